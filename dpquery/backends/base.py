@@ -1,0 +1,40 @@
+"""What a backend is, and what it owes the kernel: exactly what the private plan says, word by word.
+
+The words are in `kernel/plan.py`. One suite of tests holds every backend to `reference.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from dpquery.kernel.plan import PrivateAggregate
+from dpquery.kernel.release import ExactAggregates
+from dpquery.plan.logical import Relation
+from dpquery.plan.types import Value
+
+
+class Backend(Protocol):
+    """An engine that holds the tables of a catalog."""
+
+    def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
+        """Returns the exact integers of a private aggregate, in one snapshot of the data.
+
+        Args:
+            aggregate: Checked by the kernel.
+            key: 128 bits, fresh for each release; decides which groups and values of a unit are kept.
+        """
+        ...
+
+    def public_values(self, table: str, column: str) -> tuple[Value, ...]:
+        """Returns the different non-NULL values of a column of a public table, in any order."""
+        ...
+
+    def evaluate(self, relation: Relation, released: Sequence[pa.Table]) -> pa.Table:
+        """Returns the rows of a relation over released and public tables, columns named by id.
+
+        It runs where no private table is within reach. `released[i]` is read as `Released(index=i)`.
+        """
+        ...

@@ -1,0 +1,90 @@
+"""Advice to the owner: declarations that are allowed, and yet may protect less or answer worse than intended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpquery.catalog.names import shown
+from dpquery.catalog.tables import ColumnDeclaration, Table
+from dpquery.kernel.accountant import BudgetKind
+from dpquery.kernel.loss import show_amount
+
+if TYPE_CHECKING:
+    from dpquery.catalog.model import Catalog
+
+LARGE = {"epsilon": Fraction(10), "rho": Fraction(1), "delta": Fraction(1, 100_000)}
+MEANINGS = {
+    "epsilon": "odds about one unit may change by the factor e^epsilon",
+    "rho": "at delta 1e-6 this is an epsilon of 8 and more",
+    "delta": "with this probability the promise may fail altogether",
+}
+PERSONS = r"person|people|user|patient|customer|client|member|employee|student|subject|citizen|account|respondent"
+PERSON_ID = re.compile(
+    rf"(({PERSONS})_?(id|no|nr|num|number|key|uuid|name|email)?|ssn|email|e_mail|passport|full_?name)"
+)
+SMALL_UNITS = re.compile(
+    r"(device|transaction|order|session|visit|event|invoice|payment|trip|message|cookie|ip|imei|mac"
+    r"|household|row|record)"
+    r"(_?(id|no|nr|num|number|key|uuid|address|addr))?"
+)
+
+
+def advice(catalog: Catalog) -> tuple[str, ...]:
+    """Returns the warnings, one sentence or two each, in the order of the catalog."""
+    found = [*_on_budget(catalog)]
+    if all(table.public for table in catalog.tables.values()):
+        found.append("No table is private: nothing is protected, and no query is charged.")
+    for table in catalog.tables.values():
+        if not table.public:
+            found += _on_unit(catalog, table)
+        for column in table.columns.values():
+            found += _on_column(table, column)
+    return tuple(found)
+
+
+def _on_budget(catalog: Catalog) -> Iterator[str]:
+    for part, limit in LARGE.items():
+        amount = getattr(catalog.budget, part) or Fraction(0)
+        if amount > limit:
+            yield f"budget: {part} {show_amount(amount)} is above {show_amount(limit)}: {MEANINGS[part]}."
+        default = getattr(catalog.defaults, part)
+        if default is None:
+            continue
+        if amount and default > amount:
+            yield f"defaults: {part} {show_amount(default)} exceeds the whole budget; such a query is refused."
+        if not amount and (part != "epsilon" and catalog.budget.kind is BudgetKind.PURE):
+            yield f"defaults: the budget has no {part}, so a query that needs {part} is refused."
+
+
+def _on_unit(catalog: Catalog, table: Table) -> Iterator[str]:
+    if table.ownership is None:
+        for column in table.columns.values():
+            if PERSON_ID.fullmatch(column.name.lower()):
+                yield (
+                    f"tables.{table.name}: privacy_unit is row, and {shown(column.name)} looks like a person. "
+                    "Whoever has several rows is not protected as a whole; name a privacy unit, and say `unit`."
+                )
+    elif not table.ownership.path:
+        name = table.ownership.column
+        if SMALL_UNITS.fullmatch(name.lower()):
+            yield (
+                f"tables.{table.name}.unit: {shown(name)} looks like less than a person, or another thing. "
+                "If one person can have several of them, the person is not protected."
+            )
+        if table.columns[name].keys is not None:
+            yield f"tables.{table.name}.columns.{name}.keys: public keys of a privacy unit tell who is in the data."
+
+
+def _on_column(table: Table, column: ColumnDeclaration) -> Iterator[str]:
+    place = f"tables.{table.name}.columns.{column.name}"
+    if column.lower is not None and column.lower == column.upper:
+        yield f"{place}: lower equals upper, so every value becomes {column.lower}."
+    alike: dict[str, str] = {}
+    for key in column.keys or ():
+        if isinstance(key, str):
+            other = alike.setdefault(key.strip().casefold(), key)
+            if other != key:
+                yield f"{place}.keys: {shown(other)} and {shown(key)} differ in blanks or case alone; both are keys."

@@ -1,0 +1,107 @@
+"""The effective catalog in words, for the owner to read over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpquery.catalog.names import plain, shown
+from dpquery.catalog.tables import ColumnDeclaration, Table
+from dpquery.kernel.accountant import Budget
+from dpquery.kernel.declarations import Neighbours
+from dpquery.kernel.loss import show_amount
+from dpquery.plan.types import Kind, Value
+
+if TYPE_CHECKING:
+    from dpquery.catalog.model import Catalog
+
+MOST_KEYS = 20  # printed for one column
+
+
+def describe(catalog: Catalog) -> str:
+    """Returns the text, one line for each thing declared or assumed."""
+    return (
+        "\n".join([*_dataset(catalog), *(line for t in catalog.tables.values() for line in _table(t, catalog))]) + "\n"
+    )
+
+
+def _dataset(catalog: Catalog) -> Iterator[str]:
+    unit, whole = catalog.privacy_unit, "row" if catalog.privacy_unit == "row" else "all rows of one unit"
+    change = "added or removed" if catalog.neighbours is Neighbours.ADD_REMOVE else "replaced by others"
+    yield f"Dataset {catalog.dataset}"
+    if unit == "row":
+        yield "  protected: each single row of each private table (privacy_unit: row)"
+    else:
+        yield f"  protected: each {unit}, with all rows of that {unit} in all private tables at once"
+    yield f"  neighbours: {catalog.neighbours.value}: {'one ' if unit == 'row' else ''}{whole} {change}"
+    yield f"  budget: {_budget(catalog.budget)}, all analysts together"
+    for name, budget in catalog.analysts.items():
+        yield f"  analyst {plain(name)}: {_budget(budget)}"
+    if not catalog.analysts:
+        yield "  analysts: none named; the budget of the dataset is the one limit"
+    given = [(part, getattr(catalog.defaults, part)) for part in ("epsilon", "rho", "delta")]
+    offered = ", ".join(f"{part} {show_amount(amount)}" for part, amount in given if amount is not None)
+    yield f"  a query that says nothing is offered: {offered or 'nothing, so it must say'}"
+
+
+def _budget(budget: Budget) -> str:
+    parts = [(part, getattr(budget, part) or Fraction(0)) for part in ("epsilon", "delta", "rho")]
+    return ", ".join(f"{part} {show_amount(amount)}" for part, amount in parts if amount)
+
+
+def _table(table: Table, catalog: Catalog) -> Iterator[str]:
+    yield ""
+    yield f"Table {table.name}: {'public' if table.public else 'private'}" + _note(table.description)
+    if not table.public:
+        yield f"  unit: {_unit(table, catalog.privacy_unit)}"
+        rows, groups = table.max_rows or catalog.defaults.max_rows, table.max_groups or catalog.defaults.max_groups
+        if catalog.privacy_unit != "row":
+            yield (
+                f"  counted of one {catalog.privacy_unit}: at most {rows} rows in a group{_default(table.max_rows)}, "
+                f"in at most {groups} groups{_default(table.max_groups)}"
+            )
+    for columns in table.unique:
+        yield f"  no two rows agree in: {', '.join(sorted(columns))}"
+    width = max(len(name) for name in table.columns)
+    for column in table.columns.values():
+        said = "; ".join(_column(column)) + _note(column.description)
+        yield f"  {column.name:<{width}}  {column.type!s:<9}  {said}"
+
+
+def _unit(table: Table, privacy_unit: str) -> str:
+    if table.ownership is None:
+        return "each row by itself"
+    way = ""
+    for step in table.ownership.path:
+        way += f"the row of {step.parent} where " + " and ".join(f"{p} = this {c}" for c, p, _ in step.on) + ", then "
+    return f"the {privacy_unit} in {way}column {table.ownership.column} ({table.ownership.type})"
+
+
+def _default(own: int | None) -> str:
+    return " (default)" if own is None else ""
+
+
+def _column(column: ColumnDeclaration) -> Iterator[str]:
+    if column.lower is not None:
+        yield f"clamped to {_value(column.lower)} .. {_value(column.upper)}"
+    elif column.type.kind not in (Kind.TEXT, Kind.BOOLEAN):
+        yield "no bounds"
+    yield "may be NULL" if column.nullable else "not NULL"
+    if column.keys is not None:
+        more = f", ... {len(column.keys)} in all" if len(column.keys) > MOST_KEYS else ""
+        yield "public keys " + ", ".join(_value(key) for key in column.keys[:MOST_KEYS]) + more
+    elif column.keys_from is not None:
+        yield f"public keys are those of {'.'.join(column.keys_from)}"
+
+
+def _value(value: Value) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return shown(value) if isinstance(value, str) else str(value)
+
+
+def _note(description: str) -> str:
+    return f"  # {plain(description)}" if description.strip() else ""

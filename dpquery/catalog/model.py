@@ -1,0 +1,121 @@
+"""The catalog: what the data owner declares, checked as a whole and immutable."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpquery.catalog.advice import advice
+from dpquery.catalog.describe import describe
+from dpquery.catalog.names import fold, shown, suggestion
+from dpquery.catalog.read import Contents, read_contents
+from dpquery.catalog.tables import Defaults, Table
+from dpquery.catalog.tree import Reading, tree_of_python
+from dpquery.catalog.yaml import read_file, tree_of_yaml
+from dpquery.errors import CatalogError
+from dpquery.kernel.accountant import Budget
+from dpquery.kernel.declarations import Declarations, Neighbours, TableDeclaration
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Catalog:
+    """Tables, privacy unit, bounds, public keys and budgets of one dataset.
+
+    Built from YAML with `load` or `from_yaml`, or from the same content as plain Python values. Every mistake is
+    reported together, in one CatalogError.
+
+    Attributes:
+        dataset: The name that the ledger is bound to.
+        privacy_unit: A word for the protected entity, or "row".
+        neighbours: What neighbouring databases are.
+        budget: The hard limit, all analysts together.
+        analysts: The limit of each analyst, by name.
+        defaults: What holds where neither query nor table says.
+        tables: The declared tables, by name, in order.
+    """
+
+    dataset: str
+    privacy_unit: str
+    neighbours: Neighbours
+    budget: Budget
+    analysts: Mapping[str, Budget]
+    defaults: Defaults
+    tables: Mapping[str, Table]
+
+    def __init__(
+        self,
+        *,
+        dataset: str,
+        privacy_unit: str,
+        tables: Mapping[str, object],
+        budget: Mapping[str, object],
+        analysts: Mapping[str, object] | None = None,
+        defaults: Mapping[str, object] | None = None,
+        neighbours: str = "add_remove",
+    ) -> None:
+        given: dict[str, object] = {"dataset": dataset, "privacy_unit": privacy_unit, "neighbours": neighbours}
+        given |= {"budget": budget, "tables": tables, "analysts": analysts, "defaults": defaults}
+        reading = Reading()
+        left_out = {name for name in ("analysts", "defaults") if given[name] is None}
+        tree = tree_of_python({n: v for n, v in given.items() if n not in left_out}, "", reading)
+        self._fill(read_contents(tree, reading))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Catalog:
+        """Returns the catalog in a YAML file: UTF-8, at most 4 MiB."""
+        return _catalog_of_yaml(read_file(path), Reading(source=Path(path).name))
+
+    @staticmethod
+    def from_yaml(text: str) -> Catalog:
+        """Returns the catalog in a YAML text."""
+        return _catalog_of_yaml(text, Reading())
+
+    def _fill(self, contents: Contents) -> None:
+        for name, value in contents._asdict().items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def declarations(self) -> Declarations:
+        """What the kernel needs to know, with ownership followed to its end."""
+        tables = {
+            table.name: TableDeclaration(
+                name=table.name,
+                public=table.public,
+                ownership=table.ownership,
+                unique=table.unique if table.public else (),
+            )
+            for table in self.tables.values()
+        }
+        return Declarations(
+            dataset=self.dataset, privacy_unit=self.privacy_unit, neighbours=self.neighbours, tables=tables
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Advice on declarations that are allowed and yet may not be what the owner wants."""
+        return advice(self)
+
+    def table(self, name: str) -> Table:
+        """Returns the table of exactly this name; raises CatalogError if there is none."""
+        if name not in self.tables:
+            raise CatalogError(f"{shown(name)} is not a declared table; {suggestion(name, self.tables)}")
+        return self.tables[name]
+
+    def find_table(self, name: str, quoted: bool) -> Table | None:
+        """Returns the table that a query means: quoted names match exactly, others in any case."""
+        if quoted:
+            return self.tables.get(name)
+        return next((t for t in self.tables.values() if fold(t.name) == fold(name)), None)
+
+    def to_text(self) -> str:
+        """Returns in words what is declared, with every default that applies."""
+        return describe(self)
+
+
+def _catalog_of_yaml(text: str, reading: Reading) -> Catalog:
+    contents = read_contents(tree_of_yaml(text, reading), reading)
+    catalog = object.__new__(Catalog)
+    catalog._fill(contents)
+    return catalog

@@ -1,0 +1,170 @@
+"""Whose rows a table holds: a column that tells the privacy unit, or foreign keys that lead to one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dpquery.catalog.names import fold, name_fault, shown, suggestion
+from dpquery.catalog.read_table import TableDraft
+from dpquery.catalog.tree import Node, Reading
+from dpquery.plan.logical import Ownership, OwnerStep
+from dpquery.plan.types import Kind, Type
+
+UNIT_KINDS = (Kind.INT64, Kind.TEXT, Kind.DECIMAL)
+Drafts = Mapping[str, TableDraft]
+
+
+def resolve_ownership(drafts: Drafts, privacy_unit: str | None, reading: Reading) -> dict[str, Ownership]:
+    """Returns, for each table whose rows belong to someone, the way from a row to its privacy unit.
+
+    `privacy_unit` is None where its declaration is broken.
+    """
+    direct: dict[str, Ownership] = {}
+    steps: dict[str, OwnerStep] = {}
+    links = _Links(drafts, reading)
+    for name, draft in drafts.items():
+        if not _may_have_unit(draft, privacy_unit, reading) or draft.unit is None:
+            continue
+        if isinstance(draft.unit.content, Mapping):
+            step = links.step(draft, draft.unit)
+            if step is not None:
+                steps[name] = step
+        else:
+            owner = _unit_column(draft, draft.unit, reading)
+            if owner is not None:
+                direct[name] = owner
+    _refuse_circles(drafts, steps, reading)
+    owners: dict[str, Ownership] = {}
+    for name in drafts:
+        path = _follow(name, steps)
+        owner = direct.get(path[-1].parent if path else name)
+        if owner is not None:
+            owners[name] = Ownership(path=path, column=owner.column, type=owner.type)
+    return owners
+
+
+def _may_have_unit(draft: TableDraft, privacy_unit: str | None, reading: Reading) -> bool:
+    """Whether the table has to say whose rows it holds; notes where it says too much or too little."""
+    unit_is_row = privacy_unit == "row"
+    if draft.unit is not None and unit_is_row:
+        reading.refuse(draft.unit, "with privacy_unit: row each row is its own unit; leave unit out")
+    elif draft.unit is not None and draft.public:
+        reading.refuse(draft.unit, "a public table has no unit; keep either public: true or unit")
+    elif privacy_unit and not draft.public and not unit_is_row and _says_no_unit(draft.node):
+        reading.refuse(draft.node, "say whose rows these are with unit, or that all may know them with public: true")
+    return not unit_is_row and not draft.public
+
+
+def _says_no_unit(node: Node) -> bool:
+    return isinstance(node.content, Mapping) and "unit" not in node.content
+
+
+def _unit_column(draft: TableDraft, node: Node, reading: Reading) -> Ownership | None:
+    name = reading.text(node)
+    if name is None:
+        return None
+    if name not in draft.columns:
+        if draft.columns:  # no columns at all is a mistake of its own
+            reading.refuse(node, f"{shown(name)} is not a declared column; {suggestion(name, draft.columns)}")
+        return None
+    column = draft.columns[name]
+    if column is None:
+        return None
+    if column.type.kind not in UNIT_KINDS:
+        reading.refuse(node, f"a privacy unit is told by int64, text or decimal, not by {column.type}")
+        return None
+    return Ownership(path=(), column=name, type=column.type)
+
+
+@dataclass(slots=True)
+class _Links:
+    """Reads foreign keys. A parent's column that is not declared exists for ownership alone and takes the type of the
+    child's column; `hidden` remembers its spelling, its type and the table that first named it."""
+
+    drafts: Drafts
+    reading: Reading
+    hidden: dict[tuple[str, str], tuple[str, Type, str]] = field(default_factory=dict)
+
+    def step(self, draft: TableDraft, node: Node) -> OwnerStep | None:
+        """Returns the step from a table to the parent that `via` names."""
+        fields = self.reading.fields(node, required=("via", "on"))
+        parent = self.reading.text(fields["via"]) if "via" in fields else None
+        if parent is None or "on" not in fields:
+            return None
+        if parent not in self.drafts:
+            known = suggestion(parent, self.drafts)
+            self.reading.refuse(fields["via"], f"{shown(parent)} is not a declared table; {known}")
+            return None
+        if self.drafts[parent].public:
+            self.reading.refuse(fields["via"], f"{shown(parent)} is public, so its rows belong to nobody")
+            return None
+        pairs = self.reading.mapping(fields["on"])
+        if fields["on"].content == {}:
+            self.reading.refuse(fields["on"], "name at least one pair of columns, {of this table: of the parent}")
+        on = [self._pair(draft, self.drafts[parent], child, target) for child, target in pairs.items()]
+        whole = tuple(pair for pair in on if pair is not None)
+        return OwnerStep(parent=parent, on=whole) if 0 < len(whole) == len(on) else None
+
+    def _pair(self, draft: TableDraft, parent: TableDraft, child: str, node: Node) -> tuple[str, str, Type] | None:
+        type = self._child_type(draft, child, node)
+        column = self.reading.text(node)
+        if type is None or column is None:
+            return None
+        fault = self._fault(parent, column, type, draft.name)
+        if fault:
+            self.reading.refuse(node, fault)
+            return None
+        return child, column, type
+
+    def _child_type(self, draft: TableDraft, child: str, node: Node) -> Type | None:
+        if child not in draft.columns:
+            known = suggestion(child, draft.columns)
+            self.reading.refuse(node, f"{shown(child)} is not a declared column of {shown(draft.name)}; {known}")
+            return None
+        column = draft.columns[child]
+        if column is not None and column.type.kind is Kind.FLOAT64:
+            self.reading.refuse(node, "a foreign key of type float64 is not accepted: different numbers may look equal")
+            return None
+        return None if column is None else column.type
+
+    def _fault(self, parent: TableDraft, column: str, type: Type, child_table: str) -> str | None:
+        """Returns why the parent's column cannot equal a column of this type, or None."""
+        if column in parent.columns:
+            declared = parent.columns[column]
+            if declared is None or declared.type == type:
+                return None
+            return f"{shown(column)} of {shown(parent.name)} is {declared.type}, not {type}"
+        alike = next((c for c in parent.columns if fold(c) == fold(column)), None)
+        if alike is not None:
+            return f"{shown(column)} differs from {shown(alike)} of {shown(parent.name)} in case alone"
+        if fault := name_fault(column):
+            return fault
+        spelling, first, where = self.hidden.setdefault((parent.name, fold(column)), (column, type, child_table))
+        if (spelling, first) == (column, type):
+            return None
+        return f"{shown(where)} says {shown(spelling)} of type {first} for this column; here it is {type}"
+
+
+def _refuse_circles(drafts: Drafts, steps: Mapping[str, OwnerStep], reading: Reading) -> None:
+    done: set[str] = set()
+    for start in steps:
+        way: list[str] = []
+        seen: set[str] = set()
+        name = start
+        while name in steps and name not in seen and name not in done:
+            way.append(name)
+            seen.add(name)
+            name = steps[name].parent
+        if name in seen:
+            circle = way[way.index(name) :]
+            reading.refuse(drafts[name].unit or drafts[name].node, "circle: " + " -> ".join([*circle, name]))
+        done |= seen
+
+
+def _follow(name: str, steps: Mapping[str, OwnerStep]) -> tuple[OwnerStep, ...]:
+    path: list[OwnerStep] = []
+    while name in steps and len(path) < len(steps):
+        path.append(steps[name])
+        name = steps[name].parent
+    return tuple(path)

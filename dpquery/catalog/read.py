@@ -1,0 +1,143 @@
+"""The tree of a whole catalog → its contents, or every mistake in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from types import MappingProxyType
+from typing import NamedTuple
+
+from dpquery.catalog.names import fold, name_fault, shown
+from dpquery.catalog.ownership import resolve_ownership
+from dpquery.catalog.public_keys import resolve_keys_from
+from dpquery.catalog.read_table import TableDraft, distinct_names, read_table
+from dpquery.catalog.tables import MAX_GROUPS, MAX_ROWS, Defaults, Table
+from dpquery.catalog.tree import Node, Reading, Word
+from dpquery.errors import InvalidLossError
+from dpquery.kernel.accountant import Budget, limit_of
+from dpquery.kernel.declarations import Neighbours
+from dpquery.kernel.loss import parse_amount, show_amount
+
+REQUIRED = ("dataset", "privacy_unit", "budget", "tables")
+OPTIONAL = ("neighbours", "analysts", "defaults")
+AMOUNTS = ("epsilon", "delta", "rho")
+
+
+class Contents(NamedTuple):
+    """Everything that a catalog declares; the fields are those of `Catalog`."""
+
+    dataset: str
+    privacy_unit: str
+    neighbours: Neighbours
+    budget: Budget
+    analysts: Mapping[str, Budget]
+    defaults: Defaults
+    tables: Mapping[str, Table]
+
+
+def read_contents(root: Node, reading: Reading) -> Contents:
+    """Returns what the tree declares; raises CatalogError with all mistakes."""
+    fields = reading.fields(root, required=REQUIRED, optional=OPTIONAL)
+    dataset = _read_name(fields["dataset"], reading) if "dataset" in fields else None
+    unit = _read_privacy_unit(fields["privacy_unit"], reading) if "privacy_unit" in fields else None
+    neighbours = _read_neighbours(fields["neighbours"], reading) if "neighbours" in fields else Neighbours.ADD_REMOVE
+    budget = _read_budget(fields["budget"], reading) if "budget" in fields else None
+    analysts = _read_analysts(fields["analysts"], budget, reading) if "analysts" in fields else {}
+    defaults = _read_defaults(fields["defaults"], reading) if "defaults" in fields else Defaults()
+    drafts: dict[str, TableDraft] = {}
+    if "tables" in fields:
+        if fields["tables"].content == {}:
+            reading.refuse(fields["tables"], "declare at least one table")
+        declared = distinct_names(reading.mapping(fields["tables"]), reading)
+        drafts = {name: read_table(name, node, reading) for name, node in declared.items()}
+    owners = resolve_ownership(drafts, unit, reading)
+    keys = resolve_keys_from(drafts, reading)
+    reading.finish()
+    assert dataset is not None and unit is not None and budget is not None and neighbours is not None
+    tables = {name: draft.table(owners.get(name), keys[name]) for name, draft in drafts.items()}
+    return Contents(dataset, unit, neighbours, budget, MappingProxyType(analysts), defaults, MappingProxyType(tables))
+
+
+def _read_name(node: Node, reading: Reading) -> str | None:
+    name = reading.text(node)
+    if name is not None and (fault := name_fault(name)):
+        reading.refuse(node, fault)
+        return None
+    return name
+
+
+def _read_privacy_unit(node: Node, reading: Reading) -> str | None:
+    name = _read_name(node, reading)
+    if name is not None and name != "row" and fold(name) == "row":
+        reading.refuse(node, f"write row where each row is a unit of its own, or a name unlike it; not {shown(name)}")
+        return None
+    return name
+
+
+def _read_neighbours(node: Node, reading: Reading) -> Neighbours | None:
+    text = reading.text(node)
+    kinds = [kind for kind in Neighbours if kind.value == text]
+    if text is not None and not kinds:
+        reading.refuse(node, f"{shown(text)} is neither add_remove nor replace_one")
+    return kinds[0] if kinds else None
+
+
+def _read_amounts(fields: Mapping[str, Node], reading: Reading, zero_delta: bool = False) -> dict[str, Fraction] | None:
+    """Returns the amounts among the fields; None after a mistake."""
+    amounts: dict[str, Fraction] = {}
+    given = [name for name in AMOUNTS if name in fields]
+    for name in given:
+        content = fields[name].content
+        try:
+            written = content.text if isinstance(content, Word) else content
+            amounts[name] = parse_amount(written, name=name, allow_zero=zero_delta and name == "delta")
+        except InvalidLossError as error:
+            reading.refuse(fields[name], error.reason)
+    return amounts if len(amounts) == len(given) else None
+
+
+def _read_budget(node: Node, reading: Reading) -> Budget | None:
+    before = len(reading.problems)
+    amounts = _read_amounts(reading.fields(node, optional=AMOUNTS), reading, zero_delta=True)
+    if amounts is None or len(reading.problems) > before or reading.is_broken(node):
+        return None
+    try:
+        budget = Budget.of(**amounts)
+        limit_of(budget)  # refuses what is too small to be counted
+        return budget
+    except InvalidLossError as error:
+        reading.refuse(node, f"{error.reason} {error.advice}".rstrip())
+        return None
+
+
+def _read_analysts(node: Node, total: Budget | None, reading: Reading) -> dict[str, Budget]:
+    analysts: dict[str, Budget] = {}
+    for name, inner in reading.mapping(node).items():
+        if fault := name_fault(name):
+            reading.refuse(inner, fault)
+        budget = _read_budget(inner, reading)
+        if budget is None or total is None:
+            continue
+        if budget.kind is not total.kind:
+            reading.refuse(inner, "counts in other amounts than the budget of the dataset; use the same ones")
+            continue
+        analysts[name] = budget
+        for part in AMOUNTS:
+            own, whole = getattr(budget, part) or Fraction(0), getattr(total, part) or Fraction(0)
+            if own > whole:
+                own_text, whole_text = show_amount(own), show_amount(whole)
+                reading.refuse(inner, f"{part} {own_text} exceeds the {whole_text} of the whole dataset")
+    return analysts
+
+
+def _read_defaults(node: Node, reading: Reading) -> Defaults:
+    fields = reading.fields(node, optional=(*AMOUNTS, "max_groups", "max_rows"))
+    amounts = _read_amounts(fields, reading) or {}
+    counts = {name: reading.count(fields[name]) for name in ("max_groups", "max_rows") if name in fields}
+    return Defaults(
+        epsilon=amounts.get("epsilon"),
+        rho=amounts.get("rho"),
+        delta=amounts.get("delta"),
+        max_groups=counts.get("max_groups") or MAX_GROUPS,
+        max_rows=counts.get("max_rows") or MAX_ROWS,
+    )

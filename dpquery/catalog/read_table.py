@@ -1,0 +1,220 @@
+"""One table's declaration, read by itself; what it says of other tables is settled in `ownership.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from dpquery.catalog.names import fold, name_fault, shown, suggestion
+from dpquery.catalog.tables import ColumnDeclaration, Table
+from dpquery.catalog.tree import Node, Reading, Word
+from dpquery.catalog.values import parse_type, parse_value
+from dpquery.plan.logical import Ownership
+from dpquery.plan.ranges import number_of
+from dpquery.plan.types import Kind, Type, Value
+
+COLUMN_FIELDS = ("lower", "upper", "nullable", "keys", "keys_from", "description")
+TABLE_FIELDS = ("public", "unit", "unique", "max_rows", "max_groups", "description")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDraft:
+    """A table of which all is read but its ties to other tables. A column whose declaration is broken is None."""
+
+    node: Node
+    name: str
+    public: bool
+    unit: Node | None
+    unique: tuple[frozenset[str], ...]
+    max_rows: int | None
+    max_groups: int | None
+    columns: Mapping[str, ColumnDeclaration | None]
+    keys_from: Mapping[str, Node]
+    description: str
+
+    def table(self, ownership: Ownership | None, keys_from: Mapping[str, tuple[str, str]]) -> Table:
+        """Returns the table; only for drafts without mistakes."""
+        columns = {
+            name: ColumnDeclaration(
+                name=name,
+                type=c.type,
+                lower=c.lower,
+                upper=c.upper,
+                nullable=c.nullable,
+                keys=c.keys,
+                keys_from=keys_from.get(name),
+                description=c.description,
+            )
+            for name, c in self.columns.items()
+            if c is not None
+        }
+        return Table(
+            name=self.name,
+            public=self.public,
+            ownership=ownership,
+            unique=self.unique,
+            max_rows=self.max_rows,
+            max_groups=self.max_groups,
+            columns=MappingProxyType(columns),
+            description=self.description,
+        )
+
+
+def distinct_names(entries: Mapping[str, Node], reading: Reading) -> dict[str, Node]:
+    """Returns the entries whose names are allowed and differ from each other in more than case."""
+    accepted: dict[str, Node] = {}
+    folded: dict[str, str] = {}
+    for name, node in entries.items():
+        if fault := name_fault(name):
+            reading.refuse(node, fault)
+        elif (other := folded.setdefault(fold(name), name)) != name:
+            reading.refuse(node, f"is ambiguous with {shown(other)}: names must differ in more than case")
+        else:
+            accepted[name] = node
+    return accepted
+
+
+def read_table(name: str, node: Node, reading: Reading) -> TableDraft:
+    """Returns what is declared of a table."""
+    fields = reading.fields(node, required=("columns",), optional=TABLE_FIELDS)
+    columns: dict[str, ColumnDeclaration | None] = {}
+    keys_from: dict[str, Node] = {}
+    if "columns" in fields:
+        declared = reading.mapping(fields["columns"])
+        if fields["columns"].content == {}:
+            reading.refuse(fields["columns"], "declare at least one column")
+        for column, inner in distinct_names(declared, reading).items():
+            columns[column] = _read_column(column, inner, reading, keys_from)
+    public = bool("public" in fields and reading.flag(fields["public"]))
+    counts = {f: reading.count(fields[f]) for f in ("max_rows", "max_groups") if f in fields}
+    if public:
+        for field in counts:
+            reading.refuse(fields[field], f"{field} bounds what a privacy unit adds; a public table has none")
+    unique = _read_unique(fields["unique"], columns, reading) if "unique" in fields else ()
+    return TableDraft(
+        node=node,
+        name=name,
+        public=public,
+        unit=fields.get("unit"),
+        unique=unique,
+        columns=columns,
+        max_rows=counts.get("max_rows"),
+        max_groups=counts.get("max_groups"),
+        keys_from=keys_from,
+        description=_read_description(fields, reading),
+    )
+
+
+def _read_unique(node: Node, columns: Mapping[str, object], reading: Reading) -> tuple[frozenset[str], ...]:
+    sets: list[frozenset[str]] = []
+    for item in reading.items(node) or ():
+        if isinstance(item.content, Word | str):
+            reading.refuse(item, "expected a list of columns; write unique: [[a], [b, c]] for two such lists")
+            continue
+        names = [reading.text(n) for n in reading.items(item) or ()]
+        for part, name in zip(reading.items(item) or (), names, strict=True):
+            if name is not None and name not in columns:
+                reading.refuse(part, f"{shown(name)} is not a declared column; {suggestion(name, columns)}")
+        given = frozenset(name for name in names if name is not None)
+        if item.content == ():
+            reading.refuse(item, "name at least one column")
+        elif len(given) < len([n for n in names if n is not None]) or given in sets:
+            reading.refuse(item, "is said twice")
+        sets.append(given)
+    return tuple(sets)
+
+
+def _read_description(fields: Mapping[str, Node], reading: Reading) -> str:
+    return (reading.text(fields["description"]) or "") if "description" in fields else ""
+
+
+def _read_column(name: str, node: Node, reading: Reading, keys_from: dict[str, Node]) -> ColumnDeclaration | None:
+    """Returns a column without its `keys_from`, which is put aside; None if it is broken."""
+    before = len(reading.problems)
+    fields = reading.fields(node, required=("type",), optional=COLUMN_FIELDS)
+    nullable = bool("nullable" in fields and reading.flag(fields["nullable"]))
+    description = _read_description(fields, reading)
+    type = _read_type(fields["type"], reading) if "type" in fields else None
+    if "keys_from" in fields:
+        keys_from[name] = fields["keys_from"]
+        if "keys" in fields:
+            reading.refuse(fields["keys_from"], "stands beside keys; keep one of them")
+    if type is None:
+        return None
+    lower, upper = _read_bounds(node, fields, type, reading)
+    places = _read_keys(fields["keys"], type, nullable, reading) if "keys" in fields else {}
+    _require_inside(places, lower, upper, reading)
+    keys = tuple(places) if "keys" in fields else None
+    if len(reading.problems) > before:
+        lower, upper, keys = None, None, None  # the type alone is of use from here on
+    return ColumnDeclaration(
+        name=name, type=type, lower=lower, upper=upper, nullable=nullable, keys=keys, description=description
+    )
+
+
+def _read_type(node: Node, reading: Reading) -> Type | None:
+    text = reading.text(node)
+    if text is None:
+        return None
+    try:
+        return parse_type(text)
+    except ValueError as error:
+        reading.refuse(node, str(error))
+        return None
+
+
+def _read_value(node: Node, type: Type, reading: Reading) -> Value:
+    """Returns a value that is not NULL, or None after noting a mistake."""
+    content = node.content
+    if isinstance(content, tuple | Mapping):
+        reading.refuse(node, f"expected one value of type {type}")
+    elif not reading.is_broken(node):
+        try:
+            return parse_value(content, type)  # type: ignore[arg-type]
+        except ValueError as error:
+            reading.refuse(node, str(error))
+    return None
+
+
+def _read_bounds(node: Node, fields: Mapping[str, Node], type: Type, reading: Reading) -> tuple[Value, Value]:
+    given = [f for f in ("lower", "upper") if f in fields]
+    if given and type.kind in (Kind.TEXT, Kind.BOOLEAN):
+        reading.refuse(fields[given[0]], f"a column of type {type} has no bounds")
+        return None, None
+    values = {f: _read_value(fields[f], type, reading) for f in given}
+    if len(given) == 1 and not _says_both(node):
+        reading.refuse(fields[given[0]], "bounds come in pairs: declare both lower and upper, or neither")
+    lower, upper = values.get("lower"), values.get("upper")
+    low, high = number_of(lower), number_of(upper)
+    if low is not None and high is not None and low > high:
+        reading.refuse(fields["lower"], "the lower bound exceeds the upper bound")
+        return None, None
+    return lower, upper
+
+
+def _says_both(node: Node) -> bool:
+    return isinstance(node.content, Mapping) and "lower" in node.content and "upper" in node.content
+
+
+def _read_keys(node: Node, type: Type, nullable: bool, reading: Reading) -> dict[Value, Node]:
+    """Returns the keys in order, each with its place."""
+    items = reading.items(node)
+    if items == ():
+        reading.refuse(node, "list at least one key, or leave keys out")
+    first: dict[Value, Node] = {}
+    for item in items or ():
+        if item.is_null and not nullable:
+            reading.refuse(item, "null can be a key of a nullable column alone; in quotes it is the text 'null'")
+        value = None if item.is_null else _read_value(item, type, reading)
+        if (item.is_null or value is not None) and first.setdefault(value, item) is not item:
+            reading.refuse(item, f"is the same key as {first[value].path.rpartition('.')[2]}")
+    return first
+
+
+def _require_inside(keys: Mapping[Value, Node], lower: Value, upper: Value, reading: Reading) -> None:
+    low, high = number_of(lower), number_of(upper)
+    for key, item in keys.items():
+        number = number_of(key)
+        if number is not None and low is not None and high is not None and not low <= number <= high:
+            reading.refuse(item, "the key lies outside the bounds of its column")

@@ -1,0 +1,92 @@
+"""Declared tables and columns, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpquery.catalog.names import fold
+from dpquery.plan.logical import Ownership
+from dpquery.plan.ranges import Range, number_of
+from dpquery.plan.types import BOOLEAN, Type, Value
+
+MAX_GROUPS, MAX_ROWS = 4, 8  # where the catalog has no default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What a query costs and how contributions are bounded where neither query nor table says.
+
+    Attributes:
+        epsilon, rho, delta: Loss offered to one query, or None.
+        max_groups: Groups in which one privacy unit counts.
+        max_rows: Rows that one privacy unit counts with in one group.
+    """
+
+    epsilon: Fraction | None = None
+    rho: Fraction | None = None
+    delta: Fraction | None = None
+    max_groups: int = MAX_GROUPS
+    max_rows: int = MAX_ROWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnDeclaration:
+    """A column that queries may name.
+
+    Attributes:
+        name: Its name in the data.
+        type: How its values are read; what does not fit is NULL.
+        lower, upper: Bounds that are enforced by clamping, both or neither; None for neither.
+        nullable: Whether the owner expects NULL.
+        keys: Public group keys, in order, or None.
+        keys_from: Table and column whose values are the public group keys, or None.
+        description: A sentence for people.
+    """
+
+    name: str
+    type: Type
+    lower: Value = None
+    upper: Value = None
+    nullable: bool = False
+    keys: tuple[Value, ...] | None = None
+    keys_from: tuple[str, str] | None = None
+    description: str = ""
+
+    @property
+    def range(self) -> Range:
+        """What is declared of the values, as numbers; booleans are 0 and 1."""
+        if self.type == BOOLEAN:
+            return Range(lower=Fraction(0), upper=Fraction(1), nullable=self.nullable)
+        return Range(lower=number_of(self.lower), upper=number_of(self.upper), nullable=self.nullable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table that queries may name.
+
+    Attributes:
+        name: Its name in queries and sources.
+        public: Whether everybody may know its rows.
+        ownership: How a row finds its privacy unit; None for public tables, and where the unit is the row.
+        unique: Sets of columns of which no two rows agree.
+        max_rows, max_groups: Contribution bounds for this table instead of the defaults, or None.
+        columns: The declared columns by name, in order.
+        description: A sentence for people.
+    """
+
+    name: str
+    public: bool
+    ownership: Ownership | None
+    unique: tuple[frozenset[str], ...]
+    max_rows: int | None
+    max_groups: int | None
+    columns: Mapping[str, ColumnDeclaration]
+    description: str = ""
+
+    def find_column(self, name: str, quoted: bool) -> ColumnDeclaration | None:
+        """Returns the column that a query means: quoted names match exactly, others in any case."""
+        if quoted:
+            return self.columns.get(name)
+        return next((c for c in self.columns.values() if fold(c.name) == fold(name)), None)

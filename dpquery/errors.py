@@ -1,0 +1,158 @@
+"""Every exception of dpquery. The classes say who can act.
+
+DPQueryError
+├── QueryError                  the analyst: the query, or what it asks for
+│   ├── QuerySyntaxError            the text is not SQL
+│   ├── UnsupportedQueryError       SQL that has no private reading here
+│   ├── UnknownNameError            a table, column or function that is not declared
+│   ├── MissingBoundsError          a value without a finite range
+│   ├── MissingDeltaError           groups must be selected, and no delta is offered
+│   ├── InvalidLossError            epsilon, delta, rho or another option out of its domain
+│   └── InsufficientBudgetError     the charge exceeds what is left
+├── CatalogError                the data owner: declarations, or data that contradict them
+├── LedgerError                 the data owner: the ledger is missing, damaged or of another dataset
+├── BackendError                the operator: the engine failed; quotes nothing from the data
+└── InternalError               us: a plan that the kernel refuses to run
+
+An error is an output: it may depend on the query, the catalog and the ledger, never on a private row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpquery.kernel.loss import PrivacyLoss
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of the query's text: offsets of its first and past its last character."""
+
+    start: int
+    end: int
+
+
+class DPQueryError(Exception):
+    """The root of all errors raised by dpquery."""
+
+
+class QueryError(DPQueryError):
+    """A query that is refused. The message says what, why, where, and what to write instead.
+
+    Attributes:
+        reason: What was refused and why, one sentence.
+        advice: What to write instead, or "".
+        span: Where in the text, or None.
+        text: The query, once known; only the analyst's own text is ever quoted.
+    """
+
+    def __init__(self, reason: str, *, advice: str = "", span: Span | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.advice = advice
+        self.span = span
+        self.text: str | None = None
+
+    @property
+    def line(self) -> int | None:
+        """Line of the refused part, counted from 1, or None."""
+        place = self._place()
+        return place[0] if place else None
+
+    @property
+    def column(self) -> int | None:
+        """Column of the refused part, counted from 1, or None."""
+        place = self._place()
+        return place[1] if place else None
+
+    def locate(self, text: str) -> QueryError:
+        """Returns this error, now knowing the text that `span` points into."""
+        if self.text is None:
+            self.text = text
+        return self
+
+    def _place(self) -> tuple[int, int] | None:
+        if self.text is None or self.span is None:
+            return None
+        before = self.text[: self.span.start]
+        return before.count("\n") + 1, self.span.start - (before.rfind("\n") + 1) + 1
+
+    def __str__(self) -> str:
+        lines = [self.reason]
+        place = self._place()
+        if place and self.text is not None and self.span is not None:
+            line, column = place
+            quoted = self.text.split("\n")[line - 1]
+            width = max(1, min(self.span.end - self.span.start, len(quoted) - column + 1))
+            start = max(0, column - 1 - 100)
+            shown = quoted[start : start + 200]
+            lines += [f"  {shown}", "  " + " " * (column - 1 - start) + "^" * min(width, 100)]
+            lines.append(f"  at line {line}, column {column}" + (f". {self.advice}" if self.advice else ""))
+        elif self.advice:
+            lines.append(f"  {self.advice}")
+        return "\n".join(lines)
+
+
+class QuerySyntaxError(QueryError):
+    """The text is not one SQL SELECT statement."""
+
+
+class UnsupportedQueryError(QueryError):
+    """SQL that cannot be answered privately, or that dpquery does not know."""
+
+
+class UnknownNameError(QueryError):
+    """A table, column or function that does not exist for the analyst."""
+
+
+class MissingBoundsError(QueryError):
+    """An aggregate over a value for which no finite range is declared or derived."""
+
+
+class MissingDeltaError(QueryError):
+    """Groups without public keys need a delta, and neither budget nor query offers one."""
+
+
+class InvalidLossError(QueryError):
+    """An epsilon, delta, rho, bound or other option outside its domain."""
+
+
+class InsufficientBudgetError(QueryError):
+    """The charge exceeds what is left of the budget; nothing was charged.
+
+    Attributes:
+        requested: The charge of the query, in the ledger's currency.
+        remaining: What this analyst may still spend, in the same currency.
+    """
+
+    def __init__(self, reason: str, *, requested: PrivacyLoss, remaining: PrivacyLoss) -> None:
+        super().__init__(reason)
+        self.requested = requested
+        self.remaining = remaining
+
+
+class CatalogError(DPQueryError):
+    """Declarations that contradict each other, or data that contradict them.
+
+    Attributes:
+        problems: Every mistake found, each with its place.
+    """
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class LedgerError(DPQueryError):
+    """The ledger is missing, unwritable, damaged, or belongs to other declarations."""
+
+
+class BackendError(DPQueryError):
+    """The engine could not run a plan. Quotes nothing from the data."""
+
+
+class InternalError(DPQueryError):
+    """A plan that breaks a rule of the kernel: a defect of dpquery, refused rather than guessed at."""

@@ -1,0 +1,153 @@
+"""Any plan to text, without touching data; also the form of the golden files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import assert_never
+
+from dpquery.kernel.loss import PrivacyLoss
+from dpquery.kernel.mechanisms import Measurement
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, PrivateAggregate
+from dpquery.plan.expr import Expression
+from dpquery.plan.logical import Aggregate, Filter, Join, Limit, Project, Relation, Released, Scan, Sort, column, output
+from dpquery.plan.show import names_of, show, show_aggregate
+
+
+def explain(
+    plan: BudgetedPlan, result: Relation, measurements: tuple[Measurement, ...], charge: PrivacyLoss
+) -> str:
+    """Returns a plan for people: what is released, with which noise, from what, and at what price."""
+    lines = list(_result(result))
+    remaining = iter(measurements)
+    for number, budgeted in enumerate(plan.aggregates, start=1):
+        described = [next(remaining) for _ in budgeted.aggregate.measures]
+        lines += [f"Release {number}: {_keys(budgeted, described)}"]
+        lines += [f"  {line}" for line in _measured(budgeted.aggregate, described)]
+    lines.append(f"Charge: {charge}" if plan.aggregates and measurements else "Charge: nothing")
+    return "\n".join(lines)
+
+
+def _result(result: Relation) -> Iterator[str]:
+    yield "Result: " + ", ".join(column.name for column in output(result))
+    for line in _above(result):
+        yield f"  {line}"
+
+
+def _above(relation: Relation) -> Iterator[str]:
+    """Yields what is computed above the boundary, outermost first; plain projections are left out."""
+    names = names_of(relation)
+    match relation:
+        case Released():
+            yield f"from release {relation.index + 1}"
+        case Scan():
+            yield f"from public table {relation.table}"
+        case Project():
+            yield from _above(relation.source)
+        case Filter():
+            yield f"where {show(relation.condition, names)}"
+            yield from _above(relation.source)
+        case Sort():
+            keys = (show(_column(relation, k.column), names) + (" DESC" if k.descending else "") for k in relation.keys)
+            yield f"order by {', '.join(keys)}"
+            yield from _above(relation.source)
+        case Limit():
+            yield f"limit {relation.count}" + (f" offset {relation.offset}" if relation.offset else "")
+            yield from _above(relation.source)
+        case Aggregate():
+            yield "aggregate " + ", ".join(show_aggregate(a, names) for a in relation.aggregates)
+            yield from _above(relation.source)
+        case Join():
+            yield f"{relation.kind} join"
+            yield from _above(relation.left)
+            yield from _above(relation.right)
+        case _:
+            assert_never(relation)
+
+
+def _column(relation: Relation, id: str) -> Expression:
+    return column(relation, id)
+
+
+def _keys(budgeted: BudgetedAggregate, described: list[Measurement]) -> str:
+    aggregate = budgeted.aggregate
+    if not aggregate.keys:
+        return "grand total"
+    names = names_of(aggregate.source)
+    keys = []
+    for key in aggregate.keys:
+        kind = "selected" if key.domain is None else f"public({len(key.domain)})"
+        keys.append(f"{show(_column(aggregate.source, key.column), names)} {kind}")
+    chosen = ""
+    if described and described[0].tau is not None:
+        chosen = f"  tau={described[0].tau}  delta={amount(budgeted.selection_delta)}"
+    return "by " + ", ".join(keys) + chosen
+
+
+def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iterator[str]:
+    for made in described:
+        loss = f"epsilon={amount(made.loss.epsilon)}" if made.loss.epsilon else f"rho={amount(made.loss.rho)}"
+        yield f"{made.label}: {made.mechanism} scale={made.scale:.6g}  {loss}  error95={made.error95:.6g}"
+        yield f"  l0={made.l0} linf={amount(made.linf)} l1={amount(made.l1)} l2={float(made.l2):.6g}"
+    names = names_of(aggregate.source)
+    for measure in aggregate.measures:
+        if measure.lattice is not None and measure.value is not None:
+            lattice = measure.lattice
+            value = show(_column(aggregate.source, measure.value), names)
+            ends = f"[{amount(lattice.lower * lattice.grid)}, {amount(lattice.upper * lattice.grid)}]"
+            yield f"Clamp {value} {ends}  grid={amount(lattice.grid)}"
+    if aggregate.unit is not None:
+        unit = show(_column(aggregate.source, aggregate.unit), names)
+        bound = aggregate.bound
+        yield f"BoundContributions {unit}  max_groups={bound.max_groups}  max_rows={bound.max_rows}"
+    else:
+        yield "Each row is a privacy unit"
+    for line in _below(aggregate.source):
+        yield f"  {line}"
+
+
+def _below(relation: Relation) -> Iterator[str]:
+    """Yields the relation under the boundary as a tree; plain projections are left out."""
+    names = names_of(relation)
+    match relation:
+        case Scan():
+            unit = "" if relation.ownership is None else f"  unit={_owner(relation)}"
+            yield f"Scan {relation.table}{'  public' if relation.public else unit}"
+            return
+        case Project():
+            yield from _below(relation.source)
+            return
+        case Filter():
+            yield f"Filter {show(relation.condition, names)}"
+            inner = [relation.source]
+        case Join():
+            equal = [f"{show(a, names)} = {show(b, names)}" for a, b in relation.equalities]
+            extra = [] if relation.condition is None else [show(relation.condition, names)]
+            yield f"Join {relation.kind} " + " AND ".join(equal + extra)
+            inner = [relation.left, relation.right]
+        case Aggregate():
+            keys = ", ".join(show(_column(relation, id), names) for id in relation.group_by)
+            made = ", ".join(show_aggregate(a, names) for a in relation.aggregates)
+            yield f"Aggregate {made} by {keys}" if made else f"Distinct {keys}"
+            inner = [relation.source]
+        case Sort() | Limit() | Released():
+            return
+        case _:
+            assert_never(relation)
+    for source in inner:
+        for line in _below(source):
+            yield f"  {line}"
+
+
+def _owner(scan: Scan) -> str:
+    assert scan.ownership is not None
+    return ".".join([*(step.parent for step in scan.ownership.path), scan.ownership.column])
+
+
+def amount(value: Fraction) -> str:
+    """Returns an exact number as people write it: a short decimal, a small fraction, or six digits."""
+    if value.denominator == 1 and abs(value) < 10**12:
+        return str(value.numerator)
+    if value.denominator <= 1000:
+        return f"{value.numerator}/{value.denominator}"
+    return f"{float(value):.6g}"

@@ -1,0 +1,158 @@
+"""How losses compose, and what a budget lets the ledger count. Pure functions; docs/proofs/composition.md.
+
+A budget is promised in one of three currencies. The ledger counts whole units: charges round up, limits round down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from dpquery.errors import InternalError, InvalidLossError
+from dpquery.kernel.loss import ZERO, PrivacyLoss, parse_amount, pure_to_zcdp, rho_within
+from dpquery.kernel.plan import BudgetedPlan, Mechanism, Noise
+
+EPSILON_UNIT = RHO_UNIT = Fraction(1, 10**12)
+DELTA_UNIT = Fraction(1, 10**18)
+LARGEST = 10**6
+"""No epsilon or rho, of a charge or a limit, exceeds this: in units, a sum of two stays below 2**63."""
+
+Units = tuple[int, int, int]
+"""epsilon, delta and rho in whole units"""
+
+
+class BudgetKind(Enum):
+    """What a budget promises: epsilon-DP, rho-zCDP with delta, or (epsilon, delta)-DP."""
+
+    PURE = "pure"
+    ZCDP = "zcdp"
+    APPROXIMATE = "approximate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A limit on cost, in the owner's words; absent parts are 0."""
+
+    kind: BudgetKind
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        PrivacyLoss(epsilon=self.epsilon, delta=self.delta, rho=self.rho)  # refuses what is no amount
+        fits = {
+            BudgetKind.PURE: self.epsilon and not self.delta and not self.rho,
+            BudgetKind.ZCDP: self.rho and not self.epsilon,
+            BudgetKind.APPROXIMATE: self.epsilon and self.delta and not self.rho,
+        }
+        if not fits[self.kind] or self.delta >= 1 or max(self.epsilon, self.rho) > LARGEST:
+            advice = "Write {epsilon}, {epsilon, delta} or {rho, delta}, with delta below 1 and the others up to 1e6."
+            raise InvalidLossError(f"these are not the parts of a budget of the {self.kind.value} kind", advice=advice)
+
+    @staticmethod
+    def of(epsilon: object = None, delta: object = None, rho: object = None) -> Budget:
+        """Returns the budget of these amounts, or raises InvalidLossError. With rho, delta may be 0 or absent."""
+        if (epsilon is None) is (rho is None):
+            raise InvalidLossError("a budget holds either epsilon or rho", advice="Write {epsilon: 1, delta: 1e-6}.")
+        if rho is not None:
+            small = Fraction(0) if delta is None else parse_amount(delta, name="delta", allow_zero=True)
+            return Budget(kind=BudgetKind.ZCDP, rho=parse_amount(rho, name="rho"), delta=small)
+        amount = parse_amount(epsilon, name="epsilon")
+        if delta is None:
+            return Budget(kind=BudgetKind.PURE, epsilon=amount)
+        return Budget(kind=BudgetKind.APPROXIMATE, epsilon=amount, delta=parse_amount(delta, name="delta"))
+
+
+def promise(budget: Budget) -> str:
+    """Returns what a budget promises, for people."""
+    sort = "zero-concentrated differential privacy" if budget.kind is BudgetKind.ZCDP else "differential privacy"
+    return f"{sort} with {PrivacyLoss(epsilon=budget.epsilon, delta=budget.delta, rho=budget.rho)}"
+
+
+def limit_of(budget: Budget) -> PrivacyLoss:
+    """Returns what the ledger counts against, in whole units, rounded down.
+
+    An approximate budget is split: half its delta is left for selections, the other half pays for the conversion of
+    the rho limit; all charges within the limit together then satisfy (epsilon, delta)-DP. Source: Bun, Steinke 2016,
+    section 8: delta-approximate rho-zCDP implies (epsilon(rho, delta'), delta + delta')-DP.
+    """
+    epsilon, delta, rho = budget.epsilon, budget.delta, budget.rho
+    if budget.kind is BudgetKind.APPROXIMATE:
+        epsilon, delta, rho = Fraction(0), delta / 2, rho_within(epsilon, delta / 2)
+    limit = from_units((math.floor(epsilon / EPSILON_UNIT), math.floor(delta / DELTA_UNIT), math.floor(rho / RHO_UNIT)))
+    if (limit.epsilon or limit.rho) == 0 or (budget.delta and not limit.delta):
+        raise InvalidLossError("the budget is too small to be counted", advice="Raise epsilon, rho or delta.")
+    return limit
+
+
+def to_units(loss: PrivacyLoss) -> Units:
+    """Returns a loss in whole units, each part rounded up; raises InvalidLossError where it does not fit."""
+    if max(loss.epsilon, loss.rho) > LARGEST or loss.delta > 1:
+        raise InvalidLossError(f"a loss of {loss} is too large to be counted")
+    return math.ceil(loss.epsilon / EPSILON_UNIT), math.ceil(loss.delta / DELTA_UNIT), math.ceil(loss.rho / RHO_UNIT)
+
+
+def from_units(units: Units) -> PrivacyLoss:
+    """Returns the loss that these whole units are."""
+    epsilon, delta, rho = units
+    return PrivacyLoss(epsilon=epsilon * EPSILON_UNIT, delta=delta * DELTA_UNIT, rho=rho * RHO_UNIT)
+
+
+def counted(loss: PrivacyLoss) -> PrivacyLoss:
+    """Returns the loss as the ledger counts it: each part rounded up to whole units."""
+    return from_units(to_units(loss))
+
+
+def compose(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
+    """Returns the loss of all together, in sequence, each chosen after the answers of those before: the sum.
+
+    Source:
+        Dwork et al. 2006 (epsilon), Bun, Steinke 2016 (rho). As a filter under full adaptivity: Rogers et al. 2016
+        (epsilon), Feldman, Zrnic 2021 (rho), Whitehouse et al. 2023 (rho with delta).
+    """
+    return sum(losses, start=ZERO)
+
+
+def guarantee_of(plan: BudgetedPlan) -> PrivacyLoss:
+    """Returns what the answer satisfies alone, whatever the ledger's currency; exact.
+
+    Only Laplace noise: (epsilon, delta)-DP, the sums of epsilons and of the deltas of selections. Otherwise
+    rho-zCDP except with probability delta, a Laplace measure with epsilon weighing epsilon^2 / 2.
+    """
+    pure = all(noise.mechanism is Mechanism.LAPLACE for part in plan.aggregates for noise in part.noise)
+    return _loss_of(plan, in_epsilon=pure)
+
+
+def charge_of(plan: BudgetedPlan, kind: BudgetKind) -> PrivacyLoss:
+    """Returns what a plan is charged in the currency of a budget: a function of the plan alone, rounded up.
+
+    Raises InternalError for Gaussian noise or a selection's delta under a pure budget.
+    """
+    loss = _loss_of(plan, in_epsilon=kind is BudgetKind.PURE)
+    if kind is BudgetKind.PURE and loss.delta:
+        raise InternalError("a pure budget has no delta for the selection of groups")
+    return counted(loss)
+
+
+def _loss_of(plan: BudgetedPlan, *, in_epsilon: bool) -> PrivacyLoss:
+    """Returns the exact sum over all measures in epsilon or in rho, with the deltas of all selections."""
+    for part in plan.aggregates:
+        if not 0 <= part.selection_delta < 1:
+            raise InternalError("the delta of a selection lies between 0 and 1")
+    deltas = [PrivacyLoss(delta=part.selection_delta) for part in plan.aggregates]
+    return compose(deltas + [_loss_of_noise(noise, in_epsilon) for part in plan.aggregates for noise in part.noise])
+
+
+def _loss_of_noise(noise: Noise, in_epsilon: bool) -> PrivacyLoss:
+    """Returns the exact loss of one measure in epsilon or in rho."""
+    loss, laplace = noise.loss, noise.mechanism is Mechanism.LAPLACE
+    if loss.delta or not (loss.epsilon and not loss.rho if laplace else loss.rho and not loss.epsilon):
+        raise InternalError("Laplace noise loses epsilon alone, and Gaussian noise rho alone")
+    if in_epsilon and not laplace:
+        raise InternalError("a pure budget pays for no Gaussian noise")
+    if in_epsilon:
+        return PrivacyLoss(epsilon=loss.epsilon)
+    return PrivacyLoss(rho=pure_to_zcdp(loss.epsilon) if laplace else loss.rho)

@@ -1,0 +1,189 @@
+"""The gate: the only place where exact aggregates are opened.
+
+Check, recompute, charge, run, select and add noise, in this order. Whatever `release` returns has been paid for, and
+all that follows is post-processing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpquery.errors import BackendError, InternalError
+from dpquery.kernel import samplers, selection
+from dpquery.kernel.accountant import charge_of
+from dpquery.kernel.declarations import Declarations
+from dpquery.kernel.ledger import Ledger
+from dpquery.kernel.locality import locality
+from dpquery.kernel.loss import ZERO, PrivacyLoss
+from dpquery.kernel.mechanisms import Calibrated, Measurement, calibrated, measurements, tau_of
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, PrivateAggregate
+from dpquery.plan.logical import output
+from dpquery.plan.types import BOOLEAN
+
+Integers = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactAggregates:
+    """What a backend gives: secret. Groups may come in any order, each once.
+
+    Attributes:
+        keys: For each key with a domain the position of the group's value in it (int64), for each other key the value
+            itself (object); shape (groups,).
+        numbers: For each measure the exact integers, int64 or Python integers; shape (groups,).
+    """
+
+    keys: tuple[Integers, ...] = field(repr=False)
+    numbers: tuple[Integers, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyTable:
+    """A released table: safe to show.
+
+    Attributes:
+        aggregate: What was measured.
+        keys: As in `ExactAggregates`, for the shown groups, in the order of the keys.
+        numbers: For each measure the noisy integers in lattice steps.
+        noises: The law of each measure's noise.
+    """
+
+    aggregate: PrivateAggregate
+    keys: tuple[Integers, ...]
+    numbers: tuple[Integers, ...]
+    noises: tuple[Calibrated, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyAggregates:
+    """All released tables of one query, what they cost, and how they were measured."""
+
+    tables: tuple[NoisyTable, ...]
+    charge: PrivacyLoss
+    measurements: tuple[Measurement, ...]
+    entry: int | None
+
+
+Run = Callable[[PrivateAggregate, int], ExactAggregates]
+"""A backend: runs one private aggregate under a 128-bit key for its hashes."""
+
+
+def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query: str) -> NoisyAggregates:
+    """Returns noisy tables, after charging the ledger for them.
+
+    Args:
+        plan: What to measure, with noise and losses; nothing in it is believed.
+        run: The backend.
+        ledger: Charged before a row is read, and never refunded.
+        analyst: Who asks.
+        query: A text for the audit log.
+    Raises:
+        InternalError: The plan breaks a rule of the kernel; nothing was charged.
+        InsufficientBudgetError: Nothing was charged.
+        BackendError: The engine failed; the charge stands, for failure may depend on data.
+    Privacy:
+        The tables together cause at most the charge, for neighbours as the ledger's declarations say.
+    Source:
+        docs/proofs/gate.md.
+    """
+    declared = ledger.declarations
+    for budgeted in plan.aggregates:
+        check(budgeted, declared)
+    described = measurements(plan, declared.neighbours)
+    charge = charge_of(plan, ledger.budget.kind)
+    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query)
+    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+    if entry is not None:
+        ledger.complete(entry)
+    return NoisyAggregates(tables=tables, charge=charge, measurements=described, entry=entry)
+
+
+def check(budgeted: BudgetedAggregate, declared: Declarations) -> None:
+    """Raises InternalError unless the aggregate is a sentence of the kernel's language over the declared tables."""
+    aggregate = budgeted.aggregate
+    known = locality(aggregate.source, declared)
+    if known.private and (aggregate.unit is None) is not declared.unit_is_row:
+        raise InternalError("the privacy unit of a plan is not the declared one")
+    if aggregate.unit is not None and aggregate.unit not in known.units:
+        raise InternalError("contributions are bounded for something that is not the privacy unit")
+    given = {column.id: column.type for column in output(aggregate.source)}
+    read = [key.column for key in aggregate.keys] + [m.value for m in aggregate.measures if m.value is not None]
+    if not given.keys() >= set(read):
+        raise InternalError("a key or a measure reads a column that its source does not give")
+    if any(measure.filter is not None and given.get(measure.filter) != BOOLEAN for measure in aggregate.measures):
+        raise InternalError("a measure's filter is not a boolean column of its source")
+    if len({measure.id for measure in aggregate.measures}) != len(aggregate.measures):
+        raise InternalError("two measures share an id")
+    _check_selection(budgeted)
+
+
+def _check_selection(budgeted: BudgetedAggregate) -> None:
+    aggregate = budgeted.aggregate
+    if not aggregate.is_selected:
+        if aggregate.selection is not None or budgeted.selection_delta:
+            raise InternalError("public groups need no selection")
+        return
+    deciding = [m for m in aggregate.measures if m.id == aggregate.selection]
+    if [(m.count, m.filter) for m in deciding] != [(Count.UNITS, None)]:
+        raise InternalError("groups are selected by their number of units alone")
+    if not Fraction(0) < budgeted.selection_delta < 1:
+        raise InternalError("selecting groups needs a delta between 0 and 1")
+
+
+def _measure(budgeted: BudgetedAggregate, run: Run, declared: Declarations) -> NoisyTable:
+    aggregate = budgeted.aggregate
+    noises = calibrated(budgeted, declared.neighbours)
+    exact = _run(aggregate, run) if aggregate.measures else _nothing(aggregate)
+    groups = aggregate.public_groups
+    if groups is None:
+        return _select(budgeted, exact, noises)
+    filled = (selection.on_all_groups(aggregate.keys, exact.keys, numbers, groups) for numbers in exact.numbers)
+    noisy = tuple(_add(numbers, noise) for numbers, noise in zip(filled, noises, strict=True))
+    keys = selection.all_codes(aggregate.keys, groups)
+    return NoisyTable(aggregate=aggregate, keys=keys, numbers=noisy, noises=noises)
+
+
+def _select(budgeted: BudgetedAggregate, exact: ExactAggregates, noises: tuple[Calibrated, ...]) -> NoisyTable:
+    aggregate, tau = budgeted.aggregate, tau_of(budgeted, noises)
+    if tau is None:
+        raise InternalError("groups are selected without a threshold")
+    noisy = tuple(_add(numbers, noise) for numbers, noise in zip(exact.numbers, noises, strict=True))
+    deciding = [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
+    shown = selection.selected_order(noisy[deciding], tau, exact.keys)
+    keys = tuple(column[shown] for column in exact.keys)
+    return NoisyTable(aggregate=aggregate, keys=keys, numbers=tuple(n[shown] for n in noisy), noises=noises)
+
+
+def _run(aggregate: PrivateAggregate, run: Run) -> ExactAggregates:
+    """Runs the backend. What it raises may quote data and even its class may depend on it, so nothing of it survives."""
+    exact: ExactAggregates | None = None
+    with contextlib.suppress(Exception):
+        exact = run(aggregate, samplers.random_key())
+    if exact is None:
+        raise BackendError("the engine could not run the query; the charge stands, for failure may depend on data")
+    lengths = {len(column) for column in (*exact.keys, *exact.numbers)}
+    if len(exact.keys) != len(aggregate.keys) or len(exact.numbers) != len(aggregate.measures) or len(lengths) > 1:
+        raise InternalError("the engine gave another shape than was asked for")
+    return exact
+
+
+def _nothing(aggregate: PrivateAggregate) -> ExactAggregates:
+    """Nothing is measured, so nothing is read."""
+    return ExactAggregates(keys=tuple(np.zeros(0, dtype=np.int64) for _ in aggregate.keys), numbers=())
+
+
+def _add(numbers: Integers, noise: Calibrated) -> Integers:
+    """Returns numbers plus fresh noise, in 64 bits where they suffice."""
+    drawn = noise.sample(len(numbers))
+    if numbers.dtype != np.int64:
+        return numbers.astype(object) + drawn.astype(object)
+    if len(numbers) == 0 or max(-int(numbers.min()), int(numbers.max())) < 2**62:
+        return numbers + drawn
+    return numbers.astype(object) + drawn.astype(object)

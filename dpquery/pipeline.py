@@ -1,0 +1,77 @@
+"""The stages in order, one call each; no logic of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpquery.backends.base import Backend
+from dpquery.catalog import Catalog
+from dpquery.errors import QueryError, QuerySyntaxError
+from dpquery.kernel.accountant import guarantee_of
+from dpquery.kernel.ledger import Ledger
+from dpquery.kernel.plan import BudgetedPlan
+from dpquery.kernel.release import check, release
+from dpquery.plan.expr import Expression
+from dpquery.plan.logical import Relation
+from dpquery.plan.show import names_of, show
+from dpquery.planner.allocate import Offer, allocate
+from dpquery.planner.keys import PublicValues
+from dpquery.planner.protect import Bounds, PrivatePlan, protect
+from dpquery.result.finish import finish
+from dpquery.result.table import Result
+from dpquery.sql.bind import bind
+from dpquery.sql.parse import parse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A query and all that is asked with it."""
+
+    text: str
+    offer: Offer
+    bounds: Bounds
+    dialect: str = "postgres"
+    confidence: Fraction = Fraction(95, 100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A query that is ready to be measured; no row was read for it."""
+
+    private: PrivatePlan
+    budgeted: BudgetedPlan
+
+
+def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: PublicValues) -> Prepared:
+    """Returns the plan of a query: text to tree to logical to private to budgeted plan. Reads no private row.
+
+    Raises:
+        QueryError: What is refused, with its place in the text.
+    """
+    try:
+        tree = parse(request.text, request.dialect)
+        logical = bind(tree, catalog, request.text)
+        private = protect(logical, catalog, public=public, describe=_describe, bounds=request.bounds)
+        budgeted = allocate(
+            private.aggregates, request.offer, budget=ledger.budget, neighbours=ledger.declarations.neighbours
+        )
+    except RecursionError:
+        raise QuerySyntaxError("the query is nested too deep") from None
+    except QueryError as error:
+        raise error.locate(request.text) from None
+    for aggregate in budgeted.aggregates:
+        check(aggregate, ledger.declarations)
+    return Prepared(private=private, budgeted=budgeted)
+
+
+def answer(request: Request, *, catalog: Catalog, ledger: Ledger, backend: Backend, analyst: str) -> Result:
+    """Answers one query: the stages in order, and nothing else."""
+    prepared = prepare(request, catalog=catalog, ledger=ledger, public=backend.public_values)
+    noisy = release(prepared.budgeted, run=backend.run, ledger=ledger, analyst=analyst, query=request.text)
+    finished = finish(noisy, prepared.private.result, evaluate=backend.evaluate, confidence=request.confidence)
+    return Result(noisy, finished, guarantee=guarantee_of(prepared.budgeted), confidence=float(request.confidence))
+
+
+def _describe(expression: Expression, relation: Relation) -> str:
+    return show(expression, names_of(relation))

@@ -1,0 +1,108 @@
+"""Row-local expressions. Total: on every row each has one value, and none can raise.
+
+What an operation means is written once, in Python, in `plan/functions`; backends translate it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dpquery.errors import Span
+from dpquery.plan.types import BOOLEAN, Type, Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """The value of one column; ids are unique in a whole plan, so a name never decides what is meant."""
+
+    id: str
+    type: Type
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literal:
+    """A constant of the query; NULL has the type that its place asks for."""
+
+    value: Value
+    type: Type
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """An operation of the table in `plan/functions` on its arguments."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: Type
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """The argument read as another type; NULL where it does not fit."""
+
+    argument: Expression
+    type: Type
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """The result of the first branch whose condition is true, else `otherwise`."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression
+    type: Type
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.branches or any(condition.type != BOOLEAN for condition, _ in self.branches):
+            raise ValueError("CASE needs boolean conditions")
+
+
+Expression = Column | Literal | Call | Cast | Case
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """Returns the direct parts of an expression, in order."""
+    match expression:
+        case Column() | Literal():
+            return ()
+        case Call():
+            return expression.arguments
+        case Cast():
+            return (expression.argument,)
+        case Case():
+            return (*(part for branch in expression.branches for part in branch), expression.otherwise)
+
+
+def rebuild(expression: Expression, parts: tuple[Expression, ...]) -> Expression:
+    """Returns the expression with its direct parts replaced, in the order of `children`."""
+    match expression:
+        case Column() | Literal():
+            return expression
+        case Call():
+            return Call(function=expression.function, arguments=parts, type=expression.type, span=expression.span)
+        case Cast():
+            return Cast(argument=parts[0], type=expression.type, span=expression.span)
+        case Case():
+            branches = tuple(zip(parts[0:-1:2], parts[1:-1:2], strict=True))
+            return Case(branches=branches, otherwise=parts[-1], type=expression.type, span=expression.span)
+
+
+def columns_of(expression: Expression) -> Iterator[Column]:
+    """Yields every column that the expression reads, with repetitions."""
+    if isinstance(expression, Column):
+        yield expression
+    for part in children(expression):
+        yield from columns_of(part)
+
+
+def substitute(expression: Expression, values: dict[str, Expression]) -> Expression:
+    """Returns the expression with the columns named in `values` replaced by those expressions."""
+    if isinstance(expression, Column):
+        return values.get(expression.id, expression)
+    return rebuild(expression, tuple(substitute(part, values) for part in children(expression)))

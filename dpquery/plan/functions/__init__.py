@@ -1,0 +1,59 @@
+"""The operations that expressions may hold: one table, and how to apply an entry of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from dpquery.errors import Span
+from dpquery.plan.expr import Call, Expression
+from dpquery.plan.functions.arithmetic import ARITHMETIC
+from dpquery.plan.functions.bits import BITS
+from dpquery.plan.functions.calendar import CALENDAR
+from dpquery.plan.functions.casts import cast, cast_value, castable
+from dpquery.plan.functions.dates import DATES
+from dpquery.plan.functions.logic import LOGIC
+from dpquery.plan.functions.mathematics import MATHEMATICS
+from dpquery.plan.functions.nulls import NULLS
+from dpquery.plan.functions.patterns import PATTERNS
+from dpquery.plan.functions.promotion import common_type
+from dpquery.plan.functions.rounding import ROUNDING
+from dpquery.plan.functions.table import TEXT_LIMIT, Function, SignatureError, UnknownOperationError
+from dpquery.plan.functions.text import TEXTS
+
+__all__ = [
+    "FUNCTIONS",
+    "TEXT_LIMIT",
+    "Function",
+    "SignatureError",
+    "UnknownOperationError",
+    "call",
+    "cast",
+    "cast_value",
+    "castable",
+    "common_type",
+]
+
+_ALL = (LOGIC, NULLS, ARITHMETIC, BITS, ROUNDING, MATHEMATICS, TEXTS, PATTERNS, DATES, CALENDAR)
+FUNCTIONS: Mapping[str, Function] = MappingProxyType({entry.name: entry for part in _ALL for entry in part})
+"""Every operation by its name in plans."""
+
+
+def call(name: str, arguments: Iterable[Expression], span: Span | None = None) -> Call:
+    """Returns an operation applied to arguments, cast to the types it takes. Nothing is folded.
+
+    Raises:
+        UnknownOperationError: There is no such operation.
+        SignatureError: It does not accept these arguments.
+    """
+    given = tuple(arguments)
+    function = FUNCTIONS.get(name)
+    if function is None:
+        raise UnknownOperationError(f"there is no operation {name}")
+    found = function.resolve(tuple(argument.type for argument in given), given)
+    if found is None:
+        shown = ", ".join(str(argument.type) for argument in given)
+        raise SignatureError(f"{name} does not accept ({shown})")
+    types, result = found
+    fitted = tuple(cast(argument, type) for argument, type in zip(given, types, strict=True))
+    return Call(function=name, arguments=fitted, type=result, span=span)

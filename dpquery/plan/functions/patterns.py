@@ -1,0 +1,158 @@
+"""Constant patterns: LIKE, and regular expressions in the subset on which RE2 and Python agree.
+
+Allowed: characters, `.`, `^`, `$`, `\\d \\w \\s` and their opposites, escaped punctuation, classes, groups, `|`, and
+the quantifiers `* + ? {m} {m,} {m,n}` (counts up to 100; a `?` after them). Refused: back-references, lookaround,
+possessive and atomic groups, flags, named groups and everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from dpquery.plan.functions.promotion import Expressions, Types
+from dpquery.plan.functions.table import Function, Signature, SignatureError, is_null_literal, text_literal
+from dpquery.plan.functions.text import lower, strict, truth
+from dpquery.plan.types import BOOLEAN, TEXT
+
+_TOKEN = re.compile(
+    r"""(?P<quantifier>(?:[*+?]|\{(?:[0-9]{1,3})(?:,[0-9]{0,3})?\})\??)
+      | (?P<class>\[\^?(?:[^\[\]\\&~|^]|\\[dws]|\\[nt]|\\[^\w\s])+\])
+      | (?P<escape>\\(?:[dDwWsS]|[nt]|[!-/:-@\[-`{-~]))
+      | (?P<open>\((?:\?:)?) | (?P<close>\)) | (?P<bar>\|) | (?P<anchor>[\^$]) | (?P<any>\.)
+      | (?P<literal>[^\\\[\](){}*+?|^$.])""",
+    re.VERBOSE | re.DOTALL,
+)
+_PERL = {"\\d": "0-9", "\\w": "0-9A-Za-z_", "\\s": "\\t\\n\\f\\r "}
+MAX_COUNT = 100
+
+
+def tokens(pattern: str) -> list[tuple[str, str]]:
+    """Returns the pattern as (kind, text) pairs.
+
+    Raises:
+        SignatureError: The pattern is outside the subset.
+    """
+    found: list[tuple[str, str]] = []
+    place, depth = 0, 0
+    while place < len(pattern):
+        match = _TOKEN.match(pattern, place)
+        if match is None or match.lastgroup is None:
+            raise SignatureError(f"the pattern uses what this engine does not know, at character {place + 1}")
+        kind, text = match.lastgroup, match.group()
+        depth += (kind == "open") - (kind == "close")
+        if depth < 0 or depth > 20:
+            raise SignatureError("the groups of the pattern do not match, or nest too deeply")
+        if kind == "class" and re.search(r"\\[dws]-|-\\[dws]|--", text):
+            raise SignatureError("a range of the pattern has no end")
+        if kind == "quantifier":
+            _check_quantifier(text, found[-1][0] if found else "open")
+        found.append((kind, text))
+        place = match.end()
+    if depth:
+        raise SignatureError("the groups of the pattern do not match")
+    return found
+
+
+def _check_quantifier(text: str, before: str) -> None:
+    if before in ("quantifier", "open", "bar", "anchor"):
+        raise SignatureError("a quantifier of the pattern has nothing to repeat")
+    counts = [int(n) for n in re.findall("[0-9]+", text)]
+    if any(n > MAX_COUNT for n in counts) or sorted(counts) != counts:
+        raise SignatureError(f"counts in the pattern must ascend and be at most {MAX_COUNT}")
+
+
+@lru_cache(maxsize=256)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Returns the pattern in Python's words: classes spelled out, the end being the end.
+
+    Raises:
+        SignatureError: The pattern is outside the subset.
+    """
+    try:
+        result = re.compile("".join(_python(kind, text) for kind, text in tokens(pattern)))
+    except (re.error, OverflowError, RecursionError):
+        raise SignatureError("the pattern is no regular expression") from None
+    repeated = 1
+    for kind, text in tokens(pattern):
+        if kind == "quantifier" and text[0] == "{":
+            repeated *= max(max(int(n) for n in re.findall("[0-9]+", text)), 1)
+    if repeated > 1000:
+        raise SignatureError("the counts of the pattern multiply to more than 1000")
+    return result
+
+
+def _python(kind: str, text: str) -> str:
+    if kind == "anchor":
+        return r"\Z" if text == "$" else "^"
+    if kind == "class":
+        return re.sub(r"\\[dws]", lambda m: _PERL[m.group()], text)
+    if kind == "escape" and text.lower() in _PERL:
+        return f"[{'^' if text[1].isupper() else ''}{_PERL[text.lower()]}]"
+    return text if kind != "literal" else re.escape(text)
+
+
+def _regexp_resolve(types: Types, expressions: Expressions) -> Signature | None:
+    if len(types) != 2 or not (types[0] == TEXT or is_null_literal(expressions[0])):
+        return None
+    compiled(text_literal(expressions[1], "a regular expression"))
+    return (TEXT, TEXT), BOOLEAN
+
+
+def like_parts(pattern: str, escape: str) -> list[str]:
+    """Returns a LIKE pattern as parts: "%", "_", or a text of one character behind "=".
+
+    Raises:
+        SignatureError: The escape character is not one character, or ends the pattern.
+    """
+    if len(escape) > 1 or escape in ("%", "_"):
+        raise SignatureError("the escape of LIKE must be one character, neither % nor _")
+    parts: list[str] = []
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            following = next(characters, None)
+            if following is None:
+                raise SignatureError("the pattern of LIKE ends with its escape character")
+            parts.append("=" + following)
+        else:
+            parts.append(character if character in "%_" else "=" + character)
+    return parts
+
+
+def matches(x: str, parts: list[str]) -> bool:
+    """Whether a text is like the parts of a pattern; at most len(x) * len(parts) steps."""
+    reached = {0}
+    for part in parts:
+        if part == "%":
+            reached = set(range(min(reached), len(x) + 1)) if reached else reached
+        else:
+            reached = {i + 1 for i in reached if i < len(x) and part in ("_", "=" + x[i])}
+    return len(x) in reached
+
+
+def _like(x: str, pattern: str, escape: str = "\\") -> bool:
+    return matches(x, like_parts(pattern, escape))
+
+
+def _ilike(x: str, pattern: str, escape: str = "\\") -> bool:
+    return matches(lower(x), [lower(part) for part in like_parts(pattern, escape)])
+
+
+def _like_resolve(types: Types, expressions: Expressions) -> Signature | None:
+    if not 2 <= len(types) <= 3 or not (types[0] == TEXT or is_null_literal(expressions[0])):
+        return None
+    pattern = text_literal(expressions[1], "the pattern of LIKE")
+    like_parts(pattern, text_literal(expressions[2], "the escape of LIKE") if len(types) == 3 else "\\")
+    return (TEXT,) * len(types), BOOLEAN
+
+
+PATTERNS = (
+    Function(name="like", resolve=_like_resolve, range=truth, meaning=strict(_like),
+             doc="Whether it is like a constant pattern (% any text, _ any character); NULL if it is."),
+    Function(name="ilike", resolve=_like_resolve, range=truth, meaning=strict(_ilike),
+             doc="LIKE between the texts in small letters; NULL if it is."),
+    Function(name="regexp_matches", resolve=_regexp_resolve, range=truth,
+             meaning=strict(lambda x, pattern: compiled(pattern).search(x) is not None),
+             doc="Whether a constant regular expression matches a part of it; NULL if it is."),
+)

@@ -1,0 +1,238 @@
+"""Relations as data: the relational algebra that queries become.
+
+Every node says which columns it gives, each with an id that is unique in the whole plan. A relation may stand
+below the privacy boundary (over private tables) or above it (over released and public tables); the nodes are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from dpquery.errors import Span
+from dpquery.plan.expr import Column, Expression
+from dpquery.plan.types import BOOLEAN, Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanColumn:
+    """A declared column of a stored table under the id that this scan gives it."""
+
+    id: str
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerStep:
+    """One step of ownership by foreign key: equal columns lead from a table to its parent."""
+
+    parent: str
+    on: tuple[tuple[str, str, Type], ...]
+    """(column of the child, column of the parent, type of both)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """How a row of a private table finds its privacy unit: foreign keys to follow, then a column."""
+
+    path: tuple[OwnerStep, ...]
+    column: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """The rows of a stored table, read as declared; what does not fit is NULL.
+
+    `unit` is the id under which a private table's privacy unit is given (None for public tables, and where the unit
+    is the row). It may be the id of one of `columns`, when the query may read the unit's own column.
+    """
+
+    table: str
+    columns: tuple[ScanColumn, ...]
+    public: bool
+    ownership: Ownership | None = None
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.ownership is None) != (self.unit is None) or (self.public and self.unit is not None):
+            raise ValueError("a scan has a unit exactly where rows have owners")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """The rows for which the condition is true."""
+
+    source: Relation
+    condition: Expression
+
+    def __post_init__(self) -> None:
+        if self.condition.type != BOOLEAN:
+            raise ValueError("a filter needs a boolean condition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """An output column: its id, the name a person sees, and how to compute it."""
+
+    id: str
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """One row for each row of the source, with these columns alone."""
+
+    source: Relation
+    columns: tuple[Computed, ...]
+
+
+JoinKind = OneOf["inner", "left", "right", "full", "cross", "semi", "anti"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Pairs of rows for which every equality holds (NULL equals nothing) and the condition, if any, is true."""
+
+    left: Relation
+    right: Relation
+    kind: JoinKind
+    equalities: tuple[tuple[Expression, Expression], ...]
+    """(expression over the left side, expression over the right side), of the same type"""
+    condition: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateColumn:
+    """One aggregate: `count` (without argument: of rows), `count_distinct`, `sum`, `avg`, `var_pop`, `min`, ...
+
+    The argument and the filter are expressions over the source of the aggregation.
+    """
+
+    id: str
+    name: str
+    function: str
+    argument: Expression | None
+    filter: Expression | None
+    type: Type
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """One row for each group of equal keys (one row in all where there are no keys). NULL is a key like others.
+
+    `group_by` names columns of the source by id; they keep their ids. Without aggregates it is DISTINCT.
+    """
+
+    source: Relation
+    group_by: tuple[str, ...]
+    aggregates: tuple[AggregateColumn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortKey:
+    """Order by a column of the source."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sort:
+    """The rows of the source in an order. Only above the boundary."""
+
+    source: Relation
+    keys: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """At most `count` rows after the first `offset`. Only above the boundary."""
+
+    source: Relation
+    count: int | None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputColumn:
+    """A column that a relation gives."""
+
+    id: str
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """The noisy table number `index` of the query. Only above the boundary; what follows is post-processing."""
+
+    index: int
+    columns: tuple[OutputColumn, ...]
+
+
+Relation = Scan | Filter | Project | Join | Aggregate | Sort | Limit | Released
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogicalPlan:
+    """A query, split at the privacy boundary.
+
+    Attributes:
+        boundaries: The lowest aggregations over private rows; number i is read above as `Released(index=i)`.
+        result: What is computed from released and public tables, in order; its columns are the answer's.
+    """
+
+    boundaries: tuple[Aggregate, ...]
+    result: Relation
+
+
+def sources(relation: Relation) -> tuple[Relation, ...]:
+    """Returns the direct inputs of a relation, left before right."""
+    match relation:
+        case Scan() | Released():
+            return ()
+        case Join():
+            return (relation.left, relation.right)
+        case Filter() | Project() | Aggregate() | Sort() | Limit():
+            return (relation.source,)
+
+
+def output(relation: Relation) -> tuple[OutputColumn, ...]:
+    """Returns the columns that a relation gives, in order. A scan's unit comes last, unless it is a column already."""
+    match relation:
+        case Scan():
+            given = tuple(OutputColumn(id=c.id, name=c.name, type=c.type) for c in relation.columns)
+            if relation.unit is None or relation.ownership is None or relation.unit in {c.id for c in given}:
+                return given
+            return (*given, OutputColumn(id=relation.unit, name="", type=relation.ownership.type))
+        case Released():
+            return relation.columns
+        case Project():
+            return tuple(OutputColumn(id=c.id, name=c.name, type=c.expression.type) for c in relation.columns)
+        case Join():
+            left = output(relation.left)
+            return left if relation.kind in ("semi", "anti") else left + output(relation.right)
+        case Aggregate():
+            by_id = {column.id: column for column in output(relation.source)}
+            keys = tuple(by_id[id] for id in relation.group_by)
+            return keys + tuple(OutputColumn(id=a.id, name=a.name, type=a.type) for a in relation.aggregates)
+        case Filter() | Sort() | Limit():
+            return output(relation.source)
+
+
+def column(relation: Relation, id: str) -> Column:
+    """Returns an expression that reads a column of the relation by its id."""
+    for given in output(relation):
+        if given.id == id:
+            return Column(id=id, type=given.type)
+    raise KeyError(id)
+
+
+def is_private(relation: Relation) -> bool:
+    """Whether private rows are read under this relation without a release in between."""
+    return (isinstance(relation, Scan) and not relation.public) or any(is_private(s) for s in sources(relation))

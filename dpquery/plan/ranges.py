@@ -1,0 +1,62 @@
+"""Ranges: what is known of an expression's values before any row is read.
+
+Numbers stand for themselves, booleans for 0 and 1, dates for days and timestamps for microseconds since 1970-01-01.
+Text has no range. A range is a statement about non-NULL values; `nullable` says whether NULL is possible.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from dpquery.plan.types import Value
+
+EPOCH = datetime.datetime(1970, 1, 1)
+MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Values lie in [lower, upper]; None means no bound on that side."""
+
+    lower: Fraction | None = None
+    upper: Fraction | None = None
+    nullable: bool = True
+
+    def __post_init__(self) -> None:
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise ValueError("a range's lower bound exceeds its upper bound")
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether both bounds are known."""
+        return self.lower is not None and self.upper is not None
+
+
+UNKNOWN = Range()
+
+
+def number_of(value: Value) -> Fraction | None:
+    """Returns the number that stands for a value in ranges, or None for NULL and text."""
+    match value:
+        case None | str():
+            return None
+        case bool() | int() | float() | Decimal():
+            return Fraction(value)
+        case datetime.datetime():
+            return Fraction((value - EPOCH) // MICROSECOND)
+        case datetime.date():
+            return Fraction((value - EPOCH.date()).days)
+
+
+def hull(*ranges: Range) -> Range:
+    """Returns the smallest range that contains all the given ones (at least one)."""
+    lowers = [r.lower for r in ranges]
+    uppers = [r.upper for r in ranges]
+    return Range(
+        lower=None if None in lowers else min(x for x in lowers if x is not None),
+        upper=None if None in uppers else max(x for x in uppers if x is not None),
+        nullable=any(r.nullable for r in ranges),
+    )

@@ -1,0 +1,129 @@
+"""Expressions and relations as text for people: in labels, messages and `explain`. Nothing parses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, substitute
+from dpquery.plan.logical import (
+    Aggregate,
+    AggregateColumn,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    output,
+    sources,
+)
+
+_INFIX = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "int_divide": "/",
+    "modulo": "%",
+    "eq": "=",
+    "ne": "<>",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "and": "AND",
+    "or": "OR",
+    "concat": "||",
+    "like": "LIKE",
+    "ilike": "ILIKE",
+    "is_distinct_from": "IS DISTINCT FROM",
+}
+
+
+def names_of(relation: Relation) -> dict[str, Expression]:
+    """Returns what each id anywhere in the relation stands for, over the names of stored columns and aggregates."""
+    found: dict[str, Expression] = {}
+    for source in sources(relation):
+        found |= names_of(source)
+    match relation:
+        case Scan():
+            unit = relation.ownership.column if relation.ownership is not None else ""
+            for column in output(relation):
+                found[column.id] = Column(id=column.name or unit, type=column.type)
+        case Released():
+            found |= {column.id: Column(id=column.name or column.id, type=column.type) for column in relation.columns}
+        case Project():
+            found |= {c.id: found.get(c.id) or substitute(c.expression, found) for c in relation.columns}
+        case Aggregate():
+            for a in relation.aggregates:
+                found[a.id] = Column(id=show_aggregate(a, found), type=a.type)
+        case Filter() | Join() | Sort() | Limit():
+            pass
+        case _:
+            assert_never(relation)
+    return found
+
+
+def show_aggregate(column: AggregateColumn, names: Mapping[str, Expression]) -> str:
+    """Returns an aggregate as SQL writes it."""
+    argument = "*" if column.argument is None else show(column.argument, names)
+    function, distinct = column.function.upper(), ""
+    if column.function == "count_distinct":
+        function, distinct = "COUNT", "DISTINCT "
+    kept = "" if column.filter is None else f" FILTER (WHERE {show(column.filter, names)})"
+    return f"{function}({distinct}{argument}){kept}"
+
+
+def show(expression: Expression, names: Mapping[str, Expression]) -> str:
+    """Returns an expression as SQL would write it, with names instead of ids."""
+    return _show(substitute(expression, dict(names)))
+
+
+def _show(expression: Expression) -> str:
+    match expression:
+        case Column():
+            return expression.id
+        case Literal():
+            return _literal(expression)
+        case Cast():
+            return f"CAST({_show(expression.argument)} AS {expression.type})"
+        case Case():
+            arms = " ".join(f"WHEN {_show(c)} THEN {_show(r)}" for c, r in expression.branches)
+            return f"CASE {arms} ELSE {_show(expression.otherwise)} END"
+        case Call():
+            return _call(expression)
+        case _:
+            assert_never(expression)
+
+
+def _literal(literal: Literal) -> str:
+    if literal.value is None:
+        return "NULL"
+    if isinstance(literal.value, bool):
+        return str(literal.value).upper()
+    if isinstance(literal.value, str):
+        return "'" + literal.value.replace("'", "''") + "'"
+    number = isinstance(literal.value, int | float) or literal.type.is_numeric
+    return str(literal.value) if number else f"{literal.type} '{literal.value}'"
+
+
+def _call(call: Call) -> str:
+    parts = [_show(argument) for argument in call.arguments]
+    if call.function in _INFIX and len(parts) == 2:
+        nested = [
+            f"({part})" if isinstance(a, Call) and a.function in _INFIX else part
+            for a, part in zip(call.arguments, parts, strict=True)
+        ]
+        return f"{nested[0]} {_INFIX[call.function]} {nested[1]}"
+    if call.function == "in":
+        return f"{parts[0]} IN ({', '.join(parts[1:])})"
+    if call.function == "not":
+        return f"NOT ({parts[0]})"
+    if call.function == "negate":
+        return f"-{parts[0]}"
+    if call.function in ("is_null", "is_not_null", "is_true", "is_false"):
+        return f"{parts[0]} {call.function.replace('_', ' ').upper()}"
+    return f"{call.function.upper()}({', '.join(parts)})"

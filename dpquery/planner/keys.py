@@ -1,0 +1,221 @@
+"""Group keys: for each, the public values that follow from the declarations, or none (then groups are selected)."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from dpquery.catalog import Catalog
+from dpquery.kernel.selection import sort_key
+from dpquery.plan.evaluate import evaluate
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, children, columns_of, rebuild, substitute
+from dpquery.plan.intervals import range_of
+from dpquery.plan.logical import Aggregate, Filter, Join, Limit, Project, Relation, Released, Scan, Sort, output, sources
+from dpquery.plan.ranges import EPOCH, Range
+from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Value
+
+MAX_KEYS = 10_000
+"""Values that one key's domain may have when it is enumerated."""
+MAX_STEPS = 40_000
+"""Values that are tried to find such a domain."""
+
+PublicValues = Callable[[str, str], tuple[Value, ...]]
+"""(public table, column) to the different non-NULL values of the column."""
+
+Domain = tuple[Value, ...]
+
+_DAY = datetime.timedelta(days=1)
+_INTEGRAL = frozenset({"floor", "ceil", "trunc", "round"})
+
+
+def domain_of(
+    id: str, relation: Relation, ranges: dict[str, Range], catalog: Catalog, public: PublicValues
+) -> Domain | None:
+    """Returns the public values of a grouping column in the order of the result, without NULL; None if none follow.
+
+    Args:
+        id: The column.
+        relation: The relation that gives it.
+        ranges: What is known of the columns of the scans under it.
+        public: Reads public tables.
+    """
+    expression, scans = definition(id, relation)
+    leaves = {column.id for column in columns_of(expression)}
+    known = {leaf: _declared(leaf, scans, ranges, catalog, public) for leaf in leaves}
+    domains = tuple(sorted((leaf, values) for leaf, values in known.items() if values is not None))
+    relevant = tuple(sorted(((leaf, ranges[leaf]) for leaf in leaves if leaf in ranges), key=lambda pair: pair[0]))
+    return _enumerate(expression, domains, relevant)
+
+
+def definition(id: str, relation: Relation) -> tuple[Expression, dict[str, Scan]]:
+    """Returns a column as an expression over the columns of scans, and the scan of each such column."""
+    match relation:
+        case Scan():
+            found = [column for column in relation.columns if column.id == id]
+            if found:
+                return Column(id=id, type=found[0].type), {id: relation}
+            assert relation.ownership is not None
+            return Column(id=id, type=relation.ownership.type), {}
+        case Project():
+            expression = next(column.expression for column in relation.columns if column.id == id)
+            values, scans = {}, {}
+            for column in columns_of(expression):
+                values[column.id], more = definition(column.id, relation.source)
+                scans |= more
+            return substitute(expression, values), scans
+        case Join():
+            side = relation.left if _gives(relation.left, id) else relation.right
+            return definition(id, side)
+        case Aggregate():
+            if id in relation.group_by:
+                return definition(id, relation.source)
+            type = next(column.type for column in relation.aggregates if column.id == id)
+            return Column(id=id, type=type), {}
+        case Filter() | Sort() | Limit():
+            return definition(id, relation.source)
+        case Released():
+            return Column(id=id, type=next(c.type for c in relation.columns if c.id == id)), {}
+
+
+def leaf_ranges(relation: Relation, ranges_of: Callable[[Relation], dict[str, Range]]) -> dict[str, Range]:
+    """Returns the ranges of every column given anywhere below, by id."""
+    found = ranges_of(relation)
+    for source in sources(relation):
+        found = leaf_ranges(source, ranges_of) | found
+    return found
+
+
+def _gives(relation: Relation, id: str) -> bool:
+    return any(column.id == id for column in output(relation))
+
+
+def _declared(
+    leaf: str, scans: dict[str, Scan], ranges: dict[str, Range], catalog: Catalog, public: PublicValues
+) -> Domain | None:
+    """Returns what the catalog declares of a stored column: keys, a public table's values, or a bounded range."""
+    scan = scans.get(leaf)
+    if scan is None:
+        return None
+    name = next(column.name for column in scan.columns if column.id == leaf)
+    declared = catalog.tables[scan.table].columns[name]
+    if declared.keys is not None:
+        return _sorted(declared.keys)
+    if declared.keys_from is not None:
+        return _sorted(public(*declared.keys_from))
+    if declared.type == BOOLEAN:
+        return (False, True)
+    if declared.type in (INT64, DATE):
+        bounded = _integers(ranges[leaf], MAX_STEPS)
+        if bounded is not None:
+            return tuple(_as_date(day) for day in bounded) if declared.type == DATE else tuple(bounded)
+    return _sorted(public(scan.table, name)) if scan.public else None
+
+
+@lru_cache(maxsize=256)
+def _enumerate(
+    expression: Expression, domains: tuple[tuple[str, Domain], ...], ranges: tuple[tuple[str, Range], ...]
+) -> Domain | None:
+    """Returns the possible values of an expression, sorted, without NULL; None if they are too many or unknown."""
+    values = _values(expression, dict(domains), dict(ranges))
+    if values is None:
+        return None
+    unique = _sorted(value for value in values if value is not None)
+    return unique if len(unique) <= MAX_KEYS else None
+
+
+def _values(
+    expression: Expression, domains: dict[str, Domain], ranges: dict[str, Range]
+) -> Iterable[Value] | None:
+    leaves = sorted({column.id for column in columns_of(expression)})
+    if all(leaf in domains for leaf in leaves):
+        size = 1
+        for leaf in leaves:
+            size *= len(domains[leaf])
+        if size <= MAX_STEPS:
+            rows = itertools.product(*(domains[leaf] for leaf in leaves))
+            return [evaluate(expression, dict(zip(leaves, row, strict=True))) for row in rows]
+    if isinstance(expression, Case):
+        arms = [_values(arm, domains, ranges) for arm in children(expression)[1::2] + (expression.otherwise,)]
+        return None if any(arm is None for arm in arms) else [v for arm in arms if arm is not None for v in arm]
+    integers = _integers(range_of(expression, ranges), MAX_KEYS)
+    if integers is not None and expression.type == INT64:
+        return list(integers)
+    if integers is not None and expression.type == FLOAT64 and _is_integral(expression):
+        return [float(value) for value in integers]
+    stepped = _stepped(expression, ranges)
+    if stepped is not None:
+        return stepped
+    return _image(expression, domains, ranges)
+
+
+def _image(
+    expression: Expression, domains: dict[str, Domain], ranges: dict[str, Range]
+) -> Iterable[Value] | None:
+    """Returns the values of an operation over all combinations of its arguments' values."""
+    if not isinstance(expression, Call | Cast):
+        return None
+    parts = children(expression)
+    known = [_values(part, domains, ranges) for part in parts]
+    if any(values is None for values in known):
+        return None
+    columns = tuple(Column(id=f"argument{i}", type=part.type) for i, part in enumerate(parts))
+    sets = [list(dict.fromkeys(values)) for values in known if values is not None]
+    size = 1
+    for values in sets:
+        size *= len(values)
+    if size > MAX_STEPS:
+        return None
+    literal = tuple(
+        part if isinstance(part, Literal) else column for part, column in zip(parts, columns, strict=True)
+    )
+    over = rebuild(expression, literal)
+    names = [column.id for column in columns]
+    return [evaluate(over, dict(zip(names, row, strict=True))) for row in itertools.product(*sets)]
+
+
+def _stepped(expression: Expression, ranges: dict[str, Range]) -> Iterable[Value] | None:
+    """Returns the values of a timestamp cut to days or longer: those of one moment on each day of its range."""
+    if isinstance(expression, Cast) and expression.type == DATE:
+        inner = expression.argument
+    elif isinstance(expression, Call) and expression.function == "date_trunc":
+        inner = next((part for part in expression.arguments if part.type == TIMESTAMP), expression)
+        unit = next((part.value for part in expression.arguments if isinstance(part, Literal)), None)
+        if unit not in ("day", "week", "month", "quarter", "year"):
+            return None
+    else:
+        return None
+    known = range_of(inner, ranges)
+    if inner.type != TIMESTAMP or known.lower is None or known.upper is None:
+        return None
+    days = _integers(Range(lower=known.lower / 86_400_000_000, upper=known.upper / 86_400_000_000), MAX_STEPS, whole=False)
+    if days is None:
+        return None
+    column = Column(id="moment", type=TIMESTAMP)
+    over = rebuild(expression, tuple(column if part is inner else part for part in children(expression)))
+    return [evaluate(over, {"moment": EPOCH + day * _DAY}) for day in days]
+
+
+def _integers(known: Range, most: int, *, whole: bool = True) -> range | None:
+    """Returns the integers of a range (or, not `whole`, those around it), or None if they are more than `most`."""
+    if known.lower is None or known.upper is None:
+        return None
+    first = -(-known.lower // 1) if whole else known.lower // 1
+    last = known.upper // 1
+    return range(int(first), int(last) + 1) if last - first < most else None
+
+
+def _is_integral(expression: Expression) -> bool:
+    if isinstance(expression, Cast) and expression.type == FLOAT64:
+        return expression.argument.type == INT64
+    return isinstance(expression, Call) and expression.function in _INTEGRAL and len(expression.arguments) == 1
+
+
+def _as_date(day: int) -> datetime.date:
+    return EPOCH.date() + day * _DAY
+
+
+def _sorted(values: Iterable[Value]) -> Domain:
+    return tuple(sorted(dict.fromkeys(value for value in values if value is not None), key=sort_key))
+

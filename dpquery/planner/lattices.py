@@ -1,0 +1,64 @@
+"""Which lattice a value is put on before it is summed: a choice from the plan alone.
+
+The grid is exact for integers and decimals, and a power of two far below the noise for floats. It is made coarser
+where one unit could otherwise move a sum by more lattice steps than the samplers' widest noise allows for.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpquery.kernel.plan import Lattice
+from dpquery.plan.types import Kind, Type
+
+FLOAT_STEPS = 2**32
+"""Lattice steps between 0 and the largest magnitude of a float."""
+MOST_MOVED = 2**42
+"""Lattice steps by which one unit may move a sum, over all its groups."""
+SQUARE_STEPS = 2**20
+"""Lattice steps between the middle of a range and its ends, where deviations are squared."""
+
+
+def for_sum(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
+    """Returns the lattice for SUM of values in [lower, upper], of which one unit weighs at most `weight`."""
+    grid = _grid(type, max(abs(lower), abs(upper)), max(1, MOST_MOVED // weight))
+    return Lattice(grid=grid, lower=math.floor(lower / grid), upper=math.ceil(upper / grid))
+
+
+def for_deviations(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
+    """Returns the lattice for sums of deviations from the middle of the range."""
+    plain = for_sum(type, lower, upper, weight)
+    return Lattice(
+        grid=plain.grid, lower=plain.lower, upper=plain.upper, offset=(plain.lower + plain.upper) // 2
+    )
+
+
+def for_squares(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
+    """Returns the lattice for sums of squared deviations, themselves taken from the middle of their range."""
+    steps = min(SQUARE_STEPS, math.isqrt(max(1, MOST_MOVED // weight)))
+    grid = _grid(type, (upper - lower) / 2, steps)
+    low, high = math.floor(lower / grid), math.ceil(upper / grid)
+    offset = (low + high) // 2
+    largest = max(offset - low, high - offset)
+    return Lattice(
+        grid=grid, lower=low, upper=high, offset=offset, squared=True, offset_of_square=largest * largest // 2
+    )
+
+
+def _grid(type: Type, magnitude: Fraction, steps: int) -> Fraction:
+    """Returns the finest grid of the type on which `magnitude` spans at most `steps`."""
+    if type.kind is Kind.FLOAT64:
+        return _power(2, magnitude / min(steps, FLOAT_STEPS)) if magnitude else Fraction(1)
+    base = 10 if type.kind is Kind.DECIMAL else 2
+    finest = Fraction(1, 10**type.scale)
+    return finest * max(Fraction(1), _power(base, magnitude / steps / finest)) if magnitude else finest
+
+
+def _power(base: int, least: Fraction) -> Fraction:
+    """Returns the smallest integer power of the base that is at least `least` > 0."""
+    exponent = math.floor(math.log(least.numerator, base) - math.log(least.denominator, base)) - 1
+    power = Fraction(base) ** exponent
+    while power < least:
+        power *= base
+    return power

@@ -1,0 +1,223 @@
+"""Aggregates to measures: which integers to measure, and how the aggregates follow from them.
+
+Aggregates of the same values share measures: COUNT(*), SUM(x), AVG(x) and STDDEV(x) are one set of moments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dpquery.errors import MissingBoundsError
+from dpquery.kernel.plan import Count, Lattice, Measure
+from dpquery.plan.expr import Case, Cast, Column, Expression, Literal
+from dpquery.plan.functions import call
+from dpquery.plan.intervals import range_of
+from dpquery.plan.logical import AggregateColumn, Computed
+from dpquery.plan.ranges import Range
+from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Kind, Type, decimal
+from dpquery.planner import lattices
+
+MOMENTS = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
+
+
+@dataclass(slots=True, kw_only=True)
+class Measures:
+    """The measures of one boundary, each once.
+
+    Attributes:
+        prefix: What the ids of measures begin with; unique in the plan.
+        ranges: What is known of the source's columns.
+        units: Ids of the source's columns that hold the privacy unit.
+        rows: Rows that one unit may weigh in a group.
+        groups: Groups in which one unit may weigh.
+        describe: An expression to a text for people.
+    """
+
+    prefix: str
+    ranges: dict[str, Range]
+    units: frozenset[str]
+    rows: int
+    groups: int
+    describe: Callable[[Expression], str]
+    found: list[Measure] = field(default_factory=list)
+    inputs: dict[Expression, str] = field(default_factory=dict)
+
+    @property
+    def computed(self) -> tuple[Computed, ...]:
+        """The value and filter columns that the measures read."""
+        return tuple(Computed(id=id, name="", expression=expression) for expression, id in self.inputs.items())
+
+    def selection(self) -> str:
+        """Returns the id of the measure that counts units, for selecting groups."""
+        return self._measure(Count.UNITS, None, None, None).id
+
+    def express(self, columns: tuple[AggregateColumn, ...]) -> tuple[Computed, ...]:
+        """Returns each aggregate as an expression over measures, which are added to `found`."""
+        moments = {(c.argument, c.filter) for c in columns if c.function in MOMENTS}
+        return tuple(
+            Computed(id=c.id, name=c.name, expression=self._express(c, (c.argument, c.filter) in moments))
+            for c in columns
+        )
+
+    def _express(self, column: AggregateColumn, shared: bool) -> Expression:
+        if column.argument is None:
+            return self._count(None, column.filter)
+        if column.function == "count":
+            return self._count(column.argument, column.filter)
+        if column.function == "count_distinct":
+            is_unit = isinstance(column.argument, Column) and column.argument.id in self.units
+            if is_unit:
+                return _read(self._measure(Count.UNITS, None, column.filter, None), INT64)
+            return _read(self._measure(Count.DISTINCT, column.argument, column.filter, None), INT64)
+        lower, upper = self._bounds(column)
+        if column.function == "sum":
+            return self._shared_sum(column, lower, upper) if shared else self._plain_sum(column, lower, upper)
+        mean = self._mean(column, lower, upper)
+        if column.function == "avg":
+            return mean
+        return self._spread(column, lower, upper)
+
+    def _bounds(self, column: AggregateColumn) -> tuple[Fraction, Fraction]:
+        assert column.argument is not None
+        known = range_of(column.argument, self.ranges)
+        if known.lower is not None and known.upper is not None:
+            return known.lower, known.upper
+        name = self.describe(column.argument)
+        raise MissingBoundsError(
+            f"{column.name.upper()}({name}) has no finite sensitivity: no bounds follow for {name}",
+            advice=f"Declare bounds in the catalog, or write CLAMP({name}, lower, upper).",
+            span=column.span,
+        )
+
+    def _count(self, argument: Expression | None, kept: Expression | None) -> Expression:
+        """Returns COUNT(argument); where the argument is never NULL, it counts rows."""
+        if argument is not None and range_of(argument, self.ranges).nullable:
+            return _read(self._measure(Count.VALUES, argument, kept, None), INT64)
+        count = Count.UNITS if self.rows == 1 else Count.ROWS
+        return _read(self._measure(count, None, kept, None), INT64)
+
+    def _plain_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
+        assert column.argument is not None
+        lattice = lattices.for_sum(column.argument.type, lower, upper, self.rows * self.groups)
+        return _read(self._measure(Count.SUM, column.argument, column.filter, lattice), column.type)
+
+    def _deviations(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> tuple[Expression, Lattice]:
+        assert column.argument is not None
+        lattice = lattices.for_deviations(column.argument.type, lower, upper, self.rows * self.groups)
+        measure = self._measure(Count.SUM, column.argument, column.filter, lattice)
+        return _read(measure, sum_type(column.argument.type)), lattice
+
+    def _shared_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
+        """Returns middle * count + sum of deviations."""
+        deviations, lattice = self._deviations(column, lower, upper)
+        middle = _number(lattice.offset * lattice.grid, deviations.type)
+        total = call("add", (call("multiply", (self._count(column.argument, column.filter), middle)), deviations))
+        return total if total.type == column.type else Cast(argument=total, type=column.type)
+
+    def _mean(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
+        """Returns middle + sum of deviations / count, within the bounds; NULL where the count is not positive."""
+        count = self._count(column.argument, column.filter)
+        deviations, lattice = self._deviations(column, lower, upper)
+        middle = _number(lattice.offset * lattice.grid, FLOAT64)
+        mean = call("add", (middle, _ratio(deviations, count)))
+        return _where_positive(count, 0, _clamped(mean, lower, upper))
+
+    def _spread(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
+        """Returns the variance or standard deviation: mean squared deviation less squared mean deviation."""
+        assert column.argument is not None
+        count = self._count(column.argument, column.filter)
+        deviations, plain = self._deviations(column, lower, upper)
+        lattice = lattices.for_squares(column.argument.type, lower, upper, self.rows * self.groups)
+        squares = _read(self._measure(Count.SUM, column.argument, column.filter, lattice), FLOAT64)
+        middle = _number(lattice.offset_of_square * lattice.unit, FLOAT64)
+        shift = _number(plain.offset * plain.grid - lattice.offset * lattice.grid, FLOAT64)
+        mean = call("add", (shift, _ratio(deviations, count)))
+        spread = call("subtract", (call("add", (middle, _ratio(squares, count))), call("multiply", (mean, mean))))
+        width, least = (upper - lower) ** 2 / 4, 0
+        if column.function.endswith("samp"):
+            less = call("subtract", (count, Literal(value=1, type=INT64)))
+            spread = call("multiply", (spread, _ratio(count, less)))
+            width, least = width * 2, 1
+        spread = _clamped(spread, Fraction(0), width)
+        if column.function.startswith("stddev"):
+            spread = call("sqrt", (spread,))
+        return _where_positive(count, least, spread)
+
+    def _measure(
+        self, count: Count, value: Expression | None, kept: Expression | None, lattice: Lattice | None
+    ) -> Measure:
+        """Returns the measure, the one already found if there is an equal one."""
+        read, passing = self._input(value), self._input(kept)
+        for known in self.found:
+            if (known.count, known.value, known.filter, known.lattice) == (count, read, passing, lattice):
+                return known
+        label = self._label(count, value, kept, lattice)
+        id = f"{self.prefix}{len(self.found) + 1}"
+        self.found.append(Measure(id=id, label=label, count=count, value=read, filter=passing, lattice=lattice))
+        return self.found[-1]
+
+    def _input(self, expression: Expression | None) -> str | None:
+        if expression is None:
+            return None
+        return self.inputs.setdefault(expression, f"{self.prefix}v{len(self.inputs) + 1}")
+
+    def _label(self, count: Count, value: Expression | None, kept: Expression | None, lattice: Lattice | None) -> str:
+        name = "" if value is None else self.describe(value)
+        if lattice is not None and lattice.offset:
+            name = f"{name} - {_short(lattice.offset * lattice.grid)}"
+        if lattice is not None and lattice.squared:
+            name = f"({name})^2"
+        label = {
+            Count.UNITS: "COUNT(DISTINCT unit)",
+            Count.ROWS: "COUNT(*)",
+            Count.VALUES: f"COUNT({name})",
+            Count.DISTINCT: f"COUNT(DISTINCT {name})",
+            Count.SUM: f"SUM({name})",
+        }[count]
+        return label if kept is None else f"{label} FILTER (WHERE {self.describe(kept)})"
+
+
+def sum_type(type: Type) -> Type:
+    """Returns the type of a sum of values."""
+    return decimal(38, type.scale) if type.kind is Kind.DECIMAL else type
+
+
+def _read(measure: Measure, type: Type) -> Column:
+    return Column(id=measure.id, type=type)
+
+
+def _number(value: Fraction, type: Type) -> Literal:
+    if type.kind is Kind.INT64 and value.denominator == 1:
+        return Literal(value=int(value), type=INT64)
+    return Literal(value=float(value), type=FLOAT64)
+
+
+def _ratio(over: Expression, under: Expression) -> Expression:
+    return call("divide", (Cast(argument=over, type=FLOAT64) if over.type != FLOAT64 else over, under))
+
+
+def _clamped(value: Expression, lower: Fraction, upper: Fraction) -> Expression:
+    ends = (Literal(value=_down(lower), type=FLOAT64), Literal(value=_up(upper), type=FLOAT64))
+    return call("clamp", (value, *ends))
+
+
+def _down(value: Fraction) -> float:
+    rounded = float(value)
+    return rounded if Fraction(rounded) <= value else math.nextafter(rounded, -math.inf)
+
+
+def _up(value: Fraction) -> float:
+    return -_down(-value)
+
+
+def _where_positive(count: Expression, least: int, value: Expression) -> Expression:
+    enough = call("gt", (count, Literal(value=least, type=INT64)))
+    assert enough.type == BOOLEAN
+    return Case(branches=((enough, value),), otherwise=Literal(value=None, type=value.type), type=value.type)
+
+
+def _short(value: Fraction) -> str:
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):.6g}"

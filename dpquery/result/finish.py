@@ -1,0 +1,150 @@
+"""Noisy tables to the answer's table: post-processing only, with an interval beside each noisy column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import assert_never
+
+import pyarrow as pa
+
+from dpquery.kernel.release import NoisyAggregates
+from dpquery.plan.expr import Column, Expression, columns_of, substitute
+from dpquery.plan.logical import (
+    Aggregate,
+    Computed,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    output,
+    sources,
+)
+from dpquery.result.intervals import HalfWidth, interval_of
+from dpquery.result.released import to_arrow
+
+Evaluate = Callable[[Relation, Sequence[pa.Table]], pa.Table]
+"""Runs a relation over released and public tables, where no private table is within reach."""
+
+Meanings = dict[str, Expression]
+"""Columns as expressions over the columns of released and public tables; a column without a meaning is not here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The answer's table and its intervals.
+
+    Attributes:
+        table: The answer; columns under the names of the query.
+        intervals: For each noisy column its lower and upper bounds, float64, NULL where nothing is known.
+    """
+
+    table: pa.Table
+    intervals: dict[str, tuple[pa.ChunkedArray, pa.ChunkedArray]]
+
+
+def finish(noisy: NoisyAggregates, result: Relation, *, evaluate: Evaluate, confidence: Fraction) -> Finished:
+    """Returns what the query computes from the released tables, and how far off each number may be.
+
+    Args:
+        noisy: The released tables.
+        result: The post-processing; its columns are the answer's.
+        evaluate: The engine for it.
+        confidence: The probability with which the interval of a cell holds, at least.
+    """
+    measures = frozenset(measure.id for table in noisy.tables for measure in table.aggregate.measures)
+    annotated, meanings = _carry(result)
+    columns = output(result)
+    noisy_columns = [c for c in columns if measures and _is_noisy(meanings.get(c.id), measures)]
+    bounds: list[Computed] = []
+    for column in noisy_columns:
+        meaning = meanings.get(column.id)
+        if meaning is None or not column.type.is_numeric:
+            continue
+        interval = interval_of(meaning, measures, _half_widths(noisy, confidence))
+        if interval is not None:
+            bounds.append(Computed(id=_lower(column.id), name="", expression=interval.lower))
+            bounds.append(Computed(id=_upper(column.id), name="", expression=interval.upper))
+    kept = [Computed(id=c.id, name=c.name, expression=Column(id=c.id, type=c.type)) for c in columns]
+    released = {node.index: node.columns for node in _released(result)}
+    tables = [to_arrow(table, released.get(i, ())) for i, table in enumerate(noisy.tables)]
+    made = evaluate(Project(source=annotated, columns=(*kept, *bounds)), tables)
+    intervals = {c.name: (_bound(made, _lower(c.id)), _bound(made, _upper(c.id))) for c in noisy_columns}
+    table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
+    return Finished(table=table, intervals=intervals)
+
+
+def _carry(relation: Relation) -> tuple[Relation, Meanings]:
+    """Returns the relation with the columns of released tables kept to its top, and what its columns mean in them."""
+    match relation:
+        case Released() | Scan():
+            return relation, {c.id: Column(id=c.id, type=c.type) for c in output(relation)}
+        case Filter() | Sort() | Limit():
+            source, meanings = _carry(relation.source)
+            return replace(relation, source=source), meanings
+        case Project():
+            return _carry_project(relation)
+        case Join():
+            left, meanings = _carry(relation.left)
+            right, others = _carry(relation.right)
+            return replace(relation, left=left, right=right), meanings | others
+        case Aggregate():
+            _, meanings = _carry(relation.source)
+            leaves = {id: meanings[id] for id in relation.group_by if id in meanings}
+            return relation, {id: e for id, e in leaves.items() if isinstance(e, Column) and e.id == id}
+        case _:
+            assert_never(relation)
+
+
+def _carry_project(project: Project) -> tuple[Relation, Meanings]:
+    source, meanings = _carry(project.source)
+    given = {column.id for column in project.columns}
+    leaves = {leaf.id: leaf for meaning in meanings.values() for leaf in columns_of(meaning)}
+    carried = [Computed(id=id, name="", expression=leaf) for id, leaf in leaves.items() if id not in given]
+    known: Meanings = {id: leaf for id, leaf in leaves.items() if id not in given}
+    for column in project.columns:
+        if all(read.id in meanings for read in columns_of(column.expression)):
+            known[column.id] = substitute(column.expression, meanings)
+    return Project(source=source, columns=(*project.columns, *carried)), known
+
+
+def _is_noisy(meaning: Expression | None, measures: frozenset[str]) -> bool:
+    return meaning is None or any(column.id in measures for column in columns_of(meaning))
+
+
+def _half_widths(noisy: NoisyAggregates, confidence: Fraction) -> HalfWidth:
+    found = {}
+    for table in noisy.tables:
+        for measure, noise in zip(table.aggregate.measures, table.noises, strict=True):
+            found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
+
+    def half_width(id: str, sharing: int) -> float:
+        noise, step = found[id]
+        return float(noise.half_width((1 - confidence) / sharing) * step)
+
+    return half_width
+
+
+def _released(relation: Relation) -> list[Released]:
+    if isinstance(relation, Released):
+        return [relation]
+    return [node for source in sources(relation) for node in _released(source)]
+
+
+def _bound(made: pa.Table, id: str) -> pa.ChunkedArray:
+    return made[id] if id in made.column_names else pa.chunked_array([pa.nulls(len(made), pa.float64())])
+
+
+def _lower(id: str) -> str:
+    return f"{id}_lower"
+
+
+def _upper(id: str) -> str:
+    return f"{id}_upper"
+
+

@@ -1,0 +1,91 @@
+"""Released tables as Arrow tables, under the ids of their columns and with the types of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpquery.errors import InternalError
+from dpquery.kernel.plan import Key, Measure
+from dpquery.kernel.release import NoisyTable
+from dpquery.plan.logical import OutputColumn
+from dpquery.plan.types import Kind, Type
+
+LARGEST = 2**63 - 1
+EXACT = Context(prec=80)
+
+
+def arrow_type(type: Type) -> pa.DataType:
+    """Returns the Arrow type of a plan's type."""
+    match type.kind:
+        case Kind.BOOLEAN:
+            return pa.bool_()
+        case Kind.INT64:
+            return pa.int64()
+        case Kind.FLOAT64:
+            return pa.float64()
+        case Kind.DECIMAL:
+            return pa.decimal128(type.precision, type.scale)
+        case Kind.TEXT:
+            return pa.string()
+        case Kind.DATE:
+            return pa.date32()
+        case Kind.TIMESTAMP:
+            return pa.timestamp("us")
+
+
+def to_arrow(table: NoisyTable, columns: Sequence[OutputColumn]) -> pa.Table:
+    """Returns a released table; types come from the plan alone.
+
+    Args:
+        columns: What the plan says of the table's columns: keys, then measures. () for a table that nothing reads.
+    """
+    types = {column.id: column.type for column in columns}
+    arrays: dict[str, pa.Array] = {}
+    for key, values in zip(table.aggregate.keys, table.keys, strict=True):
+        arrays[key.column] = _key(key, values)
+    for measure, numbers in zip(table.aggregate.measures, table.numbers, strict=True):
+        if measure.id in types:
+            arrays[measure.id] = _number(measure, numbers, types[measure.id])
+    if not arrays:
+        return pa.table({"nothing": pa.nulls(1, pa.int64())})
+    return pa.table(arrays)
+
+
+def _key(key: Key, values: NDArray[Any]) -> pa.Array:
+    if key.domain is None:
+        return pa.array(values.tolist(), type=arrow_type(key.type))
+    return pa.array(list(key.domain), type=arrow_type(key.type)).take(pa.array(values))
+
+
+def _number(measure: Measure, numbers: NDArray[Any], type: Type) -> pa.Array:
+    """Returns noisy lattice values in the unit of the measure; int64 saturates."""
+    step = measure.lattice.unit if measure.lattice else Fraction(1)
+    match type.kind:
+        case Kind.INT64 if step.denominator == 1:
+            if numbers.dtype == np.int64 and step == 1:
+                return pa.array(numbers)
+            return pa.array([max(-LARGEST, min(LARGEST, int(n) * int(step))) for n in numbers], type=pa.int64())
+        case Kind.FLOAT64:
+            # Lattice units of floats are powers of two: the product rounds once, in the conversion of the integer.
+            return pa.array(numbers.astype(np.float64) * float(step) + 0.0)
+        case Kind.DECIMAL:
+            return _decimals(numbers, step, type)
+        case _:
+            raise InternalError(f"a released number cannot be a {type}")
+
+
+def _decimals(numbers: NDArray[Any], step: Fraction, type: Type) -> pa.Array:
+    """Returns integers times a power of ten as decimals of the type's scale."""
+    factor = step * 10**type.scale
+    if factor.denominator != 1:
+        raise InternalError("a decimal's grid is finer than its scale")
+    most = 10**type.precision - 1
+    clamped = (max(-most, min(most, int(n) * int(factor))) for n in numbers)
+    return pa.array([EXACT.scaleb(Decimal(n), -type.scale) for n in clamped], type=arrow_type(type))

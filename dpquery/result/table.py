@@ -1,0 +1,156 @@
+"""Result: the answer's table, how far off each number may be, and what it cost; for programs, terminals and notebooks."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+import pyarrow as pa
+
+from dpquery.kernel.loss import PrivacyLoss
+from dpquery.kernel.mechanisms import Measurement
+from dpquery.kernel.release import NoisyAggregates
+from dpquery.result.finish import Finished
+
+SHOWN_ROWS = 40
+
+
+class Result:
+    """One noisy answer. It is materialised: reading it again draws no noise and costs nothing.
+
+    Attributes:
+        charge: What the ledger counted for it.
+        guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
+        measurements: How each noisy column was measured.
+        confidence: The probability with which the interval of a cell holds, at least.
+    """
+
+    def __init__(self, noisy: NoisyAggregates, finished: Finished, *, guarantee: PrivacyLoss, confidence: float) -> None:
+        self._table, self._intervals = finished.table, finished.intervals
+        self.charge: PrivacyLoss = noisy.charge
+        self.guarantee: PrivacyLoss = guarantee
+        self.measurements: tuple[Measurement, ...] = noisy.measurements
+        self.confidence = confidence
+
+    def to_arrow(self) -> pa.Table:
+        """Returns the answer as an Arrow table, columns in the order of the query."""
+        return self._table
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns the answer as a DataFrame, columns in the order of the query."""
+        return self._table.to_pandas()
+
+    @property
+    def accuracy(self) -> pd.DataFrame:
+        """One interval for each noisy cell: rows as in the answer, columns (name, "lower") and (name, "upper").
+
+        The interval speaks of noise alone, not of clamping and not of bounded contributions. NaN: nothing is known.
+        """
+        columns = {
+            (name, end): bound.to_numpy()
+            for name, ends in self._intervals.items()
+            for end, bound in zip(("lower", "upper"), ends, strict=True)
+        }
+        frame = pd.DataFrame(columns, index=range(len(self._table)))
+        if columns:
+            frame.columns = pd.MultiIndex.from_tuples(list(columns))
+        return frame
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the answer's columns."""
+        return tuple(self._table.column_names)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __str__(self) -> str:
+        rows = self._cells()
+        widths = [max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(self.columns)]
+        numeric = [_is_number(field.type) for field in self._table.schema]
+        lines = [_line(self.columns, widths, numeric), "  ".join("-" * width for width in widths)]
+        lines += [_line(row, widths, numeric) for row in rows]
+        return "\n".join([*lines, *self._more(), self._footer()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        numeric = [_is_number(field.type) for field in self._table.schema]
+        align = ['style="text-align:right"' if right else 'style="text-align:left"' for right in numeric]
+        head = "".join(f"<th {a}>{html.escape(name)}</th>" for a, name in zip(align, self.columns, strict=True))
+        body = "".join(
+            "<tr>" + "".join(f"<td {a}>{html.escape(c)}</td>" for a, c in zip(align, row, strict=True)) + "</tr>"
+            for row in self._cells()
+        )
+        foot = "<br>".join(html.escape(line) for line in [*self._more(), self._footer()])
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p><small>{foot}</small></p>"
+
+    def _cells(self) -> list[list[str]]:
+        """Returns the shown cells as text, each noisy one with its interval; intervals are aligned by column."""
+        shown = self._table.slice(0, SHOWN_ROWS)
+        columns: list[list[str]] = []
+        for name, column in zip(self.columns, shown.columns, strict=True):
+            values = column.to_pylist()
+            if name not in self._intervals:
+                columns.append([_value(value) for value in values])
+                continue
+            lower, upper = (bound.slice(0, SHOWN_ROWS).to_pylist() for bound in self._intervals[name])
+            columns.append(_with_intervals(values, lower, upper))
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _more(self) -> list[str]:
+        hidden = len(self._table) - SHOWN_ROWS
+        return [f"... {hidden} more rows"] if hidden > 0 else []
+
+    def _footer(self) -> str:
+        charge = "free" if self.charge == PrivacyLoss() else f"charged {self.charge}"
+        level = f"{self.confidence * 100:g} % intervals of the noise; " if self._intervals else ""
+        return f"[{level}{charge}]"
+
+
+def _with_intervals(values: Sequence[object], lower: Sequence[float | None], upper: Sequence[float | None]) -> list[str]:
+    cells = []
+    for value, low, high in zip(values, lower, upper, strict=True):
+        if low is None or high is None or not isinstance(value, int | float):
+            cells.append((_value(value), ""))
+            continue
+        digits = _digits((high - low) / 2)
+        text = _value(value, digits)
+        if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
+            cells.append((text, f"± {_value(high - value, digits)}"))
+        else:
+            cells.append((text, f"[{_value(low, digits)}, {_value(high, digits)}]"))
+    width = [max((len(cell[i]) for cell in cells), default=0) for i in (0, 1)]
+    return [f"{text:>{width[0]}} {interval:<{width[1]}}" for text, interval in cells]
+
+
+def _digits(width: float) -> int:
+    """Returns how many digits after the point a number of this uncertainty deserves."""
+    return 0 if width <= 0 or width >= 10 else min(12, 1 - math.floor(math.log10(width)))
+
+
+def _value(value: object, digits: int = 6) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.{digits}f}" if abs(value) < 1e15 else f"{value:.6g}"
+    return str(value)
+
+
+def _is_number(type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    padded = (
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(cells, widths, numeric, strict=True)
+    )
+    return "  ".join(padded).rstrip()

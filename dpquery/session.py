@@ -1,0 +1,197 @@
+"""Session: one catalog, one ledger, one backend, one analyst; sql(), explain(), remaining."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import NoReturn
+
+from dpquery import pipeline
+from dpquery.result.table import Result
+from dpquery.backends.base import Backend
+from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.catalog import Catalog
+from dpquery.errors import CatalogError, InvalidLossError, LedgerError
+from dpquery.explain import explain
+from dpquery.kernel.accountant import charge_of, guarantee_of
+from dpquery.kernel.ledger import Ledger
+from dpquery.kernel.loss import PrivacyLoss, parse_amount
+from dpquery.kernel.mechanisms import Measurement, measurements
+from dpquery.plan.logical import output
+from dpquery.planner.allocate import Offer
+from dpquery.planner.protect import Bounds
+
+
+class Plan:
+    """What a query would measure and cost; no row was read for it and nothing was charged. `str(plan)` is for people.
+
+    Attributes:
+        measurements: Every noisy column, with its mechanism, sensitivity, scale and expected error.
+        charge: What the ledger would count.
+        guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
+        columns: The names of the answer's columns.
+    """
+
+    def __init__(self, prepared: pipeline.Prepared, ledger: Ledger) -> None:
+        self.measurements: tuple[Measurement, ...] = measurements(prepared.budgeted, ledger.declarations.neighbours)
+        self.charge: PrivacyLoss = charge_of(prepared.budgeted, ledger.budget.kind)
+        self.guarantee: PrivacyLoss = guarantee_of(prepared.budgeted)
+        self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
+        self._text = explain(prepared.budgeted, prepared.private.result, self.measurements, self.charge)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+class Session:
+    """Answers one analyst's queries over one dataset, within the ledger's budget.
+
+    In-process use protects honest analysts from mistakes. Whoever can run code in this process can read the data.
+    """
+
+    def __init__(self, catalog: Catalog, *, backend: Backend, ledger: Ledger, analyst: str) -> None:
+        _check_ledger(catalog, ledger)
+        ledger.remaining(analyst)
+        self._catalog, self._backend, self._ledger, self._analyst = catalog, backend, ledger, analyst
+
+    @property
+    def catalog(self) -> Catalog:
+        """The declarations."""
+        return self._catalog
+
+    @property
+    def analyst(self) -> str:
+        """Who asks, as the ledger knows them."""
+        return self._analyst
+
+    @property
+    def remaining(self) -> PrivacyLoss:
+        """What this analyst may still spend, in the ledger's currency."""
+        return self._ledger.remaining(self._analyst)
+
+    def sql(
+        self,
+        query: str,
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        max_groups: int | None = None,
+        max_rows: int | None = None,
+        dialect: str = "postgres",
+        confidence: object = "0.95",
+    ) -> Result:
+        """Answers a query with noise, and charges the ledger for it.
+
+        Args:
+            query: One SELECT statement.
+            epsilon, delta, rho: What the query may lose, as str, int, Decimal, Fraction or float; by default what the
+                catalog says.
+            max_groups, max_rows: Contribution bounds instead of the catalog's.
+            dialect: The SQL dialect of the query; any that sqlglot reads.
+            confidence: Of the intervals, between 0 and 1.
+        Raises:
+            QueryError: The query is refused; nothing was charged.
+            BackendError: The engine failed; the charge stands.
+        """
+        request = self._request(query, epsilon, delta, rho, max_groups, max_rows, dialect, confidence)
+        return pipeline.answer(
+            request, catalog=self._catalog, ledger=self._ledger, backend=self._backend, analyst=self._analyst
+        )
+
+    def explain(
+        self,
+        query: str,
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        max_groups: int | None = None,
+        max_rows: int | None = None,
+        dialect: str = "postgres",
+    ) -> Plan:
+        """Returns what a query would measure and cost. Reads no private row and charges nothing; arguments as in `sql`."""
+        request = self._request(query, epsilon, delta, rho, max_groups, max_rows, dialect, "0.95")
+        public = self._backend.public_values
+        return Plan(pipeline.prepare(request, catalog=self._catalog, ledger=self._ledger, public=public), self._ledger)
+
+    def _request(
+        self,
+        query: str,
+        epsilon: object,
+        delta: object,
+        rho: object,
+        max_groups: int | None,
+        max_rows: int | None,
+        dialect: str,
+        confidence: object,
+    ) -> pipeline.Request:
+        defaults = self._catalog.defaults
+        offer = Offer.of(epsilon, delta, rho)
+        return pipeline.Request(
+            text=query,
+            offer=offer.or_default(Offer(epsilon=defaults.epsilon, delta=defaults.delta, rho=defaults.rho)),
+            bounds=Bounds(max_groups=max_groups, max_rows=max_rows),
+            dialect=dialect,
+            confidence=_confidence(confidence),
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session cannot be copied or pickled: it holds data and a ledger")
+
+    def __repr__(self) -> str:
+        return f"Session(dataset={self._catalog.dataset!r}, analyst={self._analyst!r}, remaining={self.remaining})"
+
+
+def connect(
+    catalog: Catalog | str | os.PathLike[str],
+    sources: Mapping[str, object],
+    *,
+    ledger: Ledger | str | os.PathLike[str],
+    analyst: str = "analyst",
+) -> Session:
+    """Returns a session over tables.
+
+    Args:
+        catalog: The declarations, or the path of their YAML file.
+        sources: For each declared table its data: a pandas DataFrame, an Arrow table or dataset, or the path of a
+            Parquet file (or folder, or glob), a CSV, Feather or DuckDB file.
+        ledger: The ledger, or its path; it must exist (`dpquery ledger create`).
+        analyst: Who asks; one of the catalog's analysts if it names any.
+    Raises:
+        CatalogError: Mistakes in the catalog, or data that contradict it.
+        LedgerError: The ledger is missing, damaged, or was made for other declarations.
+    """
+    declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
+    opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    _check_ledger(declared, opened)
+    missing = sorted(declared.tables.keys() - sources.keys())
+    unknown = sorted(sources.keys() - declared.tables.keys())
+    problems = [f"table {name} has no source" for name in missing]
+    problems += [f"source {name} is no declared table" for name in unknown]
+    if problems:
+        raise CatalogError(problems)
+    return Session(declared, backend=DuckDBBackend(declared, sources), ledger=opened, analyst=analyst)
+
+
+def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
+    """The promise is the ledger's: a catalog that says otherwise is refused."""
+    if catalog.declarations != ledger.declarations:
+        raise LedgerError(
+            f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
+            "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
+            "ledger if the promise may start anew."
+        )
+    if catalog.budget != ledger.budget:
+        raise LedgerError("the catalog's budget is not the ledger's; a limit is changed in the ledger, not in the catalog")
+
+
+def _confidence(value: object) -> Fraction:
+    amount = parse_amount(value, name="confidence")
+    if amount >= 1:
+        raise InvalidLossError("confidence lies between 0 and 1", advice="0.95 is usual.")
+    return amount

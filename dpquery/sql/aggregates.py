@@ -1,0 +1,130 @@
+"""Aggregates: from parsed calls to the columns of an aggregation, each different one once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpquery.errors import QueryError, UnsupportedQueryError
+from dpquery.plan import functions
+from dpquery.plan.expr import Column, Expression, Literal
+from dpquery.plan.logical import AggregateColumn
+from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, decimal
+from dpquery.sql.expressions import Binder
+from dpquery.sql.parse import span_of
+from dpquery.sql.scope import Context, Scope
+
+_FUNCTIONS: dict[type[exp.Expression], str] = {
+    exp.Count: "count",
+    exp.CountIf: "count_if",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Min: "min",
+    exp.Max: "max",
+}
+
+MOMENTS = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
+
+PRIVATE = ("count", "count_distinct", "sum", *MOMENTS)
+"""Aggregates that have a private mechanism."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Collector:
+    """Collects the aggregates of one SELECT; equal ones share a column."""
+
+    context: Context
+    scope: Scope
+    columns: list[AggregateColumn] = field(default_factory=list)
+
+    def collect(self, node: exp.Expression) -> Column | None:
+        """Returns the column that will hold the aggregate, or None if the node is no known aggregate."""
+        call, condition = node, None
+        if isinstance(node, exp.Filter):
+            self.context.only(node, "this", "expression")
+            call, condition = node.this, node.expression.this
+        name = _FUNCTIONS.get(type(call))
+        if name is None:
+            return None
+        binder = Binder(self.context, self.scope)
+        kept = None if condition is None else binder.condition(condition, "FILTER")
+        function, argument, kept = self._meaning(name, call, binder, kept)
+        column = AggregateColumn(
+            id=self.context.fresh(),
+            name=name,
+            function=function,
+            argument=argument,
+            filter=kept,
+            type=self._type(function, argument, call),
+            span=span_of(node, self.context.text),
+        )
+        for known in self.columns:
+            if (known.function, known.argument, known.filter) == (function, argument, kept):
+                return Column(id=known.id, type=known.type, span=column.span)
+        self.columns.append(column)
+        return Column(id=column.id, type=column.type, span=column.span)
+
+    def _meaning(
+        self, name: str, call: exp.Expression, binder: Binder, kept: Expression | None
+    ) -> tuple[str, Expression | None, Expression | None]:
+        """Returns the function, its argument and its filter, after removing the variants of COUNT."""
+        self.context.only(call, "this", "expressions", "big_int")
+        if call.expressions:
+            raise self._refuse(f"{name.upper()} takes one argument", call)
+        inner = call.this
+        if name == "count_if":
+            condition = binder.condition(inner, "COUNT_IF")
+            return "count", None, condition if kept is None else _both(condition, kept)
+        if isinstance(inner, exp.Star):
+            if name != "count":
+                raise self._refuse(f"{name.upper()}(*) has no meaning", call)
+            self.context.only(inner)
+            return "count", None, kept
+        if isinstance(inner, exp.Distinct):
+            self.context.only(inner, "expressions")
+            if name in ("min", "max"):
+                return name, binder.bind(inner.expressions[0]), kept
+            if name != "count" or len(inner.expressions) != 1:
+                raise self._refuse(f"{name.upper()}(DISTINCT ...) has no private form here", call, "Use COUNT(DISTINCT x).")
+            return "count_distinct", binder.bind(inner.expressions[0]), kept
+        argument = binder.bind(inner)
+        if name == "count" and isinstance(argument, Literal) and argument.value is not None:
+            return "count", None, kept
+        return name, argument, kept
+
+    def _type(self, function: str, argument: Expression | None, call: exp.Expression) -> Type:
+        if argument is None or function in ("count", "count_distinct"):
+            return INT64
+        given = argument.type
+        if function in ("min", "max"):
+            return given
+        if not given.is_numeric:
+            advice = "Cast it, or count with COUNT_IF." if given == BOOLEAN else ""
+            if given in (DATE, TIMESTAMP):
+                advice = "Take a difference of dates first, in days."
+            raise self._refuse(f"{function.upper()} needs a number, not a {given}", call, advice)
+        if function != "sum":
+            return FLOAT64
+        return decimal(38, given.scale) if given.kind is Kind.DECIMAL else given
+
+    def _refuse(self, reason: str, node: exp.Expression, advice: str = "") -> QueryError:
+        return self.context.refuse(UnsupportedQueryError, reason, node, advice)
+
+
+def _both(first: Expression, second: Expression) -> Expression:
+    return functions.call("and", (first, second))
+
+
+def has_aggregate(node: exp.Expression) -> bool:
+    """Whether the expression contains an aggregate of its own, not one of a subquery."""
+    if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation | exp.Window):
+        return False
+    if isinstance(node, exp.AggFunc | exp.Filter):
+        return True
+    return any(has_aggregate(part) for part in node.iter_expressions())

@@ -1,0 +1,171 @@
+"""Parsed scalar expressions to typed, total expressions; what is not known is refused at its place."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Protocol
+
+from sqlglot import exp
+
+from dpquery.errors import QueryError, UnknownNameError, UnsupportedQueryError
+from dpquery.plan import functions
+from dpquery.plan.evaluate import evaluate
+from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild
+from dpquery.plan.types import BOOLEAN, DATE, TEXT, TIMESTAMP, Type
+from dpquery.sql.functions import division_of, operation_of
+from dpquery.sql.parse import span_of
+from dpquery.sql.scope import Context, Scope
+from dpquery.sql.types import literal_of, type_of
+
+class Aggregates(Protocol):
+    """Where aggregates are allowed: turns an aggregate into the column that will hold it, or None if it is none."""
+
+    def collect(self, node: exp.Expression) -> Column | None: ...
+
+
+class Binder:
+    """Binds expressions over one scope; aggregates only where `aggregates` is given."""
+
+    def __init__(self, context: Context, scope: Scope, aggregates: Aggregates | None = None) -> None:
+        self._context, self._scope, self._aggregates = context, scope, aggregates
+
+    def bind(self, node: exp.Expression) -> Expression:
+        """Returns the typed expression; raises a QueryError at the first part that is not known."""
+        if self._aggregates is not None and (column := self._aggregates.collect(node)) is not None:
+            return column
+        match node:
+            case exp.Paren():
+                return self.bind(node.this)
+            case exp.Column() if not isinstance(node.this, exp.Star):
+                return self._scope.find(node, self._context)
+            case exp.Literal():
+                return literal_of(node, self._context)
+            case exp.Boolean():
+                return Literal(value=bool(node.this), type=BOOLEAN)
+            case exp.Null():
+                return Literal(value=None, type=TEXT)
+            case exp.Cast():
+                self._context.only(node, "this", "to", "safe")
+                return self._cast(self.bind(node.this), type_of(node.args["to"], self._context), node)
+            case exp.Case():
+                self._context.only(node, "this", "ifs", "default")
+                return self._case(node)
+            case exp.If():
+                self._context.only(node, "this", "true", "false")
+                return self._branches([(node.this, node.args["true"])], node.args.get("false"), node)
+            case exp.In():
+                self._context.only(node, "this", "expressions")
+                return self._call("in", [node.this, *node.expressions], node)
+            case exp.Between():
+                self._context.only(node, "this", "low", "high")
+                low = self._call("ge", [node.this, node.args["low"]], node)
+                return self._apply("and", [low, self._call("le", [node.this, node.args["high"]], node)], node)
+            case exp.Div():
+                return self._divide(node)
+            case exp.CurrentDate():
+                self._context.only(node)
+                return Literal(value=datetime.datetime.now(datetime.UTC).date(), type=DATE)
+            case exp.CurrentTimestamp():
+                self._context.only(node)
+                return Literal(value=datetime.datetime.now(datetime.UTC).replace(tzinfo=None), type=TIMESTAMP)
+        operation = operation_of(node)
+        if operation is None:
+            raise self._unknown(node)
+        return self._call(operation[0], operation[1], node)
+
+    def condition(self, node: exp.Expression, clause: str) -> Expression:
+        """Returns a bound boolean expression, for WHERE and the like."""
+        bound = self.bind(node)
+        if isinstance(bound, Literal) and bound.value is None:
+            return Literal(value=None, type=BOOLEAN)
+        if bound.type != BOOLEAN:
+            raise self._context.refuse(UnsupportedQueryError, f"{clause} needs a condition, not a {bound.type}", node)
+        return bound
+
+    def _call(self, name: str, nodes: Sequence[exp.Expression], node: exp.Expression) -> Expression:
+        return self._apply(name, [self.bind(part) for part in nodes], node)
+
+    def _apply(self, name: str, arguments: list[Expression], node: exp.Expression) -> Expression:
+        try:
+            made = functions.call(name, arguments, span_of(node, self._context.text))
+        except (LookupError, TypeError) as error:
+            raise self._context.refuse(UnsupportedQueryError, str(error).strip("'\""), node) from None
+        return rebuild(made, tuple(self._fold(argument, node) for argument in made.arguments))
+
+    def _fold(self, argument: Expression, node: exp.Expression) -> Expression:
+        """Returns a cast constant as a constant; one that does not fit its type is refused now."""
+        if not (isinstance(argument, Cast) and isinstance(argument.argument, Literal)):
+            return argument
+        value = evaluate(argument, {})
+        if value is None and argument.argument.value is not None:
+            shown = repr(argument.argument.value)
+            raise self._context.refuse(UnsupportedQueryError, f"{shown} is not a {argument.type}", node)
+        return Literal(value=value, type=argument.type, span=argument.span)
+
+    def _cast(self, argument: Expression, target: Type, node: exp.Expression) -> Expression:
+        """Returns the argument as another type; constants are read now, and those that do not fit are refused."""
+        try:
+            return self._fold(functions.cast(argument, target, span_of(node, self._context.text)), node)
+        except TypeError as error:
+            raise self._context.refuse(UnsupportedQueryError, str(error), node) from None
+
+    def _case(self, node: exp.Case) -> Expression:
+        tested = node.args.get("this")
+        branches = []
+        for branch in node.args["ifs"]:
+            condition = branch.this if tested is None else exp.EQ(this=tested.copy(), expression=branch.this.copy())
+            branches.append((condition, branch.args["true"]))
+        return self._branches(branches, node.args.get("default"), node)
+
+    def _branches(
+        self,
+        branches: list[tuple[exp.Expression, exp.Expression]],
+        default: exp.Expression | None,
+        node: exp.Expression,
+    ) -> Expression:
+        conditions = [self.condition(condition, "CASE") for condition, _ in branches]
+        results = [self.bind(result) for _, result in branches]
+        results.append(Literal(value=None, type=TEXT) if default is None else self.bind(default))
+        target = functions.common_type(tuple(result.type for result in results), tuple(results))
+        if target is None:
+            kinds = ", ".join(sorted({str(result.type) for result in results}))
+            raise self._context.refuse(UnsupportedQueryError, f"the results of CASE differ in type: {kinds}", node)
+        results = [self._cast(result, target, node) for result in results]
+        pairs = tuple(zip(conditions, results[:-1], strict=True))
+        return Case(branches=pairs, otherwise=results[-1], type=target, span=span_of(node, self._context.text))
+
+    def _divide(self, node: exp.Div) -> Expression:
+        left, right = self.bind(node.this), self.bind(node.expression)
+        return self._apply(division_of(node, left.type, right.type), [left, right], node)
+
+    def _unknown(self, node: exp.Expression) -> QueryError:
+        context = self._context
+        if isinstance(node, exp.AggFunc | exp.Filter):
+            return context.refuse(
+                UnsupportedQueryError, f"the aggregate {node.sql()[:60]} cannot stand here or has no private form", node
+            )
+        if isinstance(node, exp.Window):
+            return context.refuse(UnsupportedQueryError, "window functions are not supported", node)
+        if isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.Any | exp.All):
+            return context.refuse(
+                UnsupportedQueryError,
+                "a subquery inside an expression is not supported",
+                node,
+                "Join the tables in FROM instead.",
+            )
+        if isinstance(node, exp.Rand | exp.Uuid | exp.CurrentTime):
+            return context.refuse(UnsupportedQueryError, "a function whose value changes is not supported", node)
+        if isinstance(node, exp.Func):
+            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            advice = "docs/reference/sql.md lists the functions."
+            return context.refuse(UnknownNameError, f"function {name.lower()} is not known here", node, advice)
+        return context.refuse(UnsupportedQueryError, f"{type(node).__name__} is not supported", node)
+
+
+def conjunction(conditions: Sequence[Expression]) -> Expression | None:
+    """Returns the AND of the conditions, or None if there are none."""
+    joined: Expression | None = None
+    for condition in conditions:
+        joined = condition if joined is None else functions.call("and", (joined, condition))
+    return joined

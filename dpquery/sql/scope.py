@@ -1,0 +1,104 @@
+"""What a name means at one place of a query: visible columns, common table expressions, fresh ids."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpquery.catalog import Catalog
+from dpquery.errors import QueryError, UnknownNameError, UnsupportedQueryError
+from dpquery.plan.expr import Column
+from dpquery.plan.logical import Aggregate, Relation
+from dpquery.plan.types import Type
+from dpquery.sql.parse import span_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visible:
+    """A column that a name can mean: the name, the table alias before it, and the column's id and type."""
+
+    name: str
+    table: str | None
+    id: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """A relation and the columns that names can mean in it, in order."""
+
+    relation: Relation
+    columns: tuple[Visible, ...]
+
+    def find(self, node: exp.Column, context: Context) -> Column:
+        """Returns the one column that the name means; raises UnknownNameError or, if two fit, UnsupportedQueryError."""
+        name, table = node.this, node.args.get("table")
+        if node.args.get("db") is not None:
+            raise context.refuse(UnknownNameError, f"column {node.sql()} does not exist", node)
+        found = [
+            column
+            for column in self.columns
+            if same_name(name, column.name) and (table is None or (column.table and same_name(table, column.table)))
+        ]
+        if not found:
+            names = sorted({column.name for column in self.columns if column.name})
+            advice = f"Columns here: {', '.join(names[:12])}." if names else ""
+            raise context.refuse(UnknownNameError, f"column {node.sql()} does not exist", node, advice)
+        if len({column.id for column in found}) > 1:
+            raise context.refuse(
+                UnsupportedQueryError, f"column {node.sql()} is ambiguous", node, "Write the table's name before it."
+            )
+        return Column(id=found[0].id, type=found[0].type, span=span_of(node, context.text))
+
+
+def same_name(identifier: exp.Expression, name: str) -> bool:
+    """Whether an identifier of the query means a declared or given name: exact if quoted, else whatever the case."""
+    written = identifier.name
+    return written == name if identifier.args.get("quoted") else written.casefold() == name.casefold()
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """What one query shares: its text, the catalog, the boundaries found so far, and fresh ids.
+
+    `tables` maps the names of common table expressions in reach to their trees and what was in reach of those.
+    """
+
+    text: str
+    catalog: Catalog
+    boundaries: list[Aggregate] = field(default_factory=list)
+    counter: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def fresh(self) -> str:
+        """Returns an id that no other column of the plan has."""
+        return f"c{next(self.counter)}"
+
+    def refuse(self, kind: type[QueryError], reason: str, node: exp.Expression | None, advice: str = "") -> QueryError:
+        """Returns an error at the place of a node."""
+        span = None if node is None else span_of(node, self.text)
+        return kind(reason, advice=advice, span=span)
+
+    def only(self, node: exp.Expression, *known: str) -> None:
+        """Raises unless the node carries nothing but the parts named: what is not understood is never ignored."""
+        for name, value in node.args.items():
+            if name not in known and value not in (None, False, [], ()):
+                part = value[0] if isinstance(value, list) else value
+                place = part if isinstance(part, exp.Expression) else node
+                what = f"{name.strip('_').upper()} in {type(node).__name__.upper()}"
+                raise self.refuse(UnsupportedQueryError, f"{what} is not supported", place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonTable:
+    """A common table expression: its tree, its column names if it gives any, and the ones it can see itself."""
+
+    tree: exp.Expression
+    names: tuple[str, ...]
+    reach: Reach
+
+
+Reach = Mapping[str, CommonTable]
+"""Common table expressions in reach, by case-folded name."""

@@ -1,0 +1,252 @@
+"""FROM: tables, subqueries and joins, to one relation and the names that are visible in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dpquery.catalog import Table
+from dpquery.errors import UnknownNameError, UnsupportedQueryError
+from dpquery.kernel.locality import NotUnitLocal, locality
+from dpquery.plan import functions
+from dpquery.plan.expr import Call, Column, Expression, columns_of
+from dpquery.plan.logical import (
+    Filter,
+    Join,
+    JoinKind,
+    Relation,
+    Scan,
+    ScanColumn,
+    column,
+    is_private,
+    output,
+    sources,
+)
+from dpquery.sql.expressions import Binder, conjunction
+from dpquery.sql.scope import CommonTable, Context, Reach, Scope, Visible
+
+BindQuery = Callable[[exp.Expression, Context, Reach], Scope]
+"""Binds a whole query; handed in, because queries stand in FROM and FROM stands in queries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Joined:
+    """One more relation of FROM: how it joins what stands before it."""
+
+    scope: Scope
+    kind: JoinKind
+    conditions: tuple[exp.Expression, ...]
+    using: tuple[exp.Identifier, ...]
+    node: exp.Expression
+
+
+def bind_from(select: exp.Select, context: Context, reach: Reach, bind_query: BindQuery) -> Scope:
+    """Returns the scope of FROM and WHERE: the joined and filtered relation, with every visible name."""
+    start = select.args.get("from_")
+    if start is None:
+        raise context.refuse(
+            UnsupportedQueryError, "a query without FROM reads no table", select, "Name a table in FROM."
+        )
+    context.only(start, "this")
+    scope = _bind_item(start.this, context, reach, bind_query)
+    joins = [_bind_join(node, context, reach, bind_query) for node in select.args.get("joins") or ()]
+    where = select.args.get("where")
+    everything = _visible([scope, *(join.scope for join in joins)], context, select)
+    pending = [] if where is None else _conjuncts(Binder(context, everything).condition(where.this, "WHERE"))
+    for join in joins:
+        scope, pending = _join(scope, join, pending, context)
+    relation = scope.relation
+    for condition in pending:
+        relation = Filter(source=relation, condition=condition)
+    return replace(scope, relation=relation)
+
+
+def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery) -> Scope:
+    match node:
+        case exp.Table() if isinstance(node.this, exp.Identifier):
+            context.only(node, "this", "alias", "db", "catalog")
+            alias = node.args.get("alias")
+            common = reach.get(node.name.casefold()) if node.args.get("db") is None else None
+            if common is not None:
+                return _named(_bind_common(common, context, bind_query), alias, node.name, context)
+            return _named(_bind_table(node, context), alias, node.name, context)
+        case exp.Subquery():
+            context.only(node, "this", "alias")
+            return _named(bind_query(node.this, context, reach), node.args.get("alias"), None, context)
+        case _:
+            raise context.refuse(
+                UnsupportedQueryError, "only tables and subqueries can stand in FROM", node, "Name a declared table."
+            )
+
+
+def _bind_common(common: CommonTable, context: Context, bind_query: BindQuery) -> Scope:
+    scope = bind_query(common.tree, context, common.reach)
+    if not common.names:
+        return scope
+    if len(common.names) != len(scope.columns):
+        raise context.refuse(UnsupportedQueryError, "WITH names another number of columns than it has", common.tree)
+    return replace(
+        scope, columns=tuple(replace(c, name=n) for c, n in zip(scope.columns, common.names, strict=True))
+    )
+
+
+def _bind_table(node: exp.Table, context: Context) -> Scope:
+    quoted = bool(node.this.args.get("quoted"))
+    table = context.catalog.find_table(node.name, quoted)
+    if table is None:
+        names = ", ".join(sorted(context.catalog.tables))
+        raise context.refuse(UnknownNameError, f"table {node.name} does not exist", node, f"Tables: {names}.")
+    return scan_of(table, context)
+
+
+def scan_of(table: Table, context: Context) -> Scope:
+    """Returns a fresh scan of a declared table with all its declared columns."""
+    columns = tuple(ScanColumn(id=context.fresh(), name=c.name, type=c.type) for c in table.columns.values())
+    unit = None
+    if table.ownership is not None:
+        own = [c.id for c in columns if not table.ownership.path and c.name == table.ownership.column]
+        unit = own[0] if own else context.fresh()
+    scan = Scan(table=table.name, columns=columns, public=table.public, ownership=table.ownership, unit=unit)
+    visible = tuple(Visible(name=c.name, table=table.name, id=c.id, type=c.type) for c in columns)
+    return Scope(relation=scan, columns=visible)
+
+
+def _named(scope: Scope, alias: exp.TableAlias | None, name: str | None, context: Context) -> Scope:
+    """Returns the scope under a table alias, with the alias's column names if it gives any."""
+    if alias is not None:
+        context.only(alias, "this", "columns")
+        name = alias.name or name
+    names = [] if alias is None else [part.name for part in alias.args.get("columns") or ()]
+    if len(names) > len(scope.columns):
+        raise context.refuse(UnsupportedQueryError, f"{name} has only {len(scope.columns)} columns", alias)
+    columns = [
+        replace(c, table=name, name=names[i] if i < len(names) else c.name) for i, c in enumerate(scope.columns)
+    ]
+    return replace(scope, columns=tuple(columns))
+
+
+def _bind_join(node: exp.Join, context: Context, reach: Reach, bind_query: BindQuery) -> _Joined:
+    context.only(node, "this", "on", "using", "side", "kind")
+    side, kind = (node.args.get("side") or "").upper(), (node.args.get("kind") or "").upper()
+    if kind not in ("", "INNER", "CROSS", "OUTER") or side not in ("", "LEFT"):
+        what = " ".join(part for part in (side, kind) if part)
+        raise context.refuse(UnsupportedQueryError, f"{what} JOIN is not supported", node, "Use an inner join.")
+    on, using = node.args.get("on"), node.args.get("using") or ()
+    plain: JoinKind = "left" if side else "inner" if on is not None or using else "cross"
+    return _Joined(
+        scope=_bind_item(node.this, context, reach, bind_query),
+        kind=plain,
+        conditions=() if on is None else (on,),
+        using=tuple(using),
+        node=node,
+    )
+
+
+def _visible(scopes: list[Scope], context: Context, node: exp.Expression) -> Scope:
+    """Returns all names together; refuses two relations under one alias."""
+    names = [scope.columns[0].table for scope in scopes if scope.columns]
+    folded = [name.casefold() for name in names if name]
+    if len(set(folded)) != len(folded):
+        raise context.refuse(UnsupportedQueryError, "two tables in FROM have the same name", node, "Give each an alias.")
+    return Scope(relation=scopes[0].relation, columns=tuple(c for scope in scopes for c in scope.columns))
+
+
+def _join(
+    left: Scope, join: _Joined, pending: list[Expression], context: Context
+) -> tuple[Scope, list[Expression]]:
+    """Returns the joined scope, and the conjuncts of WHERE that this join did not take.
+
+    An inner join takes from WHERE the equalities between its sides: that is where comma joins have theirs.
+    """
+    right = join.scope
+    both = Scope(relation=left.relation, columns=left.columns + right.columns)
+    own = [part for c in join.conditions for part in _conjuncts(Binder(context, both).condition(c, "ON"))]
+    hidden = set()
+    for name in join.using:
+        node = exp.Column(this=name)
+        own.append(functions.call("eq", (left.find(node, context), found := right.find(node, context))))
+        hidden.add(found.id)
+    candidates = own if join.kind == "left" else own + pending
+    equalities, taken = [], []
+    for condition in candidates:
+        pair = _equality(condition, left.relation, right.relation)
+        if pair is not None:
+            equalities.append(pair)
+            taken.append(condition)
+    residual = [condition for condition in own if condition not in taken]
+    equalities += _owner_equality(left.relation, right.relation, equalities, context)
+    relation = Join(
+        left=left.relation,
+        right=right.relation,
+        kind="inner" if join.kind == "cross" and equalities else join.kind,
+        equalities=tuple(equalities),
+        condition=conjunction(residual),
+    )
+    try:
+        locality(relation, context.catalog.declarations)
+    except NotUnitLocal as error:
+        raise context.refuse(UnsupportedQueryError, error.reason, join.node.this, error.advice) from None
+    columns = left.columns + tuple(c for c in right.columns if c.id not in hidden)
+    return Scope(relation=relation, columns=columns), [c for c in pending if c not in taken]
+
+
+def _conjuncts(condition: Expression) -> list[Expression]:
+    """Returns the parts of an AND, in order."""
+    if isinstance(condition, Call) and condition.function == "and":
+        return [part for argument in condition.arguments for part in _conjuncts(argument)]
+    return [condition]
+
+
+def _equality(condition: Expression, left: Relation, right: Relation) -> tuple[Expression, Expression] | None:
+    """Returns (left side, right side) if the condition equates an expression of each, else None."""
+    if not (isinstance(condition, Call) and condition.function == "eq"):
+        return None
+    first, second = condition.arguments
+    ids = [{c.id for c in output(relation)} for relation in (left, right)]
+    for a, b in ((first, second), (second, first)):
+        reads = [{c.id for c in columns_of(part)} for part in (a, b)]
+        if reads[0] and reads[1] and reads[0] <= ids[0] and reads[1] <= ids[1]:
+            return a, b
+    return None
+
+
+def _owner_equality(
+    left: Relation, right: Relation, equalities: list[tuple[Expression, Expression]], context: Context
+) -> list[tuple[Expression, Expression]]:
+    """Returns the equality of units that a join along an ownership path implies, if it does not stand there already.
+
+    Adding it is always safe; where the declared ownership is true it removes no row.
+    """
+    if not (is_private(left) and is_private(right)):
+        return []
+    sides = [locality(relation, context.catalog.declarations).units for relation in (left, right)]
+    pairs = [(a.id, b.id) for a, b in equalities if isinstance(a, Column) and isinstance(b, Column)]
+    if any(a in sides[0] and b in sides[1] for a, b in pairs):
+        return []
+    joined = set(pairs) | {(b, a) for a, b in pairs}
+    for mine in _scans(left):
+        for other in _scans(right):
+            if mine.unit not in sides[0] or other.unit not in sides[1]:
+                continue
+            if _follows(mine, other, joined) or _follows(other, mine, joined):
+                return [(column(left, mine.unit), column(right, other.unit))]
+    return []
+
+
+def _follows(child: Scan, parent: Scan, joined: set[tuple[str, str]]) -> bool:
+    """Whether the joined columns are the first step of the child's ownership, and lead to this parent."""
+    if child.ownership is None or not child.ownership.path or child.ownership.path[0].parent != parent.table:
+        return False
+    children = {c.name: c.id for c in child.columns}
+    parents = {c.name: c.id for c in parent.columns}
+    return all((children.get(a), parents.get(b)) in joined for a, b, _ in child.ownership.path[0].on)
+
+
+def _scans(relation: Relation) -> list[Scan]:
+    if isinstance(relation, Scan):
+        return [relation] if relation.unit is not None else []
+    return [scan for source in sources(relation) for scan in _scans(source)]
+
+
