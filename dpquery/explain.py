@@ -14,9 +14,7 @@ from dpquery.plan.logical import Aggregate, Filter, Join, Limit, Project, Relati
 from dpquery.plan.show import names_of, show, show_aggregate
 
 
-def explain(
-    plan: BudgetedPlan, result: Relation, measurements: tuple[Measurement, ...], charge: PrivacyLoss
-) -> str:
+def explain(plan: BudgetedPlan, result: Relation, measurements: tuple[Measurement, ...], charge: PrivacyLoss) -> str:
     """Returns a plan for people: what is released, with which noise, from what, and at what price."""
     lines = list(_result(result))
     remaining = iter(measurements)

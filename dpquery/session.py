@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import NoReturn
 
 from dpquery import pipeline
-from dpquery.result.table import Result
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
@@ -21,6 +20,7 @@ from dpquery.kernel.mechanisms import Measurement, measurements
 from dpquery.plan.logical import output
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
+from dpquery.result.table import Result
 
 
 class Plan:
@@ -114,7 +114,7 @@ class Session:
         max_rows: int | None = None,
         dialect: str = "postgres",
     ) -> Plan:
-        """Returns what a query would measure and cost. Reads no private row and charges nothing; arguments as in `sql`."""
+        """Returns what a query would measure and cost, reading no private row; arguments as in `sql`."""
         request = self._request(query, epsilon, delta, rho, max_groups, max_rows, dialect, "0.95")
         public = self._backend.public_values
         return Plan(pipeline.prepare(request, catalog=self._catalog, ledger=self._ledger, public=public), self._ledger)
@@ -187,7 +187,9 @@ def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
             "ledger if the promise may start anew."
         )
     if catalog.budget != ledger.budget:
-        raise LedgerError("the catalog's budget is not the ledger's; a limit is changed in the ledger, not in the catalog")
+        raise LedgerError(
+            "the catalog's budget is not the ledger's, and the ledger's is the one that counts"
+        )
 
 
 def _confidence(value: object) -> Fraction:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from dpquery.plan.logical import OwnerStep, Ownership
+from dpquery.plan.logical import Ownership, OwnerStep
 from dpquery.plan.types import Kind, Type
 
 

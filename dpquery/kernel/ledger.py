@@ -93,12 +93,9 @@ class Ledger:
 
     @staticmethod
     def open(path: str | os.PathLike[str], *, since: str | None = None) -> Ledger:
-        """Returns an existing ledger after verifying all of it; never creates or repairs one.
+        """Returns an existing ledger after verifying all of it; never creates or repairs one, but raises LedgerError.
 
-        Args:
-            since: A `mark` kept elsewhere; an older state of the ledger, as from a backup, is then refused.
-        Raises:
-            LedgerError: For the owner: the file is missing, foreign, damaged, older, or not safe to write.
+        With `since`, a `mark` kept elsewhere, an older state of the ledger, as from a backup, is refused too.
         """
         return Ledger(path, since=since)
 
@@ -136,9 +133,8 @@ class Ledger:
     def charge(self, *, analyst: str, loss: PrivacyLoss, query: str) -> int:
         """Returns the number of a new entry, durably recorded. To be called before a private row is read.
 
-        Args:
-            loss: More than nothing, in the currency of the budget; it is rounded up to whole units.
-            query: The text, for people; cut after 10,000 characters.
+        The loss, more than nothing and in the budget's currency, is rounded up to whole units. The query's text is
+        for people, and cut after 10,000 characters.
         Raises:
             InsufficientBudgetError: It exceeds what the analyst or the dataset has left; nothing was recorded.
             LedgerError: It was not recorded, or nobody knows; there must be no answer.

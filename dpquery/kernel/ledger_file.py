@@ -68,6 +68,7 @@ class LedgerFile:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connected()
         try:
+            connection.execute("PRAGMA shrink_memory")  # so that every page is read from the file as it is now
             connection.execute("BEGIN IMMEDIATE")
             if _identity(self._path) != self._identity:
                 raise LedgerError("the file was moved, deleted or replaced while it was open")

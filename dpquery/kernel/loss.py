@@ -23,7 +23,7 @@ _RHO_STEP = Fraction(1, 10**12)
 _LARGEST = Fraction(10**30)
 _LONGEST_TEXT = 40
 _TEXT = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?|\d+/\d+", re.ASCII)
-_NUMPY_SCALARS = "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+_NUMPY_SCALARS = [f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (8, 16, 32, 64)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

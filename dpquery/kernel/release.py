@@ -162,7 +162,7 @@ def _select(budgeted: BudgetedAggregate, exact: ExactAggregates, noises: tuple[C
 
 
 def _run(aggregate: PrivateAggregate, run: Run) -> ExactAggregates:
-    """Runs the backend. What it raises may quote data and even its class may depend on it, so nothing of it survives."""
+    """Runs the backend. What it raises may quote data, and even its class may depend on data: nothing of it survives."""
     exact: ExactAggregates | None = None
     with contextlib.suppress(Exception):
         exact = run(aggregate, samplers.random_key())
@@ -181,9 +181,7 @@ def _nothing(aggregate: PrivateAggregate) -> ExactAggregates:
 
 def _add(numbers: Integers, noise: Calibrated) -> Integers:
     """Returns numbers plus fresh noise, in 64 bits where they suffice."""
-    drawn = noise.sample(len(numbers))
-    if numbers.dtype != np.int64:
-        return numbers.astype(object) + drawn.astype(object)
-    if len(numbers) == 0 or max(-int(numbers.min()), int(numbers.max())) < 2**62:
-        return numbers + drawn
-    return numbers.astype(object) + drawn.astype(object)
+    drawn: Integers = noise.sample(len(numbers))
+    fits = numbers.dtype == np.int64 and (len(numbers) == 0 or max(-int(numbers.min()), int(numbers.max())) < 2**62)
+    noisy: Integers = numbers + drawn if fits else numbers.astype(object) + drawn.astype(object)
+    return noisy

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import Key
-from dpquery.plan.types import Value
 
 Integers = NDArray[Any]
 """int64, or Python integers in an object array where 64 bits do not suffice."""
@@ -63,7 +62,7 @@ def selected_order(noisy_units: Integers, tau: int, keys: tuple[Integers, ...]) 
     return np.array(ranked, dtype=np.int64)
 
 
-def sort_key(value: Value | np.generic) -> tuple[bool, Any]:
+def sort_key(value: Any) -> tuple[bool, Any]:
     """Returns what orders values of one type, NULL last; text by code points."""
     plain = value.item() if isinstance(value, np.generic) else value
     if plain is None:

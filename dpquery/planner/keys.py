@@ -12,7 +12,19 @@ from dpquery.kernel.selection import sort_key
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, children, columns_of, rebuild, substitute
 from dpquery.plan.intervals import range_of
-from dpquery.plan.logical import Aggregate, Filter, Join, Limit, Project, Relation, Released, Scan, Sort, output, sources
+from dpquery.plan.logical import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    output,
+    sources,
+)
 from dpquery.plan.ranges import EPOCH, Range
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Value
 
@@ -27,6 +39,7 @@ PublicValues = Callable[[str, str], tuple[Value, ...]]
 Domain = tuple[Value, ...]
 
 _DAY = datetime.timedelta(days=1)
+_MICROSECONDS = 86_400_000_000
 _INTEGRAL = frozenset({"floor", "ceil", "trunc", "round"})
 
 
@@ -60,7 +73,8 @@ def definition(id: str, relation: Relation) -> tuple[Expression, dict[str, Scan]
             return Column(id=id, type=relation.ownership.type), {}
         case Project():
             expression = next(column.expression for column in relation.columns if column.id == id)
-            values, scans = {}, {}
+            values: dict[str, Expression] = {}
+            scans: dict[str, Scan] = {}
             for column in columns_of(expression):
                 values[column.id], more = definition(column.id, relation.source)
                 scans |= more
@@ -125,9 +139,7 @@ def _enumerate(
     return unique if len(unique) <= MAX_KEYS else None
 
 
-def _values(
-    expression: Expression, domains: dict[str, Domain], ranges: dict[str, Range]
-) -> Iterable[Value] | None:
+def _values(expression: Expression, domains: dict[str, Domain], ranges: dict[str, Range]) -> Iterable[Value] | None:
     leaves = sorted({column.id for column in columns_of(expression)})
     if all(leaf in domains for leaf in leaves):
         size = 1
@@ -137,7 +149,7 @@ def _values(
             rows = itertools.product(*(domains[leaf] for leaf in leaves))
             return [evaluate(expression, dict(zip(leaves, row, strict=True))) for row in rows]
     if isinstance(expression, Case):
-        arms = [_values(arm, domains, ranges) for arm in children(expression)[1::2] + (expression.otherwise,)]
+        arms = [_values(arm, domains, ranges) for arm in (*children(expression)[1::2], expression.otherwise)]
         return None if any(arm is None for arm in arms) else [v for arm in arms if arm is not None for v in arm]
     integers = _integers(range_of(expression, ranges), MAX_KEYS)
     if integers is not None and expression.type == INT64:
@@ -150,9 +162,7 @@ def _values(
     return _image(expression, domains, ranges)
 
 
-def _image(
-    expression: Expression, domains: dict[str, Domain], ranges: dict[str, Range]
-) -> Iterable[Value] | None:
+def _image(expression: Expression, domains: dict[str, Domain], ranges: dict[str, Range]) -> Iterable[Value] | None:
     """Returns the values of an operation over all combinations of its arguments' values."""
     if not isinstance(expression, Call | Cast):
         return None
@@ -167,9 +177,7 @@ def _image(
         size *= len(values)
     if size > MAX_STEPS:
         return None
-    literal = tuple(
-        part if isinstance(part, Literal) else column for part, column in zip(parts, columns, strict=True)
-    )
+    literal = tuple(part if isinstance(part, Literal) else column for part, column in zip(parts, columns, strict=True))
     over = rebuild(expression, literal)
     names = [column.id for column in columns]
     return [evaluate(over, dict(zip(names, row, strict=True))) for row in itertools.product(*sets)]
@@ -189,7 +197,9 @@ def _stepped(expression: Expression, ranges: dict[str, Range]) -> Iterable[Value
     known = range_of(inner, ranges)
     if inner.type != TIMESTAMP or known.lower is None or known.upper is None:
         return None
-    days = _integers(Range(lower=known.lower / 86_400_000_000, upper=known.upper / 86_400_000_000), MAX_STEPS, whole=False)
+    days = _integers(
+        Range(lower=known.lower / 86_400_000_000, upper=known.upper / 86_400_000_000), MAX_STEPS, whole=False
+    )
     if days is None:
         return None
     column = Column(id="moment", type=TIMESTAMP)
@@ -218,4 +228,3 @@ def _as_date(day: int) -> datetime.date:
 
 def _sorted(values: Iterable[Value]) -> Domain:
     return tuple(sorted(dict.fromkeys(value for value in values if value is not None), key=sort_key))
-

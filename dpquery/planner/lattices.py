@@ -29,9 +29,7 @@ def for_sum(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattic
 def for_deviations(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
     """Returns the lattice for sums of deviations from the middle of the range."""
     plain = for_sum(type, lower, upper, weight)
-    return Lattice(
-        grid=plain.grid, lower=plain.lower, upper=plain.upper, offset=(plain.lower + plain.upper) // 2
-    )
+    return Lattice(grid=plain.grid, lower=plain.lower, upper=plain.upper, offset=(plain.lower + plain.upper) // 2)
 
 
 def for_squares(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:

@@ -1,4 +1,4 @@
-"""Logical plan to private plan: whatever limits one privacy unit becomes a part of the plan, and sensitivity is finite."""
+"""Logical plan to private plan: whatever limits one privacy unit becomes a part of the plan; sensitivity is finite."""
 
 from __future__ import annotations
 

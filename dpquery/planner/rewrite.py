@@ -135,7 +135,7 @@ class Measures:
         middle = _number(lattice.offset_of_square * lattice.unit, FLOAT64)
         shift = _number(plain.offset * plain.grid - lattice.offset * lattice.grid, FLOAT64)
         mean = call("add", (shift, _ratio(deviations, count)))
-        spread = call("subtract", (call("add", (middle, _ratio(squares, count))), call("multiply", (mean, mean))))
+        spread: Expression = call("subtract", (call("add", (middle, _ratio(squares, count))), call("multiply", (mean, mean))))
         width, least = (upper - lower) ** 2 / 4, 0
         if column.function.endswith("samp"):
             less = call("subtract", (count, Literal(value=1, type=INT64)))

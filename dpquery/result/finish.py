@@ -146,5 +146,3 @@ def _lower(id: str) -> str:
 
 def _upper(id: str) -> str:
     return f"{id}_upper"
-
-

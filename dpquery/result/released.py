@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpquery.arrow import arrow_type
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import Key, Measure
 from dpquery.kernel.release import NoisyTable
@@ -19,25 +20,6 @@ from dpquery.plan.types import Kind, Type
 
 LARGEST = 2**63 - 1
 EXACT = Context(prec=80)
-
-
-def arrow_type(type: Type) -> pa.DataType:
-    """Returns the Arrow type of a plan's type."""
-    match type.kind:
-        case Kind.BOOLEAN:
-            return pa.bool_()
-        case Kind.INT64:
-            return pa.int64()
-        case Kind.FLOAT64:
-            return pa.float64()
-        case Kind.DECIMAL:
-            return pa.decimal128(type.precision, type.scale)
-        case Kind.TEXT:
-            return pa.string()
-        case Kind.DATE:
-            return pa.date32()
-        case Kind.TIMESTAMP:
-            return pa.timestamp("us")
 
 
 def to_arrow(table: NoisyTable, columns: Sequence[OutputColumn]) -> pa.Table:

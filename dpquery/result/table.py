@@ -1,4 +1,4 @@
-"""Result: the answer's table, how far off each number may be, and what it cost; for programs, terminals and notebooks."""
+"""Result: the answer's table, its accuracy, and what it cost; for programs, terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Result:
         confidence: The probability with which the interval of a cell holds, at least.
     """
 
-    def __init__(self, noisy: NoisyAggregates, finished: Finished, *, guarantee: PrivacyLoss, confidence: float) -> None:
+    def __init__(
+        self, noisy: NoisyAggregates, finished: Finished, *, guarantee: PrivacyLoss, confidence: float
+    ) -> None:
         self._table, self._intervals = finished.table, finished.intervals
         self.charge: PrivacyLoss = noisy.charge
         self.guarantee: PrivacyLoss = guarantee
@@ -111,7 +113,9 @@ class Result:
         return f"[{level}{charge}]"
 
 
-def _with_intervals(values: Sequence[object], lower: Sequence[float | None], upper: Sequence[float | None]) -> list[str]:
+def _with_intervals(
+    values: Sequence[object], lower: Sequence[float | None], upper: Sequence[float | None]
+) -> list[str]:
     cells = []
     for value, low, high in zip(values, lower, upper, strict=True):
         if low is None or high is None or not isinstance(value, int | float):

@@ -91,7 +91,9 @@ class Collector:
             if name in ("min", "max"):
                 return name, binder.bind(inner.expressions[0]), kept
             if name != "count" or len(inner.expressions) != 1:
-                raise self._refuse(f"{name.upper()}(DISTINCT ...) has no private form here", call, "Use COUNT(DISTINCT x).")
+                raise self._refuse(
+                    f"{name.upper()}(DISTINCT ...) has no private form here", call, "Use COUNT(DISTINCT x)."
+                )
             return "count_distinct", binder.bind(inner.expressions[0]), kept
         argument = binder.bind(inner)
         if name == "count" and isinstance(argument, Literal) and argument.value is not None:

@@ -302,7 +302,8 @@ def _finish(
     """Returns SELECT's projection, then DISTINCT, ORDER BY and LIMIT."""
     computed = [Computed(id=context.fresh(), name=name, expression=e) for name, e in bound]
     visible = tuple(Visible(name=c.name, table=None, id=c.id, type=c.expression.type) for c in computed)
-    sort_keys, hidden = [], []
+    sort_keys: list[SortKey] = []
+    hidden: list[Computed] = []
     for expression, descending, nulls_first in keys:
         known = next((c.id for c in (*computed, *hidden) if c.expression == expression), None)
         if known is None:
@@ -366,5 +367,3 @@ def _whole(node: exp.Expression | None, context: Context) -> int:
     if not (isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and len(node.name) < 19):
         raise context.refuse(UnsupportedQueryError, "LIMIT and OFFSET take a whole number", node)
     return int(node.name)
-
-

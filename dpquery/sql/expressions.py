@@ -18,6 +18,7 @@ from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Scope
 from dpquery.sql.types import literal_of, type_of
 
+
 class Aggregates(Protocol):
     """Where aggregates are allowed: turns an aggregate into the column that will hold it, or None if it is none."""
 

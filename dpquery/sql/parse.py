@@ -22,7 +22,7 @@ MAX_DEPTH = 50
 MAX_TREE_DEPTH = 150
 MAX_STRING = 10_000
 
-Tree = exp.Query
+Tree = exp.Expression
 """A parsed tree: SELECT, with or without WITH."""
 
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}

@@ -87,9 +87,7 @@ def _bind_common(common: CommonTable, context: Context, bind_query: BindQuery) -
         return scope
     if len(common.names) != len(scope.columns):
         raise context.refuse(UnsupportedQueryError, "WITH names another number of columns than it has", common.tree)
-    return replace(
-        scope, columns=tuple(replace(c, name=n) for c, n in zip(scope.columns, common.names, strict=True))
-    )
+    return replace(scope, columns=tuple(replace(c, name=n) for c, n in zip(scope.columns, common.names, strict=True)))
 
 
 def _bind_table(node: exp.Table, context: Context) -> Scope:
@@ -121,9 +119,7 @@ def _named(scope: Scope, alias: exp.TableAlias | None, name: str | None, context
     names = [] if alias is None else [part.name for part in alias.args.get("columns") or ()]
     if len(names) > len(scope.columns):
         raise context.refuse(UnsupportedQueryError, f"{name} has only {len(scope.columns)} columns", alias)
-    columns = [
-        replace(c, table=name, name=names[i] if i < len(names) else c.name) for i, c in enumerate(scope.columns)
-    ]
+    columns = [replace(c, table=name, name=names[i] if i < len(names) else c.name) for i, c in enumerate(scope.columns)]
     return replace(scope, columns=tuple(columns))
 
 
@@ -149,13 +145,13 @@ def _visible(scopes: list[Scope], context: Context, node: exp.Expression) -> Sco
     names = [scope.columns[0].table for scope in scopes if scope.columns]
     folded = [name.casefold() for name in names if name]
     if len(set(folded)) != len(folded):
-        raise context.refuse(UnsupportedQueryError, "two tables in FROM have the same name", node, "Give each an alias.")
+        raise context.refuse(
+            UnsupportedQueryError, "two tables in FROM have the same name", node, "Give each an alias."
+        )
     return Scope(relation=scopes[0].relation, columns=tuple(c for scope in scopes for c in scope.columns))
 
 
-def _join(
-    left: Scope, join: _Joined, pending: list[Expression], context: Context
-) -> tuple[Scope, list[Expression]]:
+def _join(left: Scope, join: _Joined, pending: list[Expression], context: Context) -> tuple[Scope, list[Expression]]:
     """Returns the joined scope, and the conjuncts of WHERE that this join did not take.
 
     An inner join takes from WHERE the equalities between its sides: that is where comma joins have theirs.
@@ -248,5 +244,3 @@ def _scans(relation: Relation) -> list[Scan]:
     if isinstance(relation, Scan):
         return [relation] if relation.unit is not None else []
     return [scan for source in sources(relation) for scan in _scans(source)]
-
-

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from dpquery.errors import Span
-from dpquery.plan.expr import Call, Expression
+from dpquery.plan.expr import Call, Expression, Literal
 from dpquery.plan.functions.arithmetic import ARITHMETIC
 from dpquery.plan.functions.bits import BITS
 from dpquery.plan.functions.calendar import CALENDAR
@@ -40,13 +40,15 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType({entry.name: entry for part
 
 
 def call(name: str, arguments: Iterable[Expression], span: Span | None = None) -> Call:
-    """Returns an operation applied to arguments, cast to the types it takes. Nothing is folded.
+    """Returns an operation applied to arguments, cast to the types it takes.
+
+    Nothing is folded, but that a number constant behind a minus sign is a constant.
 
     Raises:
         UnknownOperationError: There is no such operation.
         SignatureError: It does not accept these arguments.
     """
-    given = tuple(arguments)
+    given = tuple(_signed(argument) for argument in arguments)
     function = FUNCTIONS.get(name)
     if function is None:
         raise UnknownOperationError(f"there is no operation {name}")
@@ -57,3 +59,12 @@ def call(name: str, arguments: Iterable[Expression], span: Span | None = None) -
     types, result = found
     fitted = tuple(cast(argument, type) for argument, type in zip(given, types, strict=True))
     return Call(function=name, arguments=fitted, type=result, span=span)
+
+
+def _signed(argument: Expression) -> Expression:
+    if not isinstance(argument, Call) or argument.function != "negate":
+        return argument
+    number = argument.arguments[0]
+    if not isinstance(number, Literal) or number.value is None:
+        return argument
+    return Literal(value=FUNCTIONS["negate"].meaning(number.value), type=number.type, span=argument.span)

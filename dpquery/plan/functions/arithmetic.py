@@ -14,6 +14,7 @@ from typing import Any
 from dpquery.plan.functions.arithmetic_ranges import (
     abs_range,
     difference_range,
+    int_quotient_range,
     negate_range,
     product_range,
     quotient_range,
@@ -21,16 +22,11 @@ from dpquery.plan.functions.arithmetic_ranges import (
     sign_range,
     sum_range,
 )
-from dpquery.plan.functions.bounds import (
-    INT64_MAX,
-    INT64_MIN,
-)
+from dpquery.plan.functions.bounds import INT64_MAX, INT64_MIN
 from dpquery.plan.functions.casts import EXACT
 from dpquery.plan.functions.promotion import Expressions, Types, decimals_of, joined_decimal, untyped
 from dpquery.plan.functions.table import Function, Signature
 from dpquery.plan.types import DATE, FLOAT64, INT64, Type, decimal
-
-Number = int | float | Decimal
 
 
 def whole(value: int) -> int | None:
@@ -117,9 +113,9 @@ def _sign_resolve(types: Types, expressions: Expressions) -> Signature | None:
     return unary and (unary[0], INT64)
 
 
-def _numeric(types: Types, expressions: Expressions, in_decimal: Callable[[list[Type]], Signature | None]) -> (
-    Signature | None
-):
+def _numeric(
+    types: Types, expressions: Expressions, in_decimal: Callable[[list[Type]], Signature | None]
+) -> Signature | None:
     """Types of a binary operation: integers stay, decimals where `in_decimal` finds room, else floats."""
     if len(types) != 2:
         return None
@@ -177,7 +173,7 @@ ARITHMETIC = (
              meaning=_multiply, doc="The product; NULL on overflow of integers and for 0 * inf."),
     Function(name="divide", resolve=_divide_resolve, range=quotient_range, meaning=_divide,
              doc="The quotient as a float; NULL for a zero divisor and for inf / inf."),
-    Function(name="int_divide", resolve=_integers, range=_intquotient_range, meaning=_int_divide,
+    Function(name="int_divide", resolve=_integers, range=int_quotient_range, meaning=_int_divide,
              doc="The quotient of integers without its fraction; NULL for a zero divisor and on overflow."),
     Function(name="modulo", resolve=lambda t, e: _numeric(t, e, _in_remainder), range=remainder_range,
              meaning=_modulo, doc="The remainder, with the dividend's sign; NULL for a zero divisor."),

@@ -109,7 +109,7 @@ def quotient_range(ranges: tuple[Range, ...], call: Call) -> Range:
     return rounded(min(ends), max(ends), nullable=nullable)
 
 
-def _intquotient_range(ranges: tuple[Range, ...], call: Call) -> Range:
+def int_quotient_range(ranges: tuple[Range, ...], call: Call) -> Range:
     known = _truncated_quotients(*ranges)
     total = _truncated_quotients(*(effective(r, INT64) for r in ranges))
     if known is None or total is None:
@@ -126,7 +126,7 @@ def _truncated_quotients(a: Range, b: Range) -> Ends | None:
 def remainder_range(ranges: tuple[Range, ...], call: Call) -> Range:
     """Bounds on a remainder: below the divisor, not beyond the dividend."""
     a, b = ranges
-    most = max(abs(low(b)), abs(high(b)))
+    most = max(-low(b), high(b))
     if call.type != FLOAT64:
         most = max(most - Fraction(1, 10**call.type.scale), Fraction(0))
     lower = max(low(a), -most) if low(a) < 0 else Fraction(0)
@@ -148,8 +148,9 @@ def abs_range(ranges: tuple[Range, ...], call: Call) -> Range:
     lower = max(low(x), -high(x), Fraction(0))
     upper = max(-low(x), high(x))
     overflow = call.type == INT64 and low(x) <= INT64_MIN
-    return span(lower, min(upper, Fraction(INT64_MAX)) if call.type == INT64 and upper != math.inf else upper,
-                nullable=x.nullable or overflow)
+    if call.type == INT64 and upper != math.inf:
+        upper = min(upper, Fraction(INT64_MAX))
+    return span(lower, upper, nullable=x.nullable or overflow)
 
 
 def sign_range(ranges: tuple[Range, ...], _: Call) -> Range:

@@ -214,9 +214,12 @@ def cast_range(known: Range, source: Type, target: Type) -> Range:
 def _float_range(known: Range, source: Type) -> Range:
     ends = rounded(low(known), high(known), nullable=known.nullable)
     if source.kind is Kind.DECIMAL and source.precision > 15:  # engines divide twice-rounded numbers
-        lower, upper = low(ends), high(ends)
-        return rounded(lower - abs(lower) * MARGIN, upper + abs(upper) * MARGIN, nullable=known.nullable)
+        return rounded(_outward(low(ends), -1), _outward(high(ends), 1), nullable=known.nullable)
     return ends
+
+
+def _outward(end: End, sign: int) -> End:
+    return end if isinstance(end, float) else end + sign * abs(end) * MARGIN
 
 
 def _moved(end: End, source: Type, target: Type) -> End:
@@ -230,8 +233,8 @@ def _moved(end: End, source: Type, target: Type) -> End:
             ends = rounded(end * Fraction(10.0**target.scale), end * Fraction(10.0**target.scale), nullable=False)
             return Fraction(round(ends.lower), 10**target.scale) if ends.lower is not None else end
         case _, Kind.INT64 | Kind.DECIMAL:
-            steps = abs(end) * 10**target.scale + Fraction(1, 2)
-            return Fraction(math.floor(steps), 10**target.scale) * (1 if end >= 0 else -1)
+            unit = Fraction(1, 10**target.scale)
+            return unit * math.floor(abs(end) / unit + Fraction(1, 2)) * (1 if end >= 0 else -1)
         case Kind.DATE, Kind.TIMESTAMP:
             return end * DAY
         case Kind.TIMESTAMP, Kind.DATE:

@@ -102,7 +102,16 @@ def _part(unit: str, function: Callable[[Day], int | float], lower: int, upper: 
                     meaning=lambda x: None if x is None else function(x), doc=doc + "; NULL if the date is.")
 
 
-_WITHIN = {"quarter": "year", "month": "year", "isodow": "week", "doy": "year", "day": "month", "hour": "day", "minute": "hour", "second": "minute"}
+_WITHIN = {
+    "quarter": "year",
+    "month": "year",
+    "doy": "year",
+    "isodow": "week",
+    "day": "month",
+    "hour": "day",
+    "minute": "hour",
+    "second": "minute",
+}
 
 
 def _refined(function: Callable[[Day], int | float], rule: RangeRule, unit: str) -> RangeRule:
@@ -176,7 +185,8 @@ def _format_resolve(types: Types, expressions: Expressions) -> Signature | None:
     of = date_type(types, expressions)
     if of is None or len(types) != 2:
         return None
-    formatted(_ORIGIN, text_literal(expressions[1], "a date format", limit=50))
+    if not formatted(_ORIGIN, text_literal(expressions[1], "a date format", limit=50)):
+        raise SignatureError("the date format is empty")
     return (TIMESTAMP, TEXT), TEXT
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 from dpquery.plan.expr import Call, Literal
 from dpquery.plan.functions.bounds import TRUTH, any_nullable, high, low, span
@@ -20,7 +21,7 @@ def _certain(always: bool, never: bool, *, nullable: bool) -> Range:
     return Range(lower=Fraction(always), upper=Fraction(not never), nullable=nullable)
 
 
-def _compare(test: Callable[[Value, Value], bool]) -> Callable[[Value, Value], Truth]:
+def _compare(test: Callable[[Any, Any], bool]) -> Callable[[Value, Value], Truth]:
     def meaning(a: Value, b: Value) -> Truth:
         return None if a is None or b is None else bool(test(a, b))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dpquery.plan.expr import Call, Literal
+from typing import Any
+
+from dpquery.plan.expr import Call, Expression, Literal
 from dpquery.plan.functions.bounds import any_nullable, high, low, span
+from dpquery.plan.functions.casts import cast_value
 from dpquery.plan.functions.promotion import Expressions, Types, common_type, same_type
 from dpquery.plan.functions.table import Function, Signature, SignatureError, is_null_literal
 from dpquery.plan.ranges import Range, hull
-from dpquery.plan.types import TEXT, Value
+from dpquery.plan.types import TEXT, Type
 
 
 def _present(ranges: tuple[Range, ...], call: Call) -> list[Range]:
@@ -58,37 +61,37 @@ def _clamp_range(ranges: tuple[Range, ...], call: Call) -> Range:
 def _clamp_resolve(types: Types, expressions: Expressions) -> Signature | None:
     if len(types) != 3:
         return None
-    bounds = [_plain(e) for e in expressions[1:]]
-    if any(b is None for b in bounds):
-        raise SignatureError("the bounds of CLAMP must be constants")
     shared = common_type(types, expressions)
     if shared is None or shared == TEXT:
         return None
-    if types[1].is_numeric and types[2].is_numeric and bounds[0] > bounds[1]:  # type: ignore[operator]
+    least, most = (_constant(e, shared) for e in expressions[1:])
+    if least > most:
         raise SignatureError("the lower bound of CLAMP exceeds the upper one")
     return (shared,) * 3, shared
 
 
-def _plain(expression: object) -> Value:
-    return expression.value if isinstance(expression, Literal) else None
+def _constant(expression: Expression, of: Type) -> Any:
+    """Returns a bound of CLAMP in its type."""
+    value = cast_value(expression.value, expression.type, of) if isinstance(expression, Literal) else None
+    if value is None:
+        raise SignatureError("the bounds of CLAMP must be constants")
+    return value
 
 
-def _coalesce(*values: Value) -> Value:
+def _coalesce(*values: Any) -> Any:
     return next((v for v in values if v is not None), None)
 
 
-def _greatest(*values: Value) -> Value:
-    return max((v for v in values if v is not None), default=None)  # type: ignore[type-var]
+def _greatest(*values: Any) -> Any:
+    return max((v for v in values if v is not None), default=None)
 
 
-def _least(*values: Value) -> Value:
-    return min((v for v in values if v is not None), default=None)  # type: ignore[type-var]
+def _least(*values: Any) -> Any:
+    return min((v for v in values if v is not None), default=None)
 
 
-def _clamp(x: Value, lower: Value, upper: Value) -> Value:
-    if x is None or lower is None or upper is None:
-        return None
-    return min(max(x, lower), upper)  # type: ignore[type-var]
+def _clamp(x: Any, lower: Any, upper: Any) -> Any:
+    return None if x is None else min(max(x, lower), upper)
 
 
 NULLS = (

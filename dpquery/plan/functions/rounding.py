@@ -74,8 +74,9 @@ def _round(x: Any, digits: int = 0) -> Any:
 
 def _monotone(function: Callable[[Fraction], int]) -> Callable[[tuple[Range, ...], Call], Range]:
     def rule(ranges: tuple[Range, ...], _: Call) -> Range:
-        ends: list[End] = [e if isinstance(e, float) else Fraction(function(e)) for e in (low(ranges[0]), high(ranges[0]))]
-        return span(ends[0], ends[1], nullable=ranges[0].nullable)
+        x = ranges[0]
+        lower, upper = (e if isinstance(e, float) else Fraction(function(e)) for e in (low(x), high(x)))
+        return span(lower, upper, nullable=x.nullable)
 
     return rule
 

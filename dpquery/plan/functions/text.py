@@ -169,7 +169,9 @@ def _length_range(ranges: tuple[Range, ...], call: Call) -> Range:
     return Range(lower=Fraction(0), upper=None if most is None else Fraction(most), nullable=ranges[0].nullable)
 
 
-def _function(name: str, meaning: Callable[..., Any], resolve: Resolve, doc: str, rule: RangeRule = unranged) -> Function:
+def _function(
+    name: str, meaning: Callable[..., Any], resolve: Resolve, doc: str, rule: RangeRule = unranged
+) -> Function:
     return Function(name=name, resolve=resolve, range=rule, meaning=strict(meaning), doc=doc)
 
 

@@ -72,7 +72,8 @@ def test_a_new_ledger_knows_its_promise(ledger: Ledger, path: Path) -> None:
         assert opened.limit(None) == epsilon("1")
         assert opened.limit("alice") == epsilon("1/2")
         assert opened.spent(None) == opened.spent("alice") == ZERO
-        assert opened.entries() == [] and opened.verify() == 0
+        assert opened.entries() == []
+        assert opened.verify() == 0
 
 
 def test_a_charge_is_recorded_for_the_analyst_and_the_dataset(ledger: Ledger, path: Path) -> None:
@@ -126,7 +127,8 @@ def test_a_charge_beyond_a_limit_is_refused_and_not_recorded(ledger: Ledger, ana
     assert caught.value.requested == above
     assert caught.value.remaining == epsilon(left)
     assert analyst in str(caught.value)
-    assert ledger.verify() == 0 and ledger.spent(None) == ZERO
+    assert ledger.verify() == 0
+    assert ledger.spent(None) == ZERO
     ledger.charge(analyst=analyst, loss=epsilon(left), query="SELECT 1")
     assert ledger.remaining(analyst) == ZERO
 
@@ -323,12 +325,11 @@ def test_an_interrupted_charge_is_rolled_back(ledger: Ledger, monkeypatch: pytes
     with pytest.raises(KeyboardInterrupt):
         ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
     monkeypatch.undo()
-    assert ledger.verify() == 0 and ledger.spent(None) == ZERO
+    assert ledger.verify() == 0
+    assert ledger.spent(None) == ZERO
 
 
-def test_a_lock_that_stays_ends_in_a_clean_refusal(
-    ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_stays_ends_in_a_clean_refusal(ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_file, "PATIENCE", 0.1)
     ledger.close()
     other = sqlite3.connect(path, isolation_level=None)
@@ -427,7 +428,8 @@ class LedgerMachine(RuleBasedStateMachine):
         assert self.ledger.spent(None) == total
         assert all(self.ledger.spent(analyst) == spent for analyst, spent in self.spent.items())
         limit = self.ledger.limit(None)
-        assert total.rho <= limit.rho and total.delta <= limit.delta
+        assert total.rho <= limit.rho
+        assert total.delta <= limit.delta
         assert {entry.seq for entry in self.ledger.entries() if entry.state is State.ANSWERED} == self.answered
 
 

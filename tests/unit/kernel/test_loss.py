@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from dp_accounting.rdp import rdp_privacy_accountant
+from dp_accounting.rdp import rdp_privacy_accountant  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -161,7 +161,8 @@ def test_every_value_is_read_exactly_or_refused(value: object) -> None:
     except InvalidLossError:
         return
     assert Fraction(1, 10**30) <= amount <= 10**30
-    assert amount == Fraction(repr(value) if isinstance(value, float) else value)  # type: ignore[arg-type]
+    assert isinstance(value, (str, float, Decimal, Fraction, int))
+    assert amount == Fraction(repr(value) if isinstance(value, float) else value)
 
 
 def test_losses_add_part_by_part() -> None:
@@ -242,18 +243,38 @@ def gaussian_delta(epsilon: float, rho: float) -> float:
 
 def decimal_overhead(order: Fraction, delta: Fraction) -> Decimal:
     """The bound without rho, at the same order, to 120 digits."""
-    context = module.Context(prec=120)
+    context = Context(prec=120)
     alpha = 1 + order
     first = context.ln(context.divide(Decimal((alpha * delta).denominator), Decimal((alpha * delta).numerator)))
     ratio = order / alpha
     second = context.ln(context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator)))
-    return context.add(context.multiply(first, context.divide(Decimal(order.denominator), Decimal(order.numerator))), second)
+    inverse = context.divide(Decimal(order.denominator), Decimal(order.numerator))
+    return context.add(context.multiply(first, inverse), second)
 
 
 @given(st.floats(1e-6, 1e6), DELTAS)
 def test_rounding_is_upward_and_tiny(order: float, delta: Fraction) -> None:
     ours, truth = module._overhead(Fraction(order), delta), Fraction(decimal_overhead(Fraction(order), delta))
     assert truth <= ours <= truth + Fraction(1, 10**38)
+
+
+@given(RHOS, DELTAS)
+def test_the_result_is_never_below_the_bound_at_its_order(rho: Fraction, delta: Fraction) -> None:
+    order = module._best_order(rho, delta)
+    tight = rho * (1 + order) + module._overhead(order, delta)
+    simple = rho + 2 * module._sqrt_up(rho * module._ln_up(1 / delta))
+    epsilon = zcdp_to_approximate(rho, delta)
+    assert 0 <= epsilon - max(Fraction(0), min(tight, simple)) < Fraction(1, 10**18)
+
+
+def test_a_rho_that_fails_the_check_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stricter(rho: Fraction, delta: Fraction) -> Fraction:
+        return zcdp_to_approximate(rho, delta) + Fraction(1, 10**9)
+
+    monkeypatch.setattr(module, "zcdp_to_approximate", stricter)
+    rho = rho_within.__wrapped__(Fraction(1), Fraction(1, 10**6))
+    assert rho > 0
+    assert stricter(rho, Fraction(1, 10**6)) <= 1
 
 
 @given(st.fractions(min_value=Fraction(1, 10**30), max_value=10**30).filter(bool))

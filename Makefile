@@ -1,0 +1,43 @@
+# make demo | test | check | slow | mutants | bench | docs
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+
+.PHONY: demo test check lint slow mutants bench docs clean
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev,demo]'
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/dpquery demo demo
+
+test: lint
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check dpquery tests benchmarks
+	$(BIN)/ruff format --check dpquery tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests/unit tests/architecture tests/cases
+
+slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+mutants: $(READY)
+	$(BIN)/python tests/mutants/run.py
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+docs: $(READY)
+	$(BIN)/python -m tests.docs.generate
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

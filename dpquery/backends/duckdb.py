@@ -1,0 +1,315 @@
+"""The embedded engine: pandas, Arrow, Parquet, CSV and DuckDB files in place, locked down.
+
+Two engines: one holds the private tables and runs private aggregates alone; the other holds released and public tables
+and runs what is above the boundary. Neither ever runs a text that an analyst wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpquery.arrow import arrow_type
+from dpquery.backends.private_sql import PrivateWriter
+from dpquery.backends.reading import read
+from dpquery.backends.relations import RelationWriter, name
+from dpquery.backends.sources import Source, open_source, quote, quote_name
+from dpquery.catalog import Catalog, Table
+from dpquery.errors import BackendError, CatalogError
+from dpquery.kernel.plan import PrivateAggregate
+from dpquery.kernel.release import ExactAggregates
+from dpquery.plan.logical import Relation, Scan
+from dpquery.plan.types import Type, Value
+
+LOCK = {
+    "python_enable_replacements": "false",
+    "python_scan_all_frames": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+}
+"""Settings of both engines, in the order in which they are made, and read back afterwards."""
+
+
+class DuckDBBackend:
+    """Holds the tables of a catalog in embedded DuckDB.
+
+    Args:
+        catalog: The declarations.
+        sources: For each declared table its data; see `open_source`.
+    Raises:
+        CatalogError: Data that are missing or contradict the declarations; all of them at once.
+    """
+
+    def __init__(self, catalog: Catalog, sources: Mapping[str, object]) -> None:
+        self._catalog = catalog
+        self._stored: dict[str, dict[str, str]] = {}
+        self._from: dict[str, str] = {}
+        self._counter = itertools.count(1)
+        self._public_values: dict[tuple[str, str], tuple[Value, ...]] = {}
+        opened = _open_all(catalog, sources)
+        self._private = Engine(opened, keep_order=False)
+        public = {table: source for table, source in opened.items() if catalog.tables[table].public}
+        self._public = Engine(public, keep_order=True)
+        self._read_schemas(opened)
+        self._check_data()
+
+    def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
+        """Returns the exact integers of a private aggregate; see `Backend`."""
+        relations = RelationWriter(scan=self._scan, released=_no_released)
+        cursor = self._private.cursor()
+        domains = [None if k.domain is None else self._register(cursor, _domain(k.type, k.domain)) for k in aggregate.keys]
+        writer = PrivateWriter(relations=relations, aggregate=aggregate, domains=tuple(domains), key=key)
+        keys = [f"key{i}" for i in range(len(aggregate.keys))]
+        numbers = [part for i in range(len(aggregate.measures)) for part in _in_64_bits(f"number{i}")]
+        text = f"SELECT {', '.join([*keys, *numbers])} FROM ({writer.select()})"
+        made = cursor.execute(text, relations.parameters).to_arrow_table()
+        for domain in domains:
+            if domain is not None:
+                cursor.unregister(domain)
+        return ExactAggregates(
+            keys=tuple(_key(made[f"key{i}"], k.domain is not None) for i, k in enumerate(aggregate.keys)),
+            numbers=tuple(_numbers(made, f"number{i}") for i in range(len(aggregate.measures))),
+        )
+
+    def public_values(self, table: str, column: str) -> tuple[Value, ...]:
+        """Returns the different non-NULL values of a column of a public table, read once."""
+        known = self._public_values.get((table, column))
+        if known is None:
+            declared = self._catalog.tables[table]
+            value = self._read(declared, column, declared.columns[column].type)
+            cursor = self._public.cursor()
+            made = cursor.execute(f"SELECT DISTINCT {value} AS value FROM {self._from[table]}").to_arrow_table()
+            known = tuple(made["value"].drop_null().to_pylist())
+            self._public_values[table, column] = known
+        return known
+
+    def evaluate(self, relation: Relation, released: Sequence[pa.Table]) -> pa.Table:
+        """Returns the rows of a relation over released and public tables; see `Backend`."""
+        cursor = self._public.cursor()
+        names = [self._register(cursor, table) for table in released]
+        relations = RelationWriter(scan=self._scan, released=lambda index: names[index])
+        made = cursor.execute(relations.select(relation), relations.parameters).to_arrow_table()
+        for registered in names:
+            cursor.unregister(registered)
+        return made
+
+    def _register(self, cursor: duckdb.DuckDBPyConnection, table: pa.Table) -> str:
+        registered = f"made{next(self._counter)}"
+        cursor.register(registered, table)
+        return registered
+
+    # Reading tables as declared.
+
+    def _scan(self, scan: Scan) -> str:
+        """Returns a SELECT that reads a table as declared; what is not used the engine leaves out."""
+        table = self._catalog.tables[scan.table]
+        columns = [f"{self._read(table, c.name, c.type, 'stored')} AS {name(c.id)}" for c in scan.columns]
+        joins = ""
+        if scan.ownership is not None and scan.unit is not None:
+            holder, alias = table, "stored"
+            for i, step in enumerate(scan.ownership.path):
+                parent = self._catalog.tables[step.parent]
+                on = " AND ".join(
+                    f"{self._read(holder, a, type, alias)} = {self._read(parent, b, type, f'owner{i}')}"
+                    for a, b, type in step.on
+                )
+                joins += f" JOIN {self._from[step.parent]} AS owner{i} ON {on}"
+                holder, alias = parent, f"owner{i}"
+            if scan.unit not in {column.id for column in scan.columns}:
+                unit = self._read(holder, scan.ownership.column, scan.ownership.type, alias)
+                columns.append(f"{unit} AS {name(scan.unit)}")
+        return f"SELECT {', '.join(columns)} FROM {self._from[scan.table]} AS stored{joins}"
+
+    def _read(self, table: Table, column: str, type: Type, alias: str = "") -> str:
+        reference = f"{alias}.{quote_name(column)}" if alias else quote_name(column)
+        sql = read(self._stored[table.name][column], type, reference)
+        if sql is None:
+            raise CatalogError(f"column {column} of table {table.name} cannot be read as {type}")
+        return sql
+
+    def _read_schemas(self, opened: Mapping[str, Source]) -> None:
+        """Finds the stored types; reports every needed column that is missing or cannot be read."""
+        problems = []
+        cursor = self._private.cursor()
+        for table, source in opened.items():
+            self._from[table] = source.scan.format(source.name) if source.data is None else source.name
+            described: list[Any] = []
+            with contextlib.suppress(duckdb.Error):
+                described = cursor.execute(f"DESCRIBE SELECT * FROM {self._from[table]}").fetchall()
+            if not described:
+                problems.append(f"the source of table {table} cannot be opened")
+                continue
+            self._stored[table] = {row[0]: row[1] for row in described}
+            problems += self._unreadable(table)
+        if problems:
+            raise CatalogError(problems)
+
+    def _unreadable(self, table: str) -> list[str]:
+        problems = []
+        for column, type in _needed(self._catalog, table).items():
+            stored = self._stored[table].get(column)
+            if stored is None:
+                problems.append(f"table {table} has no column {column}")
+            elif read(stored, type, "stored") is None:
+                problems.append(f"column {column} of table {table} is stored as {stored}, which is not read as {type}")
+        return problems
+
+    def _check_data(self) -> None:
+        """Checks what the promise takes from the data: unique public keys, and one owner for each row."""
+        problems = []
+        cursor = self._private.cursor()
+        for table in self._catalog.tables.values():
+            if table.public:
+                for unique in table.unique:
+                    columns = [self._read(table, c, table.columns[c].type) for c in sorted(unique)]
+                    if _any(cursor, _repeated(self._from[table.name], columns)):
+                        problems.append(f"public table {table.name} is not unique by {', '.join(sorted(unique))}")
+            elif table.ownership is not None:
+                problems += self._ambiguous(cursor, table)
+        if problems:
+            raise CatalogError(problems)
+
+    def _ambiguous(self, cursor: duckdb.DuckDBPyConnection, table: Table) -> list[str]:
+        """Returns a problem for each step of ownership whose parent key leads to several rows."""
+        assert table.ownership is not None
+        problems = []
+        for step in table.ownership.path:
+            parent = self._catalog.tables[step.parent]
+            columns = [self._read(parent, b, type) for _, b, type in step.on]
+            if _any(cursor, _repeated(self._from[step.parent], columns)):
+                names = ", ".join(b for _, b, _ in step.on)
+                problems.append(
+                    f"table {table.name} is owned through {step.parent}({names}), which names several rows at once"
+                )
+        return problems
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a backend cannot be copied or pickled: it holds data")
+
+
+def _open_all(catalog: Catalog, sources: Mapping[str, object]) -> dict[str, Source]:
+    opened, problems = {}, []
+    for i, table in enumerate(catalog.tables):
+        try:
+            source = open_source(table, sources[table], list(_needed(catalog, table)))
+            opened[table] = replace(source, name=f"table{i}")
+        except CatalogError as error:
+            problems += error.problems
+    if problems:
+        raise CatalogError(problems)
+    return opened
+
+
+def _needed(catalog: Catalog, table: str) -> dict[str, Type]:
+    """Returns the stored columns that are read of a table: the declared ones, and those of ownership."""
+    needed = {column.name: column.type for column in catalog.tables[table].columns.values()}
+    for other in catalog.tables.values():
+        if other.ownership is None:
+            continue
+        for step in other.ownership.path:
+            if step.parent == table:
+                needed |= {b: type for _, b, type in step.on if b not in needed}
+    return needed
+
+
+class Engine:
+    """An engine that can read the given sources and nothing else, with its settings locked.
+
+    What Python registers is visible to one connection alone, so each thread has a cursor with the data registered.
+    """
+
+    def __init__(self, opened: Mapping[str, Source], *, keep_order: bool) -> None:
+        self._data = {source.name: source.data for source in opened.values() if source.data is not None}
+        self._root = duckdb.connect(":memory:")
+        self._threads = threading.local()
+        self._guard = threading.Lock()
+        _attach(self._root, opened)
+        files = ", ".join(quote(file) for source in opened.values() for file in source.files)
+        self._root.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
+        self._root.execute("SET disabled_optimizers = 'top_n_window_elimination'")
+        self._root.execute("SET temp_directory = ''")
+        self._root.execute("SET allowed_directories = []")
+        self._root.execute(f"SET allowed_paths = [{files}]")
+        for setting, value in LOCK.items():
+            self._root.execute(f"SET {setting} = {value}")
+        found = dict(self._root.execute("SELECT name, value FROM duckdb_settings()").fetchall())
+        if any(str(found.get(setting)).lower() != value for setting, value in LOCK.items()):
+            raise BackendError("the embedded engine did not take its locks")
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Returns this thread's connection to the engine."""
+        cursor: duckdb.DuckDBPyConnection | None = getattr(self._threads, "cursor", None)
+        if cursor is None:
+            with self._guard:
+                cursor = self._root.cursor()
+            for registered, data in self._data.items():
+                cursor.register(registered, data)
+            self._threads.cursor = cursor
+        return cursor
+
+
+def _attach(root: duckdb.DuckDBPyConnection, opened: Mapping[str, Source]) -> None:
+    for table, source in opened.items():
+        if source.database is None:
+            continue
+        attached = False
+        with contextlib.suppress(duckdb.Error):
+            root.execute(f"ATTACH {quote(source.database)} AS {source.name} (READ_ONLY)")
+            attached = True
+        if not attached:
+            raise CatalogError(f"the source of table {table} is no DuckDB file, or is in use")
+
+
+def _domain(type: Type, values: Sequence[Value]) -> pa.Table:
+    return pa.table({"value": pa.array(values, type=arrow_type(type)), "code": pa.array(range(len(values)), pa.int64())})
+
+
+def _in_64_bits(number: str) -> tuple[str, str]:
+    """Returns two columns for a sum of 128 bits: its value where it fits into 64, else its digits."""
+    fits = f"TRY_CAST({number} AS BIGINT)"
+    return f"{fits} AS {number}", f"CASE WHEN {fits} IS NULL THEN CAST({number} AS VARCHAR) END AS {number}_digits"
+
+
+def _numbers(made: pa.Table, number: str) -> NDArray[Any]:
+    column = made[number]
+    if column.null_count == 0:
+        return np.array(column.to_numpy(), dtype=np.int64)
+    pairs = zip(column.to_pylist(), made[f"{number}_digits"].to_pylist(), strict=True)
+    return np.array([int(digits) if value is None else value for value, digits in pairs], dtype=object)
+
+
+def _key(column: Any, is_code: bool) -> NDArray[Any]:
+    if is_code:
+        return np.array(column.to_numpy(), dtype=np.int64)
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.to_pylist()
+    return values
+
+
+def _repeated(table: str, columns: list[str]) -> str:
+    names = [f"k{i}" for i in range(len(columns))]
+    read_columns = ", ".join(f"{sql} AS {k}" for sql, k in zip(columns, names, strict=True))
+    present = " AND ".join(f"{k} IS NOT NULL" for k in names)
+    grouped = f"SELECT 1 FROM (SELECT {read_columns} FROM {table}) WHERE {present} GROUP BY {', '.join(names)}"
+    return f"{grouped} HAVING COUNT(*) > 1 LIMIT 1"
+
+
+def _any(cursor: duckdb.DuckDBPyConnection, text: str) -> bool:
+    return bool(cursor.execute(text).fetchall())
+
+
+def _no_released(index: int) -> str:
+    raise BackendError(f"release {index} was read below the privacy boundary")

@@ -1,0 +1,233 @@
+"""The reference backend: slow and obvious, the oracle that every other backend is compared with.
+
+It holds pandas DataFrames and reads every cell of them anew for every query. It keeps groups and values of a unit by
+BLAKE2b; other backends hash differently, so where `max_groups` or `max_rows` bind they may keep other ones, though not
+more of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpquery.backends.reference_reading import read
+from dpquery.backends.reference_relations import Interpreter, Row
+from dpquery.catalog import Catalog
+from dpquery.errors import CatalogError, InternalError
+from dpquery.kernel.plan import Count, Key, Lattice, Measure, PrivateAggregate
+from dpquery.kernel.release import ExactAggregates
+from dpquery.plan.evaluate import normal
+from dpquery.plan.logical import Ownership, OwnerStep, Relation, Released, Scan, output
+from dpquery.plan.types import Kind, Type, Value
+
+Group = tuple[Value, ...]
+"""Values of the keys, one for each."""
+
+
+class ReferenceBackend:
+    """An engine of plain loops.
+
+    Args:
+        catalog: The declared tables.
+        sources: For each declared table its rows.
+    Raises:
+        CatalogError: A table or column is missing, two rows of a public table agree in columns declared unique, or a
+            foreign key leads to more than one privacy unit.
+    """
+
+    def __init__(self, catalog: Catalog, sources: Mapping[str, pd.DataFrame]) -> None:
+        self._catalog, self._sources = catalog, dict(sources)
+        self._check()
+
+    def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
+        """Returns the exact integers of a private aggregate: the three steps of `kernel/plan.py`, word by word."""
+        rows = Interpreter(scan=self._scan, released=_no_released).rows(aggregate.source)
+        units = _by_unit_and_group(aggregate, rows)
+        added: dict[Group, list[list[Any]]] = {} if aggregate.keys else {(): [[] for _ in aggregate.measures]}
+        for unit, groups in units.items():
+            for group in _keep(groups, aggregate.bound.max_groups, key, unit):
+                lists = added.setdefault(group, [[] for _ in aggregate.measures])
+                for measure, contributions in zip(aggregate.measures, lists, strict=True):
+                    contributions.append(_contribution(measure, groups[group], aggregate, key, (unit, group)))
+        numbers = [
+            [_total(measure, lists[index]) for lists in added.values()]
+            for index, measure in enumerate(aggregate.measures)
+        ]
+        keys = [_key_column(each, [group[i] for group in added]) for i, each in enumerate(aggregate.keys)]
+        return ExactAggregates(keys=tuple(keys), numbers=tuple(_integers(column) for column in numbers))
+
+    def public_values(self, table: str, column: str) -> tuple[Value, ...]:
+        """Returns the different non-NULL values of a column of a public table, in any order."""
+        declared = self._catalog.tables[table]
+        if not declared.public:
+            raise InternalError(f"table {table} is not public")
+        values = self._read(table, column, declared.columns[column].type)
+        return tuple(dict.fromkeys(value for value in values if value is not None))
+
+    def evaluate(self, relation: Relation, released: Sequence[pa.Table]) -> pa.Table:
+        """Returns the rows of a relation over released and public tables, columns named by id."""
+
+        def read_released(node: Released) -> list[Row]:
+            rows = released[node.index].to_pylist()
+            return [{column.id: normal(row[column.id]) for column in node.columns} for row in rows]
+
+        rows = Interpreter(scan=self._scan_public, released=read_released).rows(relation)
+        columns = {c.id: pa.array([row[c.id] for row in rows], type=_arrow(c.type)) for c in output(relation)}
+        return pa.table(columns)
+
+    def _read(self, table: str, column: str, type: Type) -> list[Value]:
+        return [read(stored, type) for stored in self._sources[table][column].tolist()]
+
+    def _scan(self, scan: Scan) -> list[Row]:
+        columns = {column.id: self._read(scan.table, column.name, column.type) for column in scan.columns}
+        if scan.ownership is not None and scan.unit is not None and scan.unit not in columns:
+            columns[scan.unit] = self._owners(scan.table, scan.ownership)
+        count = len(self._sources[scan.table])
+        return [{id: values[index] for id, values in columns.items()} for index in range(count)]
+
+    def _scan_public(self, scan: Scan) -> list[Row]:
+        if not scan.public or not self._catalog.tables[scan.table].public:
+            raise InternalError("a private table is read above the privacy boundary")
+        return self._scan(scan)
+
+    def _owners(self, table: str, ownership: Ownership) -> list[Value]:
+        """Returns the privacy unit of each row of a table; None for rows that belong to nobody."""
+        tables = [table, *(step.parent for step in ownership.path)]
+        owners = self._read(tables[-1], ownership.column, ownership.type)
+        for child, step in reversed(list(zip(tables, ownership.path, strict=False))):
+            owner_of = self._owner_of_key(child, step, owners)
+            own_keys = self._tuples(child, [(column, type) for column, _, type in step.on])
+            owners = [owner_of.get(own_key) for own_key in own_keys]
+        return owners
+
+    def _owner_of_key(self, child: str, step: OwnerStep, owners: list[Value]) -> dict[Group, Value]:
+        """Returns the privacy unit that each key of a parent table leads to; NULL equals nothing and leads nowhere."""
+        keys = self._tuples(step.parent, [(column, type) for _, column, type in step.on])
+        found: dict[Group, Value] = {}
+        for parent_key, owner in zip(keys, owners, strict=True):
+            if owner is not None and None not in parent_key and found.setdefault(parent_key, owner) != owner:
+                raise CatalogError(f"a foreign key of {child} leads to several privacy units in {step.parent}")
+        return found
+
+    def _tuples(self, table: str, columns: list[tuple[str, Type]]) -> list[Group]:
+        return list(zip(*(self._read(table, column, type) for column, type in columns), strict=True))
+
+    def _check(self) -> None:
+        needed = {name: set(table.columns) for name, table in self._catalog.tables.items()}
+        for table in self._catalog.tables.values():
+            for step in table.ownership.path if table.ownership else ():
+                needed[step.parent] |= {column for _, column, _ in step.on}
+        problems = [f"table {name} has no source" for name in needed if name not in self._sources]
+        for name in needed.keys() & self._sources.keys():
+            stored = list(self._sources[name].columns)
+            problems += [f"table {name} has not one column {c}" for c in sorted(needed[name]) if stored.count(c) != 1]
+        if problems:
+            raise CatalogError(problems)
+        for name, table in self._catalog.tables.items():
+            if table.ownership is not None:
+                self._owners(name, table.ownership)
+            for columns in table.unique if table.public else ():
+                keys = self._tuples(name, [(column, table.columns[column].type) for column in sorted(columns)])
+                whole = [one for one in keys if None not in one]
+                if len(set(whole)) != len(whole):
+                    raise CatalogError(f"two rows of {name} agree in {', '.join(sorted(columns))}, declared unique")
+
+
+def lattice_value(lattice: Lattice, value: Value) -> int:
+    """Returns the integer that stands for a value: exact, though a float is divided by a power of two."""
+    if isinstance(value, float) and math.isinf(value):
+        step = lattice.lower if value < 0 else lattice.upper
+    else:
+        assert isinstance(value, int | float | Decimal)
+        ratio = Fraction(value) / lattice.grid
+        step = round(min(max(ratio, Fraction(lattice.lower)), Fraction(lattice.upper)))
+    deviation = step - lattice.offset
+    return deviation * deviation - lattice.offset_of_square if lattice.squared else deviation
+
+
+def _by_unit_and_group(aggregate: PrivateAggregate, rows: list[Row]) -> dict[object, dict[Group, list[Row]]]:
+    """Returns the rows of each unit in each group, without rows that have no unit or are in no public group."""
+    units: dict[object, dict[Group, list[Row]]] = {}
+    for number, row in enumerate(rows):
+        unit = number if aggregate.unit is None else row[aggregate.unit]
+        group = tuple(row[key.column] for key in aggregate.keys)
+        outside = any(
+            key.domain is not None and value not in key.domain for key, value in zip(aggregate.keys, group, strict=True)
+        )
+        if unit is not None and not outside:
+            units.setdefault(unit, {}).setdefault(group, []).append(row)
+    return units
+
+
+def _keep(things: Iterable[Any], most: int, key: int, owner: object) -> list[Any]:
+    """Returns at most so many of the things: those with the least keyed hash of owner and thing."""
+
+    def keyed_hash(thing: object) -> bytes:
+        return hashlib.blake2b(repr((owner, thing)).encode(), key=key.to_bytes(16, "little")).digest()
+
+    return sorted(things, key=keyed_hash)[:most]
+
+
+def _contribution(measure: Measure, rows: list[Row], aggregate: PrivateAggregate, key: int, place: object) -> Any:
+    """Returns what one unit adds to one group: an integer, or for distinct counts the values it keeps."""
+    most = aggregate.bound.max_rows
+    counted = [row for row in rows if measure.filter is None or row[measure.filter] is True]
+    values = [row[measure.value] for row in counted if row[measure.value] is not None] if measure.value else []
+    match measure.count:
+        case Count.UNITS:
+            return min(len(counted), 1)
+        case Count.ROWS:
+            return min(len(counted), most)
+        case Count.VALUES:
+            return min(len(values), most)
+        case Count.DISTINCT:
+            return _keep(dict.fromkeys(values), most, key, place)
+        case Count.SUM:
+            assert measure.lattice is not None
+            exact = sum(lattice_value(measure.lattice, value) for value in values)
+            return math.trunc(exact * min(Fraction(1), Fraction(most, max(1, len(values)))))
+
+
+def _total(measure: Measure, contributions: list[Any]) -> int:
+    if measure.count is Count.DISTINCT:
+        return len({value for kept in contributions for value in kept})
+    return sum(contributions)
+
+
+def _key_column(key: Key, values: list[Value]) -> NDArray[Any]:
+    if key.domain is not None:
+        return np.array([key.domain.index(value) for value in values], dtype=np.int64)
+    return _objects(values)
+
+
+def _integers(numbers: list[int]) -> NDArray[Any]:
+    if all(-(2**63) <= number < 2**63 for number in numbers):
+        return np.array(numbers, dtype=np.int64)
+    return _objects(numbers)
+
+
+def _objects(values: Sequence[object]) -> NDArray[Any]:
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _no_released(node: Released) -> NoReturn:
+    raise InternalError(f"released table {node.index} is read under the privacy boundary")
+
+
+def _arrow(type: Type) -> pa.DataType:
+    if type.kind is Kind.DECIMAL:
+        return pa.decimal128(type.precision, type.scale)
+    names = {Kind.BOOLEAN: "bool", Kind.INT64: "int64", Kind.FLOAT64: "float64", Kind.TEXT: "string"}
+    names |= {Kind.DATE: "date32", Kind.TIMESTAMP: "timestamp[us]"}
+    return pa.type_for_alias(names[type.kind])

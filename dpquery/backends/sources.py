@@ -1,0 +1,137 @@
+"""Where tables come from: frames, Arrow, files and DuckDB files, as something that DuckDB scans in place.
+
+Messages name tables, columns and files, never a value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.feather as feather
+
+from dpquery.errors import CatalogError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One table's data.
+
+    Attributes:
+        name: Under which the engine knows it; given by the backend.
+        data: An Arrow table or dataset to be registered, or None where SQL reads files.
+        scan: SQL to read from, where there is no `data`; `{}` stands for the alias of an attached database.
+        files: The files that the engine may open for it.
+        database: A DuckDB file to attach, or None.
+    """
+
+    name: str = ""
+    data: Any = None
+    scan: str = ""
+    files: tuple[str, ...] = ()
+    database: str | None = None
+
+
+def open_source(table: str, source: object, columns: Sequence[str]) -> Source:
+    """Returns the data of a declared table.
+
+    Args:
+        table: Its name, for messages.
+        source: A pandas or polars frame, an Arrow table or dataset, or a path.
+        columns: The stored columns that are needed; a frame's others are left alone.
+    Raises:
+        CatalogError: The source is missing, of an unknown kind, or cannot be opened.
+    """
+    if isinstance(source, pd.DataFrame):
+        return Source(data=_of_pandas(table, source, columns))
+    if isinstance(source, pa.Table):
+        return Source(data=source.select([name for name in columns if name in source.column_names]))
+    if isinstance(source, pads.Dataset):
+        return Source(data=source)
+    if type(source).__module__.split(".")[0] == "polars":
+        frame: Any = source
+        return open_source(table, (frame.collect() if hasattr(frame, "collect") else frame).to_arrow(), columns)
+    if isinstance(source, str | os.PathLike):
+        return _of_path(table, os.fspath(source), columns)
+    kinds = "a DataFrame, an Arrow table or dataset, or a path"
+    raise CatalogError(f"the source of table {table} is a {type(source).__name__}; give {kinds}")
+
+
+def _of_pandas(table: str, frame: pd.DataFrame, columns: Sequence[str]) -> pa.Table:
+    """Returns the needed columns as Arrow; numeric columns without NULL are not copied."""
+    if isinstance(frame.columns, pd.MultiIndex):
+        raise CatalogError(f"table {table} has several levels of column names; flatten them first")
+    if not frame.columns.is_unique:
+        raise CatalogError(f"table {table} has two columns of the same name")
+    present = [name for name in columns if name in frame.columns]
+    return pa.table({name: _of_series(table, name, frame[name]) for name in present})
+
+
+def _of_series(table: str, name: str, series: pd.Series[Any]) -> Any:
+    """Returns a column as Arrow; one that mixes types is read as text, so that misfits become NULL."""
+    array = None
+    with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+        array = pa.Array.from_pandas(series)
+    if array is None:
+        texts = [None if value is None or value is pd.NA or value != value else str(value) for value in series]
+        array = pa.array(texts, type=pa.string())
+    if pa.types.is_nested(array.type):
+        raise CatalogError(f"column {name} of table {table} holds lists or structures")
+    return array
+
+
+def _of_path(table: str, path: str, columns: Sequence[str]) -> Source:
+    if "://" in path:
+        raise CatalogError(f"the source of table {table} is an address; only files are read")
+    found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
+    files = [os.path.realpath(name) for part in found for name in _files(part)]
+    if not files or not all(os.path.isfile(name) for name in files):
+        raise CatalogError(f"the source of table {table} does not exist: {path}")
+    if not all(os.access(name, os.R_OK) for name in files):
+        raise CatalogError(f"the source of table {table} cannot be read: {path}")
+    match Path(files[0]).suffix.lower():
+        case ".parquet" | ".pq":
+            return Source(scan=f"read_parquet([{', '.join(map(quote, files))}])", files=tuple(files))
+        case ".csv" | ".tsv":
+            options = "header = true, all_varchar = true, null_padding = false, auto_detect = true"
+            return Source(scan=f"read_csv([{', '.join(map(quote, files))}], {options})", files=tuple(files))
+        case ".feather" | ".arrow":
+            return open_source(table, _read_feather(table, files), columns)
+        case ".duckdb" | ".db" | ".ddb":
+            return Source(scan=f"{{}}.{quote_name(table)}", database=files[0])
+        case suffix:
+            raise CatalogError(f"the source of table {table} has the unknown ending {suffix!r}: {path}")
+
+
+def _files(path: str) -> list[str]:
+    """Returns the file itself, or the Parquet files in a folder and its folders."""
+    if not os.path.isdir(path):
+        return [path]
+    return sorted(str(file) for file in Path(path).rglob("*.parquet") if not file.name.startswith((".", "_")))
+
+
+def _read_feather(table: str, files: list[str]) -> pa.Table:
+    tables: list[pa.Table] = []
+    with contextlib.suppress(pa.ArrowException, OSError):
+        tables = [feather.read_table(name, memory_map=True) for name in files]
+    if not tables:
+        raise CatalogError(f"the source of table {table} is no Feather file")
+    return pa.concat_tables(tables)
+
+
+def quote(text: str) -> str:
+    """Returns a text as a literal of DuckDB's SQL, which knows no escapes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def quote_name(name: str) -> str:
+    """Returns a stored table's or column's name as a quoted identifier."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,160 @@
+"""Expressions as DuckDB SQL that gives the values of `plan/evaluate` and raises on no row.
+
+Totality is by data, not by control: a partial function of the engine is given NULL instead of a bad argument, so no
+order of evaluation that an optimiser may choose can make it raise. An argument that is needed twice is written twice
+only while it is short, else bound by a lambda: DuckDB plans nested copies in exponential time.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import assert_never
+
+from dpquery.backends.sql_casts import cast_sql, type_name
+from dpquery.backends.sql_dates import DATE_RULES
+from dpquery.backends.sql_numbers import NUMBER_RULES
+from dpquery.backends.sql_rules import Lowering, Rule, Written
+from dpquery.backends.sql_texts import TEXT_RULES
+from dpquery.errors import InternalError
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
+from dpquery.plan.functions import FUNCTIONS
+from dpquery.plan.functions.casts import cast_value
+from dpquery.plan.intervals import Intervals
+from dpquery.plan.ranges import Range
+from dpquery.plan.types import FLOAT64, TEXT, Kind, Type, Value
+
+RULES: Mapping[str, Rule] = {**NUMBER_RULES, **TEXT_RULES, **DATE_RULES}
+"""How each operation is written."""
+
+_NAN_PASSES = ("add", "subtract", "multiply", "divide", "negate", "abs")
+"""Operations through which NaN goes unchanged, so that it may become NULL after them."""
+_NAN_ARISES = ("add", "subtract", "multiply", "divide", "modulo", "power")
+_SHORT = 120
+"""Longest SQL that is written twice rather than bound by a lambda."""
+
+
+def lower(
+    expression: Expression,
+    *,
+    names: Callable[[str], str],
+    parameters: list[Value],
+    ranges: Mapping[str, Range] | None = None,
+) -> str:
+    """Returns DuckDB SQL for an expression.
+
+    Args:
+        names: From column ids to SQL that reads the column, already normal (see `read_column`).
+        parameters: Gets the texts of the query; the SQL refers to them as $1, $2, ... by their place in this list.
+        ranges: What the surrounding query enforces of the columns, not what is only declared. Overflow checks are
+            left out where these ranges make them needless, so a range that rows can break could raise.
+    """
+    return _Writer(names, parameters, Intervals(ranges or {})).value(expression)
+
+
+def read_column(sql: str, of: Type) -> str:
+    """Returns SQL that reads a stored column as its declared type; what does not fit, and NaN, is NULL."""
+    given = f"TRY_CAST({sql} AS {type_name(of)})"
+    match of.kind:
+        case Kind.FLOAT64:
+            return f"(CASE WHEN isnan({given}) THEN NULL ELSE {given} + 0.0::DOUBLE END)"
+        case Kind.DATE:
+            return f"(CASE WHEN {given} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {given} END)"
+        case Kind.TIMESTAMP:
+            least, most = "TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '9999-12-31 23:59:59.999999'"
+            return f"(CASE WHEN {given} BETWEEN {least} AND {most} THEN {given} END)"
+        case _:
+            return given
+
+
+class _Writer(Lowering):
+    """Writes one expression."""
+
+    def __init__(self, names: Callable[[str], str], parameters: list[Value], intervals: Intervals) -> None:
+        self._names, self._parameters, self._intervals = names, parameters, intervals
+        self._bound = 0
+
+    def value(self, expression: Expression) -> str:
+        written = self.raw(expression)
+        if not written.nan:
+            return written.sql
+        return self.let(written.sql, lambda v: f"(CASE WHEN isnan({v}) THEN NULL ELSE {v} END)")
+
+    def raw(self, expression: Expression) -> Written:
+        match expression:
+            case Column():
+                return Written(self._names(expression.id))
+            case Literal():
+                return Written(self._literal(expression.value, expression.type))
+            case Cast():
+                return Written(cast_sql(self, expression))
+            case Case():
+                arms = "".join(f" WHEN {self.value(c)} THEN {self.value(r)}" for c, r in expression.branches)
+                return Written(f"(CASE{arms} ELSE {self.value(expression.otherwise)} END)")
+            case Call():
+                return self._call(expression)
+            case _:
+                assert_never(expression)
+
+    def _call(self, call: Call) -> Written:
+        rule = RULES.get(call.function)
+        if rule is None:
+            raise InternalError(f"DuckDB has no form of the operation {call.function}")
+        if call.type != FLOAT64 or call.function not in (*_NAN_PASSES, *_NAN_ARISES):
+            return Written(rule(self, call, [self.value] * len(call.arguments)))
+        passed: list[bool] = []
+
+        def read(argument: Expression) -> str:
+            written = self.raw(argument)
+            passed.append(written.nan)
+            return written.sql
+
+        passes = call.function in _NAN_PASSES
+        sql = rule(self, call, [read if passes else self.value] * len(call.arguments))
+        arises = call.function in _NAN_ARISES and not self._no_nan(call)
+        return Written(sql, nan=arises or any(passed))
+
+    def _no_nan(self, call: Call) -> bool:
+        ranges = [self.range(argument) for argument in call.arguments]
+        if call.function == "power":
+            return ranges[0].lower is not None and ranges[0].lower >= 0
+        return all(r.is_finite for r in ranges)
+
+    def range(self, expression: Expression) -> Range:
+        return self._intervals(expression)
+
+    def sure(self, call: Call) -> bool:
+        ranges = tuple(replace(self.range(argument), nullable=False) for argument in call.arguments)
+        return not FUNCTIONS[call.function].range(ranges, call).nullable
+
+    def let(self, sql: str, body: Callable[[str], str]) -> str:
+        if len(sql) <= _SHORT:
+            return body(sql)
+        self._bound += 1
+        name = f"let_{self._bound}"
+        return f"list_transform([{sql}], lambda {name}: {body(name)})[1]"
+
+    def text(self, value: str) -> str:
+        if "\0" in value:
+            raise InternalError("a text constant holds the character NUL")
+        self._parameters.append(value)
+        return f"CAST(${len(self._parameters)} AS VARCHAR)"
+
+    def _literal(self, value: Value, of: Type) -> str:
+        name = type_name(of)
+        match value:
+            case None:
+                return f"CAST(NULL AS {name})"
+            case bool():
+                return "TRUE" if value else "FALSE"
+            case str():
+                return self.text(value)
+            case float() if not math.isfinite(value):
+                return "CAST(NULL AS DOUBLE)" if math.isnan(value) else f"CAST('{value}' AS DOUBLE)"
+            case float():
+                return f"CAST('{value + 0.0!r}' AS {name})"
+            case int() | Decimal() | datetime.date():
+                return f"CAST('{cast_value(value, of, TEXT)}' AS {name})"

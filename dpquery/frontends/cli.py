@@ -1,0 +1,210 @@
+"""The command line. Each command is a few calls; engines load inside commands, so that help is quick.
+
+Exit code 0: done. 1: the budget does not suffice. 2: refused, for any other reason. Answers go to the standard output;
+charges, warnings and errors go to the standard error, so that pipes carry answers alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpquery.errors import CatalogError, DPQueryError, InsufficientBudgetError
+from dpquery.frontends.cli_answer import Format, check_output, say, show_charge, show_prospect, write_answer
+from dpquery.frontends.cli_ledger import budget, ledger_commands
+from dpquery.frontends.cli_opening import find_sources, open_session, read_query
+
+app = typer.Typer(
+    name="dpquery",
+    help="SQL aggregate queries over people's data, answered under differential privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(budget)
+app.add_typer(ledger_commands, name="ledger")
+
+CatalogFile = Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")]
+Query = Annotated[str | None, typer.Argument(metavar="[SQL]", help="One SELECT statement; - reads standard input.")]
+QueryFile = Annotated[Path | None, typer.Option("--file", "-f", metavar="FILE", help="A file that holds the query.")]
+Sources = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--source", "-s", metavar="TABLE=PATH", help="A table's data; by default TABLE.parquet, ... beside the catalog."
+    ),
+]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", "-l", metavar="FILE", help="By default DATASET.ledger beside the catalog.")
+]
+Analyst = Annotated[
+    str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Who asks; not needed where one is declared.")
+]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", metavar="AMOUNT", help="What the query may lose.")]
+Delta = Annotated[str | None, typer.Option("--delta", metavar="AMOUNT", help="With epsilon, or for selected groups.")]
+Rho = Annotated[str | None, typer.Option("--rho", metavar="AMOUNT", help="What the query may lose, instead of epsilon.")]
+MaxGroups = Annotated[
+    int | None, typer.Option("--max-groups", metavar="N", help="Groups in which one privacy unit counts.")
+]
+MaxRows = Annotated[
+    int | None, typer.Option("--max-rows", metavar="N", help="Rows of one privacy unit that count in a group.")
+]
+Dialect = Annotated[str, typer.Option("--dialect", metavar="NAME", help="The query's SQL dialect.")]
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    """SQL aggregate queries over people's data, answered under differential privacy."""
+    if version:
+        from dpquery import __version__
+
+        typer.echo(f"dpquery {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def check(catalog: CatalogFile, source: Sources = None) -> None:
+    """Print what a catalog declares, with advice; with data, check that it can be read as declared."""
+    from dpquery.catalog import Catalog
+
+    declared = Catalog.load(catalog)
+    typer.echo(declared.to_text(), nl=False)
+    for warning in declared.warnings:
+        say(f"Warning: {warning}")
+    found, problems = find_sources(declared, catalog.parent, source or ())
+    if problems and not source:
+        say("Data: not checked, as not every table has a file beside the catalog; name them with --source.")
+        return
+    if problems:
+        raise CatalogError(problems)
+    from dpquery.backends.duckdb import DuckDBBackend
+
+    DuckDBBackend(declared, found)
+    typer.echo("\nData, readable as declared")
+    for name, path in found.items():
+        typer.echo(f"  {name}: {path}")
+
+
+@app.command()
+def explain(
+    catalog: CatalogFile,
+    sql: Query = None,
+    file: QueryFile = None,
+    source: Sources = None,
+    ledger: LedgerFile = None,
+    analyst: Analyst = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    max_groups: MaxGroups = None,
+    max_rows: MaxRows = None,
+    dialect: Dialect = "postgres",
+) -> None:
+    """Print what a query would measure and cost. Reads no private row and charges nothing."""
+    text = read_query(sql, file)
+    session = open_session(catalog, source or (), ledger, analyst)
+    plan = session.explain(
+        text, epsilon=epsilon, delta=delta, rho=rho, max_groups=max_groups, max_rows=max_rows, dialect=dialect
+    )
+    typer.echo(str(plan))
+    show_prospect(plan.charge, session)
+
+
+@app.command()
+def query(
+    catalog: CatalogFile,
+    sql: Query = None,
+    file: QueryFile = None,
+    source: Sources = None,
+    ledger: LedgerFile = None,
+    analyst: Analyst = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    max_groups: MaxGroups = None,
+    max_rows: MaxRows = None,
+    dialect: Dialect = "postgres",
+    format: Annotated[Format, typer.Option("--format", help="The form of the answer.")] = Format.TABLE,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; parquet needs a file.")
+    ] = None,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Add columns NAME_lower and NAME_upper for each noisy column.")
+    ] = False,
+    confidence: Annotated[str, typer.Option("--confidence", metavar="PART", help="Of the intervals.")] = "0.95",
+) -> None:
+    """Answer a query with noise, and charge the ledger for it."""
+    check_output(format, output)
+    text = read_query(sql, file)
+    session = open_session(catalog, source or (), ledger, analyst)
+    answer = session.sql(
+        text,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        max_groups=max_groups,
+        max_rows=max_rows,
+        dialect=dialect,
+        confidence=confidence,
+    )
+    try:
+        write_answer(answer, format, output, intervals)
+    finally:
+        show_charge(answer, session)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where its files go; new, or of an earlier run.")]
+    = Path("demo"),
+) -> None:
+    """Six queries over a public medical study, each beside its exact answer."""
+    from dpquery.frontends.demo import run_demo
+
+    run_demo(folder)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Returns the exit code of a command line; errors are printed, never raised."""
+    command = typer.main.get_command(app)
+    try:
+        command(list(arguments), prog_name="dpquery")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    except InsufficientBudgetError as error:
+        say(f"InsufficientBudgetError: {error}")
+        return 1
+    except CatalogError as error:
+        say(f"CatalogError: {_listed(error.problems)}")
+    except DPQueryError as error:
+        say(f"{type(error).__name__}: {error}")
+    except OSError as error:
+        say(f"{error.filename or 'a file'}: {error.strerror or 'cannot be used'}")
+    except Exception as error:
+        say(f"A defect of dpquery ({type(error).__name__} in {_place(error)}); please report it.")
+    return 2
+
+
+def main() -> None:
+    """The entry point `dpquery`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def _listed(problems: Sequence[str]) -> str:
+    return problems[0] if len(problems) == 1 else "\n  ".join([f"{len(problems)} mistakes", *problems])
+
+
+def _place(error: Exception) -> str:
+    """Returns the line of code that failed. The message stays unsaid: it may quote data."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return "unknown" if step is None else f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
+
+
+if __name__ == "__main__":
+    main()

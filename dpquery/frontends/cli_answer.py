@@ -1,0 +1,156 @@
+"""Answers on the command line: as a table, CSV, JSON or Parquet, and what they cost, on the standard error."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from dpquery.frontends.cli_text import grid, number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpquery.kernel.loss import PrivacyLoss
+    from dpquery.result.table import Result
+    from dpquery.session import Session
+
+MOST_ROWS = 40  # that a table on the terminal shows
+
+
+class Format(str, Enum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+def say(text: str) -> None:
+    """Prints to the standard error."""
+    typer.echo(text, err=True)
+
+
+def check_output(format: Format, output: Path | None) -> None:
+    """Refuses what could not be written, before anything is charged."""
+    if output is None:
+        if format is Format.PARQUET:
+            raise typer.BadParameter("parquet is not printed; name a file with --output")
+        return
+    folder = output.absolute().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise typer.BadParameter(f"--output: {folder} is no folder, or not writable")
+    if output.exists() and not (output.is_file() and os.access(output, os.W_OK)):
+        raise typer.BadParameter(f"--output: {output} is no file, or not writable")
+
+
+def write_answer(answer: Result, format: Format, output: Path | None, intervals: bool) -> None:
+    """Prints an answer, or writes it to a file."""
+    if format is Format.TABLE:
+        content = (_wide_table(answer) if intervals else _table(answer)).encode()
+    else:
+        content = _encode(with_intervals(answer) if intervals else answer.to_arrow(), format)
+    if output is not None:
+        output.write_bytes(content)
+        say(f"{len(answer):,} {'row' if len(answer) == 1 else 'rows'} written to {output}")
+    else:
+        typer.echo(content.decode(), nl=False)
+
+
+def with_intervals(answer: Result) -> pa.Table:
+    """Returns the answer with columns NAME_lower and NAME_upper behind each noisy column NAME, NULL where unknown.
+
+    A name that stands in the answer already gets a further underscore.
+    """
+    import pyarrow as pa
+
+    table, bounds = answer.to_arrow(), answer.accuracy
+    names, columns = [], []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        names.append(name)
+        columns.append(column)
+        for end in ("lower", "upper"):
+            if (name, end) in bounds.columns:
+                added = f"{name}_{end}"
+                while added in names or added in table.column_names:
+                    added += "_"
+                names.append(added)
+                columns.append(pa.chunked_array([pa.array(bounds[(name, end)], from_pandas=True, type=pa.float64())]))
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def _encode(table: pa.Table, format: Format) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    if format is Format.PARQUET:
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(table, sink)
+    elif format is Format.CSV:
+        import pyarrow.csv
+
+        pyarrow.csv.write_csv(table, sink)
+    else:
+        return _json(table).encode()
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _json(table: pa.Table) -> str:
+    """Returns a list of objects, one row a line."""
+    columns = [[_plain(value) for value in column.to_pylist()] for column in table.columns]
+    rows = zip(*columns, strict=True) if columns else iter(())
+    lines = [json.dumps(dict(zip(table.column_names, row, strict=True)), ensure_ascii=False) for row in rows]
+    return "[" + ",".join(f"\n  {line}" for line in lines) + "\n]\n" if lines else "[]\n"
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        value = float(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _table(answer: Result) -> str:
+    """Returns the answer as it prints itself, without the last line: the charge is told apart."""
+    return str(answer).rpartition("\n")[0] + "\n"
+
+
+def _wide_table(answer: Result) -> str:
+    table = with_intervals(answer)
+    columns = [column.slice(0, MOST_ROWS).to_pylist() for column in table.columns]
+    right = [all(value is None or isinstance(value, int | float | Decimal) for value in column) for column in columns]
+    rows = [[number(value) for value in row] for row in zip(*columns, strict=True)]
+    more = [f"... {len(table) - MOST_ROWS:,} more rows"] if len(table) > MOST_ROWS else []
+    return "\n".join([*grid(table.column_names, rows, right), *more]) + "\n"
+
+
+def show_charge(answer: Result, session: Session) -> None:
+    """Says what an answer cost, and what is left."""
+    level = f"{answer.confidence * 100:g} % intervals speak of the noise alone; " if len(answer.accuracy.columns) else ""
+    charged = f"charged {answer.charge}" if answer.charge.epsilon or answer.charge.rho else "nothing was charged"
+    say(f"[{level}{charged}; left for {session.analyst}: {session.remaining}]")
+
+
+def show_prospect(charge: PrivacyLoss, session: Session) -> None:
+    """Says what a query would leave, and how often it could be asked."""
+    left = session.remaining
+    pairs = ((charge.epsilon, left.epsilon), (charge.delta, left.delta), (charge.rho, left.rho))
+    times = min((rest // cost for cost, rest in pairs if cost), default=None)
+    often = "" if times is None else f"; enough for {_times(times)}"
+    say(f"[nothing was charged; left for {session.analyst}: {left}{often}]")
+
+
+def _times(times: int | Fraction) -> str:
+    return "no such query" if times == 0 else f"{times:,} such {'query' if times == 1 else 'queries'}"

@@ -1,0 +1,185 @@
+"""The commands about what may be spent and was spent: `dpquery budget` and `dpquery ledger create|show|verify`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpquery.frontends.cli_opening import ledger_beside
+from dpquery.frontends.cli_text import bar, grid, percent
+
+if TYPE_CHECKING:
+    from dpquery.kernel.ledger import Ledger
+    from dpquery.kernel.loss import PrivacyLoss
+
+PARTS = ("epsilon", "rho", "delta")
+SQLITE = b"SQLite format 3\0"
+
+ledger_commands = typer.Typer(help="Create, show and verify ledgers: what has been spent.", no_args_is_help=True)
+
+LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def budget(
+    place: Annotated[Path, typer.Argument(metavar="CATALOG|LEDGER", help="The catalog, or the ledger itself.")],
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", "-l", metavar="FILE", help="Unless DATASET.ledger beside the catalog.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print limits, what is spent and what is left: for the dataset, and for each analyst."""
+    opened, analysts = _open(place, ledger)
+    accounts = list(_accounts(opened, analysts))
+    if as_json:
+        typer.echo(json.dumps(_budget_json(opened, accounts), indent=2, ensure_ascii=False))
+        return
+    from dpquery.kernel.accountant import promise
+
+    typer.echo(f"Dataset {opened.declarations.dataset}: {promise(opened.budget)}\n")
+    rows = [row for account in accounts for row in _rows(*account)]
+    names = ["", "counted in", "limit", "spent", "left", "spent"]
+    typer.echo("\n".join(grid(names, rows, [False, False, True, True, True, False])))
+
+
+@ledger_commands.command()
+def create(
+    catalog: Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")],
+    ledger: Annotated[
+        Path | None, typer.Argument(metavar="[LEDGER]", help="By default DATASET.ledger beside the catalog.")
+    ] = None,
+) -> None:
+    """Create a catalog's ledger, once: it starts the budget, and is never to be deleted."""
+    from dpquery.catalog import Catalog
+    from dpquery.kernel.accountant import promise
+    from dpquery.kernel.ledger import Ledger
+
+    declared = Catalog.load(catalog)
+    path = ledger or ledger_beside(declared, catalog)
+    made = Ledger.create(path, declared.declarations, declared.budget, declared.analysts)
+    made.close()
+    for warning in declared.warnings:
+        typer.echo(f"Warning: {warning}", err=True)
+    typer.echo(f"Created {path}\n  dataset {declared.dataset}: {promise(declared.budget)}, all analysts together")
+    for name, own in declared.analysts.items():
+        typer.echo(f"  analyst {name}: {promise(own)}")
+
+
+@ledger_commands.command()
+def show(ledger: LedgerPath, as_json: Json = False) -> None:
+    """Print all charges, oldest first. A pending one has no answer yet, or none for ever; it counts all the same."""
+    from dpquery.catalog.names import plain
+    from dpquery.kernel.ledger import Ledger
+
+    entries = Ledger.open(ledger).entries()
+    if as_json:
+        records = [
+            {"number": e.seq, "time": e.time, "analyst": e.analyst}
+            | {"charge": _amounts(e.loss), "state": e.state.value, "query": e.query}
+            for e in entries
+        ]
+        typer.echo(json.dumps(records, indent=2, ensure_ascii=False))
+        return
+    rows = [
+        [str(e.seq), e.time[:19].replace("T", " "), plain(e.analyst), str(e.loss), e.state.value, plain(e.query)]
+        for e in entries
+    ]
+    names = ["number", "time (UTC)", "analyst", "charge", "state", "query"]
+    typer.echo("\n".join(_fit(grid(names, rows, [True, False, False, False, False, False]))))
+
+
+@ledger_commands.command()
+def verify(
+    ledger: LedgerPath,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="MARK", help="A mark printed before; an older ledger is refused.")
+    ] = None,
+) -> None:
+    """Check every entry of a ledger, and print a mark that tells a later check whether this state was ever undone."""
+    from dpquery.kernel.ledger import Ledger
+
+    opened = Ledger.open(ledger, since=since)
+    count = opened.verify()
+    typer.echo(f"{ledger}: {count:,} {'entry' if count == 1 else 'entries'}, unbroken\nmark {opened.mark}")
+
+
+def _open(place: Path, ledger: Path | None) -> tuple[Ledger, list[str]]:
+    """Returns the ledger at, or named by, a place, and the analysts that are known."""
+    from dpquery.catalog import Catalog
+    from dpquery.kernel.ledger import Ledger
+
+    if _is_ledger(place):
+        opened, named = Ledger.open(place), list[str]()
+    else:
+        declared = Catalog.load(place)
+        opened, named = Ledger.open(ledger or ledger_beside(declared, place)), list(declared.analysts)
+    return opened, list(dict.fromkeys([*named, *(entry.analyst for entry in opened.entries())]))
+
+
+def _is_ledger(place: Path) -> bool:
+    if place.suffix == ".ledger" or not place.is_file():
+        return place.suffix not in (".yaml", ".yml")
+    with place.open("rb") as file:
+        return file.read(len(SQLITE)) == SQLITE
+
+
+Account = tuple[str | None, "PrivacyLoss", "PrivacyLoss", "PrivacyLoss"]
+
+
+def _accounts(ledger: Ledger, analysts: list[str]) -> Iterator[Account]:
+    """Yields limit, spent and left of the dataset, under the name None, and of each analyst."""
+    from dpquery.kernel.loss import PrivacyLoss
+
+    limit, spent = ledger.limit(None), ledger.spent(None)
+    left = PrivacyLoss(
+        epsilon=limit.epsilon - spent.epsilon, delta=limit.delta - spent.delta, rho=limit.rho - spent.rho
+    )
+    yield None, limit, spent, left
+    for analyst in analysts:
+        yield analyst, ledger.limit(analyst), ledger.spent(analyst), ledger.remaining(analyst)
+
+
+def _rows(name: str | None, limit: PrivacyLoss, spent: PrivacyLoss, left: PrivacyLoss) -> Iterator[list[str]]:
+    from dpquery.catalog.names import plain
+    from dpquery.kernel.loss import show_amount
+
+    shown = "all together" if name is None else plain(name)
+    for part in PARTS:
+        most, used, rest = (getattr(loss, part) for loss in (limit, spent, left))
+        if most:
+            share = Fraction(used, most)
+            amounts = [show_amount(amount) for amount in (most, used, rest)]
+            yield [shown, part, *amounts, f"{bar(share)} {percent(share)}"]
+            shown = ""
+
+
+def _budget_json(ledger: Ledger, accounts: list[Account]) -> dict[str, object]:
+    budget = ledger.budget
+    declared = {part: float(getattr(budget, part)) for part in PARTS if getattr(budget, part)}
+    return {
+        "dataset": ledger.declarations.dataset,
+        "budget": declared,
+        "accounts": [
+            {"analyst": name, "limit": _amounts(limit), "spent": _amounts(spent), "remaining": _amounts(left)}
+            for name, limit, spent, left in accounts
+        ],
+    }
+
+
+def _amounts(loss: PrivacyLoss) -> dict[str, float]:
+    return {part: float(getattr(loss, part)) for part in PARTS}
+
+
+def _fit(lines: list[str]) -> list[str]:
+    """Returns lines cut to the terminal's width; whole where the output is no terminal."""
+    if not sys.stdout.isatty():
+        return lines
+    width = shutil.get_terminal_size().columns
+    return [line if len(line) <= width else line[: width - 3] + "..." for line in lines]

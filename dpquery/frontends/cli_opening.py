@@ -1,0 +1,109 @@
+"""What a command line names, found and opened: the query's text, the tables' files, the ledger, who asks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from dpquery.errors import CatalogError, InvalidLossError
+
+if TYPE_CHECKING:
+    from dpquery.catalog import Catalog
+    from dpquery.session import Session
+
+SUFFIXES = (".parquet", ".csv", ".feather")
+
+
+def read_query(sql: str | None, file: Path | None) -> str:
+    """Returns the query from the argument, from standard input for "-", or from a file."""
+    if (sql is None) is (file is None):
+        raise typer.BadParameter("give the query once: as an argument, as - for standard input, or with --file")
+    try:
+        if file is not None:
+            text = file.read_text(encoding="utf-8-sig")
+        else:
+            text = sys.stdin.read() if sql == "-" else sql or ""
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter("the query is not UTF-8 text") from error
+    if not text.strip():
+        raise typer.BadParameter("the query is empty")
+    return text.rstrip("\n")
+
+
+def open_session(catalog: Path, sources: Sequence[str], ledger: Path | None, analyst: str | None) -> Session:
+    """Returns a session over the files that are named, or that lie beside the catalog.
+
+    Raises:
+        CatalogError: Mistakes in the catalog, or tables without data.
+        LedgerError: There is no ledger, or it is another's.
+    """
+    from dpquery.catalog import Catalog
+    from dpquery.session import connect
+
+    declared = Catalog.load(catalog)
+    found, problems = find_sources(declared, catalog.parent, sources)
+    if problems:
+        raise CatalogError(problems)
+    return connect(
+        declared,
+        found,
+        ledger=ledger or ledger_beside(declared, catalog),
+        analyst=analyst or only_analyst(declared),
+    )
+
+
+def find_sources(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Returns each table's path, and what is wrong: as TABLE=PATH says, else TABLE.parquet and the like in the folder."""
+    found, problems = _split(given), []
+    problems += [f"--source {name}: no such table is declared" for name in found if name not in catalog.tables]
+    for name in catalog.tables:
+        if name in found:
+            continue
+        paths = _beside(folder, name)
+        if len(paths) == 1:
+            found[name] = str(paths[0])
+        elif paths:
+            problems.append(f"table {name} has several files: {', '.join(p.name for p in paths)}; choose by --source")
+        else:
+            problems.append(f"table {name} has no data: name its file, --source {name}=PATH, or call it {name}.parquet")
+    return found, problems
+
+
+def _split(given: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in given:
+        name, equals, path = pair.partition("=")
+        if not (name and equals and path):
+            raise typer.BadParameter(f"--source is written TABLE=PATH, not {pair!r}")
+        if name in found:
+            raise typer.BadParameter(f"--source names table {name} twice")
+        found[name] = path
+    return found
+
+
+def _beside(folder: Path, name: str) -> list[Path]:
+    """Returns the table's files in a folder, and a folder of Parquet files under its name."""
+    if Path(name).name != name:
+        return []
+    files = [path for suffix in SUFFIXES if (path := folder / f"{name}{suffix}").exists()]
+    nested = folder / name
+    return files + ([nested] if nested.is_dir() and any(nested.rglob("*.parquet")) else [])
+
+
+def ledger_beside(catalog: Catalog, path: Path) -> Path:
+    """Returns the path of the ledger that belongs to a catalog's file, unless another is named."""
+    name = f"{catalog.dataset}.ledger"
+    if Path(name).name != name:
+        raise CatalogError(f"the dataset's name {catalog.dataset!r} is no file name; name the ledger")
+    return path.parent / name
+
+
+def only_analyst(catalog: Catalog) -> str:
+    """Returns who asks where nobody says: the one analyst declared, or "analyst" where none is."""
+    if len(catalog.analysts) > 1:
+        raise InvalidLossError("several analysts have a budget", advice="Say who asks with --analyst NAME.")
+    return next(iter(catalog.analysts), "analyst")

@@ -1,0 +1,53 @@
+"""Text for terminals: tables, numbers and bars. Values may hold any character, so what is not printable is escaped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dpquery.catalog.names import plain
+
+BAR = 20  # characters
+
+
+def grid(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
+    """Returns the lines of a table: names, a rule, rows; numbers to the right."""
+    widths = [max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(names)]
+    lines = [names, ["-" * width for width in widths], *rows]
+    return ["  ".join(_pad(c, w, r) for c, w, r in zip(line, widths, right, strict=True)).rstrip() for line in lines]
+
+
+def _pad(cell: str, width: int, right: bool) -> str:
+    return cell.rjust(width) if right else cell.ljust(width)
+
+
+def number(value: object, digits: int | None = None) -> str:
+    """Returns a value for people; floats with so many digits behind the point, or with six that count.
+
+    Example:
+        >>> number(1234567), number(0.123456789), number(50.7, 2), number(None)
+        ('1,234,567', '0.123457', '50.70', 'NULL')
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.6g}" if digits is None else f"{value:,.{digits}f}"
+    return plain(str(value))
+
+
+def bar(part: Fraction, width: int = BAR) -> str:
+    """Returns a bar that is filled in part; in plain characters where the terminal has no others."""
+    full, empty = ("█", "░") if "utf" in (sys.stdout.encoding or "").lower() else ("#", ".")
+    filled = min(width, max(int(part > 0), round(part * width)))
+    return full * filled + empty * (width - filled)
+
+
+def percent(part: Fraction) -> str:
+    """Returns a part as a percentage of at most two digits that count, or as less than 0.1 %."""
+    shown = float(part * 100)
+    return "< 0.1 %" if 0 < shown < 0.1 else f"{shown:.{0 if shown >= 9.95 or shown == 0 else 1}f} %"

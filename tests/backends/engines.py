@@ -1,0 +1,80 @@
+"""The backends under test, and what they give in a form that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpquery.backends.base import Backend
+from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.reference import ReferenceBackend
+from dpquery.catalog import Catalog
+from dpquery.kernel.plan import PrivateAggregate
+from dpquery.kernel.release import ExactAggregates
+from dpquery.plan.logical import Relation, output
+from dpquery.plan.types import Value
+
+Frames = Mapping[str, pd.DataFrame]
+Engine = Callable[[Catalog, Frames], Backend]
+Groups = dict[tuple[Value, ...], tuple[int, ...]]
+
+ENGINES: dict[str, Engine] = {"reference": ReferenceBackend, "duckdb": DuckDBBackend}
+KEY = 0x0123456789ABCDEF_FEDCBA9876543210
+
+
+def catalog_of(tables: Mapping[str, object], *, unit: str = "person", **more: Any) -> Catalog:
+    """Returns a catalog of these tables, with a budget that tests do not exhaust."""
+    budget = {"epsilon": 1000, "delta": "1/1000"}
+    return Catalog(dataset="test", privacy_unit=unit, tables=tables, budget=budget, **more)
+
+
+def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
+    """Returns the measures of each group by its key values; of public groups those that are not all 0.
+
+    Fails if the shape is not the one that the kernel is promised.
+    """
+    assert len(exact.keys) == len(aggregate.keys)
+    assert len(exact.numbers) == len(aggregate.measures)
+    assert len({len(column) for column in (*exact.keys, *exact.numbers)}) <= 1
+    columns: list[list[Value]] = []
+    for key, values in zip(aggregate.keys, exact.keys, strict=True):
+        assert values.dtype == (object if key.domain is None else np.int64)
+        columns.append([_plain(value) if key.domain is None else key.domain[value] for value in values])
+    for numbers in exact.numbers:
+        assert numbers.dtype == np.int64 or all(type(number) is int for number in numbers)
+    count = len(exact.numbers[0]) if exact.numbers else 0
+    groups: Groups = {}
+    for index in range(count):
+        group = tuple(column[index] for column in columns)
+        assert group not in groups, "a group came back twice"
+        groups[group] = tuple(int(numbers[index]) for numbers in exact.numbers)
+    if not aggregate.keys:
+        assert len(groups) == 1, "a grand total has one row"
+    if aggregate.is_selected:
+        return groups
+    return {group: numbers for group, numbers in groups.items() if any(numbers)}
+
+
+def run(backend: Backend, aggregate: PrivateAggregate, key: int = KEY) -> Groups:
+    """Returns what a backend gives for a private aggregate, in comparable form."""
+    return groups_of(aggregate, backend.run(aggregate, key))
+
+
+def rows_of(backend: Backend, relation: Relation, released: tuple[Any, ...] = ()) -> list[tuple[Value, ...]]:
+    """Returns the rows of a public relation, each a tuple in the order of its columns."""
+    table = backend.evaluate(relation, released)
+    assert table.column_names == [column.id for column in output(relation)]
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def sorted_rows(rows: list[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
+    """Returns rows in an order of their own, so that they can be compared as bags."""
+    return sorted(rows, key=lambda row: [(value is None, str(type(value)), str(value)) for value in row])
+
+
+def _plain(value: Any) -> Value:
+    plain: Value = value.item() if isinstance(value, np.generic) else value
+    return plain
