@@ -70,12 +70,14 @@ class DuckDBBackend:
         """Returns the exact integers of a private aggregate; see `Backend`."""
         relations = RelationWriter(scan=self._scan, released=_no_released)
         cursor = self._private.cursor()
-        domains = [None if k.domain is None else self._register(cursor, _domain(k.type, k.domain)) for k in aggregate.keys]
+        domains = [
+            None if k.domain is None else self._register(cursor, _domain(k.type, k.domain)) for k in aggregate.keys
+        ]
         writer = PrivateWriter(relations=relations, aggregate=aggregate, domains=tuple(domains), key=key)
         keys = [f"key{i}" for i in range(len(aggregate.keys))]
         numbers = [part for i in range(len(aggregate.measures)) for part in _in_64_bits(f"number{i}")]
         text = f"SELECT {', '.join([*keys, *numbers])} FROM ({writer.select()})"
-        made = cursor.execute(text, relations.parameters).to_arrow_table()
+        made = _fetch(cursor, text, relations.parameters)
         for domain in domains:
             if domain is not None:
                 cursor.unregister(domain)
@@ -91,7 +93,7 @@ class DuckDBBackend:
             declared = self._catalog.tables[table]
             value = self._read(declared, column, declared.columns[column].type)
             cursor = self._public.cursor()
-            made = cursor.execute(f"SELECT DISTINCT {value} AS value FROM {self._from[table]}").to_arrow_table()
+            made = _fetch(cursor, f"SELECT DISTINCT {value} AS value FROM {self._from[table]}", [])
             known = tuple(made["value"].drop_null().to_pylist())
             self._public_values[table, column] = known
         return known
@@ -101,7 +103,7 @@ class DuckDBBackend:
         cursor = self._public.cursor()
         names = [self._register(cursor, table) for table in released]
         relations = RelationWriter(scan=self._scan, released=lambda index: names[index])
-        made = cursor.execute(relations.select(relation), relations.parameters).to_arrow_table()
+        made = _fetch(cursor, relations.select(relation), relations.parameters)
         for registered in names:
             cursor.unregister(registered)
         return made
@@ -158,7 +160,7 @@ class DuckDBBackend:
             raise CatalogError(problems)
 
     def _unreadable(self, table: str) -> list[str]:
-        problems = []
+        problems: list[str] = []
         for column, type in _needed(self._catalog, table).items():
             stored = self._stored[table].get(column)
             if stored is None:
@@ -201,7 +203,8 @@ class DuckDBBackend:
 
 
 def _open_all(catalog: Catalog, sources: Mapping[str, object]) -> dict[str, Source]:
-    opened, problems = {}, []
+    opened: dict[str, Source] = {}
+    problems: list[str] = []
     for i, table in enumerate(catalog.tables):
         try:
             source = open_source(table, sources[table], list(_needed(catalog, table)))
@@ -274,7 +277,13 @@ def _attach(root: duckdb.DuckDBPyConnection, opened: Mapping[str, Source]) -> No
 
 
 def _domain(type: Type, values: Sequence[Value]) -> pa.Table:
-    return pa.table({"value": pa.array(values, type=arrow_type(type)), "code": pa.array(range(len(values)), pa.int64())})
+    return pa.table(
+        {"value": pa.array(values, type=arrow_type(type)), "code": pa.array(range(len(values)), pa.int64())}
+    )
+
+
+def _fetch(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> pa.Table:
+    return cursor.sql(text, params=parameters or None).to_arrow_table()
 
 
 def _in_64_bits(number: str) -> tuple[str, str]:

@@ -79,17 +79,23 @@ class PrivateWriter:
             lost = [f"-{number}" for number in numbers]
             kept += f" UNION ALL SELECT {', '.join([*keys, *lost])} FROM dropped"
         sums = [f"CAST(COALESCE(SUM({n}), 0) AS HUGEINT) AS {n}" for n in numbers]
-        ctes.append(f"sums AS (SELECT {', '.join([*keys, *sums] or ['COUNT(*) AS present'])} FROM ({kept}){_group_by(keys)})")
+        ctes.append(
+            f"sums AS (SELECT {', '.join([*keys, *sums] or ['COUNT(*) AS present'])} FROM ({kept}){_group_by(keys)})"
+        )
         return f"WITH {', '.join(ctes)} {self._with_distinct(keys)}"
 
     def _parts(self) -> str:
         """Returns the bounded contributions of each unit to each of its groups, for public keys in their domain."""
         keys = [name(key.column) for key in self.aggregate.keys]
         unit = name(self.aggregate.unit or "")
-        needed = [f"{call} AS part{i}_{part}" for i, m in enumerate(self.aggregate.measures) for part, call in self._needs(m)]
+        needed = [
+            f"{call} AS part{i}_{part}" for i, m in enumerate(self.aggregate.measures) for part, call in self._needs(m)
+        ]
         grouped = f"SELECT {', '.join([f'{unit} AS unit', *keys, *needed])} FROM source_rows WHERE {unit} IS NOT NULL"
         grouped += _group_by(["unit", *keys])
-        numbers = [f"{bounded} AS number{i}" for i, m in enumerate(self.aggregate.measures) if (bounded := self._bounded(i, m))]
+        numbers = [
+            f"{bounded} AS number{i}" for i, m in enumerate(self.aggregate.measures) if (bounded := self._bounded(i, m))
+        ]
         return f"SELECT {', '.join(['unit', *self._codes(), *numbers])} FROM ({grouped}) AS grouped {self._joined()}"
 
     def _needs(self, measure: Measure) -> list[tuple[str, str]]:
@@ -152,7 +158,9 @@ class PrivateWriter:
         pairs += f" WHERE {unit} IS NOT NULL AND {value} IS NOT NULL{passing}"
         coded = f"SELECT {', '.join(['unit', *self._codes(), 'value'])} FROM ({pairs}) AS grouped {self._joined()}"
         if self._ranks():
-            on = " AND ".join(["coded.unit = dropped.unit", *(f"coded.{k} IS NOT DISTINCT FROM dropped.{k}" for k in keys)])
+            on = " AND ".join(
+                ["coded.unit = dropped.unit", *(f"coded.{k} IS NOT DISTINCT FROM dropped.{k}" for k in keys)]
+            )
             coded = f"SELECT * FROM ({coded}) AS coded ANTI JOIN dropped ON {on}"
         order = f"{self._hash('unit', *keys, 'value')}, value"
         ranked = f"SELECT *, row_number() OVER (PARTITION BY {', '.join(['unit', *keys])} ORDER BY {order}) AS place FROM ({coded})"
@@ -216,7 +224,9 @@ def _on_grid(value: str, type: Type, lattice: Lattice) -> str:
     else:
         steps = f"({steps} / {float(lattice.grid)!r}::DOUBLE)"
     upper, lower = f"{lattice.upper}::DOUBLE", f"{lattice.lower}::DOUBLE"
-    return f"CAST(CASE WHEN {steps} > {upper} THEN {upper} WHEN {steps} < {lower} THEN {lower} ELSE {steps} END AS BIGINT)"
+    return (
+        f"CAST(CASE WHEN {steps} > {upper} THEN {upper} WHEN {steps} < {lower} THEN {lower} ELSE {steps} END AS BIGINT)"
+    )
 
 
 def _value(measure: Measure) -> str:

@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpquery.arrow import arrow_type
 from dpquery.backends.reference_reading import read
 from dpquery.backends.reference_relations import Interpreter, Row
 from dpquery.catalog import Catalog
@@ -27,7 +28,7 @@ from dpquery.kernel.plan import Count, Key, Lattice, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.evaluate import normal
 from dpquery.plan.logical import Ownership, OwnerStep, Relation, Released, Scan, output
-from dpquery.plan.types import Kind, Type, Value
+from dpquery.plan.types import Type, Value
 
 Group = tuple[Value, ...]
 """Values of the keys, one for each."""
@@ -41,7 +42,7 @@ class ReferenceBackend:
         sources: For each declared table its rows.
     Raises:
         CatalogError: A table or column is missing, two rows of a public table agree in columns declared unique, or a
-            foreign key leads to more than one privacy unit.
+            foreign key names several rows.
     """
 
     def __init__(self, catalog: Catalog, sources: Mapping[str, pd.DataFrame]) -> None:
@@ -81,7 +82,7 @@ class ReferenceBackend:
             return [{column.id: normal(row[column.id]) for column in node.columns} for row in rows]
 
         rows = Interpreter(scan=self._scan_public, released=read_released).rows(relation)
-        columns = {c.id: pa.array([row[c.id] for row in rows], type=_arrow(c.type)) for c in output(relation)}
+        columns = {c.id: pa.array([row[c.id] for row in rows], type=arrow_type(c.type)) for c in output(relation)}
         return pa.table(columns)
 
     def _read(self, table: str, column: str, type: Type) -> list[Value]:
@@ -114,8 +115,10 @@ class ReferenceBackend:
         keys = self._tuples(step.parent, [(column, type) for _, column, type in step.on])
         found: dict[Group, Value] = {}
         for parent_key, owner in zip(keys, owners, strict=True):
-            if owner is not None and None not in parent_key and found.setdefault(parent_key, owner) != owner:
-                raise CatalogError(f"a foreign key of {child} leads to several privacy units in {step.parent}")
+            if parent_key in found:
+                raise CatalogError(f"a foreign key of {child} names several rows of {step.parent} at once")
+            if None not in parent_key:
+                found[parent_key] = owner
         return found
 
     def _tuples(self, table: str, columns: list[tuple[str, Type]]) -> list[Group]:
@@ -223,11 +226,3 @@ def _objects(values: Sequence[object]) -> NDArray[Any]:
 
 def _no_released(node: Released) -> NoReturn:
     raise InternalError(f"released table {node.index} is read under the privacy boundary")
-
-
-def _arrow(type: Type) -> pa.DataType:
-    if type.kind is Kind.DECIMAL:
-        return pa.decimal128(type.precision, type.scale)
-    names = {Kind.BOOLEAN: "bool", Kind.INT64: "int64", Kind.FLOAT64: "float64", Kind.TEXT: "string"}
-    names |= {Kind.DATE: "date32", Kind.TIMESTAMP: "timestamp[us]"}
-    return pa.type_for_alias(names[type.kind])

@@ -6,6 +6,7 @@ charges, warnings and errors go to the standard error, so that pipes carry answe
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ import typer
 from dpquery.errors import CatalogError, DPQueryError, InsufficientBudgetError
 from dpquery.frontends.cli_answer import Format, check_output, say, show_charge, show_prospect, write_answer
 from dpquery.frontends.cli_ledger import budget, ledger_commands
-from dpquery.frontends.cli_opening import find_sources, open_session, read_query
+from dpquery.frontends.cli_opening import find_sources, read_query, session_over
 
 app = typer.Typer(
     name="dpquery",
@@ -30,7 +31,7 @@ app.command()(budget)
 app.add_typer(ledger_commands, name="ledger")
 
 CatalogFile = Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")]
-Query = Annotated[str | None, typer.Argument(metavar="[SQL]", help="One SELECT statement; - reads standard input.")]
+Query = Annotated[str | None, typer.Argument(metavar="SQL", help="One SELECT statement; - reads standard input.")]
 QueryFile = Annotated[Path | None, typer.Option("--file", "-f", metavar="FILE", help="A file that holds the query.")]
 Sources = Annotated[
     list[str] | None,
@@ -46,7 +47,7 @@ Analyst = Annotated[
 ]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", metavar="AMOUNT", help="What the query may lose.")]
 Delta = Annotated[str | None, typer.Option("--delta", metavar="AMOUNT", help="With epsilon, or for selected groups.")]
-Rho = Annotated[str | None, typer.Option("--rho", metavar="AMOUNT", help="What the query may lose, instead of epsilon.")]
+Rho = Annotated[str | None, typer.Option("--rho", metavar="AMOUNT", help="Instead of epsilon.")]
 MaxGroups = Annotated[
     int | None, typer.Option("--max-groups", metavar="N", help="Groups in which one privacy unit counts.")
 ]
@@ -106,12 +107,12 @@ def explain(
 ) -> None:
     """Print what a query would measure and cost. Reads no private row and charges nothing."""
     text = read_query(sql, file)
-    session = open_session(catalog, source or (), ledger, analyst)
-    plan = session.explain(
-        text, epsilon=epsilon, delta=delta, rho=rho, max_groups=max_groups, max_rows=max_rows, dialect=dialect
-    )
-    typer.echo(str(plan))
-    show_prospect(plan.charge, session)
+    with session_over(catalog, source or (), ledger, analyst) as session:
+        plan = session.explain(
+            text, epsilon=epsilon, delta=delta, rho=rho, max_groups=max_groups, max_rows=max_rows, dialect=dialect
+        )
+        typer.echo(str(plan))
+        show_prospect(plan.charge, session)
 
 
 @app.command()
@@ -140,27 +141,28 @@ def query(
     """Answer a query with noise, and charge the ledger for it."""
     check_output(format, output)
     text = read_query(sql, file)
-    session = open_session(catalog, source or (), ledger, analyst)
-    answer = session.sql(
-        text,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        max_groups=max_groups,
-        max_rows=max_rows,
-        dialect=dialect,
-        confidence=confidence,
-    )
-    try:
-        write_answer(answer, format, output, intervals)
-    finally:
-        show_charge(answer, session)
+    with session_over(catalog, source or (), ledger, analyst) as session:
+        answer = session.sql(
+            text,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            max_groups=max_groups,
+            max_rows=max_rows,
+            dialect=dialect,
+            confidence=confidence,
+        )
+        try:
+            write_answer(answer, format, output, intervals)
+        finally:
+            show_charge(answer, session)
 
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where its files go; new, or of an earlier run.")]
-    = Path("demo"),
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where its files go; new, or of an earlier run.")
+    ] = Path("demo"),
 ) -> None:
     """Six queries over a public medical study, each beside its exact answer."""
     from dpquery.frontends.demo import run_demo
@@ -191,6 +193,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """The entry point `dpquery`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an answer that is paid for is shown in any encoding
     sys.exit(run(sys.argv[1:]))
 
 

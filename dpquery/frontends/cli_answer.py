@@ -7,7 +7,7 @@ import json
 import math
 import os
 from decimal import Decimal
-from enum import Enum
+from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 40  # that a table on the terminal shows
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """How an answer is written."""
 
     TABLE = "table"
@@ -123,8 +123,9 @@ def _plain(value: object) -> Any:
 
 
 def _table(answer: Result) -> str:
-    """Returns the answer as it prints itself, without the last line: the charge is told apart."""
-    return str(answer).rpartition("\n")[0] + "\n"
+    """Returns the answer as it prints itself, without the last line, the charge; what is not printable is escaped."""
+    shown = str(answer).rpartition("\n")[0] + "\n"
+    return "".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in shown)
 
 
 def _wide_table(answer: Result) -> str:
@@ -138,7 +139,7 @@ def _wide_table(answer: Result) -> str:
 
 def show_charge(answer: Result, session: Session) -> None:
     """Says what an answer cost, and what is left."""
-    level = f"{answer.confidence * 100:g} % intervals speak of the noise alone; " if len(answer.accuracy.columns) else ""
+    level = f"{answer.confidence * 100:g} % intervals of the noise; " if len(answer.accuracy.columns) else ""
     charged = f"charged {answer.charge}" if answer.charge.epsilon or answer.charge.rho else "nothing was charged"
     say(f"[{level}{charged}; left for {session.analyst}: {session.remaining}]")
 

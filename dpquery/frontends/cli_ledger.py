@@ -38,6 +38,7 @@ def budget(
     """Print limits, what is spent and what is left: for the dataset, and for each analyst."""
     opened, analysts = _open(place, ledger)
     accounts = list(_accounts(opened, analysts))
+    opened.close()
     if as_json:
         typer.echo(json.dumps(_budget_json(opened, accounts), indent=2, ensure_ascii=False))
         return
@@ -45,7 +46,7 @@ def budget(
 
     typer.echo(f"Dataset {opened.declarations.dataset}: {promise(opened.budget)}\n")
     rows = [row for account in accounts for row in _rows(*account)]
-    names = ["", "counted in", "limit", "spent", "left", "spent"]
+    names = ["who", "counted in", "limit", "spent", "left", "used"]
     typer.echo("\n".join(grid(names, rows, [False, False, True, True, True, False])))
 
 
@@ -53,7 +54,7 @@ def budget(
 def create(
     catalog: Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")],
     ledger: Annotated[
-        Path | None, typer.Argument(metavar="[LEDGER]", help="By default DATASET.ledger beside the catalog.")
+        Path | None, typer.Argument(metavar="LEDGER", help="By default DATASET.ledger beside the catalog.")
     ] = None,
 ) -> None:
     """Create a catalog's ledger, once: it starts the budget, and is never to be deleted."""
@@ -124,7 +125,7 @@ def _open(place: Path, ledger: Path | None) -> tuple[Ledger, list[str]]:
 
 
 def _is_ledger(place: Path) -> bool:
-    if place.suffix == ".ledger" or not place.is_file():
+    if not place.is_file():
         return place.suffix not in (".yaml", ".yml")
     with place.open("rb") as file:
         return file.read(len(SQLITE)) == SQLITE

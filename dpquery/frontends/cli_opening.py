@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,30 +35,31 @@ def read_query(sql: str | None, file: Path | None) -> str:
     return text.rstrip("\n")
 
 
-def open_session(catalog: Path, sources: Sequence[str], ledger: Path | None, analyst: str | None) -> Session:
-    """Returns a session over the files that are named, or that lie beside the catalog.
+@contextlib.contextmanager
+def session_over(catalog: Path, sources: Sequence[str], ledger: Path | None, analyst: str | None) -> Iterator[Session]:
+    """Gives a session over the files that are named, or that lie beside the catalog; closes the ledger at the end.
 
     Raises:
         CatalogError: Mistakes in the catalog, or tables without data.
         LedgerError: There is no ledger, or it is another's.
     """
     from dpquery.catalog import Catalog
+    from dpquery.kernel.ledger import Ledger
     from dpquery.session import connect
 
     declared = Catalog.load(catalog)
     found, problems = find_sources(declared, catalog.parent, sources)
     if problems:
         raise CatalogError(problems)
-    return connect(
-        declared,
-        found,
-        ledger=ledger or ledger_beside(declared, catalog),
-        analyst=analyst or only_analyst(declared),
-    )
+    opened = Ledger.open(ledger or ledger_beside(declared, catalog))
+    try:
+        yield connect(declared, found, ledger=opened, analyst=analyst or only_analyst(declared))
+    finally:
+        opened.close()
 
 
 def find_sources(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Returns each table's path, and what is wrong: as TABLE=PATH says, else TABLE.parquet and the like in the folder."""
+    """Returns each table's path, as TABLE=PATH says or else TABLE.parquet and the like in a folder; and mistakes."""
     found, problems = _split(given), []
     problems += [f"--source {name}: no such table is declared" for name in found if name not in catalog.tables]
     for name in catalog.tables:

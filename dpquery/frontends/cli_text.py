@@ -6,8 +6,6 @@ import sys
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpquery.catalog.names import plain
-
 BAR = 20  # characters
 
 
@@ -37,6 +35,8 @@ def number(value: object, digits: int | None = None) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.6g}" if digits is None else f"{value:,.{digits}f}"
+    from dpquery.catalog.names import plain
+
     return plain(str(value))
 
 

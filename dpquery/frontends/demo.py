@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shlex
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.syntax import Syntax
@@ -22,6 +23,7 @@ from dpquery.frontends.demo_files import CATALOG, LEDGER, TABLES, prepare
 from dpquery.frontends.demo_steps import STEPS, Step
 
 if TYPE_CHECKING:
+    from dpquery.kernel.loss import PrivacyLoss
     from dpquery.result.table import Result
     from dpquery.session import Session
 
@@ -35,6 +37,7 @@ def run_demo(folder: Path) -> None:
     """Writes the study into a folder, answers the queries, and says how to go on."""
     import duckdb
 
+    from dpquery.kernel.ledger import Ledger
     from dpquery.session import connect
 
     is_new = prepare(folder)
@@ -42,69 +45,79 @@ def run_demo(folder: Path) -> None:
     if not screen.is_terminal or screen.width > WIDTH:
         screen.width = WIDTH
     paths = {name: str(folder / f"{name}.parquet") for name in TABLES}
-    session = connect(folder / CATALOG, paths, ledger=folder / LEDGER, analyst=ANALYST)
-    _open(screen, folder, is_new)
-    with duckdb.connect() as public:
+    with contextlib.closing(Ledger.open(folder / LEDGER)) as ledger, duckdb.connect() as public:
+        session = connect(folder / CATALOG, paths, ledger=ledger, analyst=ANALYST)
+        _open(screen, folder, is_new)
         for name, path in paths.items():
             public.read_parquet(path).create_view(name)
-        for place, step in enumerate(STEPS, start=1):
-            _show(screen, place, step, session, public)
-    _close(screen, folder, session)
+        for step in STEPS:
+            _show(screen, step, session, public)
+        _close(screen, folder, session, ledger.limit(ANALYST))
 
 
 def _open(screen: Console, folder: Path, is_new: bool) -> None:
     screen.print(Text("dpquery: a medical study under differential privacy", style="bold"))
     screen.print(
-        "17,549 patients, 400,123 laboratory results and 34,340 events of the NAFLD study. The study is public, so "
-        "exact answers can stand beside the noisy ones. With private data, nobody would see them."
+        "17,549 patients, 400,123 laboratory results and 34,340 events of the NAFLD study. The study is\n"
+        "public, so exact answers can stand beside the noisy ones. Of private data nobody would see them."
     )
-    state = "Wrote" if is_new else "Found the files of an earlier run, whose ledger counts on, in"
-    screen.print(Text(f"{state} {folder}/: {', '.join(f'{name}.parquet' for name in TABLES)}, {CATALOG}, {LEDGER}."))
+    state = "Written to" if is_new else "Found, with a ledger that counts on, in"
+    screen.print(Text(f"{state} {folder}: {', '.join(f'{name}.parquet' for name in TABLES)}, {CATALOG}, {LEDGER}"))
 
 
-def _show(screen: Console, place: int, step: Step, session: Session, public: Any) -> None:
+def _show(screen: Console, step: Step, session: Session, public: Any) -> None:
     screen.print()
-    screen.print(Rule(Text(f"{place}  {step.title}", style="bold"), align="left", style="dim"))
-    screen.print(Padding(Text(step.lesson), INDENT))
-    screen.print()
-    screen.print(Padding(Syntax(step.sql, "sql", theme="ansi_dark", background_color="default"), INDENT))
-    screen.print()
+    if step.title:
+        number_of = 1 + sum(bool(other.title) for other in STEPS[: STEPS.index(step)])
+        screen.print(Rule(Text(f"{number_of}  {step.title}", style="bold"), align="left", style="dim"))
+    _indented(screen, Text(step.lesson), "")
+    _indented(screen, Syntax(step.sql, "sql", theme="ansi_dark", background_color="default"), "")
     try:
         answer = session.sql(step.sql, **step.offer)
     except QueryError as error:
-        screen.print(Padding(Text(f"{type(error).__name__}: {error}", style="red"), INDENT))
+        _indented(screen, Text(f"{type(error).__name__}: {error}", style="red"))
         return
     exact = public.execute(step.exact).fetchall() if step.exact else []
-    screen.print(Padding(_compare(answer, exact, step.keys), INDENT))
+    _indented(screen, _compare(answer, exact, step.keys))
     if hidden := _hidden(answer, exact, step.keys):
-        screen.print(Padding(Text(f"Not shown: {hidden}.", style="dim"), INDENT))
+        _indented(screen, Text(f"Below tau, so not shown: {hidden}", style="dim"))
     if step.remark:
-        screen.print(Padding(Text(step.remark), INDENT))
-    screen.print(Padding(_price(answer, step, session), INDENT))
+        _indented(screen, Text(step.remark))
+    _indented(screen, _price(answer, step, session))
+
+
+def _indented(screen: Console, *parts: RenderableType) -> None:
+    for part in parts:
+        screen.print(Padding(part, INDENT) if part else "")
 
 
 def _compare(answer: Result, exact: Sequence[Sequence[object]], keys: int) -> Table:
-    """Returns noisy cells with their intervals, and the exact ones of the same group in dim beside them."""
-    noisy, accuracy = answer.to_arrow(), answer.accuracy
+    """Returns noisy cells, each with its 95 % interval and, in dim, the exact cell of the same group."""
+    accuracy = answer.accuracy
     known = {row[:keys]: row for row in map(tuple, exact)}
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
     for name in answer.columns[:keys]:
-        table.add_column(name)
+        table.add_column(Text(f"\n{name}"))
     for name in answer.columns[keys:]:
-        table.add_column(Text(name), justify="right")
-        table.add_column(Text("95 % interval", style="dim"))
-        table.add_column(Text("exact (public study)", style="dim"), justify="right", style="dim")
-    for index, row in enumerate(zip(*(column.to_pylist() for column in noisy.columns), strict=True)):
+        table.add_column(Text(f"\n{name}"), justify="right")
+        table.add_column(Text("95 %\ninterval"))
+        table.add_column(Text("exact\n(public study)", style="dim"), justify="right", style="dim")
+    for index, row in enumerate(_rows(answer)):
         cells = [number(value) for value in row[:keys]]
         partner = known.get(row[:keys])
         for place in range(keys, len(row)):
-            ends = [accuracy[(answer.columns[place], end)].iloc[index] for end in ("lower", "upper")]
-            digits = _digits((ends[1] - ends[0]) / 2)
+            lower, upper = (float(accuracy[(answer.columns[place], end)].iloc[index]) for end in ("lower", "upper"))
+            half = max(upper - row[place], row[place] - lower) if row[place] is not None else math.nan
+            digits = _digits(half)
             cells.append(_rounded(row[place], digits))
-            cells.append(f"{number(float(ends[0]), digits)} to {number(float(ends[1]), digits)}")
+            cells.append("" if math.isnan(half) else f"± {number(half, digits)}")
             cells.append("" if partner is None else _rounded(partner[place], digits))
         table.add_row(*map(Text, cells))
     return table
+
+
+def _rows(answer: Result) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in answer.to_arrow().columns), strict=True))
 
 
 def _digits(half: float) -> int:
@@ -116,23 +129,23 @@ def _rounded(value: Any, digits: int) -> str:
 
 
 def _hidden(answer: Result, exact: Sequence[Sequence[object]], keys: int) -> str:
-    shown = set(zip(*(column.to_pylist() for column in answer.to_arrow().columns[:keys]), strict=True))
+    shown = {row[:keys] for row in _rows(answer)}
     hidden = [row for row in exact if keys and tuple(row[:keys]) not in shown]
     return ", ".join(f"{row[0]} (exact {number(row[-1])})" for row in hidden)
 
 
 def _price(answer: Result, step: Step, session: Session) -> Text:
+    from dpquery.kernel.loss import show_amount
+
+    left = session.remaining.rho
     taus = {made.tau for made in answer.measurements if made.tau is not None}
     asked = ", ".join(f"{name} {amount}" for name, amount in step.offer.items())
-    chosen = f"   tau {min(taus)}" if taus else ""
-    return Text(f"asked {asked}   charged {answer.charge}{chosen}   left {session.remaining}", style="cyan")
+    chosen = f"tau {min(taus)}   " if taus else ""
+    return Text(f"asked {asked}   {chosen}charged {answer.charge}   left rho {show_amount(left)}", style="cyan")
 
 
-def _close(screen: Console, folder: Path, session: Session) -> None:
-    from dpquery.kernel.ledger import Ledger
-
-    ledger, left = Ledger.open(folder / LEDGER), session.remaining
-    limit = ledger.limit(ANALYST)
+def _close(screen: Console, folder: Path, session: Session, limit: PrivacyLoss) -> None:
+    left = session.remaining
     screen.print()
     screen.print(Rule(Text("What is left", style="bold"), align="left", style="dim"))
     for part in ("rho", "delta"):
@@ -147,4 +160,4 @@ def _close(screen: Console, folder: Path, session: Session) -> None:
         f"dpquery ledger show {shlex.quote(str(folder / LEDGER))}",
     ]
     for line in lines:
-        screen.print(Padding(Text(line, style="green", no_wrap=True, overflow="ignore"), INDENT))
+        screen.print(Text(f"   {line}", style="green"), soft_wrap=True)

@@ -27,7 +27,7 @@ analysts: {reader: {epsilon: 3, delta: 8e-7}}     # who may ask, and how much of
 defaults: {epsilon: 0.1, max_groups: 4}           # for queries that do not say themselves
 
 # Bounds are medical common sense, not looked up in the data: that would tell something about single patients.
-# Values beyond are clamped. Columns of the files that are not declared here, such as case_id, cannot be named in a query.
+# Values beyond are clamped. The files hold one more column, case_id: as it is not declared, no query can name it.
 tables:
   patients:
     unit: id
@@ -43,17 +43,18 @@ tables:
       died: {type: boolean, description: whether the follow-up ended by death}
   labs:
     unit: id
-    max_rows: 40               # of one patient, so many rows count in a group; the others weigh less
+    max_rows: 100              # rows of one patient that count; a patient with more weighs no more than that
     columns:
       id: {type: int64}
       days: {type: int64, lower: -7300, upper: 7300, description: since the index date}
-      # hdl: HDL cholesterol in mg/dl, sbp: systolic blood pressure in mmHg, fib4: a score of fibrosis, smoke: 0 or 1.
-      # As packaged, chol repeats hdl and dbp repeats sbp, so these two are no keys.
-      test: {type: text, keys: [hdl, sbp, fib4, smoke]}
+      # HDL cholesterol in mg/dl and systolic blood pressure in mmHg. The file has more tests; without keys they appear
+      # in no group, and can be asked for by WHERE.
+      test: {type: text, keys: [hdl, sbp]}
       value: {type: float64, lower: 0, upper: 400}
   events:
     unit: id
     max_rows: 3
+    max_groups: 8              # instead of the default 4: types of event in which one patient counts
     columns:
       id: {type: int64}
       days: {type: int64, lower: -18250, upper: 7300, description: since the index date}

@@ -1,11 +1,11 @@
-"""Noisy tables to the answer's table: post-processing only, with an interval beside each noisy column."""
+"""Noisy tables to the answer's table: post-processing only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import assert_never
+from typing import Any, assert_never
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
-from dpquery.result.intervals import HalfWidth, interval_of
+from dpquery.result.intervals import Measured
 from dpquery.result.released import to_arrow
 
 Evaluate = Callable[[Relation, Sequence[pa.Table]], pa.Table]
@@ -37,19 +37,21 @@ Meanings = dict[str, Expression]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The answer's table and its intervals.
+    """The answer's table, and what its intervals are computed from when somebody asks.
 
     Attributes:
         table: The answer; columns under the names of the query.
-        intervals: For each noisy column its lower and upper bounds, float64, NULL where nothing is known.
+        noisy: For each noisy column its expression over released and public columns, or None where it has none.
+        measured: Those columns, row by row as in the answer.
     """
 
     table: pa.Table
-    intervals: dict[str, tuple[pa.ChunkedArray, pa.ChunkedArray]]
+    noisy: dict[str, Expression | None]
+    measured: Measured
 
 
 def finish(noisy: NoisyAggregates, result: Relation, *, evaluate: Evaluate, confidence: Fraction) -> Finished:
-    """Returns what the query computes from the released tables, and how far off each number may be.
+    """Returns what the query computes from the released tables.
 
     Args:
         noisy: The released tables.
@@ -60,23 +62,35 @@ def finish(noisy: NoisyAggregates, result: Relation, *, evaluate: Evaluate, conf
     measures = frozenset(measure.id for table in noisy.tables for measure in table.aggregate.measures)
     annotated, meanings = _carry(result)
     columns = output(result)
-    noisy_columns = [c for c in columns if measures and _is_noisy(meanings.get(c.id), measures)]
-    bounds: list[Computed] = []
-    for column in noisy_columns:
-        meaning = meanings.get(column.id)
-        if meaning is None or not column.type.is_numeric:
-            continue
-        interval = interval_of(meaning, measures, _half_widths(noisy, confidence))
-        if interval is not None:
-            bounds.append(Computed(id=_lower(column.id), name="", expression=interval.lower))
-            bounds.append(Computed(id=_upper(column.id), name="", expression=interval.upper))
-    kept = [Computed(id=c.id, name=c.name, expression=Column(id=c.id, type=c.type)) for c in columns]
     released = {node.index: node.columns for node in _released(result)}
-    tables = [to_arrow(table, released.get(i, ())) for i, table in enumerate(noisy.tables)]
-    made = evaluate(Project(source=annotated, columns=(*kept, *bounds)), tables)
-    intervals = {c.name: (_bound(made, _lower(c.id)), _bound(made, _upper(c.id))) for c in noisy_columns}
+    made = evaluate(annotated, [to_arrow(table, released.get(i, ())) for i, table in enumerate(noisy.tables)])
+    found = {c.name: meanings.get(c.id) for c in columns if measures and _is_noisy(meanings.get(c.id), measures)}
+    read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
+    measured = Measured(
+        rows=len(made),
+        columns=_Lazy(made.select(sorted(read))),
+        measures=measures,
+        half_width=_half_widths(noisy, confidence),
+    )
     table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
-    return Finished(table=table, intervals=intervals)
+    return Finished(table=table, noisy=found, measured=measured)
+
+
+class _Lazy(Mapping[str, list[Any]]):
+    """An Arrow table's columns as lists, each made when it is read."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __getitem__(self, id: str) -> list[Any]:
+        values: list[Any] = self._table[id].to_pylist()
+        return values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.column_names)
+
+    def __len__(self) -> int:
+        return len(self._table.column_names)
 
 
 def _carry(relation: Relation) -> tuple[Relation, Meanings]:
@@ -117,7 +131,7 @@ def _is_noisy(meaning: Expression | None, measures: frozenset[str]) -> bool:
     return meaning is None or any(column.id in measures for column in columns_of(meaning))
 
 
-def _half_widths(noisy: NoisyAggregates, confidence: Fraction) -> HalfWidth:
+def _half_widths(noisy: NoisyAggregates, confidence: Fraction) -> Callable[[str, int], float]:
     found = {}
     for table in noisy.tables:
         for measure, noise in zip(table.aggregate.measures, table.noises, strict=True):
@@ -134,15 +148,3 @@ def _released(relation: Relation) -> list[Released]:
     if isinstance(relation, Released):
         return [relation]
     return [node for source in sources(relation) for node in _released(source)]
-
-
-def _bound(made: pa.Table, id: str) -> pa.ChunkedArray:
-    return made[id] if id in made.column_names else pa.chunked_array([pa.nulls(len(made), pa.float64())])
-
-
-def _lower(id: str) -> str:
-    return f"{id}_lower"
-
-
-def _upper(id: str) -> str:
-    return f"{id}_upper"

@@ -1,163 +1,198 @@
 """Intervals around computed values: what the noise of the measures does to the columns of an answer.
 
-Interval arithmetic on expressions. Each measure lies within its half-width of the released number with a known
-probability; a column that reads k measures uses half-widths that fail with probability (1 - confidence) / k each,
-so the interval of each cell holds with at least the confidence (union bound), whatever the dependence.
-The interval speaks of noise alone: not of clamping and not of bounded contributions.
+Interval arithmetic, on whole columns at once. Each measure lies within its half-width of the released number with a
+known probability; a column that reads k measures uses half-widths that fail with probability (1 - confidence) / k
+each, so the interval of a cell holds with at least the confidence (union bound), whatever the dependence.
+An interval speaks of noise alone: not of clamping and not of bounded contributions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
-from dpquery.plan.functions import call
-from dpquery.plan.types import FLOAT64
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A lower and an upper bound, as FLOAT64 expressions; both NULL where nothing is known."""
+    """Lower and upper bounds, shape (rows,); NaN where nothing is known."""
 
-    lower: Expression
-    upper: Expression
-
-
-HalfWidth = Callable[[str, int], float]
-"""(measure, number of measures that share the failure probability) to the half-width of its interval."""
+    lower: Floats
+    upper: Floats
 
 
-def interval_of(expression: Expression, measures: frozenset[str], half_width: HalfWidth) -> Interval | None:
-    """Returns the interval of an expression over measures and exact columns; None if no rule covers it."""
-    read = {column.id for column in columns_of(expression)} & measures
-    widths = {id: half_width(id, len(read)) for id in read}
-    return _interval(expression, widths)
+Values = Mapping[str, list[Any]]
+"""For each column of released and public tables its values, by id; all of one length."""
 
 
-def _interval(expression: Expression, widths: Mapping[str, float]) -> Interval | None:
-    if not any(column.id in widths for column in columns_of(expression)):
-        exact = _float(expression) if expression.type.is_numeric else None
-        return None if exact is None else Interval(exact, exact)
-    match expression:
-        case Column():
-            value, width = _float(expression), Literal(value=widths[expression.id], type=FLOAT64)
-            return Interval(call("subtract", (value, width)), call("add", (value, width)))
-        case Cast() if expression.type.is_numeric and expression.argument.type.is_numeric:
-            return _interval(expression.argument, widths)
-        case Call():
-            parts = [_interval(argument, widths) for argument in expression.arguments]
-            rule = _RULES.get(expression.function)
-            known = [part for part in parts if part is not None]
-            return rule(known) if rule is not None and len(known) == len(parts) else None
-        case Case():
-            return _case(expression, widths)
-        case _:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What intervals are computed from.
+
+    Attributes:
+        rows: The number of rows of the answer.
+        columns: The values that the answer's columns were computed from.
+        measures: The ids of the noisy ones among them.
+        half_width: (measure, number of measures that share the failure probability) to the half-width of its interval.
+    """
+
+    rows: int
+    columns: Values
+    measures: frozenset[str]
+    half_width: Callable[[str, int], float]
+
+    def interval(self, expression: Expression) -> Interval:
+        """Returns the interval of an expression over measures and exact columns; unknown where no rule covers it."""
+        read = {column.id for column in columns_of(expression)} & self.measures
+        with np.errstate(all="ignore"):
+            found = self._interval(expression, {id: self.half_width(id, len(read)) for id in read})
+        return self._unknown() if found is None else found
+
+    def _unknown(self) -> Interval:
+        nothing = np.full(self.rows, np.nan)
+        return Interval(nothing, nothing)
+
+    def _interval(self, expression: Expression, widths: Mapping[str, float]) -> Interval | None:
+        if not any(column.id in widths for column in columns_of(expression)):
+            exact = self._exact(expression)
+            return None if exact is None else Interval(exact, exact)
+        match expression:
+            case Column():
+                value = _floats(self.columns[expression.id])
+                return Interval(value - widths[expression.id], value + widths[expression.id])
+            case Cast() if expression.type.is_numeric and expression.argument.type.is_numeric:
+                return self._interval(expression.argument, widths)
+            case Call():
+                parts = [self._interval(argument, widths) for argument in expression.arguments]
+                rule = _RULES.get((expression.function, len(parts)))
+                known = [part for part in parts if part is not None]
+                return rule(*known) if rule is not None and len(known) == len(parts) else None
+            case Case():
+                return self._case(expression, widths)
+            case _:
+                return None
+
+    def _exact(self, expression: Expression) -> Floats | None:
+        if not expression.type.is_numeric:
             return None
+        if isinstance(expression, Literal):
+            return np.full(self.rows, np.nan if expression.value is None else float(expression.value))  # type: ignore[arg-type]
+        ids = sorted({column.id for column in columns_of(expression)})
+        rows = zip(*(self.columns[id] for id in ids), strict=True) if ids else [()] * self.rows
+        return _floats([evaluate(expression, dict(zip(ids, row, strict=True))) for row in rows])
+
+    def _case(self, expression: Case, widths: Mapping[str, float]) -> Interval | None:
+        """A value that is there or NULL has its own interval; other branches are followed on exact conditions."""
+        last = expression.otherwise
+        missing = isinstance(last, Literal) and last.value is None
+        if len(expression.branches) == 1 and missing:
+            return self._interval(expression.branches[0][1], widths)
+        conditions = [condition for condition, _ in expression.branches]
+        if any(column.id in widths for condition in conditions for column in columns_of(condition)):
+            return None
+        chosen = self._unknown() if missing else self._interval(last, widths)
+        for condition, arm in reversed(expression.branches):
+            taken = self._interval(arm, widths)
+            if taken is None or chosen is None:
+                return None
+            holds = self._holds(condition)
+            chosen = Interval(np.where(holds, taken.lower, chosen.lower), np.where(holds, taken.upper, chosen.upper))
+        return chosen
+
+    def _holds(self, condition: Expression) -> NDArray[np.bool_]:
+        ids = sorted({column.id for column in columns_of(condition)})
+        rows = zip(*(self.columns[id] for id in ids), strict=True) if ids else [()] * self.rows
+        return np.array([evaluate(condition, dict(zip(ids, row, strict=True))) is True for row in rows], dtype=np.bool_)
 
 
-def _case(expression: Case, widths: Mapping[str, float]) -> Interval | None:
-    """A value that is there or NULL: its own interval. Branches on exact conditions: branch by branch."""
-    missing = isinstance(expression.otherwise, Literal) and expression.otherwise.value is None
-    if len(expression.branches) == 1 and missing:
-        return _interval(expression.branches[0][1], widths)
-    if any(column.id in widths for condition, _ in expression.branches for column in columns_of(condition)):
-        return None
-    arms = [_interval(arm, widths) for _, arm in expression.branches]
-    last = Interval(_null(), _null()) if missing else _interval(expression.otherwise, widths)
-    if last is None or any(arm is None for arm in arms):
-        return None
-    conditions = [condition for condition, _ in expression.branches]
-    lowers = tuple((c, arm.lower) for c, arm in zip(conditions, arms, strict=True) if arm is not None)
-    uppers = tuple((c, arm.upper) for c, arm in zip(conditions, arms, strict=True) if arm is not None)
-    return Interval(
-        Case(branches=lowers, otherwise=last.lower, type=FLOAT64),
-        Case(branches=uppers, otherwise=last.upper, type=FLOAT64),
-    )
+def _floats(values: list[Any]) -> Floats:
+    return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
 
 
-def _add(parts: list[Interval]) -> Interval:
-    a, b = parts
-    return Interval(call("add", (a.lower, b.lower)), call("add", (a.upper, b.upper)))
+def _add(a: Interval, b: Interval) -> Interval:
+    return Interval(a.lower + b.lower, a.upper + b.upper)
 
 
-def _subtract(parts: list[Interval]) -> Interval:
-    a, b = parts
-    return Interval(call("subtract", (a.lower, b.upper)), call("subtract", (a.upper, b.lower)))
+def _subtract(a: Interval, b: Interval) -> Interval:
+    return Interval(a.lower - b.upper, a.upper - b.lower)
 
 
-def _negate(parts: list[Interval]) -> Interval:
-    return Interval(call("negate", (parts[0].upper,)), call("negate", (parts[0].lower,)))
+def _negate(a: Interval) -> Interval:
+    return Interval(-a.upper, -a.lower)
 
 
-def _multiply(parts: list[Interval]) -> Interval:
-    return _corners("multiply", *parts)
+def _corners(operation: Callable[[Floats, Floats], Floats], a: Interval, b: Interval) -> Interval:
+    ends = np.stack([operation(x, y) for x in (a.lower, a.upper) for y in (b.lower, b.upper)])
+    return Interval(ends.min(axis=0), ends.max(axis=0))
 
 
-def _divide(parts: list[Interval]) -> Interval:
+def _multiply(a: Interval, b: Interval) -> Interval:
+    return _corners(np.multiply, a, b)
+
+
+def _divide(a: Interval, b: Interval) -> Interval:
     """The corners, where the divisor's interval does not hold 0; else nothing is known."""
-    over, under = parts
-    zero = Literal(value=0.0, type=FLOAT64)
-    apart = call("or", (call("gt", (under.lower, zero)), call("lt", (under.upper, zero))))
-    corners = _corners("divide", over, under)
-
-    def known(bound: Expression) -> Expression:
-        return Case(branches=((apart, bound),), otherwise=_null(), type=FLOAT64)
-
-    return Interval(known(corners.lower), known(corners.upper))
+    apart = (b.lower > 0) | (b.upper < 0)
+    found = _corners(np.divide, a, b)
+    return Interval(np.where(apart, found.lower, np.nan), np.where(apart, found.upper, np.nan))
 
 
-def _corners(function: str, a: Interval, b: Interval) -> Interval:
-    products = tuple(call(function, (x, y)) for x in (a.lower, a.upper) for y in (b.lower, b.upper))
-    return Interval(call("least", products), call("greatest", products))
-
-
-def _clamp(parts: list[Interval]) -> Interval:
+def _clamp(value: Interval, low: Interval, high: Interval) -> Interval:
     """Where nothing is known of the value, the clamp's own bounds hold."""
-    value, low, high = parts
-    lower = call("clamp", (value.lower, low.lower, high.lower))
-    upper = call("clamp", (value.upper, low.upper, high.upper))
-    return Interval(call("coalesce", (lower, low.lower)), call("coalesce", (upper, high.upper)))
+    lower = np.minimum(np.maximum(value.lower, low.lower), high.lower)
+    upper = np.minimum(np.maximum(value.upper, low.upper), high.upper)
+    return Interval(np.where(np.isnan(lower), low.lower, lower), np.where(np.isnan(upper), high.upper, upper))
 
 
-def _monotone(function: str) -> Callable[[list[Interval]], Interval]:
-    def rule(parts: list[Interval]) -> Interval:
-        lowers, uppers = tuple(p.lower for p in parts), tuple(p.upper for p in parts)
-        return Interval(_float(call(function, lowers)), _float(call(function, uppers)))
-
-    return rule
+def _sqrt(a: Interval) -> Interval:
+    return Interval(np.sqrt(np.maximum(a.lower, 0.0)), np.sqrt(a.upper))
 
 
-def _sqrt(parts: list[Interval]) -> Interval:
-    zero = Literal(value=0.0, type=FLOAT64)
-    lower = Case(
-        branches=((call("lt", (parts[0].lower, zero)), zero),), otherwise=call("sqrt", (parts[0].lower,)), type=FLOAT64
-    )
-    return Interval(lower, call("sqrt", (parts[0].upper,)))
+def _rounded(a: Interval) -> Interval:
+    """Rounding moves each end by at most one half; outward is enough."""
+    return Interval(np.floor(a.lower), np.ceil(a.upper))
 
 
-_RULES: dict[str, Callable[[list[Interval]], Interval]] = {
-    "add": _add,
-    "subtract": _subtract,
-    "negate": _negate,
-    "multiply": _multiply,
-    "divide": _divide,
-    "clamp": _clamp,
-    "sqrt": _sqrt,
-    "floor": _monotone("floor"),
-    "ceil": _monotone("ceil"),
-    "round": _monotone("round"),
-    "exp": _monotone("exp"),
+def _monotone(function: Callable[[Floats], Floats]) -> Callable[[Interval], Interval]:
+    return lambda a: Interval(function(a.lower), function(a.upper))
+
+
+def _abs(a: Interval) -> Interval:
+    inside = (a.lower <= 0) & (a.upper >= 0)
+    ends = np.stack([np.abs(a.lower), np.abs(a.upper)])
+    return Interval(np.where(inside, 0.0, ends.min(axis=0)), ends.max(axis=0))
+
+
+def _least(a: Interval, b: Interval) -> Interval:
+    return Interval(np.minimum(a.lower, b.lower), np.minimum(a.upper, b.upper))
+
+
+def _greatest(a: Interval, b: Interval) -> Interval:
+    return Interval(np.maximum(a.lower, b.lower), np.maximum(a.upper, b.upper))
+
+
+_RULES: dict[tuple[str, int], Callable[..., Interval]] = {
+    ("add", 2): _add,
+    ("subtract", 2): _subtract,
+    ("negate", 1): _negate,
+    ("multiply", 2): _multiply,
+    ("divide", 2): _divide,
+    ("clamp", 3): _clamp,
+    ("sqrt", 1): _sqrt,
+    ("abs", 1): _abs,
+    ("exp", 1): _monotone(np.exp),
+    ("floor", 1): _monotone(np.floor),
+    ("ceil", 1): _monotone(np.ceil),
+    ("round", 1): _rounded,
+    ("least", 2): _least,
+    ("greatest", 2): _greatest,
 }
-
-
-def _float(expression: Expression) -> Expression:
-    if expression.type == FLOAT64:
-        return expression
-    if isinstance(expression, Literal) and expression.value is not None:
-        return Literal(value=float(expression.value), type=FLOAT64)  # type: ignore[arg-type]
-    return Cast(argument=expression, type=FLOAT64)
-
-
-def _null() -> Literal:
-    return Literal(value=None, type=FLOAT64)
+"""Rules by function and number of arguments."""

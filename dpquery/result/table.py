@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
+from decimal import Decimal
+from functools import cached_property
 
 import pandas as pd
 import pyarrow as pa
@@ -12,7 +14,10 @@ import pyarrow as pa
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import Measurement
 from dpquery.kernel.release import NoisyAggregates
+from dpquery.plan.expr import Literal
+from dpquery.plan.types import FLOAT64
 from dpquery.result.finish import Finished
+from dpquery.result.intervals import Interval
 
 SHOWN_ROWS = 40
 
@@ -30,7 +35,7 @@ class Result:
     def __init__(
         self, noisy: NoisyAggregates, finished: Finished, *, guarantee: PrivacyLoss, confidence: float
     ) -> None:
-        self._table, self._intervals = finished.table, finished.intervals
+        self._table, self._finished = finished.table, finished
         self.charge: PrivacyLoss = noisy.charge
         self.guarantee: PrivacyLoss = guarantee
         self.measurements: tuple[Measurement, ...] = noisy.measurements
@@ -42,7 +47,8 @@ class Result:
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns the answer as a DataFrame, columns in the order of the query."""
-        return self._table.to_pandas()
+        frame: pd.DataFrame = self._table.to_pandas()
+        return frame
 
     @property
     def accuracy(self) -> pd.DataFrame:
@@ -51,14 +57,20 @@ class Result:
         The interval speaks of noise alone, not of clamping and not of bounded contributions. NaN: nothing is known.
         """
         columns = {
-            (name, end): bound.to_numpy()
-            for name, ends in self._intervals.items()
-            for end, bound in zip(("lower", "upper"), ends, strict=True)
+            (name, end): bound
+            for name, interval in self._intervals.items()
+            for end, bound in (("lower", interval.lower), ("upper", interval.upper))
         }
         frame = pd.DataFrame(columns, index=range(len(self._table)))
         if columns:
             frame.columns = pd.MultiIndex.from_tuples(list(columns))
         return frame
+
+    @cached_property
+    def _intervals(self) -> dict[str, Interval]:
+        measured = self._finished.measured
+        unknown = Literal(value=None, type=FLOAT64)
+        return {name: measured.interval(meaning or unknown) for name, meaning in self._finished.noisy.items()}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,10 +109,10 @@ class Result:
         for name, column in zip(self.columns, shown.columns, strict=True):
             values = column.to_pylist()
             if name not in self._intervals:
-                columns.append([_value(value) for value in values])
+                columns.append([_exact(value) for value in values])
                 continue
-            lower, upper = (bound.slice(0, SHOWN_ROWS).to_pylist() for bound in self._intervals[name])
-            columns.append(_with_intervals(values, lower, upper))
+            interval = self._intervals[name]
+            columns.append(_with_intervals(values, interval.lower.tolist(), interval.upper.tolist()))
         return [list(row) for row in zip(*columns, strict=True)]
 
     def _more(self) -> list[str]:
@@ -113,15 +125,14 @@ class Result:
         return f"[{level}{charge}]"
 
 
-def _with_intervals(
-    values: Sequence[object], lower: Sequence[float | None], upper: Sequence[float | None]
-) -> list[str]:
+def _with_intervals(values: Sequence[object], lower: Sequence[float], upper: Sequence[float]) -> list[str]:
     cells = []
-    for value, low, high in zip(values, lower, upper, strict=True):
-        if low is None or high is None or not isinstance(value, int | float):
+    for value, low, high in zip(values, lower, upper, strict=False):
+        if not math.isfinite(high - low) or not isinstance(value, int | float | Decimal):
             cells.append((_value(value), ""))
             continue
-        digits = _digits((high - low) / 2)
+        digits = 0 if isinstance(value, int) else _digits((high - low) / 2)
+        value = value if isinstance(value, int) else float(value)
         text = _value(value, digits)
         if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
             cells.append((text, f"± {_value(high - value, digits)}"))
@@ -146,6 +157,13 @@ def _value(value: object, digits: int = 6) -> str:
     if isinstance(value, float):
         return f"{value:,.{digits}f}" if abs(value) < 1e15 else f"{value:.6g}"
     return str(value)
+
+
+def _exact(value: object) -> str:
+    """Returns a value that carries no noise, as it is."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return f"{value:.0f}"
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _value(value)
 
 
 def _is_number(type: pa.DataType) -> bool:

@@ -209,13 +209,15 @@ class _Grouping:
             position = int(node.name)
             if not 1 <= position <= len(self._select.expressions):
                 raise self._context.refuse(UnsupportedQueryError, f"GROUP BY position {position} does not exist", node)
-            return self._select.expressions[position - 1].unalias()
+            item: exp.Expression = self._select.expressions[position - 1]
+            return item.this if isinstance(item, exp.Alias) else item
         if isinstance(node, exp.Column) and not node.args.get("table"):
             visible = {column.name.casefold() for column in self._source.columns}
             if node.name.casefold() not in visible:
                 for item in self._select.expressions:
                     if isinstance(item, exp.Alias) and item.alias.casefold() == node.name.casefold():
-                        return item.this
+                        named: exp.Expression = item.this
+                        return named
         return node
 
     def _add_key(self, node: exp.Expression) -> None:

@@ -53,7 +53,7 @@ def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
         groups[group] = tuple(int(numbers[index]) for numbers in exact.numbers)
     if not aggregate.keys:
         assert len(groups) == 1, "a grand total has one row"
-    if aggregate.is_selected:
+    if aggregate.is_selected or not aggregate.keys:
         return groups
     return {group: numbers for group, numbers in groups.items() if any(numbers)}
 

@@ -210,7 +210,8 @@ def test_exact_aggregates(
         catalog, backend = opened(engine, {"x": type}, {"x": stored})
         relation = grouped(scan(catalog, "t"), [], found=(function, "t_x", result))
         ((found,),) = rows_of(backend, relation)
-        assert found == (pytest.approx(expected, rel=1e-12) if function.startswith(("var", "std")) else expected)
+        rounded = function.startswith(("var", "stddev")) and expected is not None
+        assert found == (pytest.approx(expected, rel=1e-12) if rounded else expected)
 
 
 def test_a_filter_holds_for_its_aggregate_alone(engine: Engine) -> None:

@@ -7,8 +7,6 @@ from fractions import Fraction
 
 from dpquery.plan.expr import Call, Cast, Expression
 from dpquery.plan.functions.bounds import (
-    INT64_MAX,
-    INT64_MIN,
     MARGIN,
     Ends,
     any_nullable,
@@ -145,12 +143,11 @@ def negate_range(ranges: tuple[Range, ...], call: Call) -> Range:
 def abs_range(ranges: tuple[Range, ...], call: Call) -> Range:
     """Bounds on the absolute value."""
     x = ranges[0]
-    lower = max(low(x), -high(x), Fraction(0))
-    upper = max(-low(x), high(x))
-    overflow = call.type == INT64 and low(x) <= INT64_MIN
-    if call.type == INT64 and upper != math.inf:
-        upper = min(upper, Fraction(INT64_MAX))
-    return span(lower, upper, nullable=x.nullable or overflow)
+    return fitted(_sizes(x), _sizes(effective(x, call.type)), call.type, nullable=x.nullable)
+
+
+def _sizes(x: Range) -> Ends:
+    return max(low(x), -high(x), Fraction(0)), max(-low(x), high(x))
 
 
 def sign_range(ranges: tuple[Range, ...], _: Call) -> Range:

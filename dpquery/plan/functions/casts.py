@@ -135,10 +135,10 @@ def _decimal(value: Value, target: Type) -> Decimal | None:
             number = Decimal(value)
         case _:
             return None
-    if abs(number) >= 10 ** (target.precision - target.scale):
+    if number.copy_abs() >= 10 ** (target.precision - target.scale):
         return None
     number = number.quantize(step, ROUND_HALF_UP, EXACT)
-    return number if abs(number) < 10 ** (target.precision - target.scale) else None
+    return number if number.copy_abs() < 10 ** (target.precision - target.scale) else None
 
 
 def _text(value: Value, source: Type) -> str:
