@@ -36,6 +36,7 @@ LOCK = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
+    "allow_extension_repositories": "'forbidden'",
     "allow_persistent_secrets": "false",
     "enable_external_access": "false",
     "lock_configuration": "true",
@@ -244,12 +245,13 @@ class Engine:
         self._root.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
         self._root.execute("SET disabled_optimizers = 'top_n_window_elimination'")
         self._root.execute("SET temp_directory = ''")
+        self._root.execute("SET enable_progress_bar = false")
         self._root.execute("SET allowed_directories = []")
         self._root.execute(f"SET allowed_paths = [{files}]")
         for setting, value in LOCK.items():
             self._root.execute(f"SET {setting} = {value}")
         found = dict(self._root.execute("SELECT name, value FROM duckdb_settings()").fetchall())
-        if any(str(found.get(setting)).lower() != value for setting, value in LOCK.items()):
+        if any(str(found.get(setting)).lower() != value.strip("'") for setting, value in LOCK.items()):
             raise BackendError("the embedded engine did not take its locks")
 
     def cursor(self) -> duckdb.DuckDBPyConnection:

@@ -1,19 +1,34 @@
 """A private aggregate as one SELECT of DuckDB's SQL: the three steps of `kernel/plan.py`.
 
-The text is a chain of named subqueries: `source_rows` (the relation), `parts` (per unit and group), `heavy` (units with more
-groups than they may keep), `dropped` (the groups they lose), and the sums over units. Ranking, the costly part, is done
-for the units in `heavy` alone; what they lose is then taken off.
+The text is a chain of named subqueries:
+
+- `source_rows`: the relation.
+- `coded`: its rows with an owner and, for public keys, with their codes; what is not public is gone.
+- `masks`, `candidates`: where there are many more groups than a unit may keep, only rows that may be in a kept group.
+- `parts`: per unit and group, the bounded contributions.
+- `heavy`, `dropped`: units that still have more groups than they may keep, and the groups that they lose.
+- `sums`: everything, less what was dropped, per group.
+
+`masks` holds, for each unit, which of 63 buckets of the hash its groups fall into, and from that the buckets up to the
+one that holds the g-th smallest: the g smallest hashes lie in these, so rows of other buckets are left out before the
+costly aggregation, and only few groups remain to be ranked exactly.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpquery.backends.lattice_sql import lattice_value
 from dpquery.backends.relations import RelationWriter, name
 from dpquery.errors import InternalError
-from dpquery.kernel.plan import Count, Lattice, Measure, PrivateAggregate
+from dpquery.kernel.plan import Count, Measure, PrivateAggregate
 from dpquery.plan.logical import output
-from dpquery.plan.types import Kind, Type
+
+BUCKETS = 63
+MOST_MASKED_GROUPS = 16
+"""Masks are used up to this `max_groups`: each group costs a level of nesting."""
+MASK_FROM = 64
+"""Masks are used where there are at least this many groups for each that a unit may keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +64,7 @@ class PrivateWriter:
         numbers = [f"{self._row_number(m)} AS number{i}" for i, m in enumerate(self.aggregate.measures)]
         grouped = f"SELECT {', '.join([*keys, *numbers])} FROM source_rows{_group_by(keys)}"
         given = [f"number{i}" for i in range(len(numbers))]
-        return f"SELECT {', '.join([*self._codes(), *given])} FROM ({grouped}) AS grouped {self._joined()}"
+        return f"SELECT {', '.join([*self._codes(), *given])} FROM ({grouped}) AS given {self._joined()}"
 
     def _row_number(self, measure: Measure) -> str:
         kept = _filter(measure)
@@ -66,37 +81,50 @@ class PrivateWriter:
     # Where units have rows: aggregate per unit and group, bound, aggregate per group.
 
     def _of_units(self, rows: str) -> str:
-        ctes = [rows, f"parts AS MATERIALIZED ({self._parts()})"]
-        keys = [f"key{i}" for i in range(len(self.aggregate.keys))]
-        summed = [i for i, m in enumerate(self.aggregate.measures) if m.count is not Count.DISTINCT]
-        numbers = [f"number{i}" for i in summed]
-        kept = f"SELECT {', '.join([*keys, *numbers])} FROM parts" if keys or numbers else "SELECT 1 FROM parts"
-        if self._ranks():
-            ctes += [
-                f"heavy AS MATERIALIZED (SELECT unit FROM parts GROUP BY unit HAVING COUNT(*) > {self._max_groups()})",
-                f"dropped AS MATERIALIZED ({self._dropped()})",
-            ]
-            lost = [f"-{number}" for number in numbers]
-            kept += f" UNION ALL SELECT {', '.join([*keys, *lost])} FROM dropped"
-        sums = [f"CAST(COALESCE(SUM({n}), 0) AS HUGEINT) AS {n}" for n in numbers]
-        ctes.append(
-            f"sums AS (SELECT {', '.join([*keys, *sums] or ['COUNT(*) AS present'])} FROM ({kept}){_group_by(keys)})"
-        )
-        return f"WITH {', '.join(ctes)} {self._with_distinct(keys)}"
+        masked = self._masks()
+        ctes = [rows, f"coded AS {'MATERIALIZED ' if masked else ''}({self._coded()})"]
+        if masked:
+            ctes += [f"masks AS MATERIALIZED ({self._mask()})", f"candidates AS ({self._candidates()})"]
+        ctes.append(f"parts AS MATERIALIZED ({self._parts()})")
+        numbers = [f"number{i}" for i, m in enumerate(self.aggregate.measures) if m.count is not Count.DISTINCT]
+        kept = f"SELECT {', '.join([*self._keys, *numbers]) or '1'} FROM parts"
+        if self._ranks:
+            heavy = f"SELECT unit FROM parts GROUP BY unit HAVING COUNT(*) > {self._max_groups}"
+            ctes += [f"heavy AS MATERIALIZED ({heavy})", f"dropped AS MATERIALIZED ({self._dropped()})"]
+            lost = ", ".join([*self._keys, *(f"-{number}" for number in numbers)])
+            kept += f" UNION ALL SELECT {lost} FROM dropped"
+        sums = [f"CAST(COALESCE(SUM({number}), 0) AS HUGEINT) AS {number}" for number in numbers]
+        summed = ", ".join([*self._keys, *sums]) or "COUNT(*) AS present"
+        ctes.append(f"sums AS (SELECT {summed} FROM ({kept}){_group_by(self._keys)})")
+        return f"WITH {', '.join(ctes)} {self._final()}"
+
+    def _coded(self) -> str:
+        read = [m.value for m in self.aggregate.measures] + [m.filter for m in self.aggregate.measures]
+        columns = [f"given.{name(id)}" for id in dict.fromkeys(id for id in read if id is not None)]
+        unit = f"given.{name(self.aggregate.unit or '')}"
+        selected = ", ".join([f"{unit} AS unit", *self._codes(), *columns])
+        return f"SELECT {selected} FROM source_rows AS given {self._joined()} WHERE {unit} IS NOT NULL"
+
+    def _mask(self) -> str:
+        levels = f"SELECT unit, bit_or({self._bucket}) AS found, found AS m0 FROM coded GROUP BY unit"
+        for level in range(1, self._max_groups):
+            levels = f"SELECT unit, found, m{level - 1} & (m{level - 1} - 1) AS m{level} FROM ({levels})"
+        last = f"m{self._max_groups - 1}"
+        keeping = f"SELECT unit, found, xor({last}, {last} - 1) AS keep FROM ({levels})"
+        return f"SELECT unit, keep FROM ({keeping}) WHERE (found & (~keep)) <> 0"
+
+    def _candidates(self) -> str:
+        inside = f"masks.unit IS NULL OR ({self._bucket} & masks.keep) <> 0"
+        return f"SELECT coded.* FROM coded LEFT JOIN masks ON masks.unit = coded.unit WHERE {inside}"
 
     def _parts(self) -> str:
-        """Returns the bounded contributions of each unit to each of its groups, for public keys in their domain."""
-        keys = [name(key.column) for key in self.aggregate.keys]
-        unit = name(self.aggregate.unit or "")
-        needed = [
-            f"{call} AS part{i}_{part}" for i, m in enumerate(self.aggregate.measures) for part, call in self._needs(m)
-        ]
-        grouped = f"SELECT {', '.join([f'{unit} AS unit', *keys, *needed])} FROM source_rows WHERE {unit} IS NOT NULL"
-        grouped += _group_by(["unit", *keys])
-        numbers = [
-            f"{bounded} AS number{i}" for i, m in enumerate(self.aggregate.measures) if (bounded := self._bounded(i, m))
-        ]
-        return f"SELECT {', '.join(['unit', *self._codes(), *numbers])} FROM ({grouped}) AS grouped {self._joined()}"
+        """Returns the bounded contributions of each unit to each of its groups."""
+        measures = list(enumerate(self.aggregate.measures))
+        needed = [f"{call} AS part{i}_{part}" for i, m in measures for part, call in self._needs(m)]
+        unit = ["unit", *self._keys]
+        grouped = f"SELECT {', '.join([*unit, *needed])} FROM {self._candidate_rows}{_group_by(unit)}"
+        numbers = [f"{self._bounded(i, m)} AS number{i}" for i, m in measures if m.count is not Count.DISTINCT]
+        return f"SELECT {', '.join([*unit, *numbers])} FROM ({grouped})"
 
     def _needs(self, measure: Measure) -> list[tuple[str, str]]:
         kept = _filter(measure)
@@ -108,8 +136,8 @@ class PrivateWriter:
             case Count.DISTINCT:
                 return []
             case Count.SUM:
-                value = self._lattice_value(measure)
-                return [("n", f"COUNT({_value(measure)}){kept}"), ("s", f"COALESCE(SUM({value}){kept}, 0)")]
+                total = f"COALESCE(SUM({self._lattice_value(measure)}){kept}, 0)"
+                return [("n", f"COUNT({_value(measure)}){kept}"), ("s", total)]
 
     def _bounded(self, i: int, measure: Measure) -> str:
         rows = self.aggregate.bound.max_rows
@@ -118,27 +146,27 @@ class PrivateWriter:
                 return f"CAST(part{i}_n > 0 AS BIGINT)"
             case Count.ROWS | Count.VALUES:
                 return f"LEAST(part{i}_n, {rows})"
-            case Count.DISTINCT:
-                return ""
             case Count.SUM:
-                scaled = f"(part{i}_s * {rows}) // part{i}_n"
+                scaled = f"(part{i}_s * {rows}) // part{i}_n"  # // of DuckDB cuts towards 0
                 return f"CAST(CASE WHEN part{i}_n <= {rows} THEN part{i}_s ELSE {scaled} END AS BIGINT)"
+            case Count.DISTINCT:
+                raise InternalError("a distinct count has no contributions to add up")
 
     def _dropped(self) -> str:
-        keys = [f"key{i}" for i in range(len(self.aggregate.keys))]
-        order = ", ".join([self._hash("unit", *keys), *keys])
-        ranked = f"SELECT *, row_number() OVER (PARTITION BY unit ORDER BY {order}) AS place FROM parts SEMI JOIN heavy USING (unit)"
-        return f"SELECT * EXCLUDE (place) FROM ({ranked}) WHERE place > {self._max_groups()}"
+        order = ", ".join([self._hash("unit", *self._keys), *self._keys])
+        place = f"row_number() OVER (PARTITION BY unit ORDER BY {order}) AS place"
+        ranked = f"SELECT *, {place} FROM parts SEMI JOIN heavy USING (unit)"
+        return f"SELECT * EXCLUDE (place) FROM ({ranked}) WHERE place > {self._max_groups}"
 
-    def _with_distinct(self, keys: list[str]) -> str:
-        """Returns the final SELECT: the sums, with each distinct count joined to them."""
-        columns, joins = [f"sums.{key}" for key in keys], []
+    def _final(self) -> str:
+        """Returns the last SELECT: the sums, with each distinct count joined to them."""
+        columns, joins = [f"sums.{key}" for key in self._keys], []
         for i, measure in enumerate(self.aggregate.measures):
             if measure.count is not Count.DISTINCT:
                 columns.append(f"sums.number{i}")
                 continue
-            on = " AND ".join(f"sums.{key} IS NOT DISTINCT FROM counted{i}.{key}" for key in keys) or "TRUE"
-            joins.append(f"LEFT JOIN ({self._distinct(i, measure, keys)}) AS counted{i} ON {on}")
+            on = " AND ".join(f"sums.{key} IS NOT DISTINCT FROM counted{i}.{key}" for key in self._keys) or "TRUE"
+            joins.append(f"LEFT JOIN ({self._distinct(measure)}) AS counted{i} ON {on}")
             columns.append(f"COALESCE(counted{i}.counted, 0) AS number{i}")
         return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{self._present()}"
 
@@ -149,47 +177,66 @@ class PrivateWriter:
         ids = [measure.id for measure in self.aggregate.measures]
         return f" WHERE sums.number{ids.index(self.aggregate.selection)} > 0"
 
-    def _distinct(self, i: int, measure: Measure, keys: list[str]) -> str:
+    def _distinct(self, measure: Measure) -> str:
         """Returns the distinct count of each group, over at most `max_rows` values of each unit in each group."""
-        unit, value = name(self.aggregate.unit or ""), _value(measure)
-        stored = [name(key.column) for key in self.aggregate.keys]
+        value, unit = _value(measure), ["unit", *self._keys]
         passing = "" if measure.filter is None else f" AND {name(measure.filter)}"
-        pairs = f"SELECT DISTINCT {', '.join([f'{unit} AS unit', *stored, f'{value} AS value'])} FROM source_rows"
-        pairs += f" WHERE {unit} IS NOT NULL AND {value} IS NOT NULL{passing}"
-        coded = f"SELECT {', '.join(['unit', *self._codes(), 'value'])} FROM ({pairs}) AS grouped {self._joined()}"
-        if self._ranks():
-            on = " AND ".join(
-                ["coded.unit = dropped.unit", *(f"coded.{k} IS NOT DISTINCT FROM dropped.{k}" for k in keys)]
-            )
-            coded = f"SELECT * FROM ({coded}) AS coded ANTI JOIN dropped ON {on}"
-        order = f"{self._hash('unit', *keys, 'value')}, value"
-        ranked = f"SELECT *, row_number() OVER (PARTITION BY {', '.join(['unit', *keys])} ORDER BY {order}) AS place FROM ({coded})"
+        pairs = f"SELECT DISTINCT {', '.join([*unit, f'{value} AS value'])} FROM {self._candidate_rows}"
+        pairs += f" WHERE {value} IS NOT NULL{passing}"
+        if self._ranks:
+            on = " AND ".join(f"pairs.{column} IS NOT DISTINCT FROM dropped.{column}" for column in unit)
+            pairs = f"SELECT * FROM ({pairs}) AS pairs ANTI JOIN dropped ON {on}"
+        place = f"PARTITION BY {', '.join(unit)} ORDER BY {self._hash(*unit, 'value')}, value"
+        ranked = f"SELECT *, row_number() OVER ({place}) AS place FROM ({pairs})"
         chosen = f"SELECT * FROM ({ranked}) WHERE place <= {self.aggregate.bound.max_rows}"
-        return f"SELECT {', '.join([*keys, 'COUNT(DISTINCT value) AS counted'])} FROM ({chosen}){_group_by(keys)}"
+        counted = ", ".join([*self._keys, "COUNT(DISTINCT value) AS counted"])
+        return f"SELECT {counted} FROM ({chosen}){_group_by(self._keys)}"
 
+    @property
+    def _keys(self) -> list[str]:
+        return [f"key{i}" for i in range(len(self.aggregate.keys))]
+
+    @property
     def _max_groups(self) -> int:
         return self.aggregate.bound.max_groups
 
+    @property
     def _ranks(self) -> bool:
         """Whether a unit could have more groups than it may keep."""
         possible = self.aggregate.public_groups
-        return bool(self.aggregate.keys) and (possible is None or possible > self._max_groups())
+        return bool(self.aggregate.keys) and (possible is None or possible > self._max_groups)
+
+    def _masks(self) -> bool:
+        """Whether rows are masked before they are aggregated: decided by the plan alone."""
+        possible = self.aggregate.public_groups
+        many = possible is not None and possible >= MASK_FROM * self._max_groups
+        return self._ranks and many and self._max_groups <= MOST_MASKED_GROUPS
+
+    @property
+    def _candidate_rows(self) -> str:
+        return "candidates" if self._masks() else "coded"
+
+    @property
+    def _bucket(self) -> str:
+        """Returns one bit for the bucket of a row's group; buckets grow with the hash."""
+        hashed = self._hash("coded.unit", *(f"coded.{key}" for key in self._keys))
+        return f"(1::BIGINT << ((({hashed} >> 40) * {BUCKETS}) >> 24)::BIGINT)"
 
     def _hash(self, *columns: str) -> str:
         high, low = divmod(self.key, 2**64)
         return f"hash({', '.join(columns)}, {high % 2**64}::UBIGINT, {low}::UBIGINT)"
 
     def _codes(self) -> list[str]:
-        """Returns each key of `grouped`: the code of its domain, or itself."""
+        """Returns each key of `given`: the code of its domain, or itself."""
         return [
-            f"grouped.{name(key.column)} AS key{i}" if domain is None else f"domain{i}.code AS key{i}"
+            f"given.{name(key.column)} AS key{i}" if domain is None else f"domain{i}.code AS key{i}"
             for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
         ]
 
     def _joined(self) -> str:
-        """Returns the joins of `grouped` with the domains, which drop what is not public."""
+        """Returns the joins of `given` with the domains, which drop what is not public."""
         return " ".join(
-            f"JOIN {domain} AS domain{i} ON domain{i}.value = grouped.{name(key.column)}"
+            f"JOIN {domain} AS domain{i} ON domain{i}.value = given.{name(key.column)}"
             for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
             if domain is not None
         )
@@ -199,34 +246,6 @@ class PrivateWriter:
         if measure.lattice is None or measure.value is None:
             raise InternalError("a sum has a value and a lattice")
         return lattice_value(name(measure.value), types[measure.value], measure.lattice)
-
-
-def lattice_value(value: str, type: Type, lattice: Lattice) -> str:
-    """Returns SQL that puts a column on its lattice: a BIGINT within the lattice's bounds; NULL for NULL."""
-    step = _on_grid(value, type, lattice)
-    if lattice.offset:
-        step = f"({step} - {lattice.offset})"
-    if not lattice.squared:
-        return step
-    return f"({step} * {step} - {lattice.offset_of_square})"
-
-
-def _on_grid(value: str, type: Type, lattice: Lattice) -> str:
-    """Returns round(clamp(value / grid)): exact for integers on a grid of 1, else in floats below 2^53 steps.
-
-    DuckDB's cast of a float to an integer rounds half to even.
-    """
-    if type.kind is Kind.INT64 and lattice.grid == 1:
-        return f"CASE WHEN {value} > {lattice.upper} THEN {lattice.upper} WHEN {value} < {lattice.lower} THEN {lattice.lower} ELSE {value} END"
-    steps = value if type.kind is Kind.FLOAT64 else f"CAST({value} AS DOUBLE)"
-    if lattice.grid.numerator == 1:
-        steps = f"({steps} * {lattice.grid.denominator}::DOUBLE)"
-    else:
-        steps = f"({steps} / {float(lattice.grid)!r}::DOUBLE)"
-    upper, lower = f"{lattice.upper}::DOUBLE", f"{lattice.lower}::DOUBLE"
-    return (
-        f"CAST(CASE WHEN {steps} > {upper} THEN {upper} WHEN {steps} < {lower} THEN {lower} ELSE {steps} END AS BIGINT)"
-    )
 
 
 def _value(measure: Measure) -> str:

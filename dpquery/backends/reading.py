@@ -24,8 +24,8 @@ def read(stored: str, declared: Type, column: str) -> str | None:
         declared: The declared type.
         column: The column's reference in SQL.
     """
-    base = stored.split("(")[0].upper()
-    if base in ("VARCHAR", "ENUM"):
+    base = stored.split("(")[0].strip('"').upper()
+    if base in ("VARCHAR", "ENUM", "NULL"):  # NULL: a column without any value
         text = column if base == "VARCHAR" else f"CAST({column} AS VARCHAR)"
         if declared == TEXT:
             return text

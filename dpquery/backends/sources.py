@@ -15,10 +15,14 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.feather as feather
 
 from dpquery.errors import CatalogError
+
+CODED_FROM = 10_000
+"""Columns of texts are coded from this many rows on, if a tenth of as many different ones stand at their start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,8 @@ def open_source(table: str, source: object, columns: Sequence[str]) -> Source:
     if isinstance(source, pd.DataFrame):
         return Source(data=_of_pandas(table, source, columns))
     if isinstance(source, pa.Table):
-        return Source(data=source.select([name for name in columns if name in source.column_names]))
+        kept = source.select([name for name in columns if name in source.column_names])
+        return Source(data=pa.table({name: _coded(kept[name]) for name in kept.column_names}))
     if isinstance(source, pads.Dataset):
         return Source(data=source)
     if type(source).__module__.split(".")[0] == "polars":
@@ -85,7 +90,16 @@ def _of_series(table: str, name: str, series: pd.Series[Any]) -> Any:
         array = pa.array(texts, type=pa.string())
     if pa.types.is_nested(array.type):
         raise CatalogError(f"column {name} of table {table} holds lists or structures")
-    return array
+    return _coded(array)
+
+
+def _coded(array: Any) -> Any:
+    """Returns a column of few different texts as a dictionary, which the engine groups and joins by its codes."""
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)) or len(array) < CODED_FROM:
+        return array
+    if len(pc.unique(array.slice(0, CODED_FROM))) > CODED_FROM // 10:
+        return array
+    return pc.dictionary_encode(array)
 
 
 def _of_path(table: str, path: str, columns: Sequence[str]) -> Source:

@@ -1,7 +1,7 @@
 """The command line. Each command is a few calls; engines load inside commands, so that help is quick.
 
-Exit code 0: done. 1: the budget does not suffice. 2: refused, for any other reason. Answers go to the standard output;
-charges, warnings and errors go to the standard error, so that pipes carry answers alone.
+Exit code 0: done. 1: the budget does not suffice. 2: refused, for any other reason. 130: interrupted. Answers go to the
+standard output; charges, warnings and errors go to the standard error, so that pipes carry answers alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from dpquery.errors import CatalogError, DPQueryError, InsufficientBudgetError
 from dpquery.frontends.cli_answer import Format, check_output, say, show_charge, show_prospect, write_answer
 from dpquery.frontends.cli_ledger import budget, ledger_commands
 from dpquery.frontends.cli_opening import find_sources, read_query, session_over
+
+INTERRUPTED = 130
 
 app = typer.Typer(
     name="dpquery",
@@ -176,7 +178,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         command(list(arguments), prog_name="dpquery")
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 0
+        # typer's own 1 says that the user interrupted it, or that whoever read its output stopped
+        return INTERRUPTED if stop.code == 1 else stop.code if isinstance(stop.code, int) else 0
     except InsufficientBudgetError as error:
         say(f"InsufficientBudgetError: {error}")
         return 1

@@ -88,7 +88,7 @@ def _show(screen: Console, step: Step, session: Session, public: Any) -> None:
 
 def _indented(screen: Console, *parts: RenderableType) -> None:
     for part in parts:
-        screen.print(Padding(part, INDENT) if part else "")
+        screen.print(Padding(part, INDENT, expand=False) if part else "")
 
 
 def _compare(answer: Result, exact: Sequence[Sequence[object]], keys: int) -> Table:

@@ -37,7 +37,7 @@ STEPS = (
         sql="SELECT COUNT(*) AS patients FROM patients",
         offer={"epsilon": "0.1"},
         exact="SELECT COUNT(*) FROM patients",
-        remark="The ledger counts in rho, where small losses add up to least. The next queries ask in rho.",
+        remark="The ledger counts in rho, in which many small losses add up slowly. The next queries ask in rho.",
     ),
     Step(
         title="Averages by group",
@@ -49,7 +49,7 @@ GROUP BY test""",
         offer={"rho": "0.02", "max_rows": 40},
         exact="SELECT test, COUNT(*), AVG(value) FROM labs WHERE test IN ('hdl', 'sbp') GROUP BY test",
         keys=1,
-        remark="Of a patient at most 40 rows weigh, so n is a bit low. The interval speaks of the noise alone.",
+        remark="At most 40 rows of a patient weigh, so n comes out low. The interval speaks of the noise alone.",
     ),
     Step(
         title="A join",

@@ -57,7 +57,11 @@ def domain_of(
     expression, scans = definition(id, relation)
     leaves = {column.id for column in columns_of(expression)}
     known = {leaf: _declared(leaf, scans, ranges, catalog, public) for leaf in leaves}
-    domains = tuple(sorted((leaf, values) for leaf, values in known.items() if values is not None))
+    domains = tuple(
+        (leaf, (*values, None) if ranges[leaf].nullable else values)
+        for leaf, values in sorted(known.items())
+        if values is not None
+    )
     relevant = tuple(sorted(((leaf, ranges[leaf]) for leaf in leaves if leaf in ranges), key=lambda pair: pair[0]))
     return _enumerate(expression, domains, relevant)
 
@@ -131,7 +135,10 @@ def _declared(
 def _enumerate(
     expression: Expression, domains: tuple[tuple[str, Domain], ...], ranges: tuple[tuple[str, Range], ...]
 ) -> Domain | None:
-    """Returns the possible values of an expression, sorted, without NULL; None if they are too many or unknown."""
+    """Returns the possible values of an expression, sorted, without NULL; None if they are too many or unknown.
+
+    NULL is tried as an argument wherever it is possible: COALESCE(key, 0) may be 0.
+    """
     values = _values(expression, dict(domains), dict(ranges))
     if values is None:
         return None
@@ -151,11 +158,12 @@ def _values(expression: Expression, domains: dict[str, Domain], ranges: dict[str
     if isinstance(expression, Case):
         arms = [_values(arm, domains, ranges) for arm in (*children(expression)[1::2], expression.otherwise)]
         return None if any(arm is None for arm in arms) else [v for arm in arms if arm is not None for v in arm]
-    integers = _integers(range_of(expression, ranges), MAX_KEYS)
+    known = range_of(expression, ranges)
+    integers, missing = _integers(known, MAX_KEYS), [None] if known.nullable else []
     if integers is not None and expression.type == INT64:
-        return list(integers)
+        return [*integers, *missing]
     if integers is not None and expression.type == FLOAT64 and _is_integral(expression):
-        return [float(value) for value in integers]
+        return [*(float(value) for value in integers), *missing]
     stepped = _stepped(expression, ranges)
     if stepped is not None:
         return stepped
@@ -204,7 +212,8 @@ def _stepped(expression: Expression, ranges: dict[str, Range]) -> Iterable[Value
         return None
     column = Column(id="moment", type=TIMESTAMP)
     over = rebuild(expression, tuple(column if part is inner else part for part in children(expression)))
-    return [evaluate(over, {"moment": EPOCH + day * _DAY}) for day in days]
+    values = [evaluate(over, {"moment": EPOCH + day * _DAY}) for day in days]
+    return [*values, None] if known.nullable else values
 
 
 def _integers(known: Range, most: int, *, whole: bool = True) -> range | None:

@@ -345,7 +345,7 @@ FLOATS: list[tuple[str, list[float], Lattice, int]] = [
     ("a coarse grid", [3.0 * 2**40, 2.0**40], lattice(0, 100, 2**41), 2 + 0),
     ("overflow of the quotient", [1.7e308, -1.7e308, 1.7e308], lattice(-5, 9, Fraction(1, 2**40)), 13),
     ("underflow of the quotient", [5e-324, -5e-324], lattice(-5, 5, 2**40), 0),
-    ("tiny grids", [1e-300, 3e-300], lattice(0, 2**34, Fraction(1, 2**1029)), round(Fraction(1e-300) * 2**1029) + round(Fraction(3e-300) * 2**1029)),
+    ("tiny grids", [1e-300, 3e-300], lattice(0, 2**36, Fraction(1, 2**1029)), round(Fraction(1e-300) * 2**1029) + round(Fraction(3e-300) * 2**1029)),
     ("huge grids", [1e308, 1.5e308], lattice(0, 2**34, 2**992), round(Fraction(1e308) / 2**992) + round(Fraction(1.5e308) / 2**992)),
     ("clamped before it is rounded", [10.4, 10.5, 11.0], lattice(0, 10), 30),
     ("negative zero", [-0.0, -0.25], lattice(-1, 1), 0),
@@ -364,10 +364,11 @@ DECIMALS: list[tuple[str, str, list[Any], Lattice, int]] = [
     ("tens", "decimal(12,2)", [Decimal("25.00"), Decimal("25.01"), Decimal("35.00")], lattice(0, 100, 10), 2 + 3 + 4),
     ("nearly a half", "decimal(38,30)", [Decimal("0.499999999999999999999999999999")], lattice(0, 5), 0),
     ("just over a half", "decimal(38,30)", [Decimal("0.500000000000000000000000000001")], lattice(0, 5), 1),
-    ("wide", "decimal(38,10)", [Decimal("100000000.0000000001"), Decimal("-100000000.0000000003")], lattice(-(2**59), 2**59, Fraction(1, 10**10)), -2),
+    ("wide", "decimal(38,10)", [Decimal("10000000.0000000001"), Decimal("-10000000.0000000003")], lattice(-(2**59), 2**59, Fraction(1, 10**10)), -2),
     ("wide and clamped", "decimal(38,0)", [Decimal(10**37), Decimal(-(10**37)), Decimal(7)], lattice(-5, 9), 5 + 6),
     ("wide on a coarse grid", "decimal(38,0)", [Decimal(5 * 10**29), Decimal(5 * 10**29 + 1)], lattice(0, 9, 10**30), 1),
     ("the widest", "decimal(38,38)", [Decimal("0." + "9" * 38)], lattice(0, 10**18, Fraction(1, 10**18)), 10**18),
+    ("the largest", "decimal(38,10)", [Decimal("9" * 28 + "." + "9" * 10)], lattice(0, 10), 10),
     ("deviations", "decimal(12,2)", [Decimal("1.25"), None], lattice(0, 500, Fraction(1, 100), offset=250), -125),
 ]  # fmt: skip
 

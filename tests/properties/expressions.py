@@ -94,7 +94,7 @@ def inside(value: Value, known: Range) -> bool:
 
 
 def _column(chance: random.Random, place: int) -> tuple[Column, Range]:
-    of = chance.choice(list(_ENDS))
+    of = list(_ENDS)[place % len(_ENDS)]
     lower, upper = chance.choice(_ENDS[of])
     known = Range(lower=None if lower is None else Fraction(lower), upper=None if upper is None else Fraction(upper),  # type: ignore[arg-type]
                   nullable=chance.random() < 0.5)
@@ -156,21 +156,26 @@ _ARGUMENTS: dict[str, Callable[[random.Random, Pick], list[Expression]]] = {
 }
 
 
+_OFTEN = ("add", "subtract", "multiply", "divide", "int_divide", "modulo", "abs", "coalesce", "least", "greatest", "power")
+
+
 def _step(chance: random.Random, pick: Pick) -> Expression | None:
-    """Returns a cast, a CASE or an operation on expressions drawn by `pick`, or None if they do not fit."""
+    """Returns a cast, a CASE or an operation on expressions drawn by `pick`, or None if none fits."""
     kind = chance.random()
-    try:
-        if kind < 0.1:
-            argument, target = pick(), chance.choice(TYPES)
-            return cast(argument, target) if castable(argument.type, target) else None
-        if kind < 0.2:
-            return _case(pick)
-        name = chance.choice(list(FUNCTIONS))
-        special = _ARGUMENTS.get(name)
-        arguments = special(chance, pick) if special else [pick() for _ in range(chance.choice((1, 2, 2, 2, 3)))]
-        return call(name, arguments)
-    except SignatureError:
-        return None
+    name = chance.choice(_OFTEN if kind > 0.7 else list(FUNCTIONS))
+    special = _ARGUMENTS.get(name)
+    for _ in range(60):
+        try:
+            if kind < 0.08:
+                argument, target = pick(), chance.choice(TYPES)
+                return cast(argument, target) if castable(argument.type, target) else None
+            if kind < 0.15:
+                return _case(pick)
+            arguments = special(chance, pick) if special else [pick() for _ in range(chance.choice((1, 2, 2, 2, 3)))]
+            return call(name, arguments)
+        except SignatureError:
+            continue
+    return None
 
 
 def _case(pick: Pick) -> Expression | None:
@@ -192,11 +197,11 @@ def size(expression: Expression) -> int:
 
 def draw(chance: random.Random, points: int) -> Drawn:
     """Returns a random expression of a few operations with rows to try it on."""
-    known = [_column(chance, place) for place in range(4)]
+    known = [_column(chance, place) for place in range(9)]
     leaves: list[Expression] = [column for column, _ in known]
     grown: list[Expression] = []
     wanted = chance.choice((1, 2, 3, 4, 6))
-    for _ in range(400):
+    for _ in range(100):
         def pick() -> Expression:
             if grown and chance.random() < 0.5:
                 return chance.choice(grown)

@@ -407,6 +407,16 @@ def test_defects_are_told_without_quoting_anything(
     assert "secret" not in err
 
 
+def test_an_interruption_is_not_taken_for_an_exhausted_budget(
+    open_shop: Path, dpquery: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpquery.session.Session.sql", interrupt)
+    assert dpquery("query", open_shop, BY_TOWN)[0] == 130
+
+
 def test_help_and_version(dpquery: Run) -> None:
     code, out, _ = dpquery("--help")
     assert code == 0

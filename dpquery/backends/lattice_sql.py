@@ -1,0 +1,39 @@
+"""Values on their lattice, in DuckDB's SQL."""
+
+from __future__ import annotations
+
+from dpquery.kernel.plan import Lattice
+from dpquery.plan.types import Kind, Type
+
+
+def lattice_value(value: str, type: Type, lattice: Lattice) -> str:
+    """Returns SQL that puts a column on its lattice: a BIGINT within the lattice's bounds; NULL for NULL and NaN."""
+    step = _on_grid(value, type, lattice)
+    if lattice.offset:
+        step = f"({step} - {lattice.offset})"
+    if not lattice.squared:
+        return step
+    return f"({step} * {step} - {lattice.offset_of_square})"
+
+
+def _on_grid(value: str, type: Type, lattice: Lattice) -> str:
+    """Returns round(clamp(value / grid)): exact for integers on a grid of 1, else in floats below 2^53 steps.
+
+    Bounds are compared before anything is rounded, so nothing overflows. DuckDB orders NaN above infinity, so NaN
+    passes no branch; its cast of a float to an integer rounds half to even.
+    """
+    lower, upper = lattice.lower, lattice.upper
+    if type.kind is Kind.INT64 and lattice.grid == 1:
+        return (
+            f"CASE WHEN {value} BETWEEN {lower} AND {upper} THEN {value} "
+            f"WHEN {value} < {lower} THEN {lower} WHEN {value} > {upper} THEN {upper} END"
+        )
+    steps = value if type.kind is Kind.FLOAT64 else f"CAST({value} AS DOUBLE)"
+    if lattice.grid.numerator == 1:
+        steps = f"({steps} * {lattice.grid.denominator}::DOUBLE)"
+    else:
+        steps = f"({steps} / {float(lattice.grid)!r}::DOUBLE)"
+    return (
+        f"CASE WHEN {steps} BETWEEN {lower}::DOUBLE AND {upper}::DOUBLE THEN CAST({steps} AS BIGINT) "
+        f"WHEN {steps} < {lower}::DOUBLE THEN {lower} WHEN {steps} <= 'inf'::DOUBLE THEN {upper} END"
+    )

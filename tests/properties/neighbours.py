@@ -1,0 +1,206 @@
+"""What neighbouring databases may differ in: the inputs of the mechanisms within the declared norms, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+
+import dpquery as dp
+from dpquery import pipeline
+from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.kernel.plan import BudgetedPlan, Measure, PrivateAggregate
+from dpquery.kernel.release import ExactAggregates
+from dpquery.planner.allocate import Offer
+from dpquery.planner.protect import Bounds
+from tests.properties.queries import Query
+
+EPSILON = "1"
+Group = tuple[object, ...]
+Groups = dict[Group, tuple[int, ...]]
+"""The exact numbers of each group, by its key values; for a public key its place in the domain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Norms:
+    """Norms of the change of one measure over its groups."""
+
+    l0: Fraction = Fraction(0)
+    linf: Fraction = Fraction(0)
+    l1: Fraction = Fraction(0)
+    l2_squared: Fraction = Fraction(0)
+
+    def within(self, other: Norms) -> bool:
+        """Whether no norm exceeds that of the other."""
+        return self.largest(other) == other
+
+    def largest(self, other: Norms) -> Norms:
+        """Returns the larger of each norm."""
+        pairs = zip(self.parts, other.parts, strict=True)
+        l0, linf, l1, l2_squared = (max(pair) for pair in pairs)
+        return Norms(l0=l0, linf=linf, l1=l1, l2_squared=l2_squared)
+
+    @property
+    def parts(self) -> tuple[Fraction, ...]:
+        """The four norms."""
+        return self.l0, self.linf, self.l1, self.l2_squared
+
+
+def norms_of(changes: Iterable[int], step: Fraction = Fraction(1)) -> Norms:
+    """Returns the norms of a vector of lattice steps, in the unit of the released number; exact."""
+    sizes = [abs(change) for change in changes if change]
+    return Norms(
+        l0=Fraction(len(sizes)),
+        linf=step * max(sizes, default=0),
+        l1=step * sum(sizes),
+        l2_squared=step**2 * sum(size**2 for size in sizes),
+    )
+
+
+def claimed(made: dp.Measurement) -> Norms:
+    """Returns the norms that a plan declares of a measurement; the l2 norm is declared rounded up."""
+    return Norms(l0=Fraction(made.l0), linf=made.linf, l1=made.l1, l2_squared=Fraction(made.l2) ** 2)
+
+
+def step_of(measure: Measure) -> Fraction:
+    """Returns what one lattice step is in the unit of the released number."""
+    return Fraction(1) if measure.lattice is None else measure.lattice.unit
+
+
+class Hall:
+    """Databases of the same catalog under one ledger."""
+
+    def __init__(self, catalog: dp.Catalog, folder: str) -> None:
+        self.catalog = catalog
+        path = f"{folder}/{next(_numbers)}.ledger"
+        self.ledger = dp.Ledger.create(path, catalog.declarations, catalog.budget, catalog.analysts)
+
+    def open(self, sources: Mapping[str, object]) -> Database:
+        """Returns a database of these tables."""
+        backend = DuckDBBackend(self.catalog, sources)
+        session = dp.Session(self.catalog, backend=backend, ledger=self.ledger, analyst="alice")
+        return Database(self, backend, session)
+
+
+_numbers = itertools.count()
+
+
+@contextmanager
+def folder() -> Iterator[str]:
+    """A directory for ledgers, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="dpquery-") as name:
+        yield name
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """One database, and what can be seen of it."""
+
+    hall: Hall
+    backend: DuckDBBackend
+    session: dp.Session
+
+    def prepare(self, query: Query) -> Prepared:
+        """Returns what would be measured; raises QueryError for what is refused."""
+        request = pipeline.Request(
+            text=query.text,
+            offer=Offer.of(epsilon=EPSILON),
+            bounds=Bounds(max_groups=query.max_groups, max_rows=query.max_rows),
+        )
+        catalog, ledger = self.hall.catalog, self.hall.ledger
+        made = pipeline.prepare(request, catalog=catalog, ledger=ledger, public=self.backend.public_values)
+        return Prepared(made.budgeted, self.explain(query))
+
+    def explain(self, query: Query) -> dp.Plan:
+        """Returns the plan as an analyst sees it."""
+        bounds = {"max_groups": query.max_groups, "max_rows": query.max_rows}
+        return self.session.explain(query.text, epsilon=EPSILON, **bounds)  # type: ignore[arg-type]
+
+    def preview(self, query: Query) -> tuple[object, ...]:
+        """Returns all that an analyst sees before any charge: the plan, its price and its columns, or the error."""
+        try:
+            plan = self.explain(query)
+        except dp.DPQueryError as error:
+            return type(error), str(error)
+        return str(plan), plan.charge, plan.guarantee, plan.columns, plan.measurements
+
+    def answer(self, query: Query) -> dp.Result:
+        """Returns the answer."""
+        bounds = {"max_groups": query.max_groups, "max_rows": query.max_rows}
+        return self.session.sql(query.text, epsilon=EPSILON, **bounds)  # type: ignore[arg-type]
+
+    def inputs(self, prepared: Prepared, key: int) -> tuple[Groups, ...]:
+        """Returns the exact numbers of every aggregate of a plan: what noise will be added to."""
+        return tuple(groups_of(a, self.backend.run(a, key)) for a in prepared.aggregates)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan in the kernel's language, and its measurements as the analyst sees them."""
+
+    budgeted: BudgetedPlan
+    plan: dp.Plan
+
+    @property
+    def aggregates(self) -> tuple[PrivateAggregate, ...]:
+        """The private aggregates, in order."""
+        return tuple(budgeted.aggregate for budgeted in self.budgeted.aggregates)
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measures of all aggregates, in the order of the plan's measurements."""
+        return tuple(measure for aggregate in self.aggregates for measure in aggregate.measures)
+
+
+def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
+    """Returns the exact numbers by group, after checking that they have the shape that the kernel is promised."""
+    assert len(exact.keys) == len(aggregate.keys)
+    assert len(exact.numbers) == len(aggregate.measures)
+    rows = list(zip(*(numbers.tolist() for numbers in exact.numbers), strict=True))
+    columns = [column.tolist() for column in exact.keys]
+    groups = list(zip(*columns, strict=True)) if columns else [()] * len(rows)
+    assert len(set(groups)) == len(groups), "a group came back twice"
+    assert aggregate.keys or len(groups) == 1, "a grand total has one row"
+    assert all(type(number) is int for row in rows for number in row)
+    return dict(zip(groups, rows, strict=True))
+
+
+def changes(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups]) -> list[list[int]]:
+    """Returns for each measure its change in each group that exists on one side at least; elsewhere both are 0."""
+    found: list[list[int]] = []
+    for aggregate, here, there in zip(prepared.aggregates, left, right, strict=True):
+        zeros = (0,) * len(aggregate.measures)
+        groups = here.keys() | there.keys()
+        pairs = [(here.get(group, zeros), there.get(group, zeros)) for group in groups]
+        found += [[a[i] - b[i] for a, b in pairs] for i in range(len(aggregate.measures))]
+    return found
+
+
+def check_inputs(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups], label: str) -> bool:
+    """Asserts that the inputs differ by no more than the plan declares; returns whether they differ at all.
+
+    Each measure keeps its own norms, and all measures of a release change in the same few groups: the loss that the
+    pair realises, summed over measures, is within the charge for each of them.
+    """
+    moved = changes(prepared, left, right)
+    for measure, change, made in zip(prepared.measures, moved, prepared.plan.measurements, strict=True):
+        realised = norms_of(change, step_of(measure))
+        assert realised.within(claimed(made)), f"{label}: {made.label} moves by {realised}, declared {claimed(made)}"
+    start = 0
+    for aggregate in prepared.aggregates:
+        count = len(aggregate.measures)
+        together = [any(numbers) for numbers in zip(*moved[start : start + count], strict=True)]
+        most = max((made.l0 for made in prepared.plan.measurements[start : start + count]), default=0)
+        assert sum(together) <= most, f"{label}: {sum(together)} groups change in one release, declared {most}"
+        start += count
+    return any(any(change) for change in moved)
+
+
+def visible(answer: dp.Result, keys: int) -> tuple[object, ...]:
+    """Returns what public keys fix of an answer: names, types, the number of rows, and the key columns in order."""
+    table = answer.to_arrow()
+    rows = [table.column(i).to_pylist() for i in range(keys)]
+    return table.schema, table.num_rows, rows, answer.charge, answer.measurements, tuple(answer.accuracy)
