@@ -104,9 +104,13 @@ class DuckDBBackend:
         cursor = self._public.cursor()
         names = [self._register(cursor, table) for table in released]
         relations = RelationWriter(scan=self._scan, released=lambda index: names[index])
-        made = _fetch(cursor, relations.select(relation), relations.parameters)
+        made: pa.Table | None = None
+        with contextlib.suppress(duckdb.Error):
+            made = _fetch(cursor, relations.select(relation), relations.parameters)
         for registered in names:
             cursor.unregister(registered)
+        if made is None:
+            raise BackendError("the engine could not compute the result from the released tables; the charge stands")
         return made
 
     def _register(self, cursor: duckdb.DuckDBPyConnection, table: pa.Table) -> str:

@@ -15,7 +15,7 @@ from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel import samplers, tails
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Measure, Mechanism, Noise
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, Measure, Mechanism, Noise
 from dpquery.kernel.sensitivity import Sensitivity, groups_per_unit, sensitivity
 
 
@@ -148,6 +148,15 @@ class Measurement:
     error95: float
 
 
+_AGGREGATES = {
+    Count.UNITS: "count_distinct",
+    Count.ROWS: "count",
+    Count.VALUES: "count",
+    Count.DISTINCT: "count_distinct",
+    Count.SUM: "sum",
+}
+
+
 def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Calibrated, ...]:
     """Returns the noise of each measure, in order, recomputed from the plan."""
     aggregate = budgeted.aggregate
@@ -182,7 +191,7 @@ def _describe(measure: Measure, noise: Noise, made: Calibrated, moved: Sensitivi
     return Measurement(
         id=measure.id,
         label=measure.label,
-        aggregate=measure.count.value,
+        aggregate=_AGGREGATES[measure.count],
         mechanism=made.mechanism.value,
         l0=moved.l0,
         linf=moved.linf * step,

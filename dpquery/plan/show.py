@@ -20,6 +20,7 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
+from dpquery.plan.types import DATE, FLOAT64, TIMESTAMP
 
 _INFIX = {
     "add": "+",
@@ -88,6 +89,8 @@ def _show(expression: Expression) -> str:
             return expression.id
         case Literal():
             return _literal(expression)
+        case Cast() if _widens(expression):
+            return _show(expression.argument)
         case Cast():
             return f"CAST({_show(expression.argument)} AS {expression.type})"
         case Case():
@@ -97,6 +100,12 @@ def _show(expression: Expression) -> str:
             return _call(expression)
         case _:
             assert_never(expression)
+
+
+def _widens(cast: Cast) -> bool:
+    """Whether a cast loses nothing worth telling: most of these are put in by typing."""
+    given = cast.argument.type
+    return (given.is_numeric and cast.type == FLOAT64) or (given == DATE and cast.type == TIMESTAMP)
 
 
 def _literal(literal: Literal) -> str:

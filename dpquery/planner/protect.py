@@ -107,11 +107,11 @@ def _protect(
         units=units,
         rows=1 if catalog.declarations.unit_is_row else bound.max_rows,
         groups=bound.max_groups,
+        selects=any(key.domain is None for key in keys),
         describe=lambda expression: describe(expression, source),
     )
     computed = measures.express(boundary.aggregates)
-    selected = any(key.domain is None for key in keys)
-    selection = measures.selection() if selected else None
+    selection = measures.selection() if measures.selects else None
     unit = min(units) if units else None
     kept = dict.fromkeys([*([unit] if unit else []), *boundary.group_by])
     types = {column.id: column.type for column in output(source)}

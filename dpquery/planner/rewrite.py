@@ -33,6 +33,7 @@ class Measures:
         units: Ids of the source's columns that hold the privacy unit.
         rows: Rows that one unit may weigh in a group.
         groups: Groups in which one unit may weigh.
+        selects: Whether groups are selected, so that units are counted in any case.
         describe: An expression to a text for people.
     """
 
@@ -41,6 +42,7 @@ class Measures:
     units: frozenset[str]
     rows: int
     groups: int
+    selects: bool
     describe: Callable[[Expression], str]
     found: list[Measure] = field(default_factory=list)
     inputs: dict[Expression, str] = field(default_factory=dict)
@@ -96,7 +98,7 @@ class Measures:
         """Returns COUNT(argument); where the argument is never NULL, it counts rows."""
         if argument is not None and range_of(argument, self.ranges).nullable:
             return _read(self._measure(Count.VALUES, argument, kept, None), INT64)
-        count = Count.UNITS if self.rows == 1 else Count.ROWS
+        count = Count.UNITS if self.rows == 1 and self.selects and kept is None else Count.ROWS
         return _read(self._measure(count, None, kept, None), INT64)
 
     def _plain_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:

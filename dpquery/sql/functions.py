@@ -13,7 +13,7 @@ from types import MappingProxyType
 from sqlglot import exp
 
 from dpquery.plan.types import INT64, Type
-from dpquery.sql.intervals import as_moment, date_difference, moved, moved_by_function, part_name, unit_name
+from dpquery.sql.date_intervals import as_moment, date_difference, moved, moved_by_function, part_name, unit_name
 
 Found = tuple[str, list[exp.Expression]]
 
@@ -116,8 +116,7 @@ _NAMED: dict[str, tuple[str, int]] = {
     "suffix": ("ends_with", 2),
     "bit_xor": ("bit_xor", 2),
     "xor": ("bit_xor", 2),
-    "add_days": ("add_days", 2),
-    "cbrt": ("cbrt", 1),
+    "date_difference": ("date_diff", 3),
 }
 """By name, for what the parser has no class for: the operation and how many arguments."""
 

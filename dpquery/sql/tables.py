@@ -181,7 +181,8 @@ def _join(left: Scope, join: _Joined, pending: list[Expression], context: Contex
         condition=conjunction(residual),
     )
     try:
-        locality(relation, context.catalog.declarations)
+        if is_private(relation):
+            locality(relation, context.catalog.declarations)
     except NotUnitLocal as error:
         raise context.refuse(UnsupportedQueryError, error.reason, join.node.this, error.advice) from None
     columns = left.columns + tuple(c for c in right.columns if c.id not in hidden)

@@ -66,7 +66,7 @@ def database(random: Random) -> Database:
                 "rank": pd.array([random.choice([1, 2, 3, None]) for _ in range(9)], dtype="Int64"),
             }
         ),
-        "visits": rows(random, random.choice([0, 1, 20, 40, 60, 60, 60])),
+        "visits": rows(random, random.choice([0, 1, 20, 40, *[60] * 10])),
     }
     if by_row:
         catalog = catalog_of({"visits": {"columns": columns}, "codes": public}, unit="row")
@@ -75,7 +75,7 @@ def database(random: Random) -> Database:
     count = len(frames["visits"])
     frames["visits"]["person"] = pd.Series([random.choice(people) for _ in range(count)], dtype="str")
     frames["visits"]["id"] = pd.array([i if random.random() < 0.9 else None for i in range(count)], dtype="Int64")
-    frames["parts"] = rows(random, random.choice([0, 5, 60, 60, 60]))
+    frames["parts"] = rows(random, random.choice([0, 5, *[60] * 8]))
     frames["parts"]["of"] = pd.array([random.randrange(70) for _ in range(len(frames["parts"]))], dtype="Int64")
     tables = {
         "visits": {"unit": "person", "columns": {"person": {"type": "text"}, "id": {"type": "int64"}, **columns}},
@@ -113,7 +113,7 @@ def stored(random: Random, type: Type, count: int) -> Any:
         case Kind.FLOAT64:
             return pd.Series(values, dtype="float64")
         case Kind.TEXT:
-            return pd.Series(values, dtype=random.choice(["str", "category", "object"]))
+            return pd.Series(values, dtype=random.choice(["str", "category", "object"]) if any(values) else "str")
         case Kind.DATE if random.random() < 0.3:
             return pd.Series(texts(values), dtype="str")
         case Kind.TIMESTAMP:
@@ -156,7 +156,7 @@ class Generator:
         """Keeps some rows."""
         source = self.relation(depth - 1)
         condition = self.expression(source, BOOLEAN, 2)
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.7:
             condition = call("is_not_true", (condition,))
         return Filter(source=source, condition=condition)
 
@@ -310,7 +310,7 @@ class Generator:
         source = self.relation(self.random.choice([0, 0, 1, 1, 2, 2, 3, 4]))
         units = locality(source, self.catalog.declarations).units
         given = [c for c in output(source) if c.id not in units]
-        wanted = min(len(given), self.random.choice([0, 1, 1, 1, 2]))
+        wanted = min(len(given), self.random.choice([0, 1, 1, 1, 1, 2]))
         keys = {c.id: self.domain(c.type) for c in self.random.sample(given, wanted)}
         measures = [UNITS, *(self.measure(source) for _ in range(self.random.randint(0, 5)))]
         unit = self.random.choice(sorted(units)) if units else None
@@ -320,7 +320,7 @@ class Generator:
     def domain(self, type: Type) -> tuple[Value, ...] | None:
         """Returns public values, or None where they are selected."""
         pool = [v for v in dict.fromkeys(POOLS.get(type, [])) if v == v]
-        if not pool or self.random.random() < 0.4:
+        if not pool or self.random.random() < 0.5:
             return None
         return tuple(self.random.sample(pool, self.random.choice([1, len(pool), len(pool)])))
 
