@@ -140,6 +140,16 @@ class Session:
             confidence=_confidence(confidence),
         )
 
+    def close(self) -> None:
+        """Ends the session; the ledger learns that the last answer was given."""
+        self._ledger.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("a session cannot be copied or pickled: it holds data and a ledger")
 
@@ -178,6 +188,19 @@ def connect(
     return Session(declared, backend=DuckDBBackend(declared, sources), ledger=opened, analyst=analyst)
 
 
+def create_ledger(catalog: Catalog | str | os.PathLike[str], path: str | os.PathLike[str]) -> Ledger:
+    """Returns a new ledger for a catalog's declarations and budgets; an owner's act, done once for a dataset.
+
+    Args:
+        catalog: The declarations, or the path of their YAML file.
+        path: Where the ledger will be; an existing file is never touched.
+    Raises:
+        LedgerError: The file exists or cannot be made.
+    """
+    declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
+    return Ledger.create(path, declared.declarations, declared.budget, declared.analysts)
+
+
 def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
     """The promise is the ledger's: a catalog that says otherwise is refused."""
     if catalog.declarations != ledger.declarations:
@@ -187,9 +210,7 @@ def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
             "ledger if the promise may start anew."
         )
     if catalog.budget != ledger.budget:
-        raise LedgerError(
-            "the catalog's budget is not the ledger's, and the ledger's is the one that counts"
-        )
+        raise LedgerError("the catalog's budget is not the ledger's, and the ledger's is the one that counts")
 
 
 def _confidence(value: object) -> Fraction:

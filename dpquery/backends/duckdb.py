@@ -212,7 +212,7 @@ def _open_all(catalog: Catalog, sources: Mapping[str, object]) -> dict[str, Sour
     problems: list[str] = []
     for i, table in enumerate(catalog.tables):
         try:
-            source = open_source(table, sources[table], list(_needed(catalog, table)))
+            source = open_source(table, sources[table], _needed(catalog, table))
             opened[table] = replace(source, name=f"table{i}")
         except CatalogError as error:
             problems += error.problems

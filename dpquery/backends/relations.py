@@ -123,7 +123,7 @@ class RelationWriter:
                 raise InternalError(f"the aggregate {column.function} has no form in SQL here")
 
     def _sum(self, column: AggregateColumn, argument: str, kept: str) -> str:
-        """Integers and decimals of up to 18 digits add up exactly in 128 bits; the others as floats in order of value."""
+        """Integers and decimals of up to 18 digits add up exactly in 128 bits; others as floats in order of value."""
         assert column.argument is not None
         given = column.argument.type
         if given.kind is Kind.INT64:

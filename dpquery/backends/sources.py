@@ -5,25 +5,32 @@ Messages name tables, columns and files, never a value.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import datetime
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.feather as feather
 
+from dpquery.arrow import arrow_type
+from dpquery.backends.coding import coded
+from dpquery.backends.reference_reading import read
 from dpquery.errors import CatalogError
+from dpquery.plan.types import Type
 
-CODED_FROM = 10_000
-"""Columns of texts are coded from this many rows on, if a tenth of as many different ones stand at their start."""
-
+UNIFORM = (str, bool, int, float, Decimal, datetime.date, np.bool_, np.integer, np.floating)
+"""Python types that Arrow converts as `read` does, where a column of objects holds one of them alone."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -44,21 +51,21 @@ class Source:
     database: str | None = None
 
 
-def open_source(table: str, source: object, columns: Sequence[str]) -> Source:
+def open_source(table: str, source: object, columns: Mapping[str, Type]) -> Source:
     """Returns the data of a declared table.
 
     Args:
         table: Its name, for messages.
         source: A pandas or polars frame, an Arrow table or dataset, or a path.
-        columns: The stored columns that are needed; a frame's others are left alone.
+        columns: The stored columns that are needed, with their declared types; a frame's others are left alone.
     Raises:
         CatalogError: The source is missing, of an unknown kind, or cannot be opened.
     """
     if isinstance(source, pd.DataFrame):
-        return Source(data=_of_pandas(table, source, columns))
+        return Source(data=coded(_of_pandas(table, source, columns)))
     if isinstance(source, pa.Table):
         kept = source.select([name for name in columns if name in source.column_names])
-        return Source(data=pa.table({name: _coded(kept[name]) for name in kept.column_names}))
+        return Source(data=coded(kept))
     if isinstance(source, pads.Dataset):
         return Source(data=source)
     if type(source).__module__.split(".")[0] == "polars":
@@ -70,27 +77,34 @@ def open_source(table: str, source: object, columns: Sequence[str]) -> Source:
     raise CatalogError(f"the source of table {table} is a {type(source).__name__}; give {kinds}")
 
 
-def _of_pandas(table: str, frame: pd.DataFrame, columns: Sequence[str]) -> pa.Table:
+def _of_pandas(table: str, frame: pd.DataFrame, columns: Mapping[str, Type]) -> pa.Table:
     """Returns the needed columns as Arrow; numeric columns without NULL are not copied."""
     if isinstance(frame.columns, pd.MultiIndex):
         raise CatalogError(f"table {table} has several levels of column names; flatten them first")
     if not frame.columns.is_unique:
         raise CatalogError(f"table {table} has two columns of the same name")
     present = [name for name in columns if name in frame.columns]
-    return pa.table({name: _of_series(table, name, frame[name]) for name in present})
+    return pa.table({name: _of_series(table, name, frame[name], columns[name]) for name in present})
 
 
-def _of_series(table: str, name: str, series: pd.Series[Any]) -> Any:
-    """Returns a column as Arrow; one that mixes types is read as text, so that misfits become NULL."""
+def _of_series(table: str, name: str, series: pd.Series[Any], type: Type) -> Any:
+    """Returns a column as Arrow. Objects of several types are read one by one: a misfit changes no other row."""
     array = None
-    with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
-        array = pa.Array.from_pandas(series)
-    if array is None:
-        texts = [None if value is None or value is pd.NA or value != value else str(value) for value in series]
-        array = pa.array(texts, type=pa.string())
+    if _is_uniform(series):
+        with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+            array = pa.Array.from_pandas(series)
+    if array is None or pa.types.is_decimal256(array.type):
+        array = pa.array([read(value, type) for value in series], type=arrow_type(type))
     if pa.types.is_nested(array.type):
         raise CatalogError(f"column {name} of table {table} holds lists or structures")
     return _coded(array)
+
+
+def _is_uniform(series: pd.Series[Any]) -> bool:
+    if series.dtype != object:
+        return True
+    kinds = set(map(builtins.type, series[series.notna()]))
+    return len(kinds) == 1 and all(issubclass(kind, UNIFORM) and kind is not datetime.datetime for kind in kinds)
 
 
 def _coded(array: Any) -> Any:
@@ -102,7 +116,7 @@ def _coded(array: Any) -> Any:
     return pc.dictionary_encode(array)
 
 
-def _of_path(table: str, path: str, columns: Sequence[str]) -> Source:
+def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:
     if "://" in path:
         raise CatalogError(f"the source of table {table} is an address; only files are read")
     found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]

@@ -25,7 +25,7 @@ from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.functions.casts import cast_value
 from dpquery.plan.intervals import Intervals
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import FLOAT64, TEXT, Kind, Type, Value
+from dpquery.plan.types import FLOAT64, TEXT, Type, Value
 
 RULES: Mapping[str, Rule] = {**NUMBER_RULES, **TEXT_RULES, **DATE_RULES}
 """How each operation is written."""
@@ -47,27 +47,12 @@ def lower(
     """Returns DuckDB SQL for an expression.
 
     Args:
-        names: From column ids to SQL that reads the column, already normal (see `read_column`).
+        names: From column ids to SQL that reads the column, as `reading` reads it: no NaN, no -0.0, no dates beyond.
         parameters: Gets the texts of the query; the SQL refers to them as $1, $2, ... by their place in this list.
         ranges: What the surrounding query enforces of the columns, not what is only declared. Overflow checks are
             left out where these ranges make them needless, so a range that rows can break could raise.
     """
     return _Writer(names, parameters, Intervals(ranges or {})).value(expression)
-
-
-def read_column(sql: str, of: Type) -> str:
-    """Returns SQL that reads a stored column as its declared type; what does not fit, and NaN, is NULL."""
-    given = f"TRY_CAST({sql} AS {type_name(of)})"
-    match of.kind:
-        case Kind.FLOAT64:
-            return f"(CASE WHEN isnan({given}) THEN NULL ELSE {given} + 0.0::DOUBLE END)"
-        case Kind.DATE:
-            return f"(CASE WHEN {given} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {given} END)"
-        case Kind.TIMESTAMP:
-            least, most = "TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '9999-12-31 23:59:59.999999'"
-            return f"(CASE WHEN {given} BETWEEN {least} AND {most} THEN {given} END)"
-        case _:
-            return given
 
 
 class _Writer(Lowering):

@@ -53,7 +53,10 @@ def read_contents(root: Node, reading: Reading) -> Contents:
     owners = resolve_ownership(drafts, unit, reading)
     keys = resolve_keys_from(drafts, reading)
     reading.finish()
-    assert dataset is not None and unit is not None and budget is not None and neighbours is not None
+    assert dataset is not None
+    assert unit is not None
+    assert budget is not None
+    assert neighbours is not None
     tables = {name: draft.table(owners.get(name), keys[name]) for name, draft in drafts.items()}
     return Contents(dataset, unit, neighbours, budget, MappingProxyType(analysts), defaults, MappingProxyType(tables))
 

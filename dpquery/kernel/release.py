@@ -162,7 +162,7 @@ def _select(budgeted: BudgetedAggregate, exact: ExactAggregates, noises: tuple[C
 
 
 def _run(aggregate: PrivateAggregate, run: Run) -> ExactAggregates:
-    """Runs the backend. What it raises may quote data, and even its class may depend on data: nothing of it survives."""
+    """Runs the backend. What it raises may quote data, and its class may depend on data: nothing of it survives."""
     exact: ExactAggregates | None = None
     with contextlib.suppress(Exception):
         exact = run(aggregate, samplers.random_key())

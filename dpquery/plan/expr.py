@@ -101,6 +101,13 @@ def columns_of(expression: Expression) -> Iterator[Column]:
         yield from columns_of(part)
 
 
+def conjuncts(condition: Expression) -> list[Expression]:
+    """Returns the parts of an AND, in order; any other expression is its own only part."""
+    if isinstance(condition, Call) and condition.function == "and":
+        return [part for argument in condition.arguments for part in conjuncts(argument)]
+    return [condition]
+
+
 def substitute(expression: Expression, values: dict[str, Expression]) -> Expression:
     """Returns the expression with the columns named in `values` replaced by those expressions."""
     if isinstance(expression, Column):

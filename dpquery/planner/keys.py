@@ -1,4 +1,7 @@
-"""Group keys: for each, the public values that follow from the declarations, or none (then groups are selected)."""
+"""Group keys: for each, the public values that follow from the declarations and the query, or none.
+
+A key without public values makes its groups selected.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,24 @@ import datetime
 import itertools
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import assert_never
 
 from dpquery.catalog import Catalog
 from dpquery.kernel.selection import sort_key
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, children, columns_of, rebuild, substitute
+from dpquery.plan.expr import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    Literal,
+    children,
+    columns_of,
+    conjuncts,
+    rebuild,
+    substitute,
+)
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import (
     Aggregate,
@@ -27,11 +43,15 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.ranges import EPOCH, Range
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Value
+from dpquery.planner.narrowing import narrowed
 
 MAX_KEYS = 10_000
 """Values that one key's domain may have when it is enumerated."""
 MAX_STEPS = 40_000
 """Values that are tried to find such a domain."""
+
+MAX_WORK = 2_000_000
+"""Parts of expressions that are evaluated to find the domain of one key."""
 
 PublicValues = Callable[[str, str], tuple[Value, ...]]
 """(public table, column) to the different non-NULL values of the column."""
@@ -63,7 +83,7 @@ def domain_of(
         if values is not None
     )
     relevant = tuple(sorted(((leaf, ranges[leaf]) for leaf in leaves if leaf in ranges), key=lambda pair: pair[0]))
-    return _enumerate(expression, domains, relevant)
+    return narrowed(expression, _enumerate(expression, domains, relevant), tuple(_conditions(relation)))
 
 
 def definition(id: str, relation: Relation) -> tuple[Expression, dict[str, Scan]]:
@@ -95,6 +115,26 @@ def definition(id: str, relation: Relation) -> tuple[Expression, dict[str, Scan]
             return definition(id, relation.source)
         case Released():
             return Column(id=id, type=next(c.type for c in relation.columns if c.id == id)), {}
+
+
+def _conditions(relation: Relation) -> list[Expression]:
+    """Returns what WHERE demands of every row, over the columns of scans."""
+    match relation:
+        case Filter():
+            read = {column.id for column in columns_of(relation.condition)}
+            meaning = {id: definition(id, relation.source)[0] for id in read}
+            own = conjuncts(substitute(relation.condition, meaning))
+            return [*own, *_conditions(relation.source)]
+        case Project() | Aggregate() | Sort():
+            return _conditions(relation.source)
+        case Join(kind="inner" | "cross"):
+            return _conditions(relation.left) + _conditions(relation.right)
+        case Join(kind="left"):
+            return _conditions(relation.left)
+        case Join() | Scan() | Limit() | Released():
+            return []
+        case _:
+            assert_never(relation)
 
 
 def leaf_ranges(relation: Relation, ranges_of: Callable[[Relation], dict[str, Range]]) -> dict[str, Range]:
@@ -139,24 +179,45 @@ def _enumerate(
 
     NULL is tried as an argument wherever it is possible: COALESCE(key, 0) may be 0.
     """
-    values = _values(expression, dict(domains), dict(ranges))
+    values = _values(expression, dict(domains), dict(ranges), _Work())
     if values is None:
         return None
     unique = _sorted(value for value in values if value is not None)
     return unique if len(unique) <= MAX_KEYS else None
 
 
-def _values(expression: Expression, domains: dict[str, Domain], ranges: dict[str, Range]) -> Iterable[Value] | None:
+class _Work:
+    """What may still be evaluated: domains that cost more are not found, and their groups are selected."""
+
+    def __init__(self) -> None:
+        self._left = MAX_WORK
+
+    def allows(self, expression: Expression, rows: int) -> bool:
+        """Whether an expression may be evaluated on so many rows; counts it if so."""
+        cost = rows * _size(expression)
+        if rows > MAX_STEPS or cost > self._left:
+            return False
+        self._left -= cost
+        return True
+
+
+def _size(expression: Expression) -> int:
+    return 1 + sum(_size(part) for part in children(expression))
+
+
+def _values(
+    expression: Expression, domains: dict[str, Domain], ranges: dict[str, Range], work: _Work
+) -> Iterable[Value] | None:
     leaves = sorted({column.id for column in columns_of(expression)})
     if all(leaf in domains for leaf in leaves):
         size = 1
         for leaf in leaves:
             size *= len(domains[leaf])
-        if size <= MAX_STEPS:
+        if work.allows(expression, size):
             rows = itertools.product(*(domains[leaf] for leaf in leaves))
             return [evaluate(expression, dict(zip(leaves, row, strict=True))) for row in rows]
     if isinstance(expression, Case):
-        arms = [_values(arm, domains, ranges) for arm in (*children(expression)[1::2], expression.otherwise)]
+        arms = [_values(arm, domains, ranges, work) for arm in (*children(expression)[1::2], expression.otherwise)]
         return None if any(arm is None for arm in arms) else [v for arm in arms if arm is not None for v in arm]
     known = range_of(expression, ranges)
     integers, missing = _integers(known, MAX_KEYS), [None] if known.nullable else []
@@ -164,18 +225,20 @@ def _values(expression: Expression, domains: dict[str, Domain], ranges: dict[str
         return [*integers, *missing]
     if integers is not None and expression.type == FLOAT64 and _is_integral(expression):
         return [*(float(value) for value in integers), *missing]
-    stepped = _stepped(expression, ranges)
+    stepped = _stepped(expression, ranges, work)
     if stepped is not None:
         return stepped
-    return _image(expression, domains, ranges)
+    return _image(expression, domains, ranges, work)
 
 
-def _image(expression: Expression, domains: dict[str, Domain], ranges: dict[str, Range]) -> Iterable[Value] | None:
+def _image(
+    expression: Expression, domains: dict[str, Domain], ranges: dict[str, Range], work: _Work
+) -> Iterable[Value] | None:
     """Returns the values of an operation over all combinations of its arguments' values."""
     if not isinstance(expression, Call | Cast):
         return None
     parts = children(expression)
-    known = [_values(part, domains, ranges) for part in parts]
+    known = [_values(part, domains, ranges, work) for part in parts]
     if any(values is None for values in known):
         return None
     columns = tuple(Column(id=f"argument{i}", type=part.type) for i, part in enumerate(parts))
@@ -183,7 +246,7 @@ def _image(expression: Expression, domains: dict[str, Domain], ranges: dict[str,
     size = 1
     for values in sets:
         size *= len(values)
-    if size > MAX_STEPS:
+    if not work.allows(expression, size):
         return None
     literal = tuple(part if isinstance(part, Literal) else column for part, column in zip(parts, columns, strict=True))
     over = rebuild(expression, literal)
@@ -191,7 +254,7 @@ def _image(expression: Expression, domains: dict[str, Domain], ranges: dict[str,
     return [evaluate(over, dict(zip(names, row, strict=True))) for row in itertools.product(*sets)]
 
 
-def _stepped(expression: Expression, ranges: dict[str, Range]) -> Iterable[Value] | None:
+def _stepped(expression: Expression, ranges: dict[str, Range], work: _Work) -> Iterable[Value] | None:
     """Returns the values of a timestamp cut to days or longer: those of one moment on each day of its range."""
     if isinstance(expression, Cast) and expression.type == DATE:
         inner = expression.argument
@@ -208,7 +271,7 @@ def _stepped(expression: Expression, ranges: dict[str, Range]) -> Iterable[Value
     days = _integers(
         Range(lower=known.lower / 86_400_000_000, upper=known.upper / 86_400_000_000), MAX_STEPS, whole=False
     )
-    if days is None:
+    if days is None or not work.allows(expression, len(days)):
         return None
     column = Column(id="moment", type=TIMESTAMP)
     over = rebuild(expression, tuple(column if part is inner else part for part in children(expression)))

@@ -104,6 +104,7 @@ def _protect(
     measures = Measures(
         prefix=prefix,
         ranges=ranges_of(source, catalog),
+        ranges_by_rows=ranges_of(source, catalog, by_rows=True),
         units=units,
         rows=1 if catalog.declarations.unit_is_row else bound.max_rows,
         groups=bound.max_groups,

@@ -32,28 +32,35 @@ from dpquery.planner.contributions import contribution_of
 Ranges = dict[str, Range]
 
 
-def ranges_of(relation: Relation, catalog: Catalog) -> Ranges:
-    """Returns what is known of each column that the relation gives, by id."""
+def ranges_of(relation: Relation, catalog: Catalog, *, by_rows: bool = False) -> Ranges:
+    """Returns what is known of each column that the relation gives, by id.
+
+    Args:
+        by_rows: Whether exact counts and sums within one unit are taken to be of at most the declared `max_rows` rows.
+            Without it they have no upper bound, so that a CLAMP of the query decides; with it they have one even
+            where the query gives none.
+    """
     match relation:
         case Scan():
             declared = catalog.tables[relation.table].columns
             found = {column.id: UNKNOWN for column in output(relation)}
             return found | {column.id: declared[column.name].range for column in relation.columns}
         case Filter() | Sort() | Limit():
-            return ranges_of(relation.source, catalog)
+            return ranges_of(relation.source, catalog, by_rows=by_rows)
         case Project():
-            source = ranges_of(relation.source, catalog)
+            source = ranges_of(relation.source, catalog, by_rows=by_rows)
             return {column.id: range_of(column.expression, source) for column in relation.columns}
         case Join():
-            left, right = ranges_of(relation.left, catalog), ranges_of(relation.right, catalog)
+            left, right = (ranges_of(side, catalog, by_rows=by_rows) for side in (relation.left, relation.right))
             if relation.kind in ("left", "full"):
                 right = {id: replace(known, nullable=True) for id, known in right.items()}
             if relation.kind in ("right", "full"):
                 left = {id: replace(known, nullable=True) for id, known in left.items()}
             return left | right
         case Aggregate():
-            source = ranges_of(relation.source, catalog)
+            source = ranges_of(relation.source, catalog, by_rows=by_rows)
             rows = contribution_of(relation.source, catalog).rows
+            rows = rows if by_rows or rows == 1 else None
             keys = {id: source[id] for id in relation.group_by}
             return keys | {column.id: _aggregate(column, source, rows) for column in relation.aggregates}
         case Released():

@@ -30,6 +30,7 @@ class Measures:
     Attributes:
         prefix: What the ids of measures begin with; unique in the plan.
         ranges: What is known of the source's columns.
+        ranges_by_rows: The same where no unit has more rows than `max_rows`; used where the former give no bounds.
         units: Ids of the source's columns that hold the privacy unit.
         rows: Rows that one unit may weigh in a group.
         groups: Groups in which one unit may weigh.
@@ -39,6 +40,7 @@ class Measures:
 
     prefix: str
     ranges: dict[str, Range]
+    ranges_by_rows: dict[str, Range]
     units: frozenset[str]
     rows: int
     groups: int
@@ -84,9 +86,10 @@ class Measures:
 
     def _bounds(self, column: AggregateColumn) -> tuple[Fraction, Fraction]:
         assert column.argument is not None
-        known = range_of(column.argument, self.ranges)
-        if known.lower is not None and known.upper is not None:
-            return known.lower, known.upper
+        for ranges in (self.ranges, self.ranges_by_rows):
+            known = range_of(column.argument, ranges)
+            if known.lower is not None and known.upper is not None:
+                return known.lower, known.upper
         name = self.describe(column.argument)
         raise MissingBoundsError(
             f"{column.name.upper()}({name}) has no finite sensitivity: no bounds follow for {name}",
@@ -137,7 +140,9 @@ class Measures:
         middle = _number(lattice.offset_of_square * lattice.unit, FLOAT64)
         shift = _number(plain.offset * plain.grid - lattice.offset * lattice.grid, FLOAT64)
         mean = call("add", (shift, _ratio(deviations, count)))
-        spread: Expression = call("subtract", (call("add", (middle, _ratio(squares, count))), call("multiply", (mean, mean))))
+        spread: Expression = call(
+            "subtract", (call("add", (middle, _ratio(squares, count))), call("multiply", (mean, mean)))
+        )
         width, least = (upper - lower) ** 2 / 4, 0
         if column.function.endswith("samp"):
             less = call("subtract", (count, Literal(value=1, type=INT64)))

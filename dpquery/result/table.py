@@ -147,6 +147,11 @@ def _digits(width: float) -> int:
     return 0 if width <= 0 or width >= 10 else min(12, 1 - math.floor(math.log10(width)))
 
 
+def _printable(text: str) -> str:
+    """Returns a text on one line, without characters that a terminal would act on."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _value(value: object, digits: int = 6) -> str:
     if value is None:
         return "NULL"
@@ -156,7 +161,7 @@ def _value(value: object, digits: int = 6) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.{digits}f}" if abs(value) < 1e15 else f"{value:.6g}"
-    return str(value)
+    return _printable(str(value))
 
 
 def _exact(value: object) -> str:

@@ -29,6 +29,8 @@ _FUNCTIONS: dict[type[exp.Expression], str] = {
     exp.Max: "max",
 }
 
+MAX_AGGREGATES = 100
+
 MOMENTS = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 
 PRIVATE = ("count", "count_distinct", "sum", *MOMENTS)
@@ -67,6 +69,9 @@ class Collector:
         for known in self.columns:
             if (known.function, known.argument, known.filter) == (function, argument, kept):
                 return Column(id=known.id, type=known.type, span=column.span)
+        if len(self.columns) >= MAX_AGGREGATES:
+            raise self._refuse(f"a SELECT holds at most {MAX_AGGREGATES} aggregates", node)
+        self.context.measure(column.id, *(part for part in (argument, kept) if part is not None))
         self.columns.append(column)
         return Column(id=column.id, type=column.type, span=column.span)
 

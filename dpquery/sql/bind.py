@@ -110,6 +110,8 @@ def _bind_select(select: exp.Select, context: Context, reach: Reach) -> Scope:
         raise context.refuse(UnsupportedQueryError, f"a query joins at most {MAX_JOINS} tables", select)
     source = bind_from(select, context, reach, _bind_query)
     items = _expand_stars(select, source, context)
+    if len(items) > MAX_COLUMNS * 10:
+        raise context.refuse(UnsupportedQueryError, f"a SELECT names at most {MAX_COLUMNS * 10} columns", select)
     order = select.args.get("order")
     sorted_by = [] if order is None else list(order.expressions)
     grouped = _Grouping(select, source, context) if _is_grouped(select, sorted_by) else None
@@ -225,6 +227,8 @@ class _Grouping:
         if isinstance(key, Literal):
             raise self._context.refuse(UnsupportedQueryError, "GROUP BY a constant has no meaning", node)
         id = key.id if isinstance(key, Column) else self._context.fresh()
+        if not isinstance(key, Column):
+            self._context.measure(id, key)
         self._keys.setdefault(key, Column(id=id, type=key.type))
 
     def _over_groups(self, bound: Expression, node: exp.Expression) -> Expression:
@@ -303,6 +307,8 @@ def _finish(
 ) -> Scope:
     """Returns SELECT's projection, then DISTINCT, ORDER BY and LIMIT."""
     computed = [Computed(id=context.fresh(), name=name, expression=e) for name, e in bound]
+    for made in computed:
+        context.measure(made.id, made.expression)
     visible = tuple(Visible(name=c.name, table=None, id=c.id, type=c.expression.type) for c in computed)
     sort_keys: list[SortKey] = []
     hidden: list[Computed] = []

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from dpquery.errors import QueryError, UnknownNameError, UnsupportedQueryError
+from dpquery.errors import QueryError, Span, UnknownNameError, UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild
@@ -33,6 +33,7 @@ class Binder:
 
     def bind(self, node: exp.Expression) -> Expression:
         """Returns the typed expression; raises a QueryError at the first part that is not known."""
+        self._context.count_part()
         if self._aggregates is not None and (column := self._aggregates.collect(node)) is not None:
             return column
         match node:
@@ -48,13 +49,15 @@ class Binder:
                 return Literal(value=None, type=TEXT)
             case exp.Cast():
                 self._context.only(node, "this", "to", "safe")
-                return self._cast(self.bind(node.this), type_of(node.args["to"], self._context), node)
+                target = type_of(node.args["to"], self._context)
+                return self._cast(self.bind(node.this), target, node, span_of(node, self._context.text))
             case exp.Case():
                 self._context.only(node, "this", "ifs", "default")
                 return self._case(node)
             case exp.If():
                 self._context.only(node, "this", "true", "false")
-                return self._branches([(node.this, node.args["true"])], node.args.get("false"), node)
+                tested = self.condition(node.this, "CASE")
+                return self._branches([tested], [node.args["true"]], node.args.get("false"), node)
             case exp.In():
                 self._context.only(node, "this", "expressions")
                 return self._call("in", [node.this, *node.expressions], node)
@@ -104,37 +107,38 @@ class Binder:
             raise self._context.refuse(UnsupportedQueryError, f"{shown} is not a {argument.type}", node)
         return Literal(value=value, type=argument.type, span=argument.span)
 
-    def _cast(self, argument: Expression, target: Type, node: exp.Expression) -> Expression:
+    def _cast(self, argument: Expression, target: Type, node: exp.Expression, span: Span | None) -> Expression:
         """Returns the argument as another type; constants are read now, and those that do not fit are refused."""
         try:
-            return self._fold(functions.cast(argument, target, span_of(node, self._context.text)), node)
+            return self._fold(functions.cast(argument, target, span), node)
         except TypeError as error:
             raise self._context.refuse(UnsupportedQueryError, str(error), node) from None
 
     def _case(self, node: exp.Case) -> Expression:
-        tested = node.args.get("this")
-        branches = []
-        for branch in node.args["ifs"]:
-            condition = branch.this if tested is None else exp.EQ(this=tested.copy(), expression=branch.this.copy())
-            branches.append((condition, branch.args["true"]))
-        return self._branches(branches, node.args.get("default"), node)
+        tested, branches = node.args.get("this"), node.args["ifs"]
+        if tested is None:
+            conditions = [self.condition(branch.this, "CASE") for branch in branches]
+        else:
+            conditions = [self._call("eq", [tested, branch.this], branch) for branch in branches]
+        return self._branches(conditions, [branch.args["true"] for branch in branches], node.args.get("default"), node)
 
     def _branches(
         self,
-        branches: list[tuple[exp.Expression, exp.Expression]],
+        conditions: list[Expression],
+        given: list[exp.Expression],
         default: exp.Expression | None,
         node: exp.Expression,
     ) -> Expression:
-        conditions = [self.condition(condition, "CASE") for condition, _ in branches]
-        results = [self.bind(result) for _, result in branches]
+        results = [self.bind(result) for result in given]
         results.append(Literal(value=None, type=TEXT) if default is None else self.bind(default))
         target = functions.common_type(tuple(result.type for result in results), tuple(results))
         if target is None:
             kinds = ", ".join(sorted({str(result.type) for result in results}))
             raise self._context.refuse(UnsupportedQueryError, f"the results of CASE differ in type: {kinds}", node)
-        results = [self._cast(result, target, node) for result in results]
+        span = span_of(node, self._context.text)
+        results = [self._cast(result, target, node, span) for result in results]
         pairs = tuple(zip(conditions, results[:-1], strict=True))
-        return Case(branches=pairs, otherwise=results[-1], type=target, span=span_of(node, self._context.text))
+        return Case(branches=pairs, otherwise=results[-1], type=target, span=span)
 
     def _divide(self, node: exp.Div) -> Expression:
         left, right = self.bind(node.this), self.bind(node.expression)

@@ -14,111 +14,9 @@ from sqlglot import exp
 
 from dpquery.plan.types import INT64, Type
 from dpquery.sql.date_intervals import as_moment, date_difference, moved, moved_by_function, part_name, unit_name
+from dpquery.sql.function_names import HARMLESS, NAMED, PLAIN
 
 Found = tuple[str, list[exp.Expression]]
-
-_PLAIN: dict[type[exp.Expression], tuple[str, tuple[str, ...]]] = {
-    exp.EQ: ("eq", ("this", "expression")),
-    exp.NEQ: ("ne", ("this", "expression")),
-    exp.LT: ("lt", ("this", "expression")),
-    exp.LTE: ("le", ("this", "expression")),
-    exp.GT: ("gt", ("this", "expression")),
-    exp.GTE: ("ge", ("this", "expression")),
-    exp.NullSafeEQ: ("is_not_distinct_from", ("this", "expression")),
-    exp.NullSafeNEQ: ("is_distinct_from", ("this", "expression")),
-    exp.EqualNull: ("is_not_distinct_from", ("this", "expression")),
-    exp.Not: ("not", ("this",)),
-    exp.Nullif: ("nullif", ("this", "expression")),
-    exp.Mul: ("multiply", ("this", "expression")),
-    exp.Mod: ("modulo", ("this", "expression")),
-    exp.IntDiv: ("int_divide", ("this", "expression")),
-    exp.SafeDivide: ("divide", ("this", "expression")),
-    exp.Neg: ("negate", ("this",)),
-    exp.Abs: ("abs", ("this",)),
-    exp.Sign: ("sign", ("this",)),
-    exp.BitwiseAnd: ("bit_and", ("this", "expression")),
-    exp.BitwiseOr: ("bit_or", ("this", "expression")),
-    exp.BitwiseXor: ("bit_xor", ("this", "expression")),
-    exp.Floor: ("floor", ("this",)),
-    exp.Ceil: ("ceil", ("this",)),
-    exp.Round: ("round", ("this", "decimals?")),
-    exp.Trunc: ("trunc", ("this",)),
-    exp.WidthBucket: ("width_bucket", ("this", "min_value", "max_value", "num_buckets")),
-    exp.Sqrt: ("sqrt", ("this",)),
-    exp.Cbrt: ("cbrt", ("this",)),
-    exp.Exp: ("exp", ("this",)),
-    exp.Ln: ("ln", ("this",)),
-    exp.Pow: ("power", ("this", "expression")),
-    exp.Sin: ("sin", ("this",)),
-    exp.Cos: ("cos", ("this",)),
-    exp.Asin: ("asin", ("this",)),
-    exp.Acos: ("acos", ("this",)),
-    exp.Atan: ("atan", ("this",)),
-    exp.Atan2: ("atan2", ("this", "expression")),
-    exp.Radians: ("radians", ("this",)),
-    exp.Degrees: ("degrees", ("this",)),
-    exp.Pi: ("pi", ()),
-    exp.Upper: ("upper", ("this",)),
-    exp.Lower: ("lower", ("this",)),
-    exp.Length: ("length", ("this",)),
-    exp.Substring: ("substring", ("this", "start", "length?")),
-    exp.Left: ("left", ("this", "expression")),
-    exp.Right: ("right", ("this", "expression")),
-    exp.Replace: ("replace", ("this", "expression", "replacement")),
-    exp.StrPosition: ("position", ("this", "substr")),
-    exp.StartsWith: ("starts_with", ("this", "expression")),
-    exp.EndsWith: ("ends_with", ("this", "expression")),
-    exp.Contains: ("contains", ("this", "expression")),
-    exp.Reverse: ("reverse", ("this",)),
-    exp.SplitPart: ("split_part", ("this", "delimiter", "part_index")),
-    exp.RegexpLike: ("regexp_matches", ("this", "expression")),
-    exp.Year: ("extract_year", ("this",)),
-    exp.Quarter: ("extract_quarter", ("this",)),
-    exp.Month: ("extract_month", ("this",)),
-    exp.Day: ("extract_day", ("this",)),
-    exp.DayOfMonth: ("extract_day", ("this",)),
-    exp.DayOfWeek: ("extract_dow", ("this",)),
-    exp.DayOfWeekIso: ("extract_isodow", ("this",)),
-    exp.DayOfYear: ("extract_doy", ("this",)),
-    exp.Week: ("extract_week", ("this",)),
-    exp.WeekOfYear: ("extract_week", ("this",)),
-    exp.Hour: ("extract_hour", ("this",)),
-    exp.Minute: ("extract_minute", ("this",)),
-    exp.Second: ("extract_second", ("this",)),
-    exp.TimeToUnix: ("extract_epoch", ("this",)),
-    exp.DateFromParts: ("make_date", ("year", "month", "day")),
-    exp.TimeToStr: ("format_date", ("this", "format")),
-    exp.AddMonths: ("add_months", ("this", "expression")),
-}
-"""By class: the operation, and which of the node's arguments it takes, "?" marking those that may be missing."""
-
-_HARMLESS: dict[type[exp.Expression], tuple[str, ...]] = {
-    exp.Length: ("binary",),
-    exp.Trunc: ("fractions_supported",),
-    exp.StrPosition: ("clamp_position",),
-    exp.DPipe: ("safe",),
-    exp.Concat: ("safe", "coalesce"),
-    exp.Coalesce: ("is_null", "is_nvl"),
-    exp.TimestampTrunc: ("input_type_preserved",),
-    exp.DateTrunc: ("input_type_preserved",),
-    exp.DateDiff: ("date_part_boundary",),
-}
-"""Notes of the parser that change no value here."""
-
-_NAMED: dict[str, tuple[str, int]] = {
-    "clamp": ("clamp", 3),
-    "regexp_matches": ("regexp_matches", 2),
-    "make_date": ("make_date", 3),
-    "isoyear": ("extract_isoyear", 1),
-    "isodow": ("extract_isodow", 1),
-    "epoch": ("extract_epoch", 1),
-    "prefix": ("starts_with", 2),
-    "suffix": ("ends_with", 2),
-    "bit_xor": ("bit_xor", 2),
-    "xor": ("bit_xor", 2),
-    "date_difference": ("date_diff", 3),
-}
-"""By name, for what the parser has no class for: the operation and how many arguments."""
 
 
 def operation_of(node: exp.Expression) -> Found | None:
@@ -126,7 +24,7 @@ def operation_of(node: exp.Expression) -> Found | None:
     special = _SPECIAL.get(type(node))
     if special is not None:
         return special(node)
-    plain = _PLAIN.get(type(node))
+    plain = PLAIN.get(type(node))
     if plain is None:
         return None
     name, keys = plain
@@ -153,7 +51,7 @@ def _with(name: str, node: exp.Expression, *keys: str) -> Found | None:
 
 def carries_only(node: exp.Expression, *keys: str) -> bool:
     """Whether a node has no arguments but these and those that change nothing."""
-    known = (*keys, *_HARMLESS.get(type(node), ()))
+    known = (*keys, *HARMLESS.get(type(node), ()))
     return all(key in known or value is None or value is False or value == [] for key, value in node.args.items())
 
 
@@ -253,6 +151,17 @@ def _log(node: exp.Expression) -> Found | None:
     return (name, [node.expression]) if name and carries_only(node, "this", "expression") else None
 
 
+def _plus(name: str) -> Callable[[exp.Expression], Found | None]:
+    """A sum or difference: of numbers, of a date and days, or of a date and an interval."""
+
+    def found(node: exp.Expression) -> Found | None:
+        if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
+            return moved(node)
+        return _with(name, node, "this", "expression")
+
+    return found
+
+
 def _extract(node: exp.Expression) -> Found | None:
     part = part_name(node.this)
     return (f"extract_{part}", [node.expression]) if part and carries_only(node, "this", "expression") else None
@@ -278,7 +187,7 @@ def _anonymous(node: exp.Expression) -> Found | None:
     if name == "date_part" and len(given) == 2 and isinstance(given[0], exp.Literal):
         part = part_name(given[0])
         return (f"extract_{part}", given[1:]) if part else None
-    known = _NAMED.get(name)
+    known = NAMED.get(name)
     return (known[0], given) if known and known[1] == len(given) else None
 
 
@@ -302,8 +211,8 @@ _SPECIAL: Mapping[type[exp.Expression], Callable[..., Found | None]] = MappingPr
         exp.DateTrunc: _trunc,
         exp.TimestampTrunc: _trunc,
         exp.LastDay: _last_day,
-        exp.Add: lambda node: moved(node) or _with("add", node, "this", "expression"),
-        exp.Sub: lambda node: moved(node) or _with("subtract", node, "this", "expression"),
+        exp.Add: _plus("add"),
+        exp.Sub: _plus("subtract"),
         exp.DateAdd: moved_by_function,
         exp.DateSub: moved_by_function,
         exp.DatetimeAdd: moved_by_function,

@@ -10,10 +10,14 @@ from sqlglot import exp
 
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError, UnknownNameError, UnsupportedQueryError
-from dpquery.plan.expr import Column
+from dpquery.plan.expr import Column, Expression, children
 from dpquery.plan.logical import Aggregate, Relation
 from dpquery.plan.types import Type
 from dpquery.sql.parse import span_of
+
+MAX_SIZE = 50_000
+"""Parts of expressions that a query may hold, each column written out over stored columns."""
+MAX_TABLES = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,19 +66,54 @@ def same_name(identifier: exp.Expression, name: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """What one query shares: its text, the catalog, the boundaries found so far, and fresh ids.
+    """What one query shares: its text, the catalog, the boundaries found so far, fresh ids, and how large it has grown.
 
-    `tables` maps the names of common table expressions in reach to their trees and what was in reach of those.
+    A short text can mean a plan of exponential size: common tables that read others twice, columns computed from
+    columns, conditions that repeat their operand. Hence the limits on what a text grows into.
     """
 
     text: str
     catalog: Catalog
     boundaries: list[Aggregate] = field(default_factory=list)
     counter: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    sizes: dict[str, int] = field(default_factory=dict)
+    parts: int = 0
+    total: int = 0
+    tables: int = 0
 
     def fresh(self) -> str:
         """Returns an id that no other column of the plan has."""
         return f"c{next(self.counter)}"
+
+    def count_part(self) -> None:
+        """Counts one part of an expression; raises when the query has grown too large."""
+        self.parts += 1
+        if self.parts > MAX_SIZE:
+            raise self._too_large()
+
+    def count_table(self, node: exp.Expression) -> None:
+        """Counts one table that is read; raises when they are too many."""
+        self.tables += 1
+        if self.tables > MAX_TABLES:
+            reason = f"a query reads at most {MAX_TABLES} tables, each use of a WITH counted"
+            raise self.refuse(UnsupportedQueryError, reason, node)
+
+    def measure(self, id: str, *expressions: Expression) -> None:
+        """Notes how large a computed column is over stored columns; raises when the query has grown too large."""
+        size, pending = 1, list(expressions)
+        while pending:
+            part = pending.pop()
+            size += self.sizes.get(part.id, 1) if isinstance(part, Column) else 1
+            pending.extend(children(part))
+            if self.total + size > MAX_SIZE:
+                raise self._too_large()
+        self.sizes[id] = size
+        self.total += size
+
+    def _too_large(self) -> QueryError:
+        return UnsupportedQueryError(
+            "the query grows too large", advice="Use fewer expressions that repeat others, or ask several queries."
+        )
 
     def refuse(self, kind: type[QueryError], reason: str, node: exp.Expression | None, advice: str = "") -> QueryError:
         """Returns an error at the place of a node."""

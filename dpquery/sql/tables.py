@@ -11,7 +11,7 @@ from dpquery.catalog import Table
 from dpquery.errors import UnknownNameError, UnsupportedQueryError
 from dpquery.kernel.locality import NotUnitLocal, locality
 from dpquery.plan import functions
-from dpquery.plan.expr import Call, Column, Expression, columns_of
+from dpquery.plan.expr import Call, Column, Expression, columns_of, conjuncts
 from dpquery.plan.logical import (
     Filter,
     Join,
@@ -54,7 +54,7 @@ def bind_from(select: exp.Select, context: Context, reach: Reach, bind_query: Bi
     joins = [_bind_join(node, context, reach, bind_query) for node in select.args.get("joins") or ()]
     where = select.args.get("where")
     everything = _visible([scope, *(join.scope for join in joins)], context, select)
-    pending = [] if where is None else _conjuncts(Binder(context, everything).condition(where.this, "WHERE"))
+    pending = [] if where is None else conjuncts(Binder(context, everything).condition(where.this, "WHERE"))
     for join in joins:
         scope, pending = _join(scope, join, pending, context)
     relation = scope.relation
@@ -68,6 +68,7 @@ def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query:
         case exp.Table() if isinstance(node.this, exp.Identifier):
             context.only(node, "this", "alias", "db", "catalog")
             alias = node.args.get("alias")
+            context.count_table(node)
             common = reach.get(node.name.casefold()) if node.args.get("db") is None else None
             if common is not None:
                 return _named(_bind_common(common, context, bind_query), alias, node.name, context)
@@ -158,7 +159,7 @@ def _join(left: Scope, join: _Joined, pending: list[Expression], context: Contex
     """
     right = join.scope
     both = Scope(relation=left.relation, columns=left.columns + right.columns)
-    own = [part for c in join.conditions for part in _conjuncts(Binder(context, both).condition(c, "ON"))]
+    own = [part for c in join.conditions for part in conjuncts(Binder(context, both).condition(c, "ON"))]
     hidden = set()
     for name in join.using:
         node = exp.Column(this=name)
@@ -187,13 +188,6 @@ def _join(left: Scope, join: _Joined, pending: list[Expression], context: Contex
         raise context.refuse(UnsupportedQueryError, error.reason, join.node.this, error.advice) from None
     columns = left.columns + tuple(c for c in right.columns if c.id not in hidden)
     return Scope(relation=relation, columns=columns), [c for c in pending if c not in taken]
-
-
-def _conjuncts(condition: Expression) -> list[Expression]:
-    """Returns the parts of an AND, in order."""
-    if isinstance(condition, Call) and condition.function == "and":
-        return [part for argument in condition.arguments for part in _conjuncts(argument)]
-    return [condition]
 
 
 def _equality(condition: Expression, left: Relation, right: Relation) -> tuple[Expression, Expression] | None:

@@ -36,7 +36,16 @@ POOLS: dict[Type, list[Any]] = {
     DATE: [DAY(1, 1, 1), DAY(1969, 12, 31), DAY(2020, 2, 29), DAY(2020, 3, 1), DAY(9999, 12, 31)],
     TIMESTAMP: [MOMENT(1969, 12, 31, 23, 59, 59, 999999), MOMENT(2020, 2, 29), MOMENT(2020, 3, 1, 12, 30, 0, 1)],
 }
-COLUMNS = {"flag": BOOLEAN, "n": INT64, "x": FLOAT64, "price": PRICE, "wide": WIDE, "kind": TEXT, "day": DATE, "at": TIMESTAMP}
+COLUMNS = {
+    "flag": BOOLEAN,
+    "n": INT64,
+    "x": FLOAT64,
+    "price": PRICE,
+    "wide": WIDE,
+    "kind": TEXT,
+    "day": DATE,
+    "at": TIMESTAMP,
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +57,9 @@ class Database:
 
     def without(self, unit: Value) -> Database:
         """Returns the database without what one person owns: here, their rows of the root table and of `parts`."""
-        kept = {name: frame[frame["person"] != unit] if "person" in frame else frame for name, frame in self.frames.items()}
+        kept = {
+            name: frame[frame["person"] != unit] if "person" in frame else frame for name, frame in self.frames.items()
+        }
         return Database(catalog=self.catalog, frames=kept)
 
 
@@ -56,7 +67,11 @@ def database(random: Random) -> Database:
     """Returns tables of people's rows, of rows owned through them, and public ones; or of rows that are units."""
     by_row = random.random() < 0.2
     columns: dict[str, object] = {name: {"type": str(type)} for name, type in COLUMNS.items()}
-    public = {"public": True, "unique": [["kind"]], "columns": {"kind": {"type": "text"}, "panel": {"type": "text"}, "rank": {"type": "int64"}}}
+    public = {
+        "public": True,
+        "unique": [["kind"]],
+        "columns": {"kind": {"type": "text"}, "panel": {"type": "text"}, "rank": {"type": "int64"}},
+    }
     kinds = random.sample(POOLS[TEXT], 8)
     frames = {
         "codes": pd.DataFrame(
@@ -169,7 +184,9 @@ class Generator:
             for c in output(source)
             if c.id in units or self.random.random() < 0.7
         ]
-        types = self.random.choices([BOOLEAN, INT64, FLOAT64, PRICE, TEXT, DATE, TIMESTAMP], k=self.random.randint(1, 3))
+        types = self.random.choices(
+            [BOOLEAN, INT64, FLOAT64, PRICE, TEXT, DATE, TIMESTAMP], k=self.random.randint(1, 3)
+        )
         made = [Computed(id=self.fresh(), name="", expression=self.expression(source, type, 2)) for type in types]
         return Project(source=source, columns=(*kept, *made))
 
@@ -260,7 +277,9 @@ class Generator:
             case Kind.BOOLEAN:
                 return self.condition(some)
             case Kind.INT64:
-                name = pick(["add", "subtract", "multiply", "int_divide", "modulo", "abs", "length", "extract_year", "coalesce"])
+                name = pick(
+                    ["add", "subtract", "multiply", "int_divide", "modulo", "abs", "length", "extract_year", "coalesce"]
+                )
                 if name in ("abs", "negate"):
                     return call(name, (some(INT64),))
                 if name in ("length", "extract_year"):
@@ -305,8 +324,8 @@ class Generator:
 
     # Private aggregates.
 
-    def aggregate(self, *, groups: int = MANY, rows: int = MANY) -> PrivateAggregate:
-        """Returns a private aggregate; its first measure counts units."""
+    def aggregate(self) -> PrivateAggregate:
+        """Returns a private aggregate under bounds that do not bind; its first measure counts units."""
         source = self.relation(self.random.choice([0, 0, 1, 1, 2, 2, 3, 4]))
         units = locality(source, self.catalog.declarations).units
         given = [c for c in output(source) if c.id not in units]
@@ -314,8 +333,8 @@ class Generator:
         keys = {c.id: self.domain(c.type) for c in self.random.sample(given, wanted)}
         measures = [UNITS, *(self.measure(source) for _ in range(self.random.randint(0, 5)))]
         unit = self.random.choice(sorted(units)) if units else None
-        bounds = {"groups": groups, "rows": rows} if unit is not None else {"groups": 1, "rows": 1}
-        return aggregate(source, *measures, unit=unit, keys=keys, **bounds)
+        most = 1 if unit is None else MANY
+        return aggregate(source, *measures, unit=unit, keys=keys, groups=most, rows=most)
 
     def domain(self, type: Type) -> tuple[Value, ...] | None:
         """Returns public values, or None where they are selected."""
@@ -354,6 +373,7 @@ class Generator:
         largest = max(abs(lower - offset), abs(upper - offset))
         if self.random.random() < 0.5 and largest <= 2000:
             middle = pick([0, largest * largest // 2])
-            return Lattice(grid=grid, lower=lower, upper=max(lower, upper), offset=offset, squared=True, offset_of_square=middle)
+            return Lattice(
+                grid=grid, lower=lower, upper=max(lower, upper), offset=offset, squared=True, offset_of_square=middle
+            )
         return Lattice(grid=grid, lower=lower, upper=max(lower, upper), offset=offset)
-

@@ -97,9 +97,7 @@ def distinct(column: str, filter: str | None = None) -> Measure:
 
 def total(column: str, lattice: Lattice, filter: str | None = None, id: str = "") -> Measure:
     """Adds up the lattice values of a column."""
-    return Measure(
-        id=id or f"total_{column}", label="", count=Count.SUM, value=column, filter=filter, lattice=lattice
-    )
+    return Measure(id=id or f"total_{column}", label="", count=Count.SUM, value=column, filter=filter, lattice=lattice)
 
 
 def lattice(lower: int, upper: int, grid: Fraction | int = 1, offset: int = 0) -> Lattice:
@@ -109,9 +107,7 @@ def lattice(lower: int, upper: int, grid: Fraction | int = 1, offset: int = 0) -
 
 def squares(lower: int, upper: int, grid: Fraction | int = 1, offset: int = 0, shift: int = 0) -> Lattice:
     """Returns the lattice of squared deviations from `offset`, less `shift`."""
-    return Lattice(
-        grid=Fraction(grid), lower=lower, upper=upper, offset=offset, squared=True, offset_of_square=shift
-    )
+    return Lattice(grid=Fraction(grid), lower=lower, upper=upper, offset=offset, squared=True, offset_of_square=shift)
 
 
 def aggregate(

@@ -41,7 +41,9 @@ LARGEST, LEAST = 2**63 - 1, -(2**63)
 INF, NAN = math.inf, math.nan
 
 
-def visits(engine: Engine, types: dict[str, str], values: dict[str, Any], unit: str = "text") -> tuple[Backend, Relation]:
+def visits(
+    engine: Engine, types: dict[str, str], values: dict[str, Any], unit: str = "text"
+) -> tuple[Backend, Relation]:
     """Returns a backend that holds one private table with a unit `u`, and a scan of it."""
     columns: dict[str, object] = {"u": {"type": unit}, **{name: {"type": type} for name, type in types.items()}}
     catalog = catalog_of({"v": {"unit": "u", "columns": columns}})
@@ -108,8 +110,16 @@ KEYS: dict[str, tuple[str, list[Any], list[Value]]] = {
     "int64": ("int64", [LARGEST, LEAST, 0, 2**53 + 1, 2**53], [LARGEST, LEAST, 0, 2**53 + 1, 2**53]),
     "boolean": ("boolean", [True, False], [True, False]),
     "float64": ("float64", [0.5, INF, -INF, 1e308, 5e-324], [0.5, INF, -INF, 1e308, 5e-324]),
-    "decimal": ("decimal(38,10)", [Decimal("1.0000000001"), Decimal("1.0000000002")], [Decimal("1.0000000001"), Decimal("1.0000000002")]),
-    "date": ("date", [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)], [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)]),
+    "decimal": (
+        "decimal(38,10)",
+        [Decimal("1.0000000001"), Decimal("1.0000000002")],
+        [Decimal("1.0000000001"), Decimal("1.0000000002")],
+    ),
+    "date": (
+        "date",
+        [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)],
+        [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)],
+    ),
     "timestamp": (
         "timestamp",
         [datetime.datetime(2020, 1, 1, 0, 0, 0, 1), datetime.datetime(2020, 1, 1)],
@@ -150,7 +160,7 @@ def test_public_and_selected_keys_mix(engine: Engine) -> None:
     for keys in ({"v_p": ("z", "y", "x"), "v_s": None}, {"v_s": None, "v_p": ("z", "y", "x")}):
         plan = aggregate(source, UNITS, total("v_n", lattice(0, 100)), unit="v_u", keys=keys)
         expected: Groups = {("x", "1"): (2, 4), ("y", "2"): (1, 2), ("y", None): (2, 6)}
-        if "v_p" != next(iter(keys)):
+        if next(iter(keys)) != "v_p":
             expected = {(s, p): numbers for (p, s), numbers in expected.items()}
         assert run(backend, plan) == expected
 
@@ -239,7 +249,9 @@ def test_each_measure_is_bounded_by_its_own_number_of_values(engine: Engine) -> 
 
 
 def test_a_filter_that_nothing_passes_leaves_the_group(engine: Engine) -> None:
-    backend, source = visits(engine, {"f": "boolean", "k": "text"}, {"u": ["a", "b"], "f": [False, None], "k": ["x", "y"]})
+    backend, source = visits(
+        engine, {"f": "boolean", "k": "text"}, {"u": ["a", "b"], "f": [False, None], "k": ["x", "y"]}
+    )
     who = Measure(id="who", label="", count=UNITS.count, filter="v_f")
     plan = aggregate(source, UNITS, who, distinct("v_k", filter="v_f"), unit="v_u", keys={"v_k": None})
     assert run(backend, plan) == {("x",): (1, 0, 0), ("y",): (1, 0, 0)}
@@ -321,18 +333,25 @@ INTEGERS: list[tuple[str, list[Any], Lattice, int]] = [
     ("the ends of int64", [LARGEST, LEAST, LARGEST], lattice(-(2**59), 2**59), 2**59),
     ("half to even", [5, 15, 25, -5, -15], lattice(-100, 100, 10), 0 + 2 + 2 + 0 - 2),
     ("beyond floats", [2**53 + 1, -(2**53)], lattice(-(2**59), 2**59), 1),
-    ("beyond floats on a grid", [2**60 + 2**19, 2**60 + 2**19 + 1, 2**60 + 2**19 - 1], lattice(0, 2**60, 2**20), 3 * 2**40 + 1),
+    (
+        "beyond floats on a grid",
+        [2**60 + 2**19, 2**60 + 2**19 + 1, 2**60 + 2**19 - 1],
+        lattice(0, 2**60, 2**20),
+        3 * 2**40 + 1,
+    ),
     ("deviations", [1, 2, 3, None], lattice(0, 10, offset=5), -4 - 3 - 2),
     ("deviations of what is clamped", [1000, -1000], lattice(0, 10, offset=3), 7 - 3),
     ("squares", [0, 1, 10, 11], squares(0, 10, offset=4), 16 + 9 + 36 + 36),
     ("squares less their middle", [0, 1, 10, None], squares(0, 10, offset=4, shift=18), -2 - 9 + 18),
     ("squares of large deviations", [LARGEST, LEAST], squares(-(2**29), 2**29), 2**59),
     ("one value only", [1, 2, 3], lattice(7, 7), 21),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("case", "values", "on", "expected"), INTEGERS)
-def test_integers_on_a_lattice_are_exact(engine: Engine, case: str, values: list[Any], on: Lattice, expected: int) -> None:
+def test_integers_on_a_lattice_are_exact(
+    engine: Engine, case: str, values: list[Any], on: Lattice, expected: int
+) -> None:
     assert one_total(engine, "int64", pd.array(values, dtype="Int64"), on) == expected
 
 
@@ -340,17 +359,32 @@ FLOATS: list[tuple[str, list[float], Lattice, int]] = [
     ("NaN and NULL are not there", [NAN, 1.0, None], lattice(0, 10, offset=5), -4),  # type: ignore[list-item]
     ("infinities are clamped", [INF, -INF, INF], lattice(-7, 10), 13),
     ("half to even", [0.5, 1.5, 2.5, -0.5, -1.5, -2.5], lattice(-10, 10), 0 + 2 + 2 + 0 - 2 - 2),
-    ("next to a half", [math.nextafter(0.5, 0), math.nextafter(0.5, 1), math.nextafter(2.5, 3)], lattice(0, 10), 0 + 1 + 3),
+    (
+        "next to a half",
+        [math.nextafter(0.5, 0), math.nextafter(0.5, 1), math.nextafter(2.5, 3)],
+        lattice(0, 10),
+        0 + 1 + 3,
+    ),
     ("a fine grid", [0.1, 0.2], lattice(0, 2**32, Fraction(1, 2**32)), round(0.1 * 2**32) + round(0.2 * 2**32)),
     ("a coarse grid", [3.0 * 2**40, 2.0**40], lattice(0, 100, 2**41), 2 + 0),
     ("overflow of the quotient", [1.7e308, -1.7e308, 1.7e308], lattice(-5, 9, Fraction(1, 2**40)), 13),
     ("underflow of the quotient", [5e-324, -5e-324], lattice(-5, 5, 2**40), 0),
-    ("tiny grids", [1e-300, 3e-300], lattice(0, 2**36, Fraction(1, 2**1029)), round(Fraction(1e-300) * 2**1029) + round(Fraction(3e-300) * 2**1029)),
-    ("huge grids", [1e308, 1.5e308], lattice(0, 2**34, 2**992), round(Fraction(1e308) / 2**992) + round(Fraction(1.5e308) / 2**992)),
+    (
+        "tiny grids",
+        [1e-300, 3e-300],
+        lattice(0, 2**36, Fraction(1, 2**1029)),
+        round(Fraction(1e-300) * 2**1029) + round(Fraction(3e-300) * 2**1029),
+    ),
+    (
+        "huge grids",
+        [1e308, 1.5e308],
+        lattice(0, 2**34, 2**992),
+        round(Fraction(1e308) / 2**992) + round(Fraction(1.5e308) / 2**992),
+    ),
     ("clamped before it is rounded", [10.4, 10.5, 11.0], lattice(0, 10), 30),
     ("negative zero", [-0.0, -0.25], lattice(-1, 1), 0),
     ("squares", [0.5, 1.5, INF], squares(0, 6, Fraction(1, 2), offset=2, shift=3), 1 + 1 + 16 - 9),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("case", "values", "on", "expected"), FLOATS)
@@ -360,17 +394,35 @@ def test_floats_on_a_lattice(engine: Engine, case: str, values: list[float], on:
 
 DECIMALS: list[tuple[str, str, list[Any], Lattice, int]] = [
     ("cents", "decimal(12,2)", [Decimal("1.15"), Decimal("-0.01")], lattice(-1000, 1000, Fraction(1, 100)), 114),
-    ("half to even", "decimal(12,2)", [Decimal("0.05"), Decimal("0.15"), Decimal("1.15")], lattice(0, 100, Fraction(1, 10)), 0 + 2 + 12),
+    (
+        "half to even",
+        "decimal(12,2)",
+        [Decimal("0.05"), Decimal("0.15"), Decimal("1.15")],
+        lattice(0, 100, Fraction(1, 10)),
+        0 + 2 + 12,
+    ),
     ("tens", "decimal(12,2)", [Decimal("25.00"), Decimal("25.01"), Decimal("35.00")], lattice(0, 100, 10), 2 + 3 + 4),
     ("nearly a half", "decimal(38,30)", [Decimal("0.499999999999999999999999999999")], lattice(0, 5), 0),
     ("just over a half", "decimal(38,30)", [Decimal("0.500000000000000000000000000001")], lattice(0, 5), 1),
-    ("wide", "decimal(38,10)", [Decimal("10000000.0000000001"), Decimal("-10000000.0000000003")], lattice(-(2**59), 2**59, Fraction(1, 10**10)), -2),
+    (
+        "wide",
+        "decimal(38,10)",
+        [Decimal("10000000.0000000001"), Decimal("-10000000.0000000003")],
+        lattice(-(2**59), 2**59, Fraction(1, 10**10)),
+        -2,
+    ),
     ("wide and clamped", "decimal(38,0)", [Decimal(10**37), Decimal(-(10**37)), Decimal(7)], lattice(-5, 9), 5 + 6),
-    ("wide on a coarse grid", "decimal(38,0)", [Decimal(5 * 10**29), Decimal(5 * 10**29 + 1)], lattice(0, 9, 10**30), 1),
+    (
+        "wide on a coarse grid",
+        "decimal(38,0)",
+        [Decimal(5 * 10**29), Decimal(5 * 10**29 + 1)],
+        lattice(0, 9, 10**30),
+        1,
+    ),
     ("the widest", "decimal(38,38)", [Decimal("0." + "9" * 38)], lattice(0, 10**18, Fraction(1, 10**18)), 10**18),
     ("the largest", "decimal(38,10)", [Decimal("9" * 28 + "." + "9" * 10)], lattice(0, 10), 10),
     ("deviations", "decimal(12,2)", [Decimal("1.25"), None], lattice(0, 500, Fraction(1, 100), offset=250), -125),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("case", "type", "values", "on", "expected"), DECIMALS)
@@ -391,7 +443,11 @@ def test_sums_beyond_64_bits_are_exact(engine: Engine) -> None:
 
 
 def test_each_row_is_a_unit(engine: Engine) -> None:
-    values = {"k": ["x", "x", "y", None, "out"], "n": [1.0, NAN, 300.0, 4.0, 5.0], "f": pd.array([True, None, True, True, True], dtype="boolean")}
+    values = {
+        "k": ["x", "x", "y", None, "out"],
+        "n": [1.0, NAN, 300.0, 4.0, 5.0],
+        "f": pd.array([True, None, True, True, True], dtype="boolean"),
+    }
     backend, source = rows_as_units(engine, {"k": "text", "n": "float64", "f": "boolean"}, values)
     some = Measure(id="some", label="", count=UNITS.count, filter="v_f")
     measures = (UNITS, some, ROWS, values_of("v_n"), total("v_n", lattice(0, 100, offset=50)), distinct("v_n"))
@@ -410,14 +466,18 @@ def test_rows_as_units_have_sums_beyond_64_bits(engine: Engine) -> None:
     backend, source = rows_as_units(engine, {"n": "int64"}, {"n": [LARGEST] * 9})
     assert run(backend, aggregate(source, total("v_n", lattice(0, 2**61)), unit=None, rows=1)) == {(): (9 * 2**61,)}
     backend, source = rows_as_units(engine, {"n": "int64"}, {"n": pd.Series([], dtype="int64")})
-    assert run(backend, aggregate(source, UNITS, total("v_n", lattice(0, 5)), distinct("v_n"), unit=None)) == {(): (0, 0, 0)}
+    assert run(backend, aggregate(source, UNITS, total("v_n", lattice(0, 5)), distinct("v_n"), unit=None)) == {
+        (): (0, 0, 0)
+    }
     assert run(backend, aggregate(source, UNITS, unit=None, keys={"v_n": None})) == {}
 
 
 # Ownership by foreign keys.
 
 
-def owned(parents: dict[str, Any], children: dict[str, Any], leaves: dict[str, Any]) -> tuple[Catalog, dict[str, pd.DataFrame]]:
+def owned(
+    parents: dict[str, Any], children: dict[str, Any], leaves: dict[str, Any]
+) -> tuple[Catalog, dict[str, pd.DataFrame]]:
     """Returns three tables: orders of people, items of orders, notes on items by two columns."""
     catalog = catalog_of(
         {

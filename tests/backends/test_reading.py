@@ -23,7 +23,24 @@ UTC = datetime.UTC
 LARGEST, LEAST = 2**63 - 1, -(2**63)
 WIDE = "1234567890123456789012345678.0123456789"
 IDENTIFIER = "12345678-1234-5678-1234-567812345678"
-TEXTS = ["", " ", "a", "A", "a ", " a", "ä", "a\u0308", "\u200b", "😀", "'; DROP TABLE t; --", '"', "\\", "%", "\n", "NULL"]
+TEXTS = [
+    "",
+    " ",
+    "a",
+    "A",
+    "a ",
+    " a",
+    "ä",
+    "a\u0308",
+    "\u200b",
+    "😀",
+    "'; DROP TABLE t; --",
+    '"',
+    "\\",
+    "%",
+    "\n",
+    "NULL",
+]
 
 Expected = list[Any]
 STORED: dict[str, tuple[str, Any, Expected]] = {
@@ -44,8 +61,16 @@ STORED: dict[str, tuple[str, Any, Expected]] = {
         [7, 7, -7, 7, None, None, None, None, None, None, None, None, None, None],
     ),
     # floats
-    "float64": ("float64", [1.5, math.nan, INF, -INF, -0.0, 5e-324, 1.7e308], [1.5, None, INF, -INF, 0.0, 5e-324, 1.7e308]),
-    "float32": ("float64", np.array([0.1, math.nan, INF, -0.0], dtype=np.float32), [0.10000000149011612, None, INF, 0.0]),
+    "float64": (
+        "float64",
+        [1.5, math.nan, INF, -INF, -0.0, 5e-324, 1.7e308],
+        [1.5, None, INF, -INF, 0.0, 5e-324, 1.7e308],
+    ),
+    "float32": (
+        "float64",
+        np.array([0.1, math.nan, INF, -0.0], dtype=np.float32),
+        [0.10000000149011612, None, INF, 0.0],
+    ),
     "integers as floats": ("float64", [1, 2**53, LARGEST], [1.0, 2.0**53, 2.0**63]),
     "decimals as floats": ("float64", [Decimal("0.10"), Decimal("-2.50")], [0.1, -2.5]),
     "texts as floats": (
@@ -54,20 +79,32 @@ STORED: dict[str, tuple[str, Any, Expected]] = {
         [1.0, -150.0, 0.001, None, None, None, None, None, 0.0, None],
     ),
     # decimals
-    "decimal": ("decimal(6,2)", [Decimal("1.25"), Decimal("-9999.99"), None], [Decimal("1.25"), Decimal("-9999.99"), None]),
+    "decimal": (
+        "decimal(6,2)",
+        [Decimal("1.25"), Decimal("-9999.99"), None],
+        [Decimal("1.25"), Decimal("-9999.99"), None],
+    ),
     "decimals of more places": (
         "decimal(6,2)",
         [Decimal("1.255"), Decimal("-1.255"), Decimal("9999.995"), Decimal("10000.000")],
         [Decimal("1.26"), Decimal("-1.26"), None, None],
     ),
     "wide decimals": ("decimal(38,10)", [Decimal(WIDE), -Decimal(WIDE), None], [Decimal(WIDE), -Decimal(WIDE), None]),
-    "integers as decimals": ("decimal(6,2)", [12, 9999, 10000, -9999], [Decimal("12.00"), Decimal("9999.00"), None, Decimal("-9999.00")]),
+    "integers as decimals": (
+        "decimal(6,2)",
+        [12, 9999, 10000, -9999],
+        [Decimal("12.00"), Decimal("9999.00"), None, Decimal("-9999.00")],
+    ),
     "floats as decimals": (
         "decimal(6,2)",
         [1.25, 0.1, math.nan, INF, -INF, 1e300, -0.0, 9999.99],
         [Decimal("1.25"), Decimal("0.10"), None, None, None, None, Decimal("0.00"), Decimal("9999.99")],
     ),
-    "texts as decimals": ("decimal(6,2)", ["1.25", "1.255", "x", "99999", ""], [Decimal("1.25"), Decimal("1.26"), None, None, None]),
+    "texts as decimals": (
+        "decimal(6,2)",
+        ["1.25", "1.255", "x", "99999", ""],
+        [Decimal("1.25"), Decimal("1.26"), None, None, None],
+    ),
     # booleans
     "boolean": ("boolean", [True, False], [True, False]),
     "boolean with NULL": ("boolean", pd.array([True, None, False], dtype="boolean"), [True, None, False]),

@@ -55,7 +55,12 @@ def two_tables(engine: Engine) -> tuple[Catalog, Backend]:
 def test_null_joins_nothing_and_texts_join_exactly(engine: Engine) -> None:
     catalog, backend = two_tables(engine)
     relation = joined(scan(catalog, "a"), scan(catalog, "b"), ("a_k", "b_k"))
-    expected: list[tuple[Value, ...]] = [("x", 1, "x", 2), ("x", 2, "x", 2), ("y", None, "y", None), ("y", None, "y", 3)]
+    expected: list[tuple[Value, ...]] = [
+        ("x", 1, "x", 2),
+        ("x", 2, "x", 2),
+        ("y", None, "y", None),
+        ("y", None, "y", 3),
+    ]
     assert sorted_rows(rows_of(backend, relation)) == sorted_rows(expected)
 
 
@@ -179,7 +184,14 @@ AGGREGATES: list[tuple[str, str, str, list[Any], Type, Value]] = [
     ("sum", "float64", "of NaN", [math.nan, 2.0], FLOAT64, 2.0),
     ("sum", "float64", "of nothing", [math.nan], FLOAT64, None),
     ("sum", "decimal(6,2)", "exact", [Decimal("0.10")] * 3, decimal(38, 2), Decimal("0.30")),
-    ("sum", "decimal(18,2)", "of many digits", [Decimal("9999999999999999.99")] * 3, decimal(38, 2), Decimal("29999999999999999.97")),
+    (
+        "sum",
+        "decimal(18,2)",
+        "of many digits",
+        [Decimal("9999999999999999.99")] * 3,
+        decimal(38, 2),
+        Decimal("29999999999999999.97"),
+    ),
     ("avg", "int64", "of large integers", [LARGEST, LARGEST], FLOAT64, 2.0**63),
     ("avg", "float64", "of huge floats", [1.7e308, 1.7e308], FLOAT64, 1e290),
     ("avg", "float64", "with NULL", [1.0, math.nan, 2.0], FLOAT64, 1.5),
@@ -196,7 +208,14 @@ AGGREGATES: list[tuple[str, str, str, list[Any], Type, Value]] = [
     ("min", "float64", "of infinities", [INF, -INF, math.nan], FLOAT64, -INF),
     ("max", "float64", "without NaN", [1.0, math.nan], FLOAT64, 1.0),
     ("max", "boolean", "of booleans", [True, False], BOOLEAN, True),
-    ("min", "timestamp", "of moments", [datetime.datetime(2020, 1, 1, 5), datetime.datetime(2020, 1, 1, 4)], TIMESTAMP, datetime.datetime(2020, 1, 1, 4)),
+    (
+        "min",
+        "timestamp",
+        "of moments",
+        [datetime.datetime(2020, 1, 1, 5), datetime.datetime(2020, 1, 1, 4)],
+        TIMESTAMP,
+        datetime.datetime(2020, 1, 1, 4),
+    ),
     ("count_distinct", "float64", "of zeros and NaN", [0.0, -0.0, math.nan, math.nan, 1.0], INT64, 2),
     ("count_distinct", "text", "of similar texts", ["a", "A", "a ", "a", None], INT64, 3),
 ]
@@ -249,7 +268,13 @@ def test_sort_puts_null_where_it_is_told(engine: Engine, descending: bool, nulls
 def test_limit_counts_after_the_offset(engine: Engine) -> None:
     catalog, backend = opened(engine, {"n": "int64"}, {"n": [5, 3, 1, 4, 2]})
     ordered = Sort(source=scan(catalog, "t"), keys=(SortKey(column="t_n"),))
-    limits: list[tuple[int | None, int, list[int]]] = [(2, 0, [1, 2]), (2, 4, [5]), (None, 3, [4, 5]), (0, 0, []), (9, 9, [])]
+    limits: list[tuple[int | None, int, list[int]]] = [
+        (2, 0, [1, 2]),
+        (2, 4, [5]),
+        (None, 3, [4, 5]),
+        (0, 0, []),
+        (9, 9, []),
+    ]
     for count, offset, expected in limits:
         found = rows_of(backend, Limit(source=ordered, count=count, offset=offset))
         assert [row[0] for row in found] == expected
@@ -268,7 +293,9 @@ def test_ties_are_broken_by_the_next_key(engine: Engine) -> None:
 def test_released_tables_are_read_by_number(engine: Engine) -> None:
     catalog, backend = opened(engine, {"k": "text", "w": "int64"}, {"k": ["a", "b"], "w": [10, 20]})
     first = pa.table({"m1": pa.array([1, None], pa.int64()), "k1": pa.array(["a", "c"])})
-    second = pa.table({"m2": pa.array([math.nan, -0.0, 2.5]), "d": pa.array([None, Decimal("1.50"), None], pa.decimal128(38, 2))})
+    second = pa.table(
+        {"m2": pa.array([math.nan, -0.0, 2.5]), "d": pa.array([None, Decimal("1.50"), None], pa.decimal128(38, 2))}
+    )
     nothing = pa.table({"nothing": pa.nulls(1, pa.int64())})
     released = (first, second, nothing)
     columns = (OutputColumn(id="k1", name="", type=TEXT), OutputColumn(id="m1", name="", type=INT64))

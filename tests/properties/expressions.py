@@ -29,28 +29,73 @@ def _day(text: str) -> Fraction:
 
 _ENDS: dict[Type, list[tuple[object, object]]] = {
     BOOLEAN: [(None, None), (0, 1), (1, 1)],
-    INT64: [(None, None), (0, 100), (-5, 5), (1, 10), (0, 0), (-3, -1), (0, 2**62), (INT64_MIN, INT64_MAX), (5, None),
-            (-(2**31), 2**31), (None, -1)],
-    FLOAT64: [(None, None), (0, 1), (-10, 10), ("0.1", 5), (0, None), (None, 3), ("-1e300", "1e300"), (1, 1),
-              (-2, "-0.5"), (0, "1e-300"), ("1e18", "1e19"), (-400, 800)],
+    INT64: [
+        (None, None),
+        (0, 100),
+        (-5, 5),
+        (1, 10),
+        (0, 0),
+        (-3, -1),
+        (0, 2**62),
+        (INT64_MIN, INT64_MAX),
+        (5, None),
+        (-(2**31), 2**31),
+        (None, -1),
+    ],
+    FLOAT64: [
+        (None, None),
+        (0, 1),
+        (-10, 10),
+        ("0.1", 5),
+        (0, None),
+        (None, 3),
+        ("-1e300", "1e300"),
+        (1, 1),
+        (-2, "-0.5"),
+        (0, "1e-300"),
+        ("1e18", "1e19"),
+        (-400, 800),
+    ],
     PRICE: [(None, None), (0, 100), ("-0.05", "0.05"), ("0.01", "99.99"), ("-999999.99", 0)],
     WIDE: [(None, None), (0, "12345678901234.5"), ("-0.000001", 7), (1, 2)],
     TEXT: [(None, None)],
-    DATE: [(None, None), (_day("2020-01-30"), _day("2021-03-02")), (_day("2024-05-06"), _day("2024-05-12")),
-           (_day("0001-01-01"), _day("1970-01-01")), (_day("9990-01-01"), None)],
-    TIMESTAMP: [(None, None), (_day("2020-01-30") * 86_400_000_000 + 7, _day("2020-02-02") * 86_400_000_000 + 12345678901),
-                (_day("2024-05-06") * 86_400_000_000, _day("2024-05-06") * 86_400_000_000 + 59_999_999)],
+    DATE: [
+        (None, None),
+        (_day("2020-01-30"), _day("2021-03-02")),
+        (_day("2024-05-06"), _day("2024-05-12")),
+        (_day("0001-01-01"), _day("1970-01-01")),
+        (_day("9990-01-01"), None),
+    ],
+    TIMESTAMP: [
+        (None, None),
+        (_day("2020-01-30") * 86_400_000_000 + 7, _day("2020-02-02") * 86_400_000_000 + 12345678901),
+        (_day("2024-05-06") * 86_400_000_000, _day("2024-05-06") * 86_400_000_000 + 59_999_999),
+    ],
 }
 _FREE: dict[Type, Sequence[Value]] = {
     BOOLEAN: [True, False],
     INT64: [0, 1, -1, 2, 7, -100, INT64_MAX, INT64_MIN, 2**53 + 1, 3037000500, 2**62],
     FLOAT64: [0.0, -0.0, 1.0, -1.5, 0.3, 1e308, -1e308, math.inf, -math.inf, 5e-324, 2.0**63, 1e19, 710.0, 1e-9],
     PRICE: [Decimal("0.00"), Decimal("-999999.99"), Decimal("999999.99"), Decimal("2.50"), Decimal("0.05")],
-    WIDE: [Decimal("0.000000"), Decimal("99999999999999.999999"), Decimal("-2.500000"), Decimal("9007199254740.993000")],
+    WIDE: [
+        Decimal("0.000000"),
+        Decimal("99999999999999.999999"),
+        Decimal("-2.500000"),
+        Decimal("9007199254740.993000"),
+    ],
     TEXT: ["", "abc", "5", "-1.5", "2020-02-29", "true", "ß x", "1e400", "a,b", "9223372036854775808", "x" * 50],
-    DATE: [datetime.date(1, 1, 1), datetime.date(9999, 12, 31), datetime.date(1969, 12, 31), datetime.date(2024, 2, 29)],
-    TIMESTAMP: [datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999999),
-                datetime.datetime(1969, 12, 31, 23, 59, 59, 1), datetime.datetime(2024, 2, 29, 12)],
+    DATE: [
+        datetime.date(1, 1, 1),
+        datetime.date(9999, 12, 31),
+        datetime.date(1969, 12, 31),
+        datetime.date(2024, 2, 29),
+    ],
+    TIMESTAMP: [
+        datetime.datetime(1, 1, 1),
+        datetime.datetime(9999, 12, 31, 23, 59, 59, 999999),
+        datetime.datetime(1969, 12, 31, 23, 59, 59, 1),
+        datetime.datetime(2024, 2, 29, 12),
+    ],
 }
 
 
@@ -96,8 +141,11 @@ def inside(value: Value, known: Range) -> bool:
 def _column(chance: random.Random, place: int) -> tuple[Column, Range]:
     of = list(_ENDS)[place % len(_ENDS)]
     lower, upper = chance.choice(_ENDS[of])
-    known = Range(lower=None if lower is None else Fraction(lower), upper=None if upper is None else Fraction(upper),  # type: ignore[arg-type]
-                  nullable=chance.random() < 0.5)
+    known = Range(
+        lower=None if lower is None else Fraction(lower),
+        upper=None if upper is None else Fraction(upper),  # type: ignore[arg-type]
+        nullable=chance.random() < 0.5,
+    )
     return Column(id=f"c{place}", type=of), known
 
 
@@ -156,7 +204,19 @@ _ARGUMENTS: dict[str, Callable[[random.Random, Pick], list[Expression]]] = {
 }
 
 
-_OFTEN = ("add", "subtract", "multiply", "divide", "int_divide", "modulo", "abs", "coalesce", "least", "greatest", "power")
+_OFTEN = (
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "int_divide",
+    "modulo",
+    "abs",
+    "coalesce",
+    "least",
+    "greatest",
+    "power",
+)
 
 
 def _step(chance: random.Random, pick: Pick) -> Expression | None:
@@ -202,6 +262,7 @@ def draw(chance: random.Random, points: int) -> Drawn:
     grown: list[Expression] = []
     wanted = chance.choice((1, 2, 3, 4, 6))
     for _ in range(100):
+
         def pick() -> Expression:
             if grown and chance.random() < 0.5:
                 return chance.choice(grown)

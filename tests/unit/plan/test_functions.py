@@ -15,8 +15,13 @@ from tests.unit.plan.engine import PRICE, SHARE, VALUES, WIDE, Engine, column, l
 
 NUMBERS = (INT64, FLOAT64, PRICE, WIDE, SHARE)
 PAIRS = [(a, b) for a, b in itertools.product(NUMBERS, NUMBERS) if (a, b) not in ((SHARE, SHARE), (SHARE, PRICE))]
-PAIRS += [(t, t) for t in (BOOLEAN, TEXT, DATE)] + [(DATE, TIMESTAMP), (DATE, INT64), (TIMESTAMP, INT64),
-                                                    (TEXT, INT64), (TIMESTAMP, TIMESTAMP)]
+PAIRS += [(t, t) for t in (BOOLEAN, TEXT, DATE)] + [
+    (DATE, TIMESTAMP),
+    (DATE, INT64),
+    (TIMESTAMP, INT64),
+    (TEXT, INT64),
+    (TIMESTAMP, TIMESTAMP),
+]
 A, B = (lambda of: column(of, "a")), (lambda of: column(of, "b"))
 
 
@@ -46,44 +51,130 @@ def special_cases() -> list[Call]:
     """Operations that take constants, or many arguments."""
     texts = ["a", "X", "", "ß", "é", "日", ",", "%", "'", "ab"]
     cases = [call("pi", [])]
-    cases += [call(f, [A(TEXT), literal(t)]) for f in ("trim", "ltrim", "rtrim", "position", "contains", "starts_with",
-                                                         "ends_with", "eq", "lt") for t in texts]
+    cases += [
+        call(f, [A(TEXT), literal(t)])
+        for f in ("trim", "ltrim", "rtrim", "position", "contains", "starts_with", "ends_with", "eq", "lt")
+        for t in texts
+    ]
     cases += [call("replace", [A(TEXT), literal(x), literal(y)]) for x in texts for y in ("", "zzz", "a")]
-    cases += [call("split_part", [A(TEXT), literal(x), literal(n)]) for x in ("X", ",", "ab", "ß") for n in (1, 2, -1, -9, 99)]
-    cases += [call(f, [A(TEXT), literal(n), *fill]) for f in ("lpad", "rpad") for n in (0, 2, 5, 301, 10_000)
-              for fill in ([], [literal("x")], [literal("日é")])]
-    cases += [call(f, [A(TEXT), literal(p)]) for f in ("like", "ilike") for p in
-              ("", "%", "_", "a%", "%b%", "A_C", "%\n%", "100\\%", "a\\_b", "a\\\\b", "%ß%", "_\u0301%", "%%a%%c", "Ş%", "'%")]
+    cases += [
+        call("split_part", [A(TEXT), literal(x), literal(n)]) for x in ("X", ",", "ab", "ß") for n in (1, 2, -1, -9, 99)
+    ]
+    cases += [
+        call(f, [A(TEXT), literal(n), *fill])
+        for f in ("lpad", "rpad")
+        for n in (0, 2, 5, 301, 10_000)
+        for fill in ([], [literal("x")], [literal("日é")])
+    ]
+    cases += [
+        call(f, [A(TEXT), literal(p)])
+        for f in ("like", "ilike")
+        for p in (
+            "",
+            "%",
+            "_",
+            "a%",
+            "%b%",
+            "A_C",
+            "%\n%",
+            "100\\%",
+            "a\\_b",
+            "a\\\\b",
+            "%ß%",
+            "_\u0301%",
+            "%%a%%c",
+            "Ş%",
+            "'%",
+        )
+    ]
     cases += [call("like", [A(TEXT), literal(p), literal(e)]) for p, e in (("100!%", "!"), ("a\\b", ""), ("a!_b", "!"))]
-    cases += [call("regexp_matches", [A(TEXT), literal(p)]) for p in
-              ("", "a", "^a", "c$", "^$", ".", "^.$", "a.c", r"\d", r"^\s*$", r"\w+", r"\W", r"\S\D", "[^a]", "^[^a-z]+$",
-               "(a|b)+c", "(?:ab){2,5}", r"\.", r"^[+-]?\d+$", "[é-ü]", r"[\s\d]x", "x{3,}", "a*?b", r"\_|\%", r"[\]\-a]",
-               "日|本", "^(a|ab)(c|bcd)?$", "[0-9a-fA-F]{3}", "a??", r"\n", "[\\n]$", "(()|a)+b")]
-    cases += [call("in", [A(INT64), *map(literal, (1, 7, -100))]), call("in", [A(INT64), literal(1), literal(None)]),
-              call("in", [A(TEXT), literal("a"), literal("'")]), call("in", [A(FLOAT64), literal(0.0), literal(2.5)]),
-              call("in", [A(DATE), literal("2020-01-31"), literal("1970-01-01")]),
-              call("in", [A(INT64), literal(1), literal(2.5)]), call("in", [A(BOOLEAN), literal(True)])]
+    cases += [
+        call("regexp_matches", [A(TEXT), literal(p)])
+        for p in (
+            "",
+            "a",
+            "^a",
+            "c$",
+            "^$",
+            ".",
+            "^.$",
+            "a.c",
+            r"\d",
+            r"^\s*$",
+            r"\w+",
+            r"\W",
+            r"\S\D",
+            "[^a]",
+            "^[^a-z]+$",
+            "(a|b)+c",
+            "(?:ab){2,5}",
+            r"\.",
+            r"^[+-]?\d+$",
+            "[é-ü]",
+            r"[\s\d]x",
+            "x{3,}",
+            "a*?b",
+            r"\_|\%",
+            r"[\]\-a]",
+            "日|本",
+            "^(a|ab)(c|bcd)?$",
+            "[0-9a-fA-F]{3}",
+            "a??",
+            r"\n",
+            "[\\n]$",
+            "(()|a)+b",
+        )
+    ]
+    cases += [
+        call("in", [A(INT64), *map(literal, (1, 7, -100))]),
+        call("in", [A(INT64), literal(1), literal(None)]),
+        call("in", [A(TEXT), literal("a"), literal("'")]),
+        call("in", [A(FLOAT64), literal(0.0), literal(2.5)]),
+        call("in", [A(DATE), literal("2020-01-31"), literal("1970-01-01")]),
+        call("in", [A(INT64), literal(1), literal(2.5)]),
+        call("in", [A(BOOLEAN), literal(True)]),
+    ]
     cases += [call("clamp", [A(of), literal(-3), literal(50)]) for of in NUMBERS]
-    cases += [call("clamp", [A(FLOAT64), literal(-1.5), literal(2.5)]),
-              call("clamp", [A(DATE), literal("1970-01-01"), literal("2020-01-01")])]
+    cases += [
+        call("clamp", [A(FLOAT64), literal(-1.5), literal(2.5)]),
+        call("clamp", [A(DATE), literal("1970-01-01"), literal("2020-01-01")]),
+    ]
     cases += [call("round", [A(of), literal(n)]) for of in NUMBERS for n in (0, 1, 2, 5, 15)]
     cases += [call("round", [A(FLOAT64), literal(n)]) for n in (-1, -2, -15)]
-    cases += [call("width_bucket", [A(of), literal(lo), literal(hi), literal(n)]) for of in NUMBERS
-              for lo, hi, n in ((0, 10, 5), (-1.5, 2.5, 3), (0.1, 0.7, 7))]
-    cases += [call("date_trunc", [literal(u), A(of)]) for of in (DATE, TIMESTAMP) for u in
-              ("second", "minute", "hour", "day", "week", "month", "quarter", "year")]
-    cases += [call("date_diff", [literal(u), A(x), B(y)]) for x, y in ((DATE, DATE), (TIMESTAMP, TIMESTAMP)) for u in
-              ("second", "minute", "hour", "day", "week", "month", "quarter", "year")]
-    cases += [call("format_date", [A(of), literal(f)]) for of in (DATE, TIMESTAMP) for f in
-              ("%Y-%m-%d %H:%M:%S", "%Y", "%m/%d", "%Y.%j")]
+    cases += [
+        call("width_bucket", [A(of), literal(lo), literal(hi), literal(n)])
+        for of in NUMBERS
+        for lo, hi, n in ((0, 10, 5), (-1.5, 2.5, 3), (0.1, 0.7, 7))
+    ]
+    cases += [
+        call("date_trunc", [literal(u), A(of)])
+        for of in (DATE, TIMESTAMP)
+        for u in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+    ]
+    cases += [
+        call("date_diff", [literal(u), A(x), B(y)])
+        for x, y in ((DATE, DATE), (TIMESTAMP, TIMESTAMP))
+        for u in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+    ]
+    cases += [
+        call("format_date", [A(of), literal(f)])
+        for of in (DATE, TIMESTAMP)
+        for f in ("%Y-%m-%d %H:%M:%S", "%Y", "%m/%d", "%Y.%j")
+    ]
     cases += [call("make_date", [A(INT64), literal(m), literal(d)]) for m, d in ((1, 1), (2, 29), (13, 1), (12, -1))]
     cases += [call("make_date", [literal(2023), A(INT64), B(INT64)])]
-    cases += [call("substring", [A(TEXT), literal(s), *n]) for s in (-2, 0, 1, 2, 2**63 - 1, -(2**63)) for n in
-              ([], [literal(0)], [literal(3)], [literal(-1)], [literal(2**63 - 1)])]
+    cases += [
+        call("substring", [A(TEXT), literal(s), *n])
+        for s in (-2, 0, 1, 2, 2**63 - 1, -(2**63))
+        for n in ([], [literal(0)], [literal(3)], [literal(-1)], [literal(2**63 - 1)])
+    ]
     cases += [call("substring", [literal("abcdefg"), A(INT64), B(INT64)])]
     cases += [call(f, [A(BOOLEAN), B(BOOLEAN), literal(c)]) for f in ("and", "or") for c in (True, False, None)]
     cases += [call(f, [A(INT64), B(FLOAT64), literal(3)]) for f in ("coalesce", "greatest", "least")]
-    cases += [call("coalesce", [literal(None), A(TEXT), literal("x")]), call("greatest", [literal(None), literal(None)])]
+    cases += [
+        call("coalesce", [literal(None), A(TEXT), literal("x")]),
+        call("greatest", [literal(None), literal(None)]),
+    ]
     cases += [call("concat", [A(TEXT), literal("-"), B(of)]) for of in (INT64, PRICE, BOOLEAN)]
     cases += [call("power", [A(of), literal(n)]) for of in (FLOAT64, INT64) for n in (0, 1, 2, 3, -1, 0.5, -0.5)]
     return cases
@@ -132,7 +223,10 @@ def test_casts_agree(engine: Engine, source: Type) -> None:
 def _decimals() -> list[Type]:
     from dpquery.plan.types import decimal
 
-    return [decimal(p, s) for p, s in ((1, 0), (2, 1), (5, 5), (9, 4), (18, 0), (18, 18), (19, 3), (38, 0), (38, 37), (37, 20))]
+    return [
+        decimal(p, s)
+        for p, s in ((1, 0), (2, 1), (5, 5), (9, 4), (18, 0), (18, 18), (19, 3), (38, 0), (38, 37), (37, 20))
+    ]
 
 
 DECIMALS = _decimals()
@@ -140,8 +234,7 @@ DECIMALS = _decimals()
 
 @pytest.mark.parametrize("source", [t for t in _decimals() if t.scale < 38], ids=str)
 def test_casts_between_decimals_and_texts_agree(engine: Engine, source: Type) -> None:
-    narrow = [cast(cast(column(of), source), t) for of in (TEXT, WIDE) for t in (TEXT, INT64, FLOAT64, PRICE, SHARE)
-             ]
+    narrow = [cast(cast(column(of), source), t) for of in (TEXT, WIDE) for t in (TEXT, INT64, FLOAT64, PRICE, SHARE)]
     problems = []
     for expression in narrow:
         problems += engine.compare([expression], columns_in(expression))  # type: ignore[arg-type]

@@ -1,0 +1,70 @@
+"""The package's modules as syntax trees: what they import, name and document."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "dpquery"
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One file of the package, by its path below it, as `kernel/release.py`."""
+
+    path: str
+    text: str
+    tree: ast.Module
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Returns every module of the package."""
+    found = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        found.append(Module(file.relative_to(PACKAGE).as_posix(), text, ast.parse(text)))
+    return tuple(found)
+
+
+def imported(module: Module) -> Iterator[str]:
+    """Yields the full names that a module imports, also inside functions: `a.b` for both `import a.b` and `from a import b`."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__"):
+            yield from (a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str))
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def dotted(node: ast.expr) -> str:
+    """Returns `a.b.c` for such an attribute, else ""."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        start = dotted(node.value)
+        return f"{start}.{node.attr}" if start else ""
+    return ""
+
+
+def public_definitions(module: Module) -> Iterator[tuple[str, Definition]]:
+    """Yields (name, tree) of each public function, class and method; protocols' and nested ones of classes included."""
+    pending: list[tuple[str, ast.Module | ast.ClassDef]] = [("", module.tree)]
+    while pending:
+        prefix, holder = pending.pop()
+        for node in holder.body:
+            if isinstance(node, Definition) and not node.name.startswith("_"):
+                yield f"{prefix}{node.name}", node
+                if isinstance(node, ast.ClassDef):
+                    pending.append((f"{prefix}{node.name}.", node))

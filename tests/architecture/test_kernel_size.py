@@ -1,0 +1,105 @@
+"""The trusted core stays small, and the four *onlys* of `kernel/` hold."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.architecture.package import Module, dotted, imported, modules
+
+MOST_LINES = {"kernel/": 260, "": 400}
+MOST_KERNEL_LINES = 2_700
+"""All of `kernel/` together, docstrings included. Grow it knowingly."""
+
+RANDOMNESS = ("secrets", "random", "cryptography", "numpy.random", "uuid.uuid4", "uuid.uuid1", "os.urandom", "os.getrandom")
+ENGINES = ("duckdb", "psycopg", "psycopg2", "sqlalchemy", "pyspark")
+PUBLIC_DATA_ONLY = {"frontends/demo.py"}
+"""The demo computes exact answers beside the noisy ones: over a public study, in an engine of its own."""
+
+MODULES = pytest.mark.parametrize("module", modules(), ids=lambda m: m.path)
+
+
+@MODULES
+def test_no_file_is_too_long_to_be_read(module: Module) -> None:
+    most = next(lines for place, lines in MOST_LINES.items() if module.path.startswith(place))
+    assert module.text.count("\n") <= most
+
+
+def test_the_kernel_as_a_whole_is_small() -> None:
+    assert sum(m.text.count("\n") for m in modules() if m.path.startswith("kernel/")) <= MOST_KERNEL_LINES
+
+
+def _uses(module: Module, names: tuple[str, ...]) -> set[str]:
+    """Returns which of the names a module imports, or reads as an attribute."""
+    used = set(imported(module)) | {dotted(node) for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+    used = {f"numpy{name[2:]}" if name.startswith("np.") else name for name in used}
+    return {name for name in names if any(u == name or u.startswith(f"{name}.") for u in used)}
+
+
+@MODULES
+def test_only_the_samplers_touch_randomness(module: Module) -> None:
+    allowed = {"cryptography", "os.urandom"} if module.path == "kernel/samplers.py" else set()
+    assert _uses(module, RANDOMNESS) <= allowed
+
+
+@MODULES
+def test_nothing_uses_numpy_generators(module: Module) -> None:
+    found = [n for n in ast.walk(module.tree) if isinstance(n, ast.Attribute) and n.attr in ("default_rng", "RandomState")]
+    assert not found
+
+
+@MODULES
+def test_nothing_takes_a_seed_or_switches_noise_off(module: Module) -> None:
+    forbidden = {"seed", "random_state", "rng", "noiseless", "no_noise", "disable_noise", "exact_for_testing"}
+    names = {node.arg for node in ast.walk(module.tree) if isinstance(node, ast.arg | ast.keyword)}
+    names |= {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+    assert not names & forbidden
+
+
+@MODULES
+def test_nothing_is_switched_by_the_environment(module: Module) -> None:
+    """A variable of the environment that changes noise, budget or checks would be a way around them."""
+    assert not _uses(module, ("os.environ", "os.getenv", "os.putenv"))
+
+
+@MODULES
+def test_only_the_ledger_opens_a_database(module: Module) -> None:
+    if not (module.path.startswith("kernel/ledger") and module.path.count("/") == 1):
+        assert not _uses(module, ("sqlite3",))
+
+
+@MODULES
+def test_only_backends_know_an_engine(module: Module) -> None:
+    if not module.path.startswith("backends/") and module.path not in PUBLIC_DATA_ONLY:
+        assert not _uses(module, ENGINES)
+
+
+@MODULES
+def test_only_the_gate_and_backends_name_exact_aggregates(module: Module) -> None:
+    if not module.path.startswith("backends/") and module.path != "kernel/release.py":
+        names = {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+        assert "ExactAggregates" not in names
+        assert not {name for name in imported(module) if name.endswith(".ExactAggregates")}
+
+
+@MODULES
+def test_the_kernel_keeps_no_state_but_the_ledger(module: Module) -> None:
+    """Nothing in the kernel rebinds a name of its module or of an enclosing function."""
+    if module.path.startswith("kernel/") and not module.path.startswith("kernel/ledger"):
+        assert not [node for node in ast.walk(module.tree) if isinstance(node, ast.Global | ast.Nonlocal)]
+
+
+@MODULES
+def test_nothing_runs_text_as_code(module: Module) -> None:
+    names = {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+    assert not names & {"eval", "exec", "compile"}
+    assert not _uses(module, ("pickle", "marshal", "shelve", "subprocess", "os.system"))
+
+
+@MODULES
+def test_no_assertion_guards_the_kernel(module: Module) -> None:
+    """`python -O` drops assertions: the kernel raises InternalError instead."""
+    if module.path.startswith("kernel/"):
+        assert not [node for node in ast.walk(module.tree) if isinstance(node, ast.Assert)]
