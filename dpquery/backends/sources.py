@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.feather as feather
 
@@ -97,7 +96,7 @@ def _of_series(table: str, name: str, series: pd.Series[Any], type: Type) -> Any
         array = pa.array([read(value, type) for value in series], type=arrow_type(type))
     if pa.types.is_nested(array.type):
         raise CatalogError(f"column {name} of table {table} holds lists or structures")
-    return _coded(array)
+    return array
 
 
 def _is_uniform(series: pd.Series[Any]) -> bool:
@@ -105,15 +104,6 @@ def _is_uniform(series: pd.Series[Any]) -> bool:
         return True
     kinds = set(map(builtins.type, series[series.notna()]))
     return len(kinds) == 1 and all(issubclass(kind, UNIFORM) and kind is not datetime.datetime for kind in kinds)
-
-
-def _coded(array: Any) -> Any:
-    """Returns a column of few different texts as a dictionary, which the engine groups and joins by its codes."""
-    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)) or len(array) < CODED_FROM:
-        return array
-    if len(pc.unique(array.slice(0, CODED_FROM))) > CODED_FROM // 10:
-        return array
-    return pc.dictionary_encode(array)
 
 
 def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:

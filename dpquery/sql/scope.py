@@ -15,6 +15,8 @@ from dpquery.plan.logical import Aggregate, Relation
 from dpquery.plan.types import Type
 from dpquery.sql.parse import span_of
 
+MAX_PARTS = 20_000
+"""Parts of expressions that are bound for one query."""
 MAX_SIZE = 50_000
 """Parts of expressions that a query may hold, each column written out over stored columns."""
 MAX_TABLES = 40
@@ -88,7 +90,7 @@ class Context:
     def count_part(self) -> None:
         """Counts one part of an expression; raises when the query has grown too large."""
         self.parts += 1
-        if self.parts > MAX_SIZE:
+        if self.parts > MAX_PARTS:
             raise self._too_large()
 
     def count_table(self, node: exp.Expression) -> None:
