@@ -211,6 +211,9 @@ def _open_all(catalog: Catalog, sources: Mapping[str, object]) -> dict[str, Sour
     opened: dict[str, Source] = {}
     problems: list[str] = []
     for i, table in enumerate(catalog.tables):
+        if table not in sources:
+            problems.append(f"table {table} has no source")
+            continue
         try:
             source = open_source(table, sources[table], _needed(catalog, table))
             opened[table] = replace(source, name=f"table{i}")

@@ -29,7 +29,7 @@ def _on_grid(value: str, type: Type, lattice: Lattice) -> str:
             f"WHEN {value} < {lower} THEN {lower} WHEN {value} > {upper} THEN {upper} END"
         )
     steps = value if type.kind is Kind.FLOAT64 else f"CAST({value} AS DOUBLE)"
-    if lattice.grid.numerator == 1:
+    if lattice.grid.numerator == 1 and lattice.grid.denominator < 2**1000:
         steps = f"({steps} * {lattice.grid.denominator}::DOUBLE)"
     else:
         steps = f"({steps} / {float(lattice.grid)!r}::DOUBLE)"

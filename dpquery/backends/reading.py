@@ -12,8 +12,9 @@ from dpquery.plan.types import TEXT, Kind, Type
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"})
 _WIDE = frozenset({"UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"})
 _FLOATS = frozenset({"FLOAT", "DOUBLE"})
-_TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"})
-_ZONED = frozenset({"TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS WITH TIME ZONE"})
+_TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"})
+_ZONED = frozenset({"TIMESTAMP WITH TIME ZONE"})
+_NANOSECONDS = frozenset({"TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP_NS WITH TIME ZONE"})
 
 
 def read(stored: str, declared: Type, column: str) -> str | None:
@@ -69,7 +70,10 @@ def _float(base: str, column: str) -> str | None:
 
 
 def _moment(base: str, declared: Type, column: str) -> str | None:
-    if base in _ZONED:
+    if base in _NANOSECONDS:  # the engine's cast would round, into the next day or year
+        part = f"CASE WHEN epoch_ns({column}) % 1000 < 0 THEN 1 ELSE 0 END"
+        column = f"make_timestamp(epoch_ns({column}) // 1000 - {part})"
+    elif base in _ZONED:
         column = f"make_timestamp(epoch_us({column}))"
     elif base not in _TIMESTAMPS | {"DATE"}:
         return None

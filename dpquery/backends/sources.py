@@ -83,6 +83,8 @@ def _of_pandas(table: str, frame: pd.DataFrame, columns: Mapping[str, Type]) -> 
     if not frame.columns.is_unique:
         raise CatalogError(f"table {table} has two columns of the same name")
     present = [name for name in columns if name in frame.columns]
+    if not present:
+        raise CatalogError(f"table {table} has none of its declared columns")
     return pa.table({name: _of_series(table, name, frame[name], columns[name]) for name in present})
 
 
@@ -103,7 +105,7 @@ def _is_uniform(series: pd.Series[Any]) -> bool:
     if series.dtype != object:
         return True
     kinds = set(map(builtins.type, series[series.notna()]))
-    return len(kinds) == 1 and all(issubclass(kind, UNIFORM) and kind is not datetime.datetime for kind in kinds)
+    return len(kinds) == 1 and all(issubclass(k, UNIFORM) and not issubclass(k, datetime.datetime) for k in kinds)
 
 
 def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:

@@ -23,7 +23,7 @@ from dpquery.errors import InternalError
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.functions.casts import cast_value
-from dpquery.plan.intervals import Intervals
+from dpquery.plan.intervals import Intervals, inner_first
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, TEXT, Type, Value
 
@@ -52,7 +52,11 @@ def lower(
         ranges: What the surrounding query enforces of the columns, not what is only declared. Overflow checks are
             left out where these ranges make them needless, so a range that rows can break could raise.
     """
-    return _Writer(names, parameters, Intervals(ranges or {})).value(expression)
+    writer = _Writer(names, parameters, Intervals(ranges or {}))
+    for part in inner_first(expression):
+        if not isinstance(part, Literal):  # some constants are not written, and none may be a parameter in vain
+            writer.raw(part)
+    return writer.value(expression)
 
 
 class _Writer(Lowering):
@@ -61,6 +65,7 @@ class _Writer(Lowering):
     def __init__(self, names: Callable[[str], str], parameters: list[Value], intervals: Intervals) -> None:
         self._names, self._parameters, self._intervals = names, parameters, intervals
         self._bound = 0
+        self._found: dict[int, Written] = {}
 
     def value(self, expression: Expression) -> str:
         written = self.raw(expression)
@@ -69,6 +74,13 @@ class _Writer(Lowering):
         return self.let(written.sql, lambda v: f"(CASE WHEN isnan({v}) THEN NULL ELSE {v} END)")
 
     def raw(self, expression: Expression) -> Written:
+        """Returns SQL that may give NaN instead of NULL, and remembers it."""
+        found = self._found.get(id(expression))
+        if found is None:
+            found = self._found[id(expression)] = self._write(expression)
+        return found
+
+    def _write(self, expression: Expression) -> Written:
         match expression:
             case Column():
                 return Written(self._names(expression.id))

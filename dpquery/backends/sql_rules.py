@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ Rule = Callable[[Lowering, Call, list[Read]], str]
 
 def arguments(call: Call, read: list[Read]) -> list[str]:
     """Returns SQL for each argument."""
-    return [one(argument) for one, argument in zip(read, call.arguments, strict=True)]
+    return list(map(operator.call, read, call.arguments))
 
 
 def template(form: str) -> Rule:

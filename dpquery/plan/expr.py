@@ -93,6 +93,11 @@ def rebuild(expression: Expression, parts: tuple[Expression, ...]) -> Expression
             return Case(branches=branches, otherwise=parts[-1], type=expression.type, span=expression.span)
 
 
+def size_of(expression: Expression) -> int:
+    """Returns how many parts the expression has, itself included."""
+    return 1 + sum(size_of(part) for part in children(expression))
+
+
 def columns_of(expression: Expression) -> Iterator[Column]:
     """Yields every column that the expression reads, with repetitions."""
     if isinstance(expression, Column):

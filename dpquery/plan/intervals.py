@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import assert_never
 
-from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, children
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.functions.casts import cast_range
 from dpquery.plan.functions.table import is_null_literal
@@ -21,6 +21,16 @@ def range_of(expression: Expression, columns: Mapping[str, Range]) -> Range:
     return Intervals(columns)(expression)
 
 
+def inner_first(expression: Expression) -> list[Expression]:
+    """Returns the parts of an expression, each after its own parts: whoever follows it needs no deep recursion."""
+    found, waiting = [], [expression]
+    while waiting:
+        part = waiting.pop()
+        found.append(part)
+        waiting.extend(children(part))
+    return found[::-1]
+
+
 class Intervals:
     """`range_of` for many expressions over the same columns; remembers what it has found."""
 
@@ -31,9 +41,12 @@ class Intervals:
     def __call__(self, expression: Expression) -> Range:
         """Returns bounds on all values of the expression."""
         known = self._found.get(id(expression))
-        if known is None:
-            known = self._found[id(expression)] = expression, self._derive(expression)
-        return known[1]
+        if known is not None:
+            return known[1]
+        for part in inner_first(expression):
+            if id(part) not in self._found:
+                self._found[id(part)] = part, self._derive(part)
+        return self._found[id(expression)][1]
 
     def _derive(self, expression: Expression) -> Range:
         match expression:
@@ -46,7 +59,7 @@ class Intervals:
             case Case():
                 return self._case(expression)
             case Call():
-                ranges = tuple(self(argument) for argument in expression.arguments)
+                ranges = tuple(map(self, expression.arguments))
                 return FUNCTIONS[expression.function].range(ranges, expression)
             case _:
                 assert_never(expression)

@@ -124,12 +124,14 @@ class AggregateColumn:
 class Aggregate:
     """One row for each group of equal keys (one row in all where there are no keys). NULL is a key like others.
 
-    `group_by` names columns of the source by id; they keep their ids. Without aggregates it is DISTINCT.
+    `group_by` names columns of the source by id; they keep their ids. Without aggregates it is DISTINCT. `spans` are
+    the places of the keys in the query's text, as far as they are known.
     """
 
     source: Relation
     group_by: tuple[str, ...]
     aggregates: tuple[AggregateColumn, ...]
+    spans: tuple[Span | None, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from dpquery.plan.expr import (
     columns_of,
     conjuncts,
     rebuild,
+    size_of,
     substitute,
 )
 from dpquery.plan.intervals import range_of
@@ -194,15 +195,11 @@ class _Work:
 
     def allows(self, expression: Expression, rows: int) -> bool:
         """Whether an expression may be evaluated on so many rows; counts it if so."""
-        cost = rows * _size(expression)
+        cost = rows * size_of(expression)
         if rows > MAX_STEPS or cost > self._left:
             return False
         self._left -= cost
         return True
-
-
-def _size(expression: Expression) -> int:
-    return 1 + sum(_size(part) for part in children(expression))
 
 
 def _values(

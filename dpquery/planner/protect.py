@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpquery.catalog import Catalog
-from dpquery.errors import InvalidLossError, UnsupportedQueryError
+from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
+from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.locality import locality
 from dpquery.kernel.plan import BoundContributions, Count, Key, Measure, PrivateAggregate
 from dpquery.plan.expr import Column, Expression
@@ -100,6 +101,8 @@ def _protect(
     bound = _bound(boundary, catalog, bounds)
     ranges = leaf_ranges(source, lambda relation: ranges_of(relation, catalog))
     keys = tuple(_key(id, source, domain_of(id, source, ranges, catalog, public)) for id in boundary.group_by)
+    if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
+        raise _without_delta(boundary, keys, lambda expression: describe(expression, source))
     prefix = f"m{index + 1}_"
     measures = Measures(
         prefix=prefix,
@@ -117,8 +120,9 @@ def _protect(
     kept = dict.fromkeys([*([unit] if unit else []), *boundary.group_by])
     types = {column.id: column.type for column in output(source)}
     columns = tuple(Computed(id=id, name="", expression=Column(id=id, type=types[id])) for id in kept)
+    read = (*columns, *measures.computed)
     aggregate = PrivateAggregate(
-        source=Project(source=source, columns=(*columns, *measures.computed)),
+        source=Project(source=source, columns=read) if read else source,
         unit=unit,
         keys=keys,
         bound=bound,
@@ -130,8 +134,19 @@ def _protect(
         raise UnsupportedQueryError(
             f"the public keys make {groups} groups, and at most {MAX_GROUPS} can be released at once",
             advice="Group by fewer or coarser keys.",
+            span=next(iter(boundary.spans), None),
         )
     return aggregate, computed
+
+
+def _without_delta(boundary: Aggregate, keys: tuple[Key, ...], describe: Callable[[Expression], str]) -> QueryError:
+    place, key = next((place, key) for place, key in enumerate(keys) if key.domain is None)
+    name = describe(Column(id=key.column, type=key.type))
+    return MissingDeltaError(
+        f"{name} has no public keys; selecting its groups costs a delta, which this budget does not have",
+        advice="Declare keys in the catalog, name them in WHERE, or give the dataset a budget with delta.",
+        span=boundary.spans[place] if place < len(boundary.spans) else None,
+    )
 
 
 def _key(id: str, source: Relation, domain: tuple[Value, ...] | None) -> Key:

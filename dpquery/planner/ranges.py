@@ -78,15 +78,21 @@ def _aggregate(column: AggregateColumn, source: Ranges, rows: int | None) -> Ran
     nullable = known.nullable or column.filter is not None
     if column.function in ("min", "max", "avg"):
         return replace(known, nullable=nullable)
+    if column.function == "sum":
+        return _sum(known, most, nullable)
     if known.lower is None or known.upper is None:
         return UNKNOWN
-    if column.function == "sum":
-        if most is None:
-            return UNKNOWN
-        return Range(
-            lower=min(known.lower, most * known.lower), upper=max(known.upper, most * known.upper), nullable=nullable
-        )
     spread = (known.upper - known.lower) ** 2 / (4 if column.function.endswith("pop") else 2)
     if column.function.startswith("stddev"):
         spread = Fraction(math.nextafter(math.sqrt(spread), math.inf))
     return Range(lower=Fraction(0), upper=spread, nullable=True)
+
+
+def _sum(known: Range, most: Fraction | None, nullable: bool) -> Range:
+    """Returns the range of a sum of 1 to `most` values; without `most`, an end beyond 0 is open."""
+    lower, upper = known.lower, known.upper
+    if lower is not None and lower < 0:
+        lower = None if most is None else most * lower
+    if upper is not None and upper > 0:
+        upper = None if most is None else most * upper
+    return Range(lower=lower, upper=upper, nullable=nullable)

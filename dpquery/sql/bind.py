@@ -201,8 +201,14 @@ class _Grouping:
             kept = [Computed(id=c.id, name=c.name, expression=Column(id=c.id, type=c.type)) for c in output(source)]
             made = [Computed(id=column.id, name="", expression=key) for key, column in computed.items()]
             source = Project(source=source, columns=(*kept, *made))
+        spans = {column.id: key.span for key, column in reversed(self._keys.items())}
         keys = tuple(dict.fromkeys(column.id for column in self._keys.values()))
-        aggregate = Aggregate(source=source, group_by=keys, aggregates=tuple(self._collector.columns))
+        aggregate = Aggregate(
+            source=source,
+            group_by=keys,
+            aggregates=tuple(self._collector.columns),
+            spans=tuple(spans[key] for key in keys),
+        )
         return _at_boundary(aggregate, self._select, self._context)
 
     def _key_tree(self, node: exp.Expression) -> exp.Expression:
@@ -325,8 +331,9 @@ def _finish(
     relation = Project(source=relation, columns=(*computed, *hidden, *_carried(relation, context)))
     if distinct is not None:
         context.only(distinct)
-        keys_of = tuple(dict.fromkeys(column.id for column in visible))
-        relation = _at_boundary(Aggregate(source=relation, group_by=keys_of, aggregates=()), select, context)
+        spans = {made.id: made.expression.span for made in computed}
+        distinct_rows = Aggregate(source=relation, group_by=tuple(spans), aggregates=(), spans=tuple(spans.values()))
+        relation = _at_boundary(distinct_rows, select, context)
     if sort_keys:
         relation = Sort(source=relation, keys=tuple(sort_keys))
     relation = _limit(select, relation, context)

@@ -11,9 +11,9 @@ from sqlglot import exp
 from dpquery.errors import QueryError, Span, UnknownNameError, UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild
+from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild, size_of
 from dpquery.plan.types import BOOLEAN, DATE, TEXT, TIMESTAMP, Type
-from dpquery.sql.functions import division_of, operation_of
+from dpquery.sql.functions import division_of, is_known, operation_of
 from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Scope
 from dpquery.sql.types import literal_of, type_of
@@ -33,7 +33,7 @@ class Binder:
 
     def bind(self, node: exp.Expression) -> Expression:
         """Returns the typed expression; raises a QueryError at the first part that is not known."""
-        self._context.count_part()
+        self._context.count_parts()
         if self._aggregates is not None and (column := self._aggregates.collect(node)) is not None:
             return column
         match node:
@@ -59,6 +59,8 @@ class Binder:
                 tested = self.condition(node.this, "CASE")
                 return self._branches([tested], [node.args["true"]], node.args.get("false"), node)
             case exp.In():
+                if node.args.get("query") is not None:
+                    raise self._unknown(node.args["query"])
                 self._context.only(node, "this", "expressions")
                 return self._call("in", [node.this, *node.expressions], node)
             case exp.Between():
@@ -84,7 +86,9 @@ class Binder:
         if isinstance(bound, Literal) and bound.value is None:
             return Literal(value=None, type=BOOLEAN)
         if bound.type != BOOLEAN:
-            raise self._context.refuse(UnsupportedQueryError, f"{clause} needs a condition, not a {bound.type}", node)
+            raise self._context.refuse(
+                UnsupportedQueryError, f"{clause} needs a condition, not a value of type {bound.type}", node
+            )
         return bound
 
     def _call(self, name: str, nodes: Sequence[exp.Expression], node: exp.Expression) -> Expression:
@@ -119,7 +123,9 @@ class Binder:
         if tested is None:
             conditions = [self.condition(branch.this, "CASE") for branch in branches]
         else:
-            conditions = [self._call("eq", [tested, branch.this], branch) for branch in branches]
+            compared = self.bind(tested)
+            self._context.count_parts(len(branches) * size_of(compared))
+            conditions = [self._apply("eq", [compared, self.bind(branch.this)], branch) for branch in branches]
         return self._branches(conditions, [branch.args["true"] for branch in branches], node.args.get("default"), node)
 
     def _branches(
@@ -131,7 +137,10 @@ class Binder:
     ) -> Expression:
         results = [self.bind(result) for result in given]
         results.append(Literal(value=None, type=TEXT) if default is None else self.bind(default))
-        target = functions.common_type(tuple(result.type for result in results), tuple(results))
+        try:
+            target = functions.common_type(tuple(result.type for result in results), tuple(results))
+        except TypeError as error:
+            raise self._context.refuse(UnsupportedQueryError, str(error), node) from None
         if target is None:
             kinds = ", ".join(sorted({str(result.type) for result in results}))
             raise self._context.refuse(UnsupportedQueryError, f"the results of CASE differ in type: {kinds}", node)
@@ -146,10 +155,8 @@ class Binder:
 
     def _unknown(self, node: exp.Expression) -> QueryError:
         context = self._context
-        if isinstance(node, exp.AggFunc | exp.Filter):
-            return context.refuse(
-                UnsupportedQueryError, f"the aggregate {node.sql()[:60]} cannot stand here or has no private form", node
-            )
+        if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
+            return self._unknown_aggregate(node)
         if isinstance(node, exp.Window):
             return context.refuse(UnsupportedQueryError, "window functions are not supported", node)
         if isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.Any | exp.All):
@@ -164,8 +171,17 @@ class Binder:
         if isinstance(node, exp.Func):
             name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
             advice = "docs/reference/sql.md lists the functions."
-            return context.refuse(UnknownNameError, f"function {name.lower()} is not known here", node, advice)
+            how = "with these arguments" if is_known(node) else "here"
+            return context.refuse(UnknownNameError, f"function {name.lower()} is not known {how}", node, advice)
         return context.refuse(UnsupportedQueryError, f"{type(node).__name__} is not supported", node)
+
+    def _unknown_aggregate(self, node: exp.Expression) -> QueryError:
+        if self._aggregates is not None:
+            reason, advice = "this aggregate has no private form here", "COUNT, SUM, AVG, VAR and STDDEV have."
+        else:
+            reason = "an aggregate cannot stand inside another one, nor in WHERE, ON or GROUP BY"
+            advice = "Aggregate in a subquery, or filter groups with HAVING."
+        return self._context.refuse(UnsupportedQueryError, reason, node, advice)
 
 
 def conjunction(conditions: Sequence[Expression]) -> Expression | None:

@@ -32,6 +32,13 @@ def operation_of(node: exp.Expression) -> Found | None:
     return found and (found[0], [as_moment(part) for part in found[1]])
 
 
+def is_known(node: exp.Expression) -> bool:
+    """Whether the function is known in some form, if not in this one."""
+    if isinstance(node, exp.Anonymous):
+        return isinstance(node.this, str) and (node.this.lower() in NAMED or node.this.lower() == "date_part")
+    return type(node) in _SPECIAL or type(node) in PLAIN
+
+
 def division_of(node: exp.Div, left: Type, right: Type) -> str:
     """Returns the operation of `/`: integers divide without fraction where the dialect (as PostgreSQL) says so."""
     return "int_divide" if node.args.get("typed") and left == right == INT64 else "divide"

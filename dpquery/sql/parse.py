@@ -5,7 +5,9 @@ The limits are checked on the text and its tokens, before the parser runs: parse
 
 from __future__ import annotations
 
+import itertools
 import logging
+import re
 import unicodedata
 
 import sqlglot
@@ -27,7 +29,30 @@ Tree = exp.Expression
 
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+_ENDING = {
+    TokenType.FROM,
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.HAVING,
+    TokenType.ORDER_BY,
+    TokenType.LIMIT,
+    TokenType.R_PAREN,
+    TokenType.SEMICOLON,
+}
 _CHAINING = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
+
+_QUERY = re.compile(r"(?:\bselect(?:\s+distinct|\s+all)?|\bwith(?:\s+recursive)?)\s+$", re.IGNORECASE)
+_BRACKET = re.compile(r"\(\s*$")
+_BEFORE: tuple[tuple[type[exp.Expression] | tuple[type[exp.Expression], ...], re.Pattern[str]], ...] = (
+    ((exp.Select, exp.SetOperation, exp.Subquery, exp.Exists), _QUERY),
+    (exp.Subquery, _BRACKET),
+    (exp.Exists, re.compile(r"\bexists\s*\(\s*$", re.IGNORECASE)),
+    (exp.Cast, re.compile(r"\b(?:try_)?cast\s*\(\s*$", re.IGNORECASE)),
+    (exp.Extract, re.compile(r"\bextract\s*\(\s*\w+\s+from\s+$", re.IGNORECASE)),
+    (exp.GroupConcat, re.compile(r"\b(?:string_agg|group_concat|listagg)\s*\(\s*$", re.IGNORECASE)),
+)
+"""Words that begin a node, and of which the parser keeps no place."""
+_LOOK_BACK = 60
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
@@ -47,21 +72,25 @@ def parse(text: str, dialect: str = "postgres") -> Tree:
     except ValueError:
         raise QueryError(f"SQL dialect {dialect!r} is not known") from None
     _check_text(text)
-    _check_tokens(_tokens(text, grammar))
+    tokens = _tokens(text, grammar)
+    _check_tokens(tokens)
     try:
         trees = [tree for tree in sqlglot.parse(text, read=grammar) if tree is not None]
     except ParseError as error:
         raise _syntax_error(error, text) from None
     except (SqlglotError, RecursionError, ValueError):
         raise QuerySyntaxError("the query cannot be parsed").locate(text) from None
-    if len(trees) != 1:
-        raise QuerySyntaxError("write exactly one SELECT statement").locate(text)
+    if not trees:
+        raise QuerySyntaxError("the query is empty").locate(text)
+    if len(trees) > 1:
+        raise QuerySyntaxError("write exactly one SELECT statement", span=_second(tokens)).locate(text)
     tree = trees[0]
     while isinstance(tree, exp.Subquery) and set(_present(tree)) <= {"this"}:
         tree = tree.this
     if not isinstance(tree, exp.Select | exp.SetOperation):
-        kind = type(tree).__name__.upper()
-        raise UnsupportedQueryError(f"{kind} is not a query", advice="Only SELECT is answered.").locate(text)
+        first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), tokens[0])
+        reason, span = f"{first.text.upper()} is not a query", Span(first.start, first.end + 1)
+        raise UnsupportedQueryError(reason, advice="Only SELECT is answered.", span=span).locate(text)
     _check_depth(tree)
     return tree
 
@@ -77,7 +106,18 @@ def span_of(node: exp.Expression, text: str) -> Span | None:
     if not starts:
         return None
     start, end = min(starts), max(ends)
+    for classes, words in _BEFORE:
+        if isinstance(node, classes) and (found := words.search(text[max(0, start - _LOOK_BACK) : start])):
+            start = max(0, start - _LOOK_BACK) + found.start()
     return Span(start, _closed(text, start, end))
+
+
+def _second(tokens: list[Token]) -> Span | None:
+    """Returns the place of the first word of the second statement."""
+    for before, token in itertools.pairwise(tokens):
+        if before.token_type is TokenType.SEMICOLON and token.token_type is not TokenType.SEMICOLON:
+            return Span(token.start, token.end + 1)
+    return None
 
 
 def _closed(text: str, start: int, end: int) -> int:
@@ -100,7 +140,8 @@ def _check_text(text: str) -> None:
     if not isinstance(text, str):
         raise QuerySyntaxError("a query is a text")
     if len(text) > MAX_CHARACTERS or len(text.encode("utf-8", "surrogatepass")) > MAX_CHARACTERS:
-        raise QuerySyntaxError(f"the query is longer than {MAX_CHARACTERS} bytes")
+        place = len(text.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS].decode("utf-8", "ignore"))
+        raise QuerySyntaxError(f"the query is longer than {MAX_CHARACTERS} bytes", span=Span(place, place + 1))
     for place, character in enumerate(text):
         if character.isascii():
             if not character.isprintable() and character not in "\n\r\t\f":
@@ -113,7 +154,21 @@ def _tokens(text: str, grammar: Dialect) -> list[Token]:
     try:
         return list(grammar.tokenize(text))
     except TokenError:
-        raise QuerySyntaxError("the query cannot be read: a quote or comment is not closed").locate(text) from None
+        reason = "the query cannot be read: a quote or comment is not closed"
+        raise QuerySyntaxError(reason, span=_open_quote(text)).locate(text) from None
+
+
+def _open_quote(text: str) -> Span | None:
+    """Returns the place of the first quote or comment that is not closed, as far as standard SQL tells."""
+    place = 0
+    while (found := re.compile(r"'|\"|--|/\*").search(text, place)) is not None:
+        opening = found.group()
+        closing = {"--": "\n", "/*": "*/"}.get(opening, opening)
+        end = text.find(closing, found.end())
+        if end < 0:
+            return None if opening == "--" else Span(found.start(), found.end())
+        place = end + len(closing)
+    return None
 
 
 def _check_tokens(tokens: list[Token]) -> None:
@@ -121,14 +176,23 @@ def _check_tokens(tokens: list[Token]) -> None:
     if not tokens:
         raise QuerySyntaxError("the query is empty")
     if len(tokens) > MAX_TOKENS:
-        raise QuerySyntaxError(f"the query has more than {MAX_TOKENS} words")
+        beyond = tokens[MAX_TOKENS]
+        reason = f"the query has more than {MAX_TOKENS} words"
+        raise QuerySyntaxError(reason, span=Span(beyond.start, beyond.end + 1))
+    for comma, token in zip(tokens, [*tokens[1:], None], strict=True):
+        if comma.token_type is TokenType.COMMA and (token is None or token.token_type in _ENDING):
+            raise QuerySyntaxError("nothing follows the comma", span=Span(comma.start, comma.end + 1))
     depth = chain = 0
+    digits_end = -1
     for token in tokens:
         span = Span(token.start, token.end + 1)
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
         chain = chain + 1 if token.token_type in _CHAINING else 0
         if depth > MAX_DEPTH or chain > MAX_DEPTH:
             raise QuerySyntaxError(f"the query is nested more than {MAX_DEPTH} deep", span=span)
+        if token.token_type is TokenType.VAR and token.start == digits_end:
+            raise QuerySyntaxError("a number runs into a word", span=span)
+        digits_end = token.end + 1 if token.token_type is TokenType.NUMBER else -1
         if token.token_type in (TokenType.STRING, TokenType.NATIONAL_STRING):
             if len(token.text) > MAX_STRING:
                 raise QuerySyntaxError(f"a text is longer than {MAX_STRING} characters", span=span)
@@ -145,8 +209,14 @@ def _check_depth(tree: exp.Expression) -> None:
     while level:
         depth += 1
         if depth > MAX_TREE_DEPTH:
-            raise QuerySyntaxError(f"the query is nested more than {MAX_TREE_DEPTH} deep")
+            span = next((found for node in level if (found := _place(node)) is not None), None)
+            raise QuerySyntaxError(f"the query is nested more than {MAX_TREE_DEPTH} deep", span=span)
         level = [part for node in level for part in node.iter_expressions()]
+
+
+def _place(node: exp.Expression) -> Span | None:
+    start, end = node.meta.get("start"), node.meta.get("end")
+    return Span(start, end + 1) if isinstance(start, int) and isinstance(end, int) else None
 
 
 def _syntax_error(error: ParseError, text: str) -> QueryError:

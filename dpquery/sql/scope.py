@@ -87,9 +87,9 @@ class Context:
         """Returns an id that no other column of the plan has."""
         return f"c{next(self.counter)}"
 
-    def count_part(self) -> None:
-        """Counts one part of an expression; raises when the query has grown too large."""
-        self.parts += 1
+    def count_parts(self, count: int = 1) -> None:
+        """Counts parts of expressions; raises when the query has grown too large."""
+        self.parts += count
         if self.parts > MAX_PARTS:
             raise self._too_large()
 
@@ -118,8 +118,11 @@ class Context:
         )
 
     def refuse(self, kind: type[QueryError], reason: str, node: exp.Expression | None, advice: str = "") -> QueryError:
-        """Returns an error at the place of a node."""
-        span = None if node is None else span_of(node, self.text)
+        """Returns an error at the place of a node, or of the nearest node around it that has a place."""
+        span, around = None, node
+        while around is not None and span is None:
+            span = span_of(around, self.text)
+            around = around.parent if isinstance(around.parent, exp.Expression) else None
         return kind(reason, advice=advice, span=span)
 
     def only(self, node: exp.Expression, *known: str) -> None:

@@ -53,7 +53,7 @@ def bind_from(select: exp.Select, context: Context, reach: Reach, bind_query: Bi
     scope = _bind_item(start.this, context, reach, bind_query)
     joins = [_bind_join(node, context, reach, bind_query) for node in select.args.get("joins") or ()]
     where = select.args.get("where")
-    everything = _visible([scope, *(join.scope for join in joins)], context, select)
+    everything = _visible(scope, joins, context)
     pending = [] if where is None else conjuncts(Binder(context, everything).condition(where.this, "WHERE"))
     for join in joins:
         scope, pending = _join(scope, join, pending, context)
@@ -94,10 +94,18 @@ def _bind_common(common: CommonTable, context: Context, bind_query: BindQuery) -
 def _bind_table(node: exp.Table, context: Context) -> Scope:
     quoted = bool(node.this.args.get("quoted"))
     table = context.catalog.find_table(node.name, quoted)
-    if table is None:
+    if table is None or not _is_here(node, context):
         names = ", ".join(sorted(context.catalog.tables))
-        raise context.refuse(UnknownNameError, f"table {node.name} does not exist", node, f"Tables: {names}.")
+        written = ".".join(part.name for part in node.parts)
+        raise context.refuse(UnknownNameError, f"table {written} does not exist", node, f"Tables: {names}.")
     return scan_of(table, context)
+
+
+def _is_here(node: exp.Table, context: Context) -> bool:
+    """Whether the schema and catalog before a table's name, if any, are those that every table has."""
+    schema, catalog = node.args.get("db"), node.args.get("catalog")
+    in_schema = schema is None or schema.name.casefold() in ("public", "main")
+    return in_schema and (catalog is None or catalog.name.casefold() == context.catalog.dataset.casefold())
 
 
 def scan_of(table: Table, context: Context) -> Scope:
@@ -129,7 +137,7 @@ def _bind_join(node: exp.Join, context: Context, reach: Reach, bind_query: BindQ
     side, kind = (node.args.get("side") or "").upper(), (node.args.get("kind") or "").upper()
     if kind not in ("", "INNER", "CROSS", "OUTER") or side not in ("", "LEFT"):
         what = " ".join(part for part in (side, kind) if part)
-        raise context.refuse(UnsupportedQueryError, f"{what} JOIN is not supported", node, "Use an inner join.")
+        raise context.refuse(UnsupportedQueryError, f"{what} JOIN is not supported", node.this, "Use an inner join.")
     on, using = node.args.get("on"), node.args.get("using") or ()
     plain: JoinKind = "left" if side else "inner" if on is not None or using else "cross"
     return _Joined(
@@ -141,15 +149,16 @@ def _bind_join(node: exp.Join, context: Context, reach: Reach, bind_query: BindQ
     )
 
 
-def _visible(scopes: list[Scope], context: Context, node: exp.Expression) -> Scope:
+def _visible(first: Scope, joins: list[_Joined], context: Context) -> Scope:
     """Returns all names together; refuses two relations under one alias."""
-    names = [scope.columns[0].table for scope in scopes if scope.columns]
-    folded = [name.casefold() for name in names if name]
-    if len(set(folded)) != len(folded):
-        raise context.refuse(
-            UnsupportedQueryError, "two tables in FROM have the same name", node, "Give each an alias."
-        )
-    return Scope(relation=scopes[0].relation, columns=tuple(c for scope in scopes for c in scope.columns))
+    columns, used = first.columns, {(c.table or "").casefold() for c in first.columns}
+    for join in joins:
+        names = {(c.table or "").casefold() for c in join.scope.columns} - {""}
+        if names & used:
+            reason = "two tables in FROM have the same name"
+            raise context.refuse(UnsupportedQueryError, reason, join.node.this, "Give each an alias.")
+        columns, used = columns + join.scope.columns, used | names
+    return Scope(relation=first.relation, columns=columns)
 
 
 def _join(left: Scope, join: _Joined, pending: list[Expression], context: Context) -> tuple[Scope, list[Expression]]:

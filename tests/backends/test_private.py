@@ -382,6 +382,7 @@ FLOATS: list[tuple[str, list[float], Lattice, int]] = [
         round(Fraction(1e308) / 2**992) + round(Fraction(1.5e308) / 2**992),
     ),
     ("clamped before it is rounded", [10.4, 10.5, 11.0], lattice(0, 10), 30),
+    ("bounds between floats", [2.0**59 + 128, -(2.0**59) - 128], lattice(-(2**59), 2**59 + 100), 100),
     ("negative zero", [-0.0, -0.25], lattice(-1, 1), 0),
     ("squares", [0.5, 1.5, INF], squares(0, 6, Fraction(1, 2), offset=2, shift=3), 1 + 1 + 16 - 9),
 ]

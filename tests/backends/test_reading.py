@@ -147,6 +147,16 @@ STORED: dict[str, tuple[str, Any, Expected]] = {
         np.array(["2020-01-01T00:00:00.123456789", "1969-12-31T23:59:59.999999001"], dtype="datetime64[ns]"),
         [MOMENT(2020, 1, 1, 0, 0, 0, 123456), MOMENT(1969, 12, 31, 23, 59, 59, 999999)],
     ),
+    "zoned nanoseconds": (
+        "timestamp",
+        pd.Series(np.array(["2020-01-01T00:30:00.123456789"], dtype="datetime64[ns]")).dt.tz_localize("Europe/Madrid"),
+        [MOMENT(2019, 12, 31, 23, 30, 0, 123456)],
+    ),
+    "nanoseconds as dates": (
+        "date",
+        np.array(["1969-12-31T23:59:59.999999999", "1677-09-21T00:12:43.145225001"], dtype="datetime64[ns]"),
+        [DAY(1969, 12, 31), DAY(1677, 9, 21)],
+    ),
     "seconds": (
         "timestamp",
         np.array(["2020-01-01T00:00:01", "NaT", "0001-01-01T00:00:00"], dtype="datetime64[s]"),
@@ -245,7 +255,7 @@ def test_columns_of_mixed_types_are_read_value_by_value(engine: Engine, case: st
     ("frame", "message"),
     [
         (None, "t"),
-        (pd.DataFrame({"y": [1]}), "x"),
+        (pd.DataFrame({"y": [1]}), "t"),
         (pd.DataFrame([[1, 2]], columns=["x", "x"]), "t"),
     ],
     ids=["no source", "no column", "two columns of one name"],

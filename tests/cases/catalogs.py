@@ -6,7 +6,7 @@ import csv
 import datetime
 import tempfile
 from decimal import Decimal
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ BUDGETS = {
 LEDGERS = tempfile.TemporaryDirectory(prefix="dpquery-cases-")
 
 
-@lru_cache(maxsize=None)
+@cache
 def session_of(words: str) -> dp.Session:
     """Returns the one session of a catalog: its name, then `neighbours=...` and `budget=...` if they differ."""
     catalog = catalog_of(words)
@@ -37,7 +37,7 @@ def session_of(words: str) -> dp.Session:
     return dp.connect(catalog, sources=tables_of(words.split()[0]), ledger=path)
 
 
-@lru_cache(maxsize=None)
+@cache
 def catalog_of(words: str) -> dp.Catalog:
     """Returns the catalog that the line `catalog` of a case means."""
     name, *changes = words.split()
@@ -49,7 +49,7 @@ def catalog_of(words: str) -> dp.Catalog:
     return dp.Catalog.from_yaml(text)
 
 
-@lru_cache(maxsize=None)
+@cache
 def tables_of(name: str) -> dict[str, pa.Table]:
     """Returns the data of a catalog's tables, every column as it is declared."""
     tables = {}
@@ -65,7 +65,7 @@ def tables_of(name: str) -> dict[str, pa.Table]:
     return tables
 
 
-@lru_cache(maxsize=None)
+@cache
 def plain_engine(name: str) -> duckdb.DuckDBPyConnection:
     """Returns DuckDB with the catalog's tables as views; private ones hold only rows that have a privacy unit."""
     catalog, engine = catalog_of(name), duckdb.connect(":memory:")

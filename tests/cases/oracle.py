@@ -35,7 +35,8 @@ def differences(
     sums = any(measured.aggregate == "sum" for measured in answer.measurements)
     found, places = [], []
     for row in given:
-        place = next((i for i, other in enumerate(plain) if i not in places and _alike(row, other, tolerance, sums)), None)
+        left = (i for i in range(len(plain)) if i not in places)
+        place = next((i for i in left if _alike(row, plain[i], tolerance, sums)), None)
         if place is not None:
             places.append(place)
         elif not exact or any(row[i] not in (None, 0) for i in range(len(row)) if i not in exact):

@@ -24,9 +24,7 @@ NUMBERS = ("int64", "decimal", "float64")
 CLASSES = {"number": NUMBERS, "text": ("text",), "boolean": ("boolean",), "date": ("date",), "timestamp": ("timestamp",)}
 
 FURTHER = {
-    "add": ("a + 7",),
     "clamp": ("CLAMP(a, DATE '2020-01-01', DATE '2020-12-31')", "CLAMP(a, 0.5, 1.5)"),
-    "concat_without_nulls": ("CONCAT(a)",),
     "format_date": ("TO_CHAR(a, 'YYYY-MM-DD')",),
     "in": ("a IN ('x', 'y')", "a IN (TRUE)", "a IN (DATE '2020-01-01')"),
     "int_divide": ("a / b",),
@@ -87,6 +85,8 @@ def arguments_of(name: str) -> str:
     combinations = accepted(name)
     if combinations.keys() == {()}:
         return "none"
+    if name == "divide":
+        return "number, number; two of int64 are divided as integers"
     patterns = {tuple(_class(part) for part in types) for types in combinations}
     shown = []
     for pattern in product(CLASSES, repeat=len(next(iter(patterns)))):
@@ -98,7 +98,8 @@ def arguments_of(name: str) -> str:
     singles = {", ".join([kind] * len(pattern)) for kind in CLASSES for pattern in patterns}
     if singles <= set(shown):
         return "any" if len(next(iter(patterns))) == 1 else "any two that compare"
-    return "; ".join(shown)
+    whole = _positions(combinations)
+    return whole if len(shown) > 6 and ";" not in whole else "; ".join(shown)
 
 
 def _positions(given: Iterable[tuple[str, ...]]) -> str:
@@ -106,8 +107,13 @@ def _positions(given: Iterable[tuple[str, ...]]) -> str:
     combinations = sorted(given, key=lambda types: [_place(t) for t in types])
     sets = [sorted(set(position), key=_place) for position in zip(*combinations, strict=True)]
     if set(product(*sets)) == set(combinations):
-        return ", ".join(" or ".join(position) for position in sets)
+        return ", ".join(_either(position) for position in sets)
     return "; ".join(", ".join(types) for types in combinations)
+
+
+def _either(types: list[str]) -> str:
+    left_out = [_name(type) for type in TYPES if _name(type) not in types]
+    return f"any but {left_out[0]}" if len(left_out) == 1 else " or ".join(types)
 
 
 def _place(type: str) -> int:
@@ -124,4 +130,6 @@ def result_of(name: str) -> str:
     same = all(result == types[0] for types, result in accepted(name).items() if types)
     if len(found) > 2 and same:
         return "the same type"
+    if len(found) == len(TYPES):
+        return "their common type"
     return " or ".join(found) if len(found) < 3 else f"{', '.join(found[:-1])} or {found[-1]}"

@@ -63,9 +63,8 @@ def check_world(made: World, random: Random, shelf: str, *, count: int) -> tuple
     checked = moved = 0
     for _ in range(count):
         query = queries.query(random, row_unit=made.catalog.declarations.unit_is_row)
-        _, first = opened[0]
-        preview = first.preview(query)
-        assert all(database.preview(query) == preview for _, database in opened[1:]), query.text
+        (_, first), (_, other) = opened[0], random.choice(opened[1:])
+        assert first.preview(query) == other.preview(query), query.text
         try:
             prepared = first.prepare(query)
         except dp.QueryError:
@@ -81,9 +80,9 @@ def check_world(made: World, random: Random, shelf: str, *, count: int) -> tuple
 
 def test_random_queries_move_no_more_than_is_declared(shelf: str) -> None:
     checked = moved = 0
-    for seed in range(12):
+    for seed in range(10):
         random = Random(seed)
-        found = check_world(world(random), random, shelf, count=12)
+        found = check_world(world(random), random, shelf, count=10)
         checked, moved = checked + found[0], moved + found[1]
     assert checked >= 300
     assert moved >= checked / 3, f"only {moved} of {checked} pairs differ at all"
@@ -107,7 +106,7 @@ def test_random_answers_have_equal_shapes(shelf: str, monkeypatch: pytest.Monkey
     """Names, types, charges and, for public keys, rows and their order; without noise only the numbers may differ."""
     zero_noise(monkeypatch)
     compared = 0
-    for seed in range(100, 108):
+    for seed in range(100, 106):
         random = Random(seed)
         made = world(random, guests=2)
         opened, pairs = databases(Hall(made.catalog, shelf), made)

@@ -1,0 +1,209 @@
+"""Writes docs/reference/sql.md from the code that accepts and refuses: `python -m tests.docs.generate`, or `make docs`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT, rounding
+from dpquery.plan.functions.patterns import MAX_COUNT
+from dpquery.planner.keys import MAX_KEYS
+from dpquery.planner.protect import MAX_GROUPS
+from dpquery.sql import parse
+from dpquery.sql.bind import MAX_COLUMNS, MAX_JOINS
+from tests.docs.sql_features import AGGREGATES, CATALOG, CLAUSES, KEYS, ROW_CLAUSES, ROWS, Answer, Engine
+from tests.docs.sql_functions import arguments_of, result_of, spellings
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "sql.md"
+
+TYPE_NAMES = (
+    *("boolean", "smallint", "integer", "bigint", "real", "double precision", "decimal(p,s)", "numeric", "text"),
+    *("varchar", "varchar(n)", "char(n)", "date", "timestamp", "timestamptz", "time", "interval", "uuid", "json", "bytea", "int[]"),
+)
+
+
+def main() -> int:
+    """Writes the page; returns 1 with `--check` if the page that stands there differs."""
+    text = page()
+    if "--check" in sys.argv[1:]:
+        return int(not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text)
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+def page() -> str:
+    """Returns the page."""
+    with closing(Engine()) as engine:
+        parts = [_opening(), _clauses(engine), _rows(engine), _aggregates(engine), _keys(engine), _functions()]
+        parts += [_types(engine), _limits(), _examples()]
+        return "\n".join(line for part in parts for line in part)
+
+
+def _opening() -> Iterator[str]:
+    yield """\
+<!-- Written by `make docs` out of the code that accepts and refuses. Change tests/docs/generate.py instead. -->
+
+# SQL
+
+A query is one `SELECT` statement, in PostgreSQL's dialect unless `dialect=` names another that
+[sqlglot](https://sqlglot.com) reads. The engine does not run your text. It translates it into a plan of its own, and
+refuses whatever it does not know, with the place in your text and before any private row is read. A refused query is
+not charged.
+
+Every example on this page was put to the engine when the page was written; the catalogs stand at the
+[end](#the-catalogs-of-the-examples). Names without quotes mean the declared name in any case; names in quotes mean exactly that name.
+
+A query has a *privacy boundary*: its lowest aggregates over the rows of different privacy units. Below the boundary
+each row belongs to one unit, above it everything is computed from noisy numbers. The
+[pipeline](../concepts/pipeline.md) page explains why.
+"""
+
+
+def _clauses(engine: Engine) -> Iterator[str]:
+    answers = {what: engine.ask(sql) for what, sql in CLAUSES.items()}
+    yield "## What is answered\n"
+    yield from _table(("what", "example"), ((what, _code(a.sql)) for what, a in answers.items() if a.error is None))
+    yield "\n## What is refused\n"
+    yield "The message is what the engine says; below it stand the place and, mostly, what to write instead.\n"
+    refused = ((what, _code(a.sql), _reason(a)) for what, a in answers.items() if a.error is not None)
+    yield from _table(("what", "example", "message"), refused)
+    yield ""
+
+
+def _rows(engine: Engine) -> Iterator[str]:
+    yield "## Where each row is a privacy unit\n"
+    yield "With `privacy_unit: row`, no operation may turn one row into several or mix two rows below the boundary.\n"
+    answers = ((what, engine.ask(sql, engine.rows)) for what, sql in ROW_CLAUSES.items())
+    yield from _table(("what", "example", ""), ((what, _code(a.sql), _reason(a) or "answered") for what, a in answers))
+    yield ""
+
+
+def _aggregates(engine: Engine) -> Iterator[str]:
+    yield """\
+## Aggregates
+
+*Over people* is the privacy boundary: the aggregate is measured with noise, and the column says what is measured. Equal
+measurements of one query are made and charged once. *Within one unit* (below the boundary) and *over noisy groups*
+(above it) aggregates are computed without further noise.
+"""
+    rows = []
+    for call in AGGREGATES:
+        over = engine.ask(f"SELECT {call} AS x FROM labs")
+        within = engine.ask(f"SELECT COUNT(x) AS n FROM (SELECT id, {call} AS x FROM labs GROUP BY id) AS t")
+        inner = "SELECT test, id, value, lab FROM (SELECT test, COUNT(*) AS id, COUNT(*) AS value, COUNT(*) AS lab"
+        above = engine.ask(f"SELECT {call} AS x FROM ({inner} FROM labs GROUP BY test) AS t) AS noisy")
+        said = ", ".join(_code(label) for label in over.measures) if over.error is None else "refused"
+        rows.append((_code(call), said, *("yes" if a.error is None else "refused" for a in (within, above))))
+    yield from _table(("aggregate", "over people: measured with noise", "within one unit", "over noisy groups"), rows)
+    yield ""
+
+
+def _keys(engine: Engine) -> Iterator[str]:
+    yield f"""\
+## Group keys
+
+The groups of a `GROUP BY` are *public* where they follow from the declarations: all of them appear in the answer, also
+those without rows, and rows with other values (NULL among them) are left out. Otherwise groups are *selected*: one appears if its noisy number of units
+reaches a threshold, which costs delta. One key has at most {MAX_KEYS:,} public values, and one query at most {MAX_GROUPS:,} public groups.
+"""
+    rows = []
+    for what, key in KEYS.items():
+        table = "labs" if any(name in key for name in ("test", "taken", "lab")) else "patients"
+        answer = engine.ask(f"SELECT {key} AS k, COUNT(*) AS n FROM {table} GROUP BY 1")
+        said = "refused" if answer.error is not None else "selected" if answer.selected else "public"
+        rows.append((what, _code(f"GROUP BY {key}"), said))
+    yield from _table(("key", "example", "groups are"), rows)
+    yield ""
+
+
+def _functions() -> Iterator[str]:
+    yield """\
+## Operators and functions
+
+Every expression has a value on every row, or NULL; none can fail. Integer overflow, division by zero, arguments outside
+a function's domain and casts that do not fit give NULL, NaN counts as NULL, and -0.0 as 0.0. Unless the table says otherwise,
+NULL in gives NULL out. *number* is int64, decimal or float64. Texts and numbers that stand as `'x'` and `7` in an
+example must be constants; patterns are constants for an engine of linear time.
+"""
+    rows = (
+        (_code(spellings()[name][0]), arguments_of(name), result_of(name), function.doc)
+        for name, function in FUNCTIONS.items()
+    )
+    yield from _table(("SQL", "takes", "gives", "meaning"), rows)
+    yield """
+`a BETWEEN b AND c`, `CASE`, `CAST(a AS type)`, `a::type`, `IF`, `CURRENT_DATE` and `CURRENT_TIMESTAMP` are known too. The
+last two are read once, when the query is planned, in UTC. `a NOT LIKE 'x'`, `a NOT IN (1)` and the like negate. Other dialects' names of
+these operations work in their dialect, such as `DATE_DIFF` and `LEN` in `dialect="duckdb"`.
+"""
+
+
+def _types(engine: Engine) -> Iterator[str]:
+    yield "## Types in casts\n"
+    known, unknown = [], []
+    for name in TYPE_NAMES:
+        written = name.replace("(p,s)", "(10,2)").replace("(n)", "(5)")
+        answer = engine.ask(f"SELECT COUNT(CAST(town AS {written})) AS n FROM patients")
+        (unknown if answer.error is not None else known).append(_code(name))
+    yield f"Known: {', '.join(known)}. Unknown, and refused: {', '.join(unknown)}."
+    yield ""
+
+
+def _limits() -> Iterator[str]:
+    yield """\
+## Limits
+
+All are checked before a private row is read and before anything is charged.
+"""
+    rows = (
+        ("length of a query", f"{parse.MAX_CHARACTERS // 1024} KiB of UTF-8"),
+        ("words and signs", f"{parse.MAX_TOKENS:,}"),
+        ("nested brackets", f"{parse.MAX_DEPTH}"),
+        ("depth of the parsed query", f"{parse.MAX_TREE_DEPTH}"),
+        ("length of a text constant", f"{parse.MAX_STRING:,} characters"),
+        ("columns of a result", f"{MAX_COLUMNS}"),
+        ("joins of one SELECT", f"{MAX_JOINS}"),
+        ("public values of one key", f"{MAX_KEYS:,}"),
+        ("public groups of one aggregation", f"{MAX_GROUPS:,}"),
+        ("`max_groups` and `max_rows` of a query", "1,000,000"),
+        ("text that an operation makes longer", f"{TEXT_LIMIT:,} characters; what is beyond is cut off"),
+        ("pattern of LIKE or a regular expression", "200 characters"),
+        ("counts in a regular expression", f"{MAX_COUNT}"),
+        ("buckets of `WIDTH_BUCKET`", f"{rounding.BUCKETS:,}"),
+        ("digits of `ROUND`", f"{rounding.DIGITS}"),
+        ("digits of a decimal", "38"),
+    )
+    yield from _table(("limit", "value"), rows)
+    yield ""
+
+
+def _examples() -> Iterator[str]:
+    yield "## The catalogs of the examples\n"
+    for text in (CATALOG, ROWS):
+        yield f"```yaml\n{text}```\n"
+
+
+def _reason(answer: Answer) -> str:
+    if answer.error is None:
+        return ""
+    return f"{type(answer.error).__name__}: {_plain(answer.error.reason)}"
+
+
+def _code(text: str) -> str:
+    return f"`{_plain(text)}`"
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

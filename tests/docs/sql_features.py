@@ -1,0 +1,188 @@
+"""What queries may hold: examples, each put to the engine, so that the reference says what the code does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dpquery.catalog import Catalog
+from dpquery.errors import QueryError
+from dpquery.session import Session
+from tests.docs.worlds import session_over
+
+CATALOG = """\
+dataset: hospital
+privacy_unit: patient
+budget: {epsilon: 4, delta: 1e-6}
+defaults: {epsilon: 0.1}
+tables:
+  patients:
+    unit: id
+    unique: [[id]]
+    columns:
+      id: {type: int64}
+      age: {type: int64, lower: 18, upper: 100}
+      sex: {type: text, keys: [F, M]}
+      bmi: {type: float64, lower: 10, upper: 80, nullable: true}
+      smoker: {type: boolean}
+      town: {type: text}
+  labs:
+    unit: id
+    max_rows: 20
+    columns:
+      id: {type: int64}
+      lab: {type: int64}
+      test: {type: text, keys_from: tests.code}
+      value: {type: float64, lower: 0, upper: 500}
+      taken: {type: date, lower: 2010-01-01, upper: 2019-12-31}
+  flags:
+    unit: {via: labs, on: {lab: lab}}
+    columns: {lab: {type: int64}, flag: {type: text, keys: [high, low]}}
+  tests:
+    public: true
+    unique: [[code]]
+    columns: {code: {type: text}, panel: {type: text}}
+"""
+ROWS = """\
+dataset: sales
+privacy_unit: row
+budget: {epsilon: 4, delta: 1e-6}
+defaults: {epsilon: 0.1}
+tables:
+  sales:
+    columns: {item: {type: int64}, price: {type: float64, lower: 0, upper: 500}, shop: {type: text, keys: [east, west]}}
+  items:
+    public: true
+    unique: [[item]]
+    columns: {item: {type: int64}, kind: {type: text}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the engine says to a query: its columns' measures, or the error."""
+
+    sql: str
+    measures: tuple[str, ...] = ()
+    selected: bool = False
+    error: QueryError | None = None
+
+
+CLAUSES = {
+    "filter": "SELECT COUNT(*) AS n FROM patients WHERE age >= 65 AND bmi IS NOT NULL",
+    "GROUP BY columns": "SELECT sex, AVG(age) AS age FROM patients GROUP BY sex",
+    "GROUP BY expressions, ordinals, output names": "SELECT age / 10 AS decade, COUNT(*) AS n FROM patients GROUP BY 1",
+    "HAVING": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex HAVING COUNT(*) > 100",
+    "ORDER BY": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex ORDER BY n DESC NULLS LAST",
+    "LIMIT, OFFSET, FETCH": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex ORDER BY n DESC LIMIT 1",
+    "DISTINCT": "SELECT DISTINCT town FROM patients",
+    "arithmetic on aggregates": "SELECT SUM(value) / COUNT(*) + 1 AS x FROM labs",
+    "FILTER": "SELECT COUNT(*) FILTER (WHERE age < 40) AS young FROM patients",
+    "join with a public table": "SELECT t.panel, COUNT(*) AS n FROM labs AS l JOIN tests AS t ON l.test = t.code GROUP BY t.panel",
+    "left join, the private table preserved": "SELECT COUNT(t.panel) AS n FROM labs AS l LEFT JOIN tests AS t ON l.test = t.code",
+    "join of private tables on their unit": "SELECT p.sex, AVG(l.value) AS mean FROM patients AS p JOIN labs AS l ON p.id = l.id GROUP BY p.sex",
+    "USING": "SELECT p.sex, COUNT(*) AS n FROM patients AS p JOIN labs AS l USING (id) GROUP BY p.sex",
+    "join in WHERE": "SELECT COUNT(*) AS n FROM patients AS p, labs AS l WHERE p.id = l.id",
+    "join along ownership": "SELECT f.flag, COUNT(*) AS n FROM flags AS f JOIN labs AS l ON f.lab = l.lab GROUP BY f.flag",
+    "totals of each unit": "SELECT AVG(n) AS mean FROM (SELECT id, COUNT(*) AS n FROM labs GROUP BY id) AS t",
+    "distinct pairs of each unit": "SELECT COUNT(*) AS n FROM (SELECT DISTINCT id, test FROM labs) AS t",
+    "WITH": "WITH old AS (SELECT id FROM patients WHERE age > 65) SELECT COUNT(*) AS n FROM labs JOIN old ON labs.id = old.id",
+    "aggregates of noisy groups": "SELECT MAX(n) AS most FROM (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) AS t",
+    "public tables alone, free of charge": "SELECT panel, COUNT(*) AS tests FROM tests GROUP BY panel",
+    "rows of single people": "SELECT * FROM patients",
+    "a row for each person": "SELECT id, COUNT(*) AS n FROM labs GROUP BY id",
+    "join of private tables on anything else": "SELECT COUNT(*) AS n FROM patients AS p JOIN labs AS l ON p.age = l.value",
+    "outer join of private tables": "SELECT COUNT(*) AS n FROM patients AS p LEFT JOIN labs AS l ON p.id = l.id",
+    "left join, a public table preserved": "SELECT t.code, COUNT(l.id) AS n FROM tests AS t LEFT JOIN labs AS l ON l.test = t.code GROUP BY t.code",
+    "join of two noisy results": (
+        "SELECT a.n FROM (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) AS a"
+        " JOIN (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) AS b ON a.sex = b.sex"
+    ),
+    "right and full joins": "SELECT COUNT(*) AS n FROM labs AS l RIGHT JOIN tests AS t ON l.test = t.code",
+    "NATURAL JOIN": "SELECT COUNT(*) AS n FROM patients NATURAL JOIN labs",
+    "UNION, INTERSECT, EXCEPT": "SELECT id FROM patients UNION ALL SELECT id FROM labs",
+    "window functions": "SELECT sex, SUM(COUNT(*)) OVER () AS whole FROM patients GROUP BY sex",
+    "IN with a subquery": "SELECT COUNT(*) AS n FROM patients WHERE id IN (SELECT id FROM labs)",
+    "EXISTS": "SELECT COUNT(*) AS n FROM patients AS p WHERE EXISTS (SELECT 1 FROM labs AS l WHERE l.id = p.id)",
+    "subquery as a value": "SELECT COUNT(*) AS n, (SELECT COUNT(*) FROM labs) AS m FROM patients",
+    "ROLLUP, CUBE, GROUPING SETS": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY ROLLUP (sex)",
+    "ORDER BY or LIMIT over single people": "SELECT COUNT(*) AS n FROM (SELECT id FROM patients ORDER BY age LIMIT 10) AS t",
+    "TABLESAMPLE": "SELECT COUNT(*) AS n FROM patients TABLESAMPLE SYSTEM (10)",
+    "LATERAL": "SELECT COUNT(*) AS n FROM patients AS p, LATERAL (SELECT 1 AS x) AS t",
+    "VALUES": "SELECT COUNT(*) AS n FROM (VALUES (1)) AS t",
+    "SELECT without FROM": "SELECT 1 AS one",
+    "several statements": "SELECT COUNT(*) FROM patients; SELECT COUNT(*) FROM labs",
+    "other statements": "DELETE FROM patients",
+    "locking": "SELECT COUNT(*) AS n FROM patients FOR UPDATE",
+    "functions whose value changes": "SELECT COUNT(*) AS n FROM patients WHERE RANDOM() < 0.5",
+    "functions that are not listed": "SELECT COUNT(MD5(town)) AS n FROM patients",
+    "tables that are not declared": "SELECT COUNT(*) AS n FROM pg_tables",
+    "a sum without bounds": "SELECT SUM(lab) AS s FROM labs",
+    "parameters": "SELECT COUNT(*) AS n FROM patients WHERE age > $1",
+}
+"""By what they show. Which of them are answered is for the engine to say."""
+
+ROW_CLAUSES = {
+    "filter and group": "SELECT shop, AVG(price) AS mean FROM sales GROUP BY shop",
+    "join with a public table on a unique key": "SELECT i.kind, COUNT(*) AS n FROM sales AS s JOIN items AS i ON s.item = i.item GROUP BY i.kind",
+    "join with a public table on another key": "SELECT COUNT(*) AS n FROM sales AS s JOIN items AS i ON s.shop = i.kind",
+    "join of private tables": "SELECT COUNT(*) AS n FROM sales AS a JOIN sales AS b ON a.item = b.item",
+    "aggregate inside": "SELECT COUNT(*) AS n FROM (SELECT DISTINCT item, price FROM sales) AS t",
+}
+
+KEYS = {
+    "a column with `keys`": "sex",
+    "a column with `keys_from`": "test",
+    "a boolean column": "smoker",
+    "a bounded integer": "age",
+    "a bounded date": "taken",
+    "whole tens of a bounded integer": "age / 10",
+    "`FLOOR` of a bounded number": "FLOOR(bmi / 5)",
+    "a part of a bounded date": "EXTRACT(YEAR FROM taken)",
+    "a bounded date, cut": "DATE_TRUNC('month', taken)",
+    "`WIDTH_BUCKET`": "WIDTH_BUCKET(bmi, 10, 80, 14)",
+    "`CASE` with constants": "CASE WHEN age < 40 THEN 'young' ELSE 'old' END",
+    "a function of public keys": "LOWER(sex)",
+    "a condition": "age > 40",
+    "a condition on a nullable column": "bmi > 30",
+    "a text without keys": "town",
+    "a bounded float": "bmi",
+    "an integer without bounds": "lab",
+}
+
+AGGREGATES = (
+    *("COUNT(*)", "COUNT(value)", "COUNT_IF(value > 100)", "COUNT(DISTINCT id)", "COUNT(DISTINCT test)", "SUM(value)"),
+    *("AVG(value)", "VAR_POP(value)", "VAR_SAMP(value)", "STDDEV_POP(value)", "STDDEV_SAMP(value)", "MIN(value)"),
+    *("MAX(value)", "MEDIAN(value)", "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY value)", "MODE(test)", "SUM(DISTINCT value)"),
+    *("CORR(value, lab)", "COVAR_POP(value, lab)", "REGR_SLOPE(value, lab)", "STRING_AGG(test, ',')", "ARRAY_AGG(test)"),
+    *("BOOL_AND(value > 1)", "BIT_AND(lab)", "ANY_VALUE(test)", "APPROX_COUNT_DISTINCT(test)"),
+)
+
+
+class Engine:
+    """Puts queries to sessions without rows."""
+
+    def __init__(self) -> None:
+        self._folders = [TemporaryDirectory(), TemporaryDirectory()]
+        catalogs = (Catalog.from_yaml(CATALOG), Catalog.from_yaml(ROWS))
+        self.units, self.rows = (
+            session_over(catalog, Path(folder.name)) for catalog, folder in zip(catalogs, self._folders, strict=True)
+        )
+
+    def ask(self, sql: str, session: Session | None = None) -> Answer:
+        """Returns what a query would measure, or why it is refused."""
+        try:
+            plan = (session or self.units).explain(sql)
+        except QueryError as error:
+            return Answer(sql, error=error)
+        return Answer(
+            sql,
+            measures=tuple(dict.fromkeys(made.label for made in plan.measurements)),
+            selected=any(made.tau is not None for made in plan.measurements),
+        )
+
+    def close(self) -> None:
+        """Removes the ledgers."""
+        for folder in self._folders:
+            folder.cleanup()

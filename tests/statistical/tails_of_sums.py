@@ -1,0 +1,55 @@
+"""How surprising a sum of noise is: bounds that hold at every sample size, for the discrete laws themselves.
+
+Chernoff's bound P(S >= s) <= E[exp(t X)]^n exp(-t s) holds for every t, so that the best t found is a bound whatever
+the search found. Written without the package: a mistake there is not repeated here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tests.statistical.laws import Floats
+
+FALSE_ALARM = 1e-10  # of one check; fewer than 500 checks outside test_samplers.py, so 5e-8 in all
+
+
+def laplace_surprise(noise: Floats, scale: float) -> tuple[float, float]:
+    """Returns bounds on the chance that |noise| adds up to as little, and to as much; `scale` is in lattice steps."""
+    ratio = math.exp(-1 / scale)
+
+    def log_moment(t: float) -> float:
+        grown = ratio * math.exp(t)
+        return math.log((1 - ratio) / (1 + ratio) * (1 + grown) / (1 - grown))
+
+    return _tails(float(np.abs(noise).sum()), noise.size, log_moment, 1 / scale)
+
+
+def gaussian_surprise(noise: Floats, variance: float) -> tuple[float, float]:
+    """Returns bounds on the chance that noise^2 adds up to as little, and to as much."""
+    reach = math.ceil(40 * math.sqrt(variance)) + 2
+    step = max(1, reach // 2**17)  # where the law is wide, its sums are those of the continuous law
+    squares = np.arange(0, reach, step, dtype=np.float64) ** 2
+    weights = np.where(squares > 0, 2.0, 1.0)
+    whole = math.log(float((weights * np.exp(-squares / (2 * variance))).sum()))
+
+    def log_moment(t: float) -> float:
+        return math.log(float((weights * np.exp(-squares * (1 / (2 * variance) - t))).sum())) - whole
+
+    return _tails(float((noise**2).sum()), noise.size, log_moment, 1 / (2 * variance))
+
+
+def _tails(total: float, size: int, log_moment: Callable[[float], float], limit: float) -> tuple[float, float]:
+    """Returns bounds on P(S <= total) and P(S >= total); moments exist for t < limit."""
+
+    def bound(t: float) -> float:
+        return size * log_moment(t) - t * total
+
+    low = min(bound(-limit * step) for step in _STEPS)
+    high = min(bound(limit * step) for step in _STEPS if step < 0.99)
+    return math.exp(min(0.0, low)), math.exp(min(0.0, high))
+
+
+_STEPS = tuple(float(step) for step in np.concatenate([np.linspace(0.005, 0.98, 196), np.geomspace(1.0, 60.0, 60)]))
