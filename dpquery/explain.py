@@ -85,15 +85,10 @@ def _keys(budgeted: BudgetedAggregate, described: list[Measurement]) -> str:
 def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iterator[str]:
     for made in described:
         loss = f"epsilon={amount(made.loss.epsilon)}" if made.loss.epsilon else f"rho={amount(made.loss.rho)}"
-        yield f"{made.label}: {made.mechanism} scale={made.scale:.6g}  {loss}  error95={made.error95:.6g}"
-        yield f"  l0={made.l0} linf={amount(made.linf)} l1={amount(made.l1)} l2={float(made.l2):.6g}"
+        yield f"{made.label}: {made.mechanism} scale={figure(made.scale)}  {loss}  error95={figure(made.error95)}"
+        yield f"  l0={made.l0} linf={amount(made.linf)} l1={amount(made.l1)} l2={figure(made.l2)}"
+    yield from dict.fromkeys(_clamps(aggregate))
     names = names_of(aggregate.source)
-    for measure in aggregate.measures:
-        if measure.lattice is not None and measure.value is not None:
-            lattice = measure.lattice
-            value = show(_column(aggregate.source, measure.value), names)
-            ends = f"[{amount(lattice.lower * lattice.grid)}, {amount(lattice.upper * lattice.grid)}]"
-            yield f"Clamp {value} {ends}  grid={amount(lattice.grid)}"
     if aggregate.unit is not None:
         unit = show(_column(aggregate.source, aggregate.unit), names)
         bound = aggregate.bound
@@ -102,6 +97,16 @@ def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iter
         yield "Each row is a privacy unit"
     for line in _below(aggregate.source):
         yield f"  {line}"
+
+
+def _clamps(aggregate: PrivateAggregate) -> Iterator[str]:
+    names = names_of(aggregate.source)
+    for measure in aggregate.measures:
+        if measure.lattice is not None and measure.value is not None:
+            lattice = measure.lattice
+            value = show(_column(aggregate.source, measure.value), names)
+            ends = f"[{amount(lattice.lower * lattice.grid)}, {amount(lattice.upper * lattice.grid)}]"
+            yield f"Clamp {value} {ends}  grid={amount(lattice.grid)}"
 
 
 def _below(relation: Relation) -> Iterator[str]:
@@ -140,6 +145,12 @@ def _below(relation: Relation) -> Iterator[str]:
 def _owner(scan: Scan) -> str:
     assert scan.ownership is not None
     return ".".join([*(step.parent for step in scan.ownership.path), scan.ownership.column])
+
+
+def figure(value: Fraction | float) -> str:
+    """Returns a number in six digits, and without an exponent where it is not needed."""
+    text = f"{float(value):.6g}"
+    return f"{float(value):.0f}" if "e+" in text and abs(value) < 10**12 else text
 
 
 def amount(value: Fraction) -> str:

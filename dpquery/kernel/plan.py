@@ -26,6 +26,9 @@ from dpquery.plan.types import Type, Value
 LARGEST_VALUE = 2**62
 """No lattice value, times `max_rows`, may reach this: sums of 2**64 units stay below 2**127."""
 
+LARGEST_STEP = 2**53
+"""No bound of a lattice may exceed this: backends may divide by the grid, and clamp, in double precision."""
+
 
 class Count(Enum):
     """What a measure counts or adds up, over one group's rows that pass the measure's filter."""
@@ -47,6 +50,8 @@ class Lattice:
     """How a value v becomes an integer: t = round(clamp(v / grid, lower, upper)) - offset, half to even.
 
     The lattice value is t, or t * t - offset_of_square where `squared`. NaN counts as NULL, infinities are clamped.
+    v / grid is exact for floats on a power of two, and for integers and decimals of less than 2^53 grid steps on their
+    own grid; otherwise it is the nearest double, which may round to either neighbour. Bounds hold in any case.
 
     Attributes:
         grid: Width of a step in the value's unit, a power of two or of ten; known without the data.

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from dpquery.errors import InternalError
 from dpquery.kernel.declarations import Neighbours
-from dpquery.kernel.plan import LARGEST_VALUE, Count, Measure, PrivateAggregate
+from dpquery.kernel.plan import LARGEST_STEP, LARGEST_VALUE, Count, Measure, PrivateAggregate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,8 @@ def contribution(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, in
         case Count.SUM:
             if measure.lattice is None:
                 raise InternalError(f"the sum {measure.id} has no lattice")
+            if max(-measure.lattice.lower, measure.lattice.upper) > LARGEST_STEP:
+                raise InternalError(f"the lattice of {measure.id} has more steps than a double can tell apart")
             least, greatest = measure.lattice.values
             return min(0, rows * least), max(0, rows * greatest)
         case _:

@@ -174,7 +174,8 @@ class Measures:
     def _label(self, count: Count, value: Expression | None, kept: Expression | None, lattice: Lattice | None) -> str:
         name = "" if value is None else self.describe(value)
         if lattice is not None and lattice.offset:
-            name = f"{name} - {_short(lattice.offset * lattice.grid)}"
+            sign = "-" if lattice.offset > 0 else "+"
+            name = f"{name} {sign} {_short(abs(lattice.offset) * lattice.grid)}"
         if lattice is not None and lattice.squared:
             name = f"({name})^2"
         label = {

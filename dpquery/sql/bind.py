@@ -137,7 +137,9 @@ def _expand_stars(select: exp.Select, source: Scope, context: Context) -> list[t
                 if table is None or (column.table or "").casefold() == table.name.casefold():
                     name = exp.to_identifier(column.name, quoted=True)
                     owner = exp.to_identifier(column.table, quoted=True) if column.table else None
-                    items.append((column.name, exp.Column(this=name, table=owner)))
+                    made = exp.Column(this=name, table=owner)
+                    made.parent = node  # its place in the text
+                    items.append((column.name, made))
         elif isinstance(node, exp.Alias):
             items.append((node.alias, node.this))
         else:

@@ -18,6 +18,25 @@ from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Scope
 from dpquery.sql.types import literal_of, type_of
 
+_FORMS: dict[type[exp.Expression], str] = {
+    exp.Add: "this sum",
+    exp.Sub: "this difference",
+    exp.Like: "LIKE with a pattern that is no constant",
+    exp.ILike: "ILIKE with a pattern that is no constant",
+    exp.Interval: "an interval in this place",
+    exp.AtTimeZone: "a time zone",
+    exp.Placeholder: "a parameter",
+    exp.Tuple: "a row of values",
+    exp.Array: "a list",
+    exp.Bracket: "an element of a list",
+    exp.Dot: "a field of a value",
+    exp.Column: "a star in this place",
+    exp.Rollup: "ROLLUP",
+    exp.Cube: "CUBE",
+    exp.GroupingSets: "GROUPING SETS",
+}
+"""What people call a form that the parser knows and we do not."""
+
 
 class Aggregates(Protocol):
     """Where aggregates are allowed: turns an aggregate into the column that will hold it, or None if it is none."""
@@ -108,7 +127,7 @@ class Binder:
         value = evaluate(argument, {})
         if value is None and argument.argument.value is not None:
             shown = repr(argument.argument.value)
-            raise self._context.refuse(UnsupportedQueryError, f"{shown} is not a {argument.type}", node)
+            raise self._context.refuse(UnsupportedQueryError, f"{shown} is no {argument.type}", node)
         return Literal(value=value, type=argument.type, span=argument.span)
 
     def _cast(self, argument: Expression, target: Type, node: exp.Expression, span: Span | None) -> Expression:
@@ -159,6 +178,8 @@ class Binder:
             return self._unknown_aggregate(node)
         if isinstance(node, exp.Window):
             return context.refuse(UnsupportedQueryError, "window functions are not supported", node)
+        if isinstance(node, exp.Any | exp.All) and isinstance(node.this, exp.Tuple | exp.Array | exp.Paren):
+            return context.refuse(UnsupportedQueryError, "ANY and ALL are not supported", node, "Use IN (...).")
         if isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.Any | exp.All):
             return context.refuse(
                 UnsupportedQueryError,
@@ -169,11 +190,14 @@ class Binder:
         if isinstance(node, exp.Rand | exp.Uuid | exp.CurrentTime):
             return context.refuse(UnsupportedQueryError, "a function whose value changes is not supported", node)
         if isinstance(node, exp.Func):
-            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            span = span_of(node, context.text)
+            written = context.text[span.start : span.end].split("(")[0].strip() if span else ""
+            name = written if written.isidentifier() else node.sql_name()
             advice = "docs/reference/sql.md lists the functions."
             how = "with these arguments" if is_known(node) else "here"
             return context.refuse(UnknownNameError, f"function {name.lower()} is not known {how}", node, advice)
-        return context.refuse(UnsupportedQueryError, f"{type(node).__name__} is not supported", node)
+        what = _FORMS.get(type(node)) or f"{type(node).__name__} in this place"
+        return context.refuse(UnsupportedQueryError, f"{what} is not supported", node)
 
     def _unknown_aggregate(self, node: exp.Expression) -> QueryError:
         if self._aggregates is not None:

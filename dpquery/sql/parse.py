@@ -197,7 +197,7 @@ def _check_tokens(tokens: list[Token]) -> None:
             if len(token.text) > MAX_STRING:
                 raise QuerySyntaxError(f"a text is longer than {MAX_STRING} characters", span=span)
         elif token.token_type is TokenType.PARAMETER:
-            raise QuerySyntaxError("@ has no meaning here", span=span)
+            raise QuerySyntaxError(f"{token.text} has no meaning here", span=span)
         elif not token.text.isascii() and unicodedata.normalize("NFKC", token.text) != token.text:
             raise QuerySyntaxError("a name has characters with a second form; write the plain letters", span=span)
 

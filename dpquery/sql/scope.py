@@ -22,6 +22,16 @@ MAX_SIZE = 50_000
 MAX_TABLES = 40
 
 
+_CLAUSES = {
+    "locks": "FOR UPDATE",
+    "sample": "TABLESAMPLE",
+    "method": "this kind of JOIN",
+    "with_ties": "WITH TIES",
+    "limit_options": "this form of LIMIT",
+}
+"""Clauses that people know by another name than the parser."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visible:
     """A column that a name can mean: the name, the table alias before it, and the column's id and type."""
@@ -131,7 +141,7 @@ class Context:
             if name not in known and value not in (None, False, [], ()):
                 part = value[0] if isinstance(value, list) else value
                 place = part if isinstance(part, exp.Expression) else node
-                what = f"{name.strip('_').upper()} in {type(node).__name__.upper()}"
+                what = _CLAUSES.get(name) or f"{name.strip('_').upper()} in {type(node).__name__.upper()}"
                 raise self.refuse(UnsupportedQueryError, f"{what} is not supported", place)
 
 

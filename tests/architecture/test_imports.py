@@ -14,7 +14,17 @@ LINTER = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_i
 """`importlinter.cli` prints its banner and returns an exit code; run apart, so that no logging of it stays."""
 
 KERNEL_MAY = {
-    *("collections", "contextlib", "cryptography", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools"),
+    *(
+        "collections",
+        "contextlib",
+        "cryptography",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "enum",
+        "fractions",
+        "functools",
+    ),
     *("hashlib", "itertools", "json", "math", "numpy", "os", "pathlib", "re", "sqlite3", "stat", "statistics", "sys"),
     *("threading", "typing", "__future__", "dpquery"),
 }

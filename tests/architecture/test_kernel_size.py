@@ -6,13 +6,22 @@ import ast
 
 import pytest
 
-from tests.architecture.package import Module, dotted, imported, modules
+from tests.architecture.package import ROOT, Module, dotted, imported, modules
 
 MOST_LINES = {"kernel/": 260, "": 400}
 MOST_KERNEL_LINES = 2_700
 """All of `kernel/` together, docstrings included. Grow it knowingly."""
 
-RANDOMNESS = ("secrets", "random", "cryptography", "numpy.random", "uuid.uuid4", "uuid.uuid1", "os.urandom", "os.getrandom")
+RANDOMNESS = (
+    "secrets",
+    "random",
+    "cryptography",
+    "numpy.random",
+    "uuid.uuid4",
+    "uuid.uuid1",
+    "os.urandom",
+    "os.getrandom",
+)
 ENGINES = ("duckdb", "psycopg", "psycopg2", "sqlalchemy", "pyspark")
 PUBLIC_DATA_ONLY = {"frontends/demo.py"}
 """The demo computes exact answers beside the noisy ones: over a public study, in an engine of its own."""
@@ -30,6 +39,12 @@ def test_the_kernel_as_a_whole_is_small() -> None:
     assert sum(m.text.count("\n") for m in modules() if m.path.startswith("kernel/")) <= MOST_KERNEL_LINES
 
 
+def test_the_readme_counts_the_files_of_the_kernel() -> None:
+    count = sum(m.path.startswith("kernel/") and m.path != "kernel/__init__.py" for m in modules())
+    words = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen")
+    assert f"{words[count - 10]} files" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def _uses(module: Module, names: tuple[str, ...]) -> set[str]:
     """Returns which of the names a module imports, or reads as an attribute."""
     used = set(imported(module)) | {dotted(node) for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
@@ -45,7 +60,9 @@ def test_only_the_samplers_touch_randomness(module: Module) -> None:
 
 @MODULES
 def test_nothing_uses_numpy_generators(module: Module) -> None:
-    found = [n for n in ast.walk(module.tree) if isinstance(n, ast.Attribute) and n.attr in ("default_rng", "RandomState")]
+    found = [
+        n for n in ast.walk(module.tree) if isinstance(n, ast.Attribute) and n.attr in ("default_rng", "RandomState")
+    ]
     assert not found
 
 

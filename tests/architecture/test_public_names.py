@@ -12,7 +12,7 @@ import pytest
 import dpquery as dp
 
 NAMES = {
-    *("Catalog", "Ledger", "Measurement", "Plan", "PrivacyLoss", "Result", "Session", "connect"),
+    *("Catalog", "Ledger", "Measurement", "Plan", "PrivacyLoss", "Result", "Session", "connect", "create_ledger"),
     *("BackendError", "CatalogError", "DPQueryError", "InsufficientBudgetError", "InternalError", "InvalidLossError"),
     *("LedgerError", "MissingBoundsError", "MissingDeltaError", "QueryError", "QuerySyntaxError", "UnknownNameError"),
     "UnsupportedQueryError",
@@ -25,6 +25,7 @@ SIGNATURES: dict[Callable[..., Any], dict[str, Any]] = {
     dp.connect: {"catalog": REQUIRED, "sources": REQUIRED, "ledger": REQUIRED, "analyst": "analyst"},
     dp.Session.sql: {"query": REQUIRED, **ASKED, "confidence": "0.95"},
     dp.Session.explain: {"query": REQUIRED, **ASKED},
+    dp.create_ledger: {"catalog": REQUIRED, "path": REQUIRED},
     dp.Catalog.load: {"path": REQUIRED},
     dp.Catalog.from_yaml: {"text": REQUIRED},
     dp.Ledger.create: {"path": REQUIRED, "declarations": REQUIRED, "budget": REQUIRED, "analysts": REQUIRED},
@@ -33,7 +34,7 @@ SIGNATURES: dict[Callable[..., Any], dict[str, Any]] = {
     dp.Result.to_arrow: {},
     dp.Catalog: {
         **dict.fromkeys(("dataset", "privacy_unit", "tables", "budget"), REQUIRED),
-        **{"analysts": None, "defaults": None, "neighbours": "add_remove"},
+        "analysts": None, "defaults": None, "neighbours": "add_remove",
     },
 }
 """Parameters with their defaults. More may be added with a default; none of these may go."""
@@ -41,13 +42,28 @@ SIGNATURES: dict[Callable[..., Any], dict[str, Any]] = {
 POSITIONAL = {dp.connect: ["catalog", "sources"], dp.Session.sql: ["query"], dp.Session.explain: ["query"]}
 
 ATTRIBUTES = {
-    dp.Session: {"sql", "explain", "remaining", "analyst", "catalog"},
+    dp.Session: {"sql", "explain", "remaining", "analyst", "catalog", "close", "__enter__", "__exit__"},
     dp.Result: {"to_pandas", "to_arrow", "accuracy", "columns", "__len__", "__str__", "_repr_html_"},
-    dp.Ledger: {"create", "open", "remaining", "spent", "limit", "entries", "verify", "close", "mark", "budget", "declarations"},
+    dp.Ledger: {
+        "create",
+        "open",
+        "remaining",
+        "spent",
+        "limit",
+        "entries",
+        "verify",
+        "close",
+        "mark",
+        "budget",
+        "declarations",
+    },
     dp.Catalog: {"load", "from_yaml", "to_text", "warnings", "table", "find_table", "declarations"},
 }
 
-SET_BY_INIT = {dp.Result: {"charge", "guarantee", "measurements", "confidence"}, dp.Plan: {"measurements", "charge", "guarantee", "columns"}}
+SET_BY_INIT = {
+    dp.Result: {"charge", "guarantee", "measurements", "confidence"},
+    dp.Plan: {"measurements", "charge", "guarantee", "columns"},
+}
 
 
 def test_these_names_and_no_others_are_exported() -> None:

@@ -13,6 +13,7 @@ from dpquery.planner.keys import MAX_KEYS
 from dpquery.planner.protect import MAX_GROUPS
 from dpquery.sql import parse
 from dpquery.sql.bind import MAX_COLUMNS, MAX_JOINS
+from dpquery.sql.scope import MAX_SIZE, MAX_TABLES
 from tests.docs.sql_features import AGGREGATES, CATALOG, CLAUSES, KEYS, ROW_CLAUSES, ROWS, Answer, Engine
 from tests.docs.sql_functions import arguments_of, result_of, spellings
 
@@ -20,7 +21,20 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "sql.md"
 
 TYPE_NAMES = (
     *("boolean", "smallint", "integer", "bigint", "real", "double precision", "decimal(p,s)", "numeric", "text"),
-    *("varchar", "varchar(n)", "char(n)", "date", "timestamp", "timestamptz", "time", "interval", "uuid", "json", "bytea", "int[]"),
+    *(
+        "varchar",
+        "varchar(n)",
+        "char(n)",
+        "date",
+        "timestamp",
+        "timestamptz",
+        "time",
+        "interval",
+        "uuid",
+        "json",
+        "bytea",
+        "int[]",
+    ),
 )
 
 
@@ -154,7 +168,7 @@ def _limits() -> Iterator[str]:
     yield """\
 ## Limits
 
-All are checked before a private row is read and before anything is charged.
+All but the cut of long texts are checked before a private row is read and before anything is charged.
 """
     rows = (
         ("length of a query", f"{parse.MAX_CHARACTERS // 1024} KiB of UTF-8"),
@@ -164,6 +178,8 @@ All are checked before a private row is read and before anything is charged.
         ("length of a text constant", f"{parse.MAX_STRING:,} characters"),
         ("columns of a result", f"{MAX_COLUMNS}"),
         ("joins of one SELECT", f"{MAX_JOINS}"),
+        ("tables that a query reads, each use of a WITH counted", f"{MAX_TABLES}"),
+        ("parts of expressions, written out over stored columns", f"{MAX_SIZE:,}"),
         ("public values of one key", f"{MAX_KEYS:,}"),
         ("public groups of one aggregation", f"{MAX_GROUPS:,}"),
         ("`max_groups` and `max_rows` of a query", "1,000,000"),

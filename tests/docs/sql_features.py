@@ -101,7 +101,7 @@ CLAUSES = {
     ),
     "right and full joins": "SELECT COUNT(*) AS n FROM labs AS l RIGHT JOIN tests AS t ON l.test = t.code",
     "NATURAL JOIN": "SELECT COUNT(*) AS n FROM patients NATURAL JOIN labs",
-    "UNION, INTERSECT, EXCEPT": "SELECT id FROM patients UNION ALL SELECT id FROM labs",
+    "UNION, INTERSECT, EXCEPT": "SELECT COUNT(*) AS n FROM patients UNION ALL SELECT COUNT(*) AS n FROM labs",
     "window functions": "SELECT sex, SUM(COUNT(*)) OVER () AS whole FROM patients GROUP BY sex",
     "IN with a subquery": "SELECT COUNT(*) AS n FROM patients WHERE id IN (SELECT id FROM labs)",
     "EXISTS": "SELECT COUNT(*) AS n FROM patients AS p WHERE EXISTS (SELECT 1 FROM labs AS l WHERE l.id = p.id)",
@@ -128,7 +128,7 @@ ROW_CLAUSES = {
     "join with a public table on a unique key": "SELECT i.kind, COUNT(*) AS n FROM sales AS s JOIN items AS i ON s.item = i.item GROUP BY i.kind",
     "join with a public table on another key": "SELECT COUNT(*) AS n FROM sales AS s JOIN items AS i ON s.shop = i.kind",
     "join of private tables": "SELECT COUNT(*) AS n FROM sales AS a JOIN sales AS b ON a.item = b.item",
-    "aggregate inside": "SELECT COUNT(*) AS n FROM (SELECT DISTINCT item, price FROM sales) AS t",
+    "distinct values, which are groups and cost delta": "SELECT COUNT(*) AS n FROM (SELECT DISTINCT item FROM sales) AS t",
 }
 
 KEYS = {
@@ -154,8 +154,20 @@ KEYS = {
 AGGREGATES = (
     *("COUNT(*)", "COUNT(value)", "COUNT_IF(value > 100)", "COUNT(DISTINCT id)", "COUNT(DISTINCT test)", "SUM(value)"),
     *("AVG(value)", "VAR_POP(value)", "VAR_SAMP(value)", "STDDEV_POP(value)", "STDDEV_SAMP(value)", "MIN(value)"),
-    *("MAX(value)", "MEDIAN(value)", "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY value)", "MODE(test)", "SUM(DISTINCT value)"),
-    *("CORR(value, lab)", "COVAR_POP(value, lab)", "REGR_SLOPE(value, lab)", "STRING_AGG(test, ',')", "ARRAY_AGG(test)"),
+    *(
+        "MAX(value)",
+        "MEDIAN(value)",
+        "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY value)",
+        "MODE(test)",
+        "SUM(DISTINCT value)",
+    ),
+    *(
+        "CORR(value, lab)",
+        "COVAR_POP(value, lab)",
+        "REGR_SLOPE(value, lab)",
+        "STRING_AGG(test, ',')",
+        "ARRAY_AGG(test)",
+    ),
     *("BOOL_AND(value > 1)", "BIT_AND(lab)", "ANY_VALUE(test)", "APPROX_COUNT_DISTINCT(test)"),
 )
 

@@ -21,7 +21,13 @@ from dpquery.sql.spellings import SPELLINGS
 
 TYPES = (INT64, DECIMAL := decimal(9, 2), FLOAT64, TEXT, BOOLEAN, DATE, TIMESTAMP)
 NUMBERS = ("int64", "decimal", "float64")
-CLASSES = {"number": NUMBERS, "text": ("text",), "boolean": ("boolean",), "date": ("date",), "timestamp": ("timestamp",)}
+CLASSES = {
+    "number": NUMBERS,
+    "text": ("text",),
+    "boolean": ("boolean",),
+    "date": ("date",),
+    "timestamp": ("timestamp",),
+}
 
 FURTHER = {
     "clamp": ("CLAMP(a, DATE '2020-01-01', DATE '2020-12-31')", "CLAMP(a, 0.5, 1.5)"),

@@ -224,7 +224,7 @@ def test_the_parts_of_averages_and_variances_have_their_scales(law: str, groups:
     n, s = numbers(found, "n"), numbers(found, "s")
     expect(s - 10 * n - in_cells(lambda p: SCORE(p) - 10), 30 * rows, charge)
 
-    found, charge = answers(opened, text, **({"epsilon": 2000} if laplace else {"rho": 200_000}), **bounds)
+    found, charge = answers(opened, text, **({"epsilon": 2000} if laplace else {"rho": 60_000}), **bounds)
     n, s, v = (numbers(found, name) for name in ("n", "s", "v"))
     assert ((v > 0) & (v < 900)).all()
     squares = (v - 450 + ((s - 10 * n) / n) ** 2) * n
