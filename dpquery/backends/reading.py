@@ -11,6 +11,7 @@ from dpquery.plan.types import TEXT, Kind, Type
 
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"})
 _WIDE = frozenset({"UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"})
+_EXACT = "9007199254740992"  # 2^53: from here on a float may stand for several integers
 _FLOATS = frozenset({"FLOAT", "DOUBLE"})
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"})
 _ZONED = frozenset({"TIMESTAMP WITH TIME ZONE"})
@@ -57,7 +58,10 @@ def _integer(base: str, column: str) -> str | None:
         return f"CAST({column} AS BIGINT)"
     if base in _WIDE:
         return f"TRY_CAST({column} AS BIGINT)"
-    if base in _FLOATS | {"DECIMAL"}:
+    if base in _FLOATS:
+        whole = f"{column} = trunc({column}) AND abs({column}) < {_EXACT}"
+        return f"TRY_CAST(CASE WHEN {whole} THEN {column} END AS BIGINT)"
+    if base == "DECIMAL":
         return f"TRY_CAST(CASE WHEN {column} = trunc({column}) THEN {column} END AS BIGINT)"
     return None
 

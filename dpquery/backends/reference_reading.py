@@ -1,7 +1,8 @@
 """Stored values read as declared, one by one in Python: the oracle of `reading.py`.
 
 Whatever does not fit the declared type is NULL. NaN is NULL, -0.0 is 0.0, infinities stay, zoned timestamps are read
-in UTC. Integers are booleans only where they are 0 or 1; floats and decimals are integers only where they are whole.
+in UTC. Integers are booleans only where they are 0 or 1; decimals are integers only where they are whole, floats only
+where they are whole and below 2^53 (from there on one float stands for several integers, which must not merge units).
 How one value is read never depends on another: in a column of mixed types a misfit changes no other row.
 """
 
@@ -94,7 +95,7 @@ def _read_float(number: float, declared: Type) -> Value:
         return None
     match declared.kind:
         case Kind.INT64:
-            return cast_value(number, FLOAT64, INT64) if number.is_integer() else None
+            return cast_value(number, FLOAT64, INT64) if number.is_integer() and abs(number) < 2**53 else None
         case Kind.FLOAT64:
             return number + 0.0
         case Kind.DECIMAL:

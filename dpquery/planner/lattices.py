@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpquery.kernel.plan import Lattice
+from dpquery.kernel.plan import LARGEST_STEP, Lattice
 from dpquery.plan.types import Kind, Type
 
 FLOAT_STEPS = 2**32
 """Lattice steps between 0 and the largest magnitude of a float."""
 MOST_MOVED = 2**42
 """Lattice steps by which one unit may move a sum, over all its groups."""
+MOST_STEPS = LARGEST_STEP // 2
+"""Lattice steps between 0 and the end of a narrow range far from 0, where the range alone would ask for more."""
 SQUARE_STEPS = 2**20
 """Lattice steps between the middle of a range and its ends, where deviations are squared."""
 
@@ -36,6 +38,7 @@ def for_squares(type: Type, lower: Fraction, upper: Fraction, weight: int) -> La
     """Returns the lattice for sums of squared deviations, themselves taken from the middle of their range."""
     steps = min(SQUARE_STEPS, math.isqrt(max(1, MOST_MOVED // weight)))
     grid = _grid(type, (upper - lower) / 2, steps)
+    grid = max(grid, _power(10 if type.kind is Kind.DECIMAL else 2, max(abs(lower), abs(upper), grid) / MOST_STEPS))
     low, high = math.floor(lower / grid), math.ceil(upper / grid)
     offset = (low + high) // 2
     largest = max(offset - low, high - offset)

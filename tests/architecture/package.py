@@ -34,7 +34,7 @@ def modules() -> tuple[Module, ...]:
 
 
 def imported(module: Module) -> Iterator[str]:
-    """Yields the full names that a module imports, also inside functions: `a.b` for both `import a.b` and `from a import b`."""
+    """Yields the full names that a module imports, also inside functions: `a.b` also for `from a import b`."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

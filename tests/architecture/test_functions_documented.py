@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+
 import pytest
 
 from dpquery.plan.functions import FUNCTIONS
@@ -12,6 +15,14 @@ REFERENCE = (ROOT / "docs" / "reference" / "sql.md").read_text(encoding="utf-8")
 
 TOTAL = {"atan2", "date_trunc", "radians", "degrees"}
 """Their sentences leave NULL to the rule that NULL in gives NULL out; the list may only shrink."""
+
+
+def _takes(meaning: Callable[..., object], count: int) -> bool:
+    try:
+        inspect.signature(meaning).bind(*[None] * count)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -32,9 +43,10 @@ def test_it_can_be_written_and_the_reference_says_how(name: str) -> None:
 
 def test_operations_are_pure_on_null() -> None:
     """No operation raises when every argument is NULL, whatever it then gives."""
+    called = set()
     for name, function in FUNCTIONS.items():
-        for count in range(5):
-            try:
+        for count in range(1, 5):
+            if _takes(function.meaning, count):
                 function.meaning(*[None] * count)
-            except TypeError as error:
-                assert "argument" in str(error), name  # another number of arguments
+                called.add(name)
+    assert len(called) > 80

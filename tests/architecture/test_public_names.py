@@ -34,7 +34,9 @@ SIGNATURES: dict[Callable[..., Any], dict[str, Any]] = {
     dp.Result.to_arrow: {},
     dp.Catalog: {
         **dict.fromkeys(("dataset", "privacy_unit", "tables", "budget"), REQUIRED),
-        "analysts": None, "defaults": None, "neighbours": "add_remove",
+        "analysts": None,
+        "defaults": None,
+        "neighbours": "add_remove",
     },
 }
 """Parameters with their defaults. More may be added with a default; none of these may go."""

@@ -14,12 +14,13 @@ from tests.attacks.clinic import Clinic
 from tests.attacks.grammar import Grammar
 
 SECONDS = 2.0
+"""Of the processor: other processes must not make a test fail."""
 DIALECTS = ["postgres", "postgres", "postgres", "duckdb", "bigquery", "snowflake", "spark", "mysql", "tsql"]
 
 
 def attempt(clinic: Clinic, text: str, dialect: str) -> str:
     """Returns "answered" or the name of the error; fails unless the attempt kept every rule."""
-    before, runs, start = clinic.path.read_bytes(), clinic.backend.runs, time.monotonic()
+    before, runs, start = clinic.path.read_bytes(), clinic.backend.runs, time.process_time()
     try:
         answer = clinic.sql(text, dialect=dialect)
     except (BackendError, InternalError) as error:
@@ -39,8 +40,8 @@ def attempt(clinic: Clinic, text: str, dialect: str) -> str:
         if clinic.backend.runs > runs:
             assert answer.charge.rho > 0, text
             assert answer.measurements, text
-            assert all(made.scale > 0 and made.linf > 0 for made in answer.measurements), text
-    assert time.monotonic() - start < SECONDS, text
+            assert all(made.scale > 0 for made in answer.measurements), text
+    assert time.process_time() - start < SECONDS, text
     return outcome
 
 

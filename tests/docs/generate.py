@@ -1,4 +1,4 @@
-"""Writes docs/reference/sql.md from the code that accepts and refuses: `python -m tests.docs.generate`, or `make docs`."""
+"""Writes docs/reference/sql.md from the code that accepts and refuses: `make docs`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ refuses whatever it does not know, with the place in your text and before any pr
 not charged.
 
 Every example on this page was put to the engine when the page was written; the catalogs stand at the
-[end](#the-catalogs-of-the-examples). Names without quotes mean the declared name in any case; names in quotes mean exactly that name.
+[end](#the-catalogs-of-the-examples). Names without quotes mean the declared name in any case; names in quotes mean
+exactly that name.
 
 A query has a *privacy boundary*: its lowest aggregates over the rows of different privacy units. Below the boundary
 each row belongs to one unit, above it everything is computed from noisy numbers. The
@@ -119,8 +120,9 @@ def _keys(engine: Engine) -> Iterator[str]:
 ## Group keys
 
 The groups of a `GROUP BY` are *public* where they follow from the declarations: all of them appear in the answer, also
-those without rows, and rows with other values (NULL among them) are left out. Otherwise groups are *selected*: one appears if its noisy number of units
-reaches a threshold, which costs delta. One key has at most {MAX_KEYS:,} public values, and one query at most {MAX_GROUPS:,} public groups.
+those without rows, and rows with other values (NULL among them) are left out. Otherwise groups are *selected*: one
+appears if its noisy number of units reaches a threshold, which costs delta. One key has at most {MAX_KEYS:,} public
+values, and one aggregation at most {MAX_GROUPS:,} public groups.
 """
     rows = []
     for what, key in KEYS.items():
@@ -137,9 +139,9 @@ def _functions() -> Iterator[str]:
 ## Operators and functions
 
 Every expression has a value on every row, or NULL; none can fail. Integer overflow, division by zero, arguments outside
-a function's domain and casts that do not fit give NULL, NaN counts as NULL, and -0.0 as 0.0. Unless the table says otherwise,
-NULL in gives NULL out. *number* is int64, decimal or float64. Texts and numbers that stand as `'x'` and `7` in an
-example must be constants; patterns are constants for an engine of linear time.
+a function's domain and casts that do not fit give NULL, NaN counts as NULL, and -0.0 as 0.0. Unless the table says
+otherwise, NULL in gives NULL out. *number* is int64, decimal or float64. Texts and numbers that stand as `'x'` and
+`7` in an example must be constants; patterns are constants for an engine of linear time.
 """
     rows = (
         (_code(spellings()[name][0]), arguments_of(name), result_of(name), function.doc)
@@ -147,9 +149,9 @@ example must be constants; patterns are constants for an engine of linear time.
     )
     yield from _table(("SQL", "takes", "gives", "meaning"), rows)
     yield """
-`a BETWEEN b AND c`, `CASE`, `CAST(a AS type)`, `a::type`, `IF`, `CURRENT_DATE` and `CURRENT_TIMESTAMP` are known too. The
-last two are read once, when the query is planned, in UTC. `a NOT LIKE 'x'`, `a NOT IN (1)` and the like negate. Other dialects' names of
-these operations work in their dialect, such as `DATE_DIFF` and `LEN` in `dialect="duckdb"`.
+`a BETWEEN b AND c`, `CASE`, `CAST(a AS type)`, `a::type`, `IF`, `CURRENT_DATE` and `CURRENT_TIMESTAMP` are known too.
+The last two are read when the query is planned, in UTC. `a NOT LIKE 'x'`, `a NOT IN (1)` and the like negate. Other
+dialects' names of these operations work in their dialect, such as `DATE_DIFF` and `LEN` in `dialect="duckdb"`.
 """
 
 

@@ -79,22 +79,39 @@ CLAUSES = {
     "DISTINCT": "SELECT DISTINCT town FROM patients",
     "arithmetic on aggregates": "SELECT SUM(value) / COUNT(*) + 1 AS x FROM labs",
     "FILTER": "SELECT COUNT(*) FILTER (WHERE age < 40) AS young FROM patients",
-    "join with a public table": "SELECT t.panel, COUNT(*) AS n FROM labs AS l JOIN tests AS t ON l.test = t.code GROUP BY t.panel",
-    "left join, the private table preserved": "SELECT COUNT(t.panel) AS n FROM labs AS l LEFT JOIN tests AS t ON l.test = t.code",
-    "join of private tables on their unit": "SELECT p.sex, AVG(l.value) AS mean FROM patients AS p JOIN labs AS l ON p.id = l.id GROUP BY p.sex",
+    "join with a public table": (
+        "SELECT t.panel, COUNT(*) AS n FROM labs AS l JOIN tests AS t ON l.test = t.code GROUP BY t.panel"
+    ),
+    "left join, the private table preserved": (
+        "SELECT COUNT(t.panel) AS n FROM labs AS l LEFT JOIN tests AS t ON l.test = t.code"
+    ),
+    "join of private tables on their unit": (
+        "SELECT p.sex, AVG(l.value) AS mean FROM patients AS p JOIN labs AS l ON p.id = l.id GROUP BY p.sex"
+    ),
     "USING": "SELECT p.sex, COUNT(*) AS n FROM patients AS p JOIN labs AS l USING (id) GROUP BY p.sex",
     "join in WHERE": "SELECT COUNT(*) AS n FROM patients AS p, labs AS l WHERE p.id = l.id",
-    "join along ownership": "SELECT f.flag, COUNT(*) AS n FROM flags AS f JOIN labs AS l ON f.lab = l.lab GROUP BY f.flag",
+    "join along ownership": (
+        "SELECT f.flag, COUNT(*) AS n FROM flags AS f JOIN labs AS l ON f.lab = l.lab GROUP BY f.flag"
+    ),
     "totals of each unit": "SELECT AVG(n) AS mean FROM (SELECT id, COUNT(*) AS n FROM labs GROUP BY id) AS t",
     "distinct pairs of each unit": "SELECT COUNT(*) AS n FROM (SELECT DISTINCT id, test FROM labs) AS t",
-    "WITH": "WITH old AS (SELECT id FROM patients WHERE age > 65) SELECT COUNT(*) AS n FROM labs JOIN old ON labs.id = old.id",
-    "aggregates of noisy groups": "SELECT MAX(n) AS most FROM (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) AS t",
+    "WITH": (
+        "WITH old AS (SELECT id FROM patients WHERE age > 65)"
+        " SELECT COUNT(*) AS n FROM labs JOIN old ON labs.id = old.id"
+    ),
+    "aggregates of noisy groups": (
+        "SELECT MAX(n) AS most FROM (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) AS t"
+    ),
     "public tables alone, free of charge": "SELECT panel, COUNT(*) AS tests FROM tests GROUP BY panel",
     "rows of single people": "SELECT * FROM patients",
     "a row for each person": "SELECT id, COUNT(*) AS n FROM labs GROUP BY id",
-    "join of private tables on anything else": "SELECT COUNT(*) AS n FROM patients AS p JOIN labs AS l ON p.age = l.value",
+    "join of private tables on anything else": (
+        "SELECT COUNT(*) AS n FROM patients AS p JOIN labs AS l ON p.age = l.value"
+    ),
     "outer join of private tables": "SELECT COUNT(*) AS n FROM patients AS p LEFT JOIN labs AS l ON p.id = l.id",
-    "left join, a public table preserved": "SELECT t.code, COUNT(l.id) AS n FROM tests AS t LEFT JOIN labs AS l ON l.test = t.code GROUP BY t.code",
+    "left join, a public table preserved": (
+        "SELECT t.code, COUNT(l.id) AS n FROM tests AS t LEFT JOIN labs AS l ON l.test = t.code GROUP BY t.code"
+    ),
     "join of two noisy results": (
         "SELECT a.n FROM (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) AS a"
         " JOIN (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) AS b ON a.sex = b.sex"
@@ -107,7 +124,9 @@ CLAUSES = {
     "EXISTS": "SELECT COUNT(*) AS n FROM patients AS p WHERE EXISTS (SELECT 1 FROM labs AS l WHERE l.id = p.id)",
     "subquery as a value": "SELECT COUNT(*) AS n, (SELECT COUNT(*) FROM labs) AS m FROM patients",
     "ROLLUP, CUBE, GROUPING SETS": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY ROLLUP (sex)",
-    "ORDER BY or LIMIT over single people": "SELECT COUNT(*) AS n FROM (SELECT id FROM patients ORDER BY age LIMIT 10) AS t",
+    "ORDER BY or LIMIT over single people": (
+        "SELECT COUNT(*) AS n FROM (SELECT id FROM patients ORDER BY age LIMIT 10) AS t"
+    ),
     "TABLESAMPLE": "SELECT COUNT(*) AS n FROM patients TABLESAMPLE SYSTEM (10)",
     "LATERAL": "SELECT COUNT(*) AS n FROM patients AS p, LATERAL (SELECT 1 AS x) AS t",
     "VALUES": "SELECT COUNT(*) AS n FROM (VALUES (1)) AS t",
@@ -125,10 +144,16 @@ CLAUSES = {
 
 ROW_CLAUSES = {
     "filter and group": "SELECT shop, AVG(price) AS mean FROM sales GROUP BY shop",
-    "join with a public table on a unique key": "SELECT i.kind, COUNT(*) AS n FROM sales AS s JOIN items AS i ON s.item = i.item GROUP BY i.kind",
-    "join with a public table on another key": "SELECT COUNT(*) AS n FROM sales AS s JOIN items AS i ON s.shop = i.kind",
+    "join with a public table on a unique key": (
+        "SELECT i.kind, COUNT(*) AS n FROM sales AS s JOIN items AS i ON s.item = i.item GROUP BY i.kind"
+    ),
+    "join with a public table on another key": (
+        "SELECT COUNT(*) AS n FROM sales AS s JOIN items AS i ON s.shop = i.kind"
+    ),
     "join of private tables": "SELECT COUNT(*) AS n FROM sales AS a JOIN sales AS b ON a.item = b.item",
-    "distinct values, which are groups and cost delta": "SELECT COUNT(*) AS n FROM (SELECT DISTINCT item FROM sales) AS t",
+    "distinct values, which are groups and cost delta": (
+        "SELECT COUNT(*) AS n FROM (SELECT DISTINCT item FROM sales) AS t"
+    ),
 }
 
 KEYS = {

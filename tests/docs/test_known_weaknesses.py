@@ -1,4 +1,4 @@
-"""Weaknesses that the page admits are still there. When one of these fails, it is gone: rejoice, and change the page."""
+"""Weaknesses that the page admits are still there. When one of these fails, it is gone: change the page."""
 
 from __future__ import annotations
 

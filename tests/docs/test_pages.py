@@ -4,8 +4,10 @@ Words behind the language of a block:
 
 - `python`: runs, all blocks of a page in one namespace and one empty folder; `python no-run` is compiled only.
 - `text exact`: what the Python block before it printed; `text like`: the same but for numbers.
-- `yaml`: a catalog loads, and is written to `<dataset>.yaml` for the page; `yaml refused` is a mistake; `yaml part` is YAML.
-- `sql`: is planned over the page's catalog, or else the one of `docs/reference/catalog.md`; `sql refused Name` is refused so.
+- `yaml`: a catalog loads, and is written to `<dataset>.yaml` for the page; `yaml refused` is a mistake; `yaml part` is
+  YAML and no more.
+- `sql`: is planned over the page's catalog, or else the one of `docs/reference/catalog.md`; `sql refused Name` is
+  refused with that error.
 - `console`: each `$ dpquery` names a command and options that exist; `console run` runs in the page's folder.
 """
 
@@ -99,9 +101,9 @@ def _trimmed(text: str) -> str:
 
 
 def _without_numbers(text: str) -> str:
-    """Numbers, widths of columns, and whether a mean over a count near 0 is NULL, differ from run to run."""
+    """Numbers, widths of columns, the form of intervals, and whether a mean over few rows is NULL, differ by run."""
     plain = re.sub(r"[ -]+", " ", re.sub(r"-?\d[\d,./e-]*", "#", text))
-    return plain.replace("NULL", "# [# #]")
+    return plain.replace("NULL", "# [# #]").replace("± #", "[# #]")
 
 
 def _given_catalog() -> dp.Catalog:

@@ -50,6 +50,7 @@ VISIT_NUMBERS = (
 VISIT_KEYS = (
     "v.kind",
     "v.kind",
+    "v.cell",
     "v.ok",
     "v.note",
     "v.place",

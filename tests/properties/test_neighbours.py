@@ -31,7 +31,7 @@ from tests.properties.neighbours import (
     visible,
 )
 from tests.properties.queries import Query
-from tests.properties.worlds import CODES, PERSON_TABLES, PUBLIC_TABLES, ROW_TABLES, Row, Rows, World, catalog_of, world
+from tests.properties.worlds import CELLS, CODES, PERSON_TABLES, PUBLIC_TABLES, ROW_TABLES, Row, Rows, World, catalog_of, world
 from tests.scripted import zero_noise
 
 SLOW_PAIRS = 100_000
@@ -151,6 +151,11 @@ def in_kinds(kinds: str, times: int = 20, **given: object) -> list[Row]:
     return [{"kind": kind, "note": f"{kind}{i}", **given} for kind in kinds for i in range(times)]
 
 
+def in_all_cells(**given: object) -> list[Row]:
+    """Returns four rows in each of many groups: so many that rows are left out before they are aggregated."""
+    return [{"cell": cell, "note": f"{cell} {i}", **given} for cell in CELLS for i in range(4)]
+
+
 def N(l0: int, linf: int, l1: int, l2_squared: int) -> Norms:
     """Returns norms in the unit of the released number."""
     return Norms(l0=Fraction(l0), linf=Fraction(linf), l1=Fraction(l1), l2_squared=Fraction(l2_squared))
@@ -205,6 +210,26 @@ WORST_CASES = {
         *(ADD, "SUM(score)", "note", 5, 2),
         [(NOBODY, visits(9, *in_kinds("abcd", **HIGH), *in_kinds("abcd", **HIGH)))],
         [N(5, 80, 400, 32_000), N(5, 1, 5, 5)],
+    ),
+    "many groups": (
+        *(ADD, "COUNT(*)", "cell", 2, 3),
+        [(NOBODY, visits(9, *in_all_cells()))],
+        [N(2, 3, 6, 18)],
+    ),
+    "sum in many groups": (
+        *(ADD, "SUM(score)", "cell", 1, 2),
+        [(NOBODY, visits(9, *in_all_cells(**HIGH)))],
+        [N(1, 80, 80, 6400)],
+    ),
+    "distinct in many groups": (
+        *(ADD, "COUNT(DISTINCT note)", "cell", 2, 3),
+        [(NOBODY, visits(9, *in_all_cells()))],
+        [N(2, 3, 6, 18)],
+    ),
+    "many groups, replaced": (
+        *(REPLACE, "COUNT(*)", "cell", 2, 3),
+        [(visits(8, *in_all_cells()), visits(9, *in_all_cells())), (NOBODY, visits(9, *in_all_cells()))],
+        [N(4, 3, 12, 36)],
     ),
     # replace a person: k of the groups are shared and move by the width W, the others by at most M
     "count, replaced": (

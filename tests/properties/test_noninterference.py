@@ -40,8 +40,8 @@ def canary_rows(count: int, first: int = NUMBER) -> Rows:
     rows: Rows = {"people": [], "visits": [], "items": []}
     for person in range(first, first + count):
         rows["people"].append({"id": person, "age": NUMBER, "income": REAL, "sex": TEXT, "town": TEXT})
-        visit: Row = {"person": person, "visit": person, "kind": TEXT, "place": NUMBER, "score": NUMBER, "cost": REAL}
-        rows["visits"].append({**visit, "rate": None, "note": TEXT, "day": DAY, "ok": True})
+        visit: Row = {"person": person, "visit": person, "kind": TEXT, "cell": NUMBER, "score": NUMBER, "cost": REAL}
+        rows["visits"].append({**visit, "place": NUMBER, "rate": None, "note": TEXT, "day": DAY, "ok": True})
         rows["items"].append({"visit": person, "label": TEXT, "weight": REAL})
     return rows
 

@@ -43,6 +43,7 @@ PERSON_TABLES: dict[str, dict[str, str]] = {
         "person": "unit",
         "visit": "int64",
         "kind": "text",
+        "cell": "int64",
         "place": "int64",
         "score": "int64",
         "cost": "float64",
@@ -58,7 +59,8 @@ PUBLIC_TABLES: dict[str, dict[str, str]] = {
     "places": {"code": "int64", "region": "text", "factor": "float64"},
     "tags": {"code": "int64", "tag": "text"},
 }
-KEYS = {"kind": KINDS, "sex": ("F", "M"), "label": ("x", "y", "z"), "region": REGIONS, "tag": ("p", "q", "r", "s")}
+CELLS = tuple(range(130))
+KEYS = {"kind": KINDS, "cell": CELLS, "sex": ("F", "M"), "label": ("x", "y", "z"), "region": REGIONS, "tag": ("p", "q", "r", "s")}
 
 STYLES = (
     "ordinary",
@@ -201,6 +203,7 @@ class Maker:
             "kind": self._key,
             "sex": self._key,
             "label": self._key,
+            "cell": lambda _: self.random.choice([self.random.randint(-1, len(CELLS)), None]),
             "place": lambda _: self.random.choice([*CODES, 99, None]),
             "day": lambda _: self.random.choice([FIRST_DAY, datetime.date(2000, 6, 15), LAST_DAY]),
             "ok": lambda _: self.random.choice([True, False, None]),

@@ -23,8 +23,9 @@ from tests.statistical.tails_of_sums import FALSE_ALARM
 
 CONCENTRATED = {"rho": 1_000_000, "delta": "9/10"}
 APPROXIMATE = {"epsilon": 1_000_000, "delta": "9/10"}
-SHY = 4
-"""A group of one person is shown at least with delta / SHY: what is lost to whole numbers and the union bound."""
+SHY = 20
+"""A lone person is shown at least with delta / SHY. Whole numbers cost a factor of up to exp(1/b), which is 7 for the
+narrowest noise here, and the union bound over several groups next to nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -56,32 +57,36 @@ def lone(people: int, groups: int) -> list[tuple[int, str]]:
 TEXT = "SELECT note, COUNT(*) AS n FROM visits GROUP BY note"
 
 
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("groups", [1, 3])
-@pytest.mark.parametrize("delta, trials", [(Fraction(1, 100), 20_000), (Fraction(1, 1000), 60_000)])
+@pytest.mark.parametrize("delta, trials", [(Fraction(1, 100), 20_000), (Fraction(1, 1000), 100_000)])
+@pytest.mark.parametrize(
+    "law, neighbours, groups, loss",
+    [
+        ("gaussian", "add_remove", 1, {"rho": "1/20"}),
+        ("gaussian", "add_remove", 3, {"rho": "1/20"}),
+        ("gaussian", "replace_one", 3, {"rho": "1/10"}),
+        ("laplace", "add_remove", 1, {"epsilon": "1"}),
+        ("laplace", "replace_one", 1, {"epsilon": "2"}),
+        ("laplace", "add_remove", 3, {"epsilon": "6"}),
+    ],
+)
 def test_a_lone_person_is_shown_with_at_most_delta(
-    delta: Fraction, trials: int, groups: int, neighbours: str, law: str, shelf: str
+    law: str, neighbours: str, groups: int, loss: dict[str, str], delta: Fraction, trials: int, shelf: str
 ) -> None:
     """The event is that any of the person's groups is shown. Each person of the data is one trial."""
     people = 10_000
-    budget = CONCENTRATED if law == "gaussian" else APPROXIMATE
+    budget = CONCENTRATED if law == "gaussian" else APPROXIMATE  # there half of a query's delta is for the conversion
     opened = session(shelf, lone(people, groups), budget=budget, neighbours=neighbours)
-    loss = {"rho": "1/20", "delta": delta} if law == "gaussian" else {"epsilon": "1/2", "delta": 2 * delta}
-    if delta < Fraction(1, 100) and groups == 3:
-        trials //= 2
+    offered = delta if law == "gaussian" else 2 * delta
     seen = 0
     for _ in range(trials // people):
-        answer = opened.sql(TEXT, **loss, max_groups=groups, max_rows=1)  # type: ignore[arg-type]
+        answer = opened.sql(TEXT, **loss, delta=offered, max_groups=groups, max_rows=1)  # type: ignore[arg-type]
         assert {made.mechanism for made in answer.measurements} == {law}
         seen += len({note.split()[0] for note in answer.to_arrow()["note"].to_pylist()})
-    charged = opened._ledger.spent(None).delta / (trials // people)
-    assert charged == delta
+    assert opened._ledger.spent(None).delta == delta * (trials // people)
     assert seen <= trials * delta or plausible(seen, trials, float(delta), FALSE_ALARM), f"{seen} of {trials}"
     least = float(delta) / SHY
     assert seen >= trials * least or plausible(seen, trials, least, FALSE_ALARM), f"{seen} of {trials}: too shy"
-    # The test itself would find a delta that is twice too large, and a threshold that forgets the other groups.
-    assert not plausible(2 * seen + round(trials * delta), trials, float(delta), FALSE_ALARM)
+    assert not plausible(round(2 * trials * delta), trials, float(delta), FALSE_ALARM), "the test is blind to 2 delta"
 
 
 @pytest.mark.parametrize("delta", ["1/1000", "1e-6", "1e-9"])
