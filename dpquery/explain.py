@@ -150,13 +150,13 @@ def _owner(scan: Scan) -> str:
 def figure(value: Fraction | float) -> str:
     """Returns a number in six digits, and without an exponent where it is not needed."""
     text = f"{float(value):.6g}"
-    return f"{float(value):.0f}" if "e+" in text and abs(value) < 10**12 else text
+    return f"{float(value):.0f}" if "e+" in text and abs(float(value)) < 1e12 else text
 
 
 def amount(value: Fraction) -> str:
     """Returns an exact number as people write it: a short decimal, a small fraction, or six digits."""
-    if value.denominator == 1 and abs(value) < 10**12:
+    if value.denominator == 1 and abs(value) < 10**15:
         return str(value.numerator)
-    if value.denominator <= 1000:
+    if value.denominator <= 1000 and -(10**15) < value < 10**15:
         return f"{value.numerator}/{value.denominator}"
     return f"{float(value):.6g}"

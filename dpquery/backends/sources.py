@@ -24,6 +24,7 @@ import pyarrow.feather as feather
 
 from dpquery.arrow import arrow_type
 from dpquery.backends.coding import coded
+from dpquery.backends.csv_lines import read_csv
 from dpquery.backends.reference_reading import read
 from dpquery.errors import CatalogError
 from dpquery.plan.types import Type
@@ -121,8 +122,7 @@ def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:
         case ".parquet" | ".pq":
             return Source(scan=f"read_parquet([{', '.join(map(quote, files))}])", files=tuple(files))
         case ".csv" | ".tsv":
-            options = "header = true, all_varchar = true, null_padding = false, auto_detect = true"
-            return Source(scan=f"read_csv([{', '.join(map(quote, files))}], {options})", files=tuple(files))
+            return open_source(table, read_csv(table, files, columns), columns)
         case ".feather" | ".arrow":
             return open_source(table, _read_feather(table, files), columns)
         case ".duckdb" | ".db" | ".ddb":

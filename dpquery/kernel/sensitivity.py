@@ -1,6 +1,6 @@
 """How far one privacy unit moves a vector of measurements. Reads only what the plan enforces.
 
-All norms are over the groups of one measure, in lattice steps, for neighbours as declared (docs/proofs/sensitivity.md).
+All norms are over the groups of one measure, in lattice steps, for neighbours as declared (docs/proofs/private-aggregate.md).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         Neighbours as declared; one unit weighs in at most g groups (BoundContributions), and by at most one
         `contribution` in each.
     Source:
-        docs/proofs/sensitivity.md; Wilson et al. 2020, "Differentially Private SQL with Bounded User Contribution".
+        docs/proofs/private-aggregate.md; Wilson et al. 2020, "Differentially Private SQL with Bounded User Contribution".
     """
     least, greatest = contribution(aggregate, measure)
     largest, width = max(-least, greatest, 1), max(greatest - least, 1)

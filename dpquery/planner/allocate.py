@@ -75,8 +75,9 @@ def allocate(
     epsilon = _epsilon(offer, budget)
     laplace = _equal(Mechanism.LAPLACE, epsilon, count)
     conversion = _delta(offer, budget) - delta * selections
-    gaussian = _equal(Mechanism.GAUSSIAN, rho_within(epsilon, conversion), count)
-    best = min((laplace, gaussian), key=lambda noises: _error(aggregates, noises, neighbours))
+    rho = rho_within(epsilon, conversion)
+    candidates = [laplace, _equal(Mechanism.GAUSSIAN, rho, count)] if rho else [laplace]
+    best = min(candidates, key=lambda noises: _error(aggregates, noises, neighbours))
     return _plan(aggregates, best, delta)
 
 
@@ -90,6 +91,8 @@ def _epsilon(offer: Offer, budget: Budget) -> Fraction:
 
 
 def _delta(offer: Offer, budget: Budget) -> Fraction:
+    if offer.delta is not None and offer.delta > budget.delta:
+        raise InvalidLossError("the query offers a larger delta than the whole budget has", advice="Ask for less.")
     return budget.delta * DEFAULT_SHARE_OF_DELTA if offer.delta is None else offer.delta
 
 

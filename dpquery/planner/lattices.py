@@ -16,6 +16,8 @@ FLOAT_STEPS = 2**32
 """Lattice steps between 0 and the largest magnitude of a float."""
 MOST_MOVED = 2**42
 """Lattice steps by which one unit may move a sum, over all its groups."""
+FINEST = Fraction(1, 2**400)
+"""No grid of floats is finer: its square and its inverse are floats too."""
 MOST_STEPS = LARGEST_STEP // 2
 """Lattice steps between 0 and the end of a narrow range far from 0, where the range alone would ask for more."""
 SQUARE_STEPS = 2**20
@@ -50,7 +52,7 @@ def for_squares(type: Type, lower: Fraction, upper: Fraction, weight: int) -> La
 def _grid(type: Type, magnitude: Fraction, steps: int) -> Fraction:
     """Returns the finest grid of the type on which `magnitude` spans at most `steps`."""
     if type.kind is Kind.FLOAT64:
-        return _power(2, magnitude / min(steps, FLOAT_STEPS)) if magnitude else Fraction(1)
+        return max(FINEST, _power(2, magnitude / min(steps, FLOAT_STEPS))) if magnitude else Fraction(1)
     base = 10 if type.kind is Kind.DECIMAL else 2
     finest = Fraction(1, 10**type.scale)
     return finest * max(Fraction(1), _power(base, magnitude / steps / finest)) if magnitude else finest

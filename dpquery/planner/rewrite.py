@@ -20,6 +20,12 @@ from dpquery.plan.ranges import Range
 from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Kind, Type, decimal
 from dpquery.planner import lattices
 
+LARGEST, LARGEST_SQUARED = Fraction(10**290), Fraction(10**140)
+"""Bounds on values whose sums, or sums of squares, stay finite as floats."""
+
+WIDEST_SPREAD = Fraction(10) ** 140
+"""Width of the range of a value whose variance can be computed in double precision."""
+
 MOMENTS = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 
 
@@ -86,13 +92,16 @@ class Measures:
 
     def _bounds(self, column: AggregateColumn) -> tuple[Fraction, Fraction]:
         assert column.argument is not None
+        most, found = LARGEST if column.function in ("sum", "avg") else LARGEST_SQUARED, "no bounds follow"
         for ranges in (self.ranges, self.ranges_by_rows):
             known = range_of(column.argument, ranges)
             if known.lower is not None and known.upper is not None:
-                return known.lower, known.upper
+                if max(-known.lower, known.upper) <= most:
+                    return known.lower, known.upper
+                found = f"no bounds within {float(most):.0e} follow"
         name = self.describe(column.argument)
         raise MissingBoundsError(
-            f"{column.name.upper()}({name}) has no finite sensitivity: no bounds follow for {name}",
+            f"{column.name.upper()}({name}) has no finite sensitivity: {found} for {name}",
             advice=f"Declare bounds in the catalog, or write CLAMP({name}, lower, upper).",
             span=column.span,
         )
@@ -133,6 +142,12 @@ class Measures:
     def _spread(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
         """Returns the variance or standard deviation: mean squared deviation less squared mean deviation."""
         assert column.argument is not None
+        if upper - lower > WIDEST_SPREAD:
+            raise MissingBoundsError(
+                f"{column.name.upper()} of values this wide has no finite square",
+                advice="CLAMP the value to narrower bounds.",
+                span=column.span,
+            )
         count = self._count(column.argument, column.filter)
         deviations, plain = self._deviations(column, lower, upper)
         lattice = lattices.for_squares(column.argument.type, lower, upper, self.rows * self.groups)

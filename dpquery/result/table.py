@@ -20,6 +20,7 @@ from dpquery.result.finish import Finished
 from dpquery.result.intervals import Interval
 
 SHOWN_ROWS = 40
+MOST_DIGITS = 12
 
 
 class Result:
@@ -144,7 +145,7 @@ def _with_intervals(values: Sequence[object], lower: Sequence[float], upper: Seq
 
 def _digits(width: float) -> int:
     """Returns how many digits after the point a number of this uncertainty deserves."""
-    return 0 if width <= 0 or width >= 10 else min(12, 1 - math.floor(math.log10(width)))
+    return 0 if width <= 0 or width >= 10 else min(MOST_DIGITS, 1 - math.floor(math.log10(width)))
 
 
 def _printable(text: str) -> str:
@@ -160,7 +161,8 @@ def _value(value: object, digits: int = 6) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.{digits}f}" if abs(value) < 1e15 else f"{value:.6g}"
+        tiny = digits >= MOST_DIGITS and abs(value) < 10.0**-MOST_DIGITS
+        return f"{value:,.{digits}f}" if abs(value) < 1e15 and not (tiny and value) else f"{value:.6g}"
     return _printable(str(value))
 
 

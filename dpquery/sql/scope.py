@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -88,6 +89,7 @@ class Context:
     catalog: Catalog
     boundaries: list[Aggregate] = field(default_factory=list)
     counter: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).replace(tzinfo=None))
     sizes: dict[str, int] = field(default_factory=dict)
     parts: int = 0
     total: int = 0
