@@ -185,6 +185,17 @@ WORST_CASES = {
         [(NOBODY, people(9, *({"sex": sex, "age": 10**9} for sex in "FM" for _ in range(5))))],
         [N(1, 200, 200, 40_000)],
     ),
+    "sum far above zero": (
+        *(ADD, "SUM(age + 20)", "sex", 1, 2),
+        [(NOBODY, people(9, *({"sex": sex, "age": 10**9} for sex in "FM" for _ in range(5))))],
+        [N(1, 240, 240, 57_600)],
+    ),
+    "sum far below zero": (
+        *(ADD, "SUM(-20 - age)", "sex", 1, 2),
+        [(NOBODY, people(9, *({"sex": sex, "age": 10**9} for sex in "FM" for _ in range(5))))],
+        [N(1, 240, 240, 57_600)],
+    ),
+    "sum of a constant": (ADD, "SUM(5)", "kind", 2, 2, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(2, 10, 20, 200)]),
     "sum across zero": (ADD, "SUM(score)", "kind", 2, 2, [(NOBODY, visits(9, *in_kinds("abcd", **HIGH)))], [N(2, 80, 160, 12_800)]),
     "sum of floats": (
         *(ADD, "SUM(cost)", "kind", 2, 2),
@@ -433,6 +444,28 @@ def test_a_value_that_people_share_is_counted_once_and_stays_when_one_leaves(she
     prepared = left.prepare(query)
     for key in range(10):
         assert left.inputs(prepared, key) == right.inputs(prepared, key) == ({(): (3,)},)
+
+
+@pytest.mark.parametrize("guest", [-1, 99])
+def test_nobody_can_take_over_the_values_of_others(guest: int, shelf: str) -> None:
+    """Values are attributed to each person who has them: a newcomer with all of them hides none, before or after others."""
+    hall = Hall(catalog_of(), shelf)
+    others = [visits(i, {"kind": "a", "note": f"n{i}"}) for i in range(6)]
+    newcomer = visits(guest, *({"kind": "a", "note": f"n{i}"} for i in range(6)))
+    left, right = empty(hall, *others), empty(hall, *others, newcomer)
+    prepared = left.prepare(Query(text="SELECT COUNT(DISTINCT note) AS d FROM visits", max_rows=1))
+    for key in range(10):
+        assert left.inputs(prepared, key) == right.inputs(prepared, key) == ({(): (6,)},)
+
+
+def test_declarations_that_the_promise_rests_on_are_checked(shelf: str) -> None:
+    """Public keys that repeat, and foreign keys that lead to two people, are refused when the tables are opened."""
+    hall = Hall(catalog_of(), shelf)
+    public: Rows = {"places": [{"code": 1, "region": "east", "factor": 1.0}, {"code": 1, "region": "west", "factor": 1.0}]}
+    shared: Rows = {"visits": [row("visits", person=1, visit=5), row("visits", person=2, visit=5)]}
+    for wrong in (public, shared):
+        with pytest.raises(dp.CatalogError):
+            empty(hall, wrong)
 
 
 # How rows are read never depends on other rows.

@@ -1,0 +1,550 @@
+"""Privacy bugs, each an exact replacement of text in the package, with the tests that must find it.
+
+Most were seen in a real system, the others are one edit away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NEIGHBOURS = "tests/properties/test_neighbours.py"
+GATE = "tests/properties/test_gate.py"
+NONINTERFERENCE = "tests/properties/test_noninterference.py"
+CALIBRATION = "tests/statistical/test_calibration.py"
+THRESHOLDS = "tests/statistical/test_thresholds.py"
+SAMPLERS = "tests/statistical/test_samplers.py"
+LOSS = "tests/unit/kernel/test_loss.py"
+ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
+LEDGER = "tests/unit/kernel/test_ledger.py"
+READING = "tests/backends/test_reading.py"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """One bug.
+
+    Attributes:
+        name: What is wrong with it, in a few words.
+        file: Where it sits, under `dpquery/`.
+        old, new: The text that is there, exactly once, and the text that is put in its place.
+        tests: A test file that must fail.
+        only: An expression for pytest's `-k`; "" runs the whole file, slow tests apart.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+    only: str = ""
+
+
+MUTANTS = (
+    # The scale of the noise.
+    Mutant(
+        name="Laplace noise of half the scale",
+        file="kernel/mechanisms.py",
+        old="parameter = moved.l1 / noise.loss.epsilon",
+        new="parameter = moved.l1 / noise.loss.epsilon / 2",
+        tests=CALIBRATION,
+    ),
+    Mutant(
+        name="Gaussian noise smaller by sqrt 2",
+        file="kernel/mechanisms.py",
+        old="parameter = moved.l2_squared / (2 * noise.loss.rho)",
+        new="parameter = moved.l2_squared / (4 * noise.loss.rho)",
+        tests=CALIBRATION,
+        only="gaussian",
+    ),
+    Mutant(
+        name="a deviation given where a variance is expected",
+        file="kernel/mechanisms.py",
+        old="return samplers.discrete_gaussian(self.parameter, size)",
+        new="return samplers.discrete_gaussian(Fraction(math.isqrt(math.ceil(self.parameter))), size)",
+        tests=CALIBRATION,
+        only="gaussian",
+    ),
+    Mutant(
+        name="the L2 norm with Laplace noise",
+        file="kernel/mechanisms.py",
+        old="parameter = moved.l1 / noise.loss.epsilon",
+        new="parameter = Fraction(math.isqrt(moved.l2_squared)) / noise.loss.epsilon",
+        tests=CALIBRATION,
+        only="laplace",
+    ),
+    Mutant(
+        name="each measure gets the whole loss",
+        file="planner/allocate.py",
+        old="share = amount / count",
+        new="share = amount",
+        tests=CALIBRATION,
+        only="share",
+    ),
+    Mutant(
+        name="only the first measure is charged",
+        file="kernel/accountant.py",
+        old="for part in plan.aggregates for noise in part.noise])",
+        new="for part in plan.aggregates for noise in part.noise[:1]])",
+        tests=CALIBRATION,
+        only="share",
+    ),
+    Mutant(
+        name="half of the loss is given away",
+        file="planner/allocate.py",
+        old="share = amount / count",
+        new="share = amount / count / 2",
+        tests=CALIBRATION,
+    ),
+    Mutant(
+        name="epsilon costs a quarter of its square in rho",
+        file="kernel/loss.py",
+        old="return epsilon * epsilon / 2",
+        new="return epsilon * epsilon / 4",
+        tests=LOSS,
+    ),
+    # How far one unit moves a vector.
+    Mutant(
+        name="the width of the range instead of its largest magnitude",
+        file="kernel/sensitivity.py",
+        old="return min(0, rows * least), max(0, rows * greatest)",
+        new="return 0, rows * (greatest - least)",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="the magnitude of the lower bound alone",
+        file="kernel/sensitivity.py",
+        old="max(-least, greatest, 1), max(greatest",
+        new="max(-least, 1), max(greatest",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="the smaller magnitude of both bounds",
+        file="kernel/sensitivity.py",
+        old="max(-least, greatest, 1), max(greatest",
+        new="max(min(-least, greatest), 1), max(greatest",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="max_rows ignored",
+        file="kernel/sensitivity.py",
+        old="rows = 1 if aggregate.unit is None else aggregate.bound.max_rows",
+        new="rows = 1",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="max_groups ignored",
+        file="kernel/sensitivity.py",
+        old="groups = 1 if aggregate.unit is None or not aggregate.keys else aggregate.bound.max_groups",
+        new="groups = 1",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="a distinct count moves by 1",
+        file="kernel/sensitivity.py",
+        old="        case Count.UNITS:\n            return 0, 1",
+        new="        case Count.UNITS | Count.DISTINCT:\n            return 0, 1",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="replacing a unit treated as adding one",
+        file="kernel/sensitivity.py",
+        old="        case Neighbours.ADD_REMOVE:\n",
+        new="        case Neighbours.ADD_REMOVE | Neighbours.REPLACE_ONE:\n",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="a unit and its replacement take the same groups",
+        file="kernel/sensitivity.py",
+        old="least_shared = 0 if possible is None else max(0, 2 * groups - max(1, possible))",
+        new="least_shared = groups",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    # What a unit may contribute, and what a value may be.
+    Mutant(
+        name="counts are not bounded",
+        file="backends/private_sql.py",
+        old='return f"LEAST(part{i}_n, {rows})"',
+        new='return f"part{i}_n"',
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="sums are not bounded",
+        file="backends/private_sql.py",
+        old="CASE WHEN part{i}_n <= {rows} THEN part{i}_s ELSE {scaled} END",
+        new="part{i}_s",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="distinct values are not bounded",
+        file="backends/private_sql.py",
+        old="WHERE place <= {self.aggregate.bound.max_rows}",
+        new="WHERE place > 0",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="values are given to one person before they are bounded",
+        file="backends/private_sql.py",
+        old="""SELECT DISTINCT {', '.join([*unit, f'{value} AS value'])} FROM {self._candidate_rows}"
+        pairs += f" WHERE {value} IS NOT NULL{passing}\"""",
+        new="""SELECT {', '.join(['MIN(unit) AS unit', *self._keys, f'{value} AS value'])} FROM {self._candidate_rows}"
+        pairs += f" WHERE {value} IS NOT NULL{passing} GROUP BY {', '.join([*self._keys, value])}\"""",
+        tests=NEIGHBOURS,
+        only="take_over",
+    ),
+    Mutant(
+        name="a unit keeps one group too many",
+        file="backends/private_sql.py",
+        old="WHERE place > {self._max_groups}",
+        new="WHERE place > {self._max_groups} + 1",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="groups are kept over all units together",
+        file="backends/private_sql.py",
+        old='row_number() OVER (PARTITION BY unit ORDER BY {order}) AS place"',
+        new='row_number() OVER (ORDER BY {order}) AS place"',
+        tests=NEIGHBOURS,
+        only="worst_cases or kept",
+    ),
+    Mutant(
+        name="selected groups are not bounded",
+        file="backends/private_sql.py",
+        old="return bool(self.aggregate.keys) and (possible is None or possible > self._max_groups)",
+        new="return bool(self.aggregate.keys) and possible is not None and possible > self._max_groups",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="distinct counts keep other groups than counts",
+        file="backends/private_sql.py",
+        old="        if self._ranks:\n            on = ",
+        new="        if not self.aggregate.keys:\n            on = ",
+        tests=NEIGHBOURS,
+        only="worst_cases or kept",
+    ),
+    Mutant(
+        name="rows of nobody are one more unit",
+        file="backends/private_sql.py",
+        old=" WHERE {unit} IS NOT NULL\"",
+        new="\"",
+        tests=NEIGHBOURS,
+        only="nobody",
+    ),
+    Mutant(
+        name="groups that no unit kept are given",
+        file="backends/private_sql.py",
+        old="        if self.aggregate.selection is None:\n            return \"\"",
+        new="        if True:\n            return \"\"",
+        tests=NEIGHBOURS,
+        only="no_unit_kept",
+    ),
+    Mutant(
+        name="integers are not clamped",
+        file="backends/lattice_sql.py",
+        old="THEN {lower} WHEN {value} > {upper} THEN {upper} END",
+        new="THEN {lower} ELSE {value} END",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="NULL and NaN become the upper bound",
+        file="backends/lattice_sql.py",
+        old="THEN {lower} WHEN {steps} <= 'inf'::DOUBLE THEN {upper} END",
+        new="THEN {lower} ELSE {upper} END",
+        tests=NEIGHBOURS,
+        only="very_many_rows",
+    ),
+    Mutant(
+        name="NaN is read as a value",
+        file="backends/reading.py",
+        old="CASE WHEN NOT isnan({wide}) THEN {wide} + 0.0::DOUBLE END",
+        new="{wide} + 0.0::DOUBLE",
+        tests=READING,
+    ),
+    Mutant(
+        name="mixed columns are read as text",
+        file="backends/sources.py",
+        old="pa.array([read(value, type) for value in series], type=arrow_type(type))",
+        new="pa.array([None if value != value else str(value) for value in series], type=pa.string())",
+        tests=NEIGHBOURS,
+        only="misfit",
+    ),
+    # Which relations are unit-local.
+    Mutant(
+        name="a private join equates any two columns",
+        file="kernel/locality.py",
+        old="if isinstance(a, Column) and a.id in left.units and isinstance(b, Column) and b.id in right.units:",
+        new="if isinstance(a, Column) and isinstance(b, Column):",
+        tests=NEIGHBOURS,
+        only="mix_people",
+    ),
+    Mutant(
+        name="a row may meet several public rows",
+        file="kernel/locality.py",
+        old="    if declared.unit_is_row:\n        public, keys =",
+        new="    if False:\n        public, keys =",
+        tests=NEIGHBOURS,
+        only="each_row_is_a_unit",
+    ),
+    Mutant(
+        name="unmatched public rows are kept",
+        file="kernel/locality.py",
+        old='if join.kind == "left" and not left.private:',
+        new="if False:",
+        tests=NEIGHBOURS,
+        only="mix_people",
+    ),
+    Mutant(
+        name="LIMIT over private rows",
+        file="kernel/locality.py",
+        old="            if locality(relation.source, declared).private:",
+        new="            if False:",
+        tests=NEIGHBOURS,
+        only="mix_people",
+    ),
+    Mutant(
+        name="exact totals over all units within a query",
+        file="kernel/locality.py",
+        old="    if not units:\n        raise NotUnitLocal(\n            \"an exact aggregate",
+        new="    if False:\n        raise NotUnitLocal(\n            \"an exact aggregate",
+        tests=GATE,
+    ),
+    Mutant(
+        name="conditions of filters are not looked at",
+        file="kernel/locality.py",
+        old="            _check_expressions([relation.condition], relation.source)\n",
+        new="",
+        tests=GATE,
+    ),
+    Mutant(
+        name="a projection may drop the unit",
+        file="kernel/locality.py",
+        old="    if source.units and not units:",
+        new="    if False:",
+        tests=GATE,
+    ),
+    Mutant(
+        name="a table's declaration is taken from the plan",
+        file="kernel/locality.py",
+        old="if table is None or table.public is not scan.public or table.ownership != scan.ownership:",
+        new="if table is None:",
+        tests=GATE,
+    ),
+    Mutant(
+        name="contributions may be bounded by any column",
+        file="kernel/release.py",
+        old="    if aggregate.unit is not None and aggregate.unit not in known.units:",
+        new="    if False:",
+        tests=GATE,
+    ),
+    Mutant(
+        name="a table's name wins over WITH",
+        file="sql/tables.py",
+        old="            if common is not None:",
+        new="            if common is not None and context.catalog.find_table(node.name, False) is None:",
+        tests=NEIGHBOURS,
+        only="common_table",
+    ),
+    Mutant(
+        name="uniqueness of public tables is believed",
+        file="backends/duckdb.py",
+        old="if _any(cursor, _repeated(self._from[table.name], columns)):",
+        new="if False:",
+        tests=NEIGHBOURS,
+        only="rests_on",
+    ),
+    Mutant(
+        name="that a foreign key leads to one person is believed",
+        file="backends/duckdb.py",
+        old="if _any(cursor, _repeated(self._from[step.parent], columns)):",
+        new="if False:",
+        tests=NEIGHBOURS,
+        only="rests_on",
+    ),
+    # Which groups are shown.
+    Mutant(
+        name="tau by the law of Laplace for Gaussian noise",
+        file="kernel/mechanisms.py",
+        old="return (tails.laplace_tail if laplace else tails.gaussian_tail)(self.parameter, k)",
+        new="return tails.laplace_tail(self.parameter, k)",
+        tests=THRESHOLDS,
+        only="gaussian",
+    ),
+    Mutant(
+        name="tau by the law of Gauss for Laplace noise",
+        file="kernel/mechanisms.py",
+        old="return (tails.laplace_tail if laplace else tails.gaussian_tail)(self.parameter, k)",
+        new="return tails.gaussian_tail(self.parameter, k)",
+        tests=THRESHOLDS,
+        only="laplace",
+    ),
+    Mutant(
+        name="tau for one group",
+        file="kernel/mechanisms.py",
+        old="allowed = delta / groups",
+        new="allowed = delta",
+        tests=THRESHOLDS,
+        only="tau",
+    ),
+    Mutant(
+        name="tau lower by one",
+        file="kernel/selection.py",
+        old="np.flatnonzero(noisy_units >= tau)",
+        new="np.flatnonzero(noisy_units >= tau - 1)",
+        tests=THRESHOLDS,
+        only="from_tau_on",
+    ),
+    Mutant(
+        name="the threshold is on rows",
+        file="kernel/release.py",
+        old="selection.selected_order(noisy[deciding], tau, exact.keys)",
+        new="selection.selected_order(noisy[0], tau, exact.keys)",
+        tests=THRESHOLDS,
+        only="not_on_rows",
+    ),
+    Mutant(
+        name="the threshold is on exact numbers",
+        file="kernel/release.py",
+        old="selection.selected_order(noisy[deciding], tau, exact.keys)",
+        new="selection.selected_order(exact.numbers[deciding], tau, exact.keys)",
+        tests=THRESHOLDS,
+        only="lone",
+    ),
+    Mutant(
+        name="the delta of a selection is not charged",
+        file="kernel/accountant.py",
+        old="deltas = [PrivacyLoss(delta=part.selection_delta) for part in plan.aggregates]",
+        new="deltas = [PrivacyLoss() for part in plan.aggregates]",
+        tests=THRESHOLDS,
+        only="lone",
+    ),
+    Mutant(
+        name="public groups without rows are left out",
+        file="kernel/release.py",
+        old="""    filled = (selection.on_all_groups(aggregate.keys, exact.keys, numbers, groups) for numbers in exact.numbers)
+    noisy = tuple(_add(numbers, noise) for numbers, noise in zip(filled, noises, strict=True))
+    keys = selection.all_codes(aggregate.keys, groups)
+""",
+        new="""    noisy = tuple(_add(numbers, noise) for numbers, noise in zip(exact.numbers, noises, strict=True))
+    keys = exact.keys
+""",
+        tests=NEIGHBOURS,
+        only="public_groups or equal_shapes",
+    ),
+    Mutant(
+        name="groups in the order of the engine",
+        file="kernel/selection.py",
+        old="ranked = sorted(shown.tolist(), key=lambda index: tuple(sort_key(column[index]) for column in keys))",
+        new="ranked = shown.tolist()",
+        tests=NEIGHBOURS,
+        only="sorted",
+    ),
+    # Randomness.
+    Mutant(
+        name="all groups share a draw",
+        file="kernel/release.py",
+        old="drawn: Integers = noise.sample(len(numbers))",
+        new="drawn: Integers = np.repeat(noise.sample(1), len(numbers))",
+        tests=CALIBRATION,
+        only="shared",
+    ),
+    Mutant(
+        name="a generator with a seed",
+        file="kernel/samplers.py",
+        old="        return os.urandom(size)",
+        new="        return np.random.default_rng(size).bytes(size)",
+        tests=CALIBRATION,
+        only="shared or twice",
+    ),
+    Mutant(
+        name="proposals of the Gaussian are all accepted",
+        file="kernel/samplers.py",
+        old="    accepted = gap < 0\n",
+        new="    accepted = gap < 2\n",
+        tests=SAMPLERS,
+        only="deviation",
+    ),
+    Mutant(
+        name="zero has two signs",
+        file="kernel/samplers.py",
+        old="np.bitwise_xor(magnitude, -bits[0].view(np.int8), out=out)",
+        new="np.multiply(magnitude, 1 - 2 * bits[0].view(np.int8), out=out)",
+        tests=SAMPLERS,
+        only="scale",
+    ),
+    # Ledger, errors and order.
+    Mutant(
+        name="charged after the engine ran",
+        file="kernel/release.py",
+        old="""    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query)
+    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+""",
+        new="""    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query)
+""",
+        tests=NONINTERFERENCE,
+        only="charge",
+    ),
+    Mutant(
+        name="failures of the engine are paid back",
+        file="kernel/release.py",
+        old="    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)\n",
+        new="""    try:
+        tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+    except BackendError:
+        with ledger._transaction() as connection:
+            connection.execute("UPDATE account SET spent_epsilon = 0, spent_delta = 0, spent_rho = 0")
+        raise
+""",
+        tests=NONINTERFERENCE,
+        only="charged",
+    ),
+    Mutant(
+        name="the engine's error is passed on",
+        file="kernel/release.py",
+        old="    with contextlib.suppress(Exception):\n        exact = run(",
+        new="    with contextlib.nullcontext():\n        exact = run(",
+        tests=NONINTERFERENCE,
+        only="quoted",
+    ),
+    Mutant(
+        name="charges are rounded down",
+        file="kernel/accountant.py",
+        old="math.ceil(loss.epsilon / EPSILON_UNIT)",
+        new="math.floor(loss.epsilon / EPSILON_UNIT)",
+        tests=ACCOUNTANT,
+    ),
+    Mutant(
+        name="the limit is not part of the update",
+        file="kernel/ledger_schema.py",
+        old="WHERE name = :name AND spent_epsilon + :epsilon <= limit_epsilon\n    AND spent_delta",
+        new="WHERE name = :name\n    AND spent_delta",
+        tests=LEDGER,
+    ),
+    Mutant(
+        name="only the analyst's own budget counts",
+        file="kernel/ledger.py",
+        old="for name in (DATASET, analyst):",
+        new="for name in (analyst,):",
+        tests=LEDGER,
+    ),
+    Mutant(
+        name="a commit may be lost with the power",
+        file="kernel/ledger_file.py",
+        old='"synchronous": 3',
+        new='"synchronous": 1',
+        tests=LEDGER,
+    ),
+)

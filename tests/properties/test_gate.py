@@ -1,0 +1,237 @@
+"""The gate believes nothing: a plan made by a defect, not by the planner, is refused before it is charged or run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+import dpquery as dp
+from dpquery.kernel.declarations import Declarations
+from dpquery.kernel.plan import (
+    BoundContributions,
+    BudgetedAggregate,
+    BudgetedPlan,
+    Count,
+    Key,
+    Lattice,
+    Measure,
+    Mechanism,
+    Noise,
+    PrivateAggregate,
+)
+from dpquery.kernel.release import ExactAggregates, release
+from dpquery.plan.expr import Call, Column, Expression, Literal
+from dpquery.plan.functions import call
+from dpquery.plan.logical import (
+    Aggregate,
+    AggregateColumn,
+    Computed,
+    Filter,
+    Join,
+    JoinKind,
+    Limit,
+    OutputColumn,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    ScanColumn,
+    Sort,
+    SortKey,
+)
+from dpquery.plan.types import BOOLEAN, INT64, TEXT, Type
+from tests.properties.neighbours import folder
+from tests.properties.worlds import PUBLIC_TABLES, ROW_TABLES, catalog_of, tables_of
+
+CATALOGS = {unit: catalog_of(unit=unit) for unit in ("int64", "row")}
+TYPES = {"int64": INT64, "unit": INT64, "text": TEXT, "boolean": BOOLEAN}
+
+
+@pytest.fixture(scope="module")
+def shelf() -> Iterator[str]:
+    with folder() as name:
+        yield name
+
+
+def scan(table: str, alias: str, unit: str = "int64") -> Scan:
+    """Returns a scan of the columns with plain types; ids are the alias and the column's name."""
+    catalog = CATALOGS[unit]
+    known = {name: TYPES[type] for name, type in tables_of(catalog)[table].items() if type in TYPES}
+    columns = tuple(ScanColumn(id=f"{alias}_{name}", name=name, type=type) for name, type in known.items())
+    owner = catalog.tables[table].ownership
+    unit_id = None if owner is None else f"{alias}_{owner.column}" if not owner.path else f"{alias}_owner"
+    return Scan(table=table, columns=columns, public=table in PUBLIC_TABLES, ownership=owner, unit=unit_id)
+
+
+def column(id: str, type: Type = INT64) -> Column:
+    return Column(id=id, type=type)
+
+
+def kept(source: Relation, **columns: Expression) -> Project:
+    return Project(source=source, columns=tuple(Computed(id=id, name="", expression=e) for id, e in columns.items()))
+
+
+def join(left: Relation, right: Relation, *pairs: tuple[str, str], kind: JoinKind = "inner", on: Expression | None = None) -> Join:
+    return Join(left=left, right=right, kind=kind, equalities=tuple((column(a), column(b)) for a, b in pairs), condition=on)
+
+
+ROWS = Measure(id="n", label="COUNT(*)", count=Count.ROWS)
+UNITS = Measure(id="u", label="units", count=Count.UNITS)
+VISITS, OTHERS, PEOPLE, PLACES = scan("visits", "v"), scan("visits", "w"), scan("people", "p"), scan("places", "c")
+TRUE = Literal(value=True, type=BOOLEAN)
+POSITIVE = call("gt", (column("v_score"), Literal(value=0, type=INT64)))
+KIND = Key(column="v_kind", type=TEXT, domain=("a", "b"))
+NOTE = Key(column="v_note", type=TEXT, domain=None)
+
+
+def count(source: Relation, unit: str | None = "v_person", **more: object) -> BudgetedAggregate:
+    """Returns COUNT(*) over a relation, with noise."""
+    aggregate = PrivateAggregate(
+        source=source, unit=unit, keys=(), bound=BoundContributions(max_groups=1, max_rows=1), measures=(ROWS,)
+    )
+    aggregate = replace(aggregate, **{k: v for k, v in more.items() if k != "delta"})  # type: ignore[arg-type]
+    noise = Noise(mechanism=Mechanism.GAUSSIAN, loss=dp.PrivacyLoss(rho=Fraction(1)))
+    delta = more.get("delta", Fraction(0))
+    assert isinstance(delta, Fraction)
+    return BudgetedAggregate(aggregate=aggregate, noise=(noise,) * len(aggregate.measures), selection_delta=delta)
+
+
+def sort(source: Relation) -> Sort:
+    return Sort(source=source, keys=(SortKey(column="v_score", descending=False, nulls_first=False),))
+
+
+def grouped(source: Relation, *keys: str) -> Aggregate:
+    total = AggregateColumn(id="t", name="sum", function="sum", argument=column("v_score"), filter=None, type=INT64)
+    return Aggregate(source=source, group_by=keys, aggregates=(total,))
+
+
+def foreign(function: str) -> Call:
+    """Returns a call of a function that nobody knows."""
+    return Call(function=function, arguments=(column("v_score"),), type=BOOLEAN)
+
+
+ALLOWED = {
+    "count": count(VISITS),
+    "filter": count(Filter(source=VISITS, condition=POSITIVE)),
+    "projection": count(kept(VISITS, x=column("v_person")), unit="x"),
+    "public join": count(join(VISITS, PLACES, ("v_place", "c_code"))),
+    "private join": count(join(VISITS, PEOPLE, ("v_person", "p_id"))),
+    "per unit": count(grouped(VISITS, "v_person", "v_kind")),
+    "public keys": count(VISITS, keys=(KIND,)),
+    "selected": count(VISITS, keys=(NOTE,), measures=(ROWS, UNITS), selection="u", delta=Fraction(1, 10**9)),
+}
+REFUSED = {
+    "filter on another table's column": count(Filter(source=VISITS, condition=column("w_ok", BOOLEAN))),
+    "filter by an unknown function": count(Filter(source=VISITS, condition=foreign("now_or_never"))),
+    "unknown function within": count(Filter(source=VISITS, condition=call("and", (TRUE, foreign("random"))))),
+    "projection of an unknown column": count(kept(VISITS, v_person=column("v_person"), x=column("nothing"))),
+    "projection by an unknown function": count(kept(VISITS, v_person=column("v_person"), x=foreign("random"))),
+    "projection without the unit": count(kept(VISITS, x=column("v_score")), unit="x"),
+    "computed unit": count(kept(VISITS, x=call("add", (column("v_person"), Literal(value=0, type=INT64)))), unit="x"),
+    "join without the units": count(join(VISITS, PEOPLE, ("v_score", "p_age"))),
+    "join of a unit with something else": count(join(VISITS, PEOPLE, ("v_person", "p_age"))),
+    "join by a condition alone": count(join(VISITS, PEOPLE, on=TRUE)),
+    "cross join": count(join(VISITS, PEOPLE, kind="cross")),
+    "join with itself": count(join(VISITS, VISITS, ("v_person", "v_person"))),
+    "left join of private tables": count(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="left")),
+    "unmatched public rows": count(join(PLACES, VISITS, ("c_code", "v_place"), kind="left")),
+    "unmatched public rows on the right": count(join(VISITS, PLACES, ("v_place", "c_code"), kind="right")),
+    "full join": count(join(VISITS, PLACES, ("v_place", "c_code"), kind="full")),
+    "join on an unknown column": count(join(VISITS, PLACES, ("v_place", "c_code"), ("nothing", "c_code"))),
+    "join under an unknown function": count(join(VISITS, PLACES, ("v_place", "c_code"), on=foreign("random"))),
+    "sorted rows": count(sort(VISITS)),
+    "limited rows": count(Limit(source=sort(VISITS), count=3, offset=0)),
+    "exact totals of all": count(grouped(VISITS, "v_kind"), unit="v_kind"),
+    "exact grand total": count(grouped(VISITS), unit="t"),
+    "released table": count(Released(index=0, columns=(OutputColumn(id="v_person", name="", type=INT64),))),
+    "join with a released table": count(
+        join(VISITS, Released(index=0, columns=(OutputColumn(id="r", name="", type=INT64),)), ("v_score", "r"))
+    ),
+    "a unit that is none": count(VISITS, unit="v_kind"),
+    "no unit": count(VISITS, unit=None),
+    "a private table as public": count(replace(VISITS, public=True, ownership=None, unit=None), unit=None),
+    "another owner": count(replace(VISITS, ownership=scan("people", "p").ownership)),
+    "an undeclared table": count(replace(VISITS, table="secrets")),
+    "a key that is not there": count(VISITS, keys=(replace(KIND, column="nothing"),)),
+    "a value that is not there": count(VISITS, measures=(Measure(id="n", label="", count=Count.VALUES, value="nothing"),)),
+    "a filter that is not there": count(VISITS, measures=(replace(ROWS, filter="nothing"),)),
+    "a filter that is not boolean": count(VISITS, measures=(replace(ROWS, filter="v_score"),)),
+    "two measures of one id": count(VISITS, measures=(ROWS, replace(UNITS, id="n"))),
+    "selection without a measure": count(VISITS, keys=(NOTE,), delta=Fraction(1, 2)),
+    "selection by rows": count(VISITS, keys=(NOTE,), selection="n", delta=Fraction(1, 2)),
+    "selection by some units": count(
+        VISITS, keys=(NOTE,), measures=(ROWS, replace(UNITS, filter="v_ok")), selection="u", delta=Fraction(1, 2)
+    ),
+    "selection without delta": count(VISITS, keys=(NOTE,), measures=(ROWS, UNITS), selection="u"),
+    "selection of public groups": count(VISITS, keys=(KIND,), measures=(ROWS, UNITS), selection="u"),
+    "delta for public groups": count(VISITS, keys=(KIND,), delta=Fraction(1, 2)),
+    "numbers that overflow": count(
+        VISITS,
+        measures=(Measure(id="n", label="", count=Count.SUM, value="v_score", lattice=Lattice(grid=Fraction(1), lower=0, upper=2**62)),),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_plans_in_the_kernels_language_are_run(name: str, shelf: str) -> None:
+    assert run(ALLOWED[name], f"{shelf}/allowed {name}") == "ran"
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_plans_are_refused_before_they_are_charged(name: str, shelf: str) -> None:
+    assert run(REFUSED[name], f"{shelf}/refused {name}") == "refused"
+
+
+ROW_VISITS, ROW_TAGS, ROW_PLACES = scan("visits", "v", "row"), scan("tags", "t", "row"), scan("places", "c", "row")
+
+
+@pytest.mark.parametrize(
+    "source, allowed",
+    [
+        (ROW_VISITS, True),
+        (join(ROW_VISITS, ROW_PLACES, ("v_place", "c_code")), True),
+        (join(ROW_VISITS, ROW_PLACES, ("v_place", "c_code"), kind="left"), True),
+        (join(ROW_VISITS, Filter(source=ROW_PLACES, condition=TRUE), ("v_place", "c_code")), True),
+        (join(ROW_VISITS, ROW_TAGS, ("v_place", "t_code")), False),
+        (join(ROW_VISITS, ROW_PLACES, kind="cross"), False),
+        (join(ROW_VISITS, join(ROW_PLACES, ROW_TAGS, ("c_code", "t_code")), ("v_place", "c_code")), False),
+        (join(ROW_VISITS, scan("visits", "w", "row"), ("v_visit", "w_visit")), False),
+        (grouped(ROW_VISITS, "v_visit"), False),
+    ],
+)
+def test_where_each_row_is_a_unit_no_row_may_become_several(source: Relation, allowed: bool, shelf: str) -> None:
+    assert "visit" in ROW_TABLES["visits"]
+    assert run(count(source, unit=None), f"{shelf}/{id(source)}", "row") == ("ran" if allowed else "refused")
+
+
+def test_another_promise_than_the_ledgers_is_refused(shelf: str) -> None:
+    """The plan of a dataset of persons does not pass where each row is a unit, nor the other way round."""
+    assert run(count(VISITS), f"{shelf}/persons", "row") == "refused"
+    assert run(count(ROW_VISITS, unit=None), f"{shelf}/rows", "int64") == "refused"
+
+
+def run(budgeted: BudgetedAggregate, path: str, unit: str = "int64") -> str:
+    """Returns whether the gate ran a plan, or refused it without asking the backend or charging anything."""
+    catalog = CATALOGS[unit]
+    declared: Declarations = catalog.declarations
+    ledger = dp.Ledger.create(path, declared, catalog.budget, catalog.analysts)
+    asked = []
+
+    def backend(aggregate: PrivateAggregate, key: int) -> ExactAggregates:
+        asked.append(aggregate)
+        raise ValueError
+
+    plan = BudgetedPlan(aggregates=(budgeted,))
+    mark = ledger.mark
+    with pytest.raises((dp.InternalError, dp.BackendError)) as raised:
+        release(plan, run=backend, ledger=ledger, analyst="alice", query="")
+    if isinstance(raised.value, dp.BackendError):
+        assert asked
+        assert ledger.spent(None).rho > 0
+        return "ran"
+    assert not asked
+    assert ledger.mark == mark
+    return "refused"
