@@ -60,7 +60,7 @@ class DuckDBBackend:
         self._from: dict[str, str] = {}
         self._counter = itertools.count(1)
         self._public_values: dict[tuple[str, str], tuple[Value, ...]] = {}
-        opened = _open_all(catalog, sources)
+        self._opened = opened = _open_all(catalog, sources)
         self._private = Engine(opened, keep_order=False)
         public = {table: source for table, source in opened.items() if catalog.tables[table].public}
         self._public = Engine(public, keep_order=True)
@@ -142,6 +142,8 @@ class DuckDBBackend:
 
     def _read(self, table: Table, column: str, type: Type, alias: str = "") -> str:
         reference = f"{alias}.{quote_name(column)}" if alias else quote_name(column)
+        if self._opened[table.name].database is not None and self._stored[table.name][column] == "VARCHAR":
+            reference = f"decode(encode({reference}))"  # a stored column may have a collation; its bytes have none
         sql = read(self._stored[table.name][column], type, reference)
         if sql is None:
             raise CatalogError(f"column {column} of table {table.name} cannot be read as {type}")
@@ -179,7 +181,9 @@ class DuckDBBackend:
         problems = []
         cursor = self._private.cursor()
         for table in self._catalog.tables.values():
-            if table.public:
+            if not self._can_be_read(cursor, table):
+                problems.append(f"the source of table {table.name} holds values that the engine cannot read")
+            elif table.public:
                 for unique in table.unique:
                     columns = [self._read(table, c, table.columns[c].type) for c in sorted(unique)]
                     if _any(cursor, _repeated(self._from[table.name], columns)):
@@ -188,6 +192,17 @@ class DuckDBBackend:
                 problems += self._ambiguous(cursor, table)
         if problems:
             raise CatalogError(problems)
+
+    def _can_be_read(self, cursor: duckdb.DuckDBPyConnection, table: Table) -> bool:
+        """Whether every value of a file can be read: what fails must fail here, before the owner's eyes."""
+        if self._opened[table.name].data is not None:
+            return True
+        columns = (self._read(table, name, type) for name, type in _needed(self._catalog, table.name).items())
+        reads = ", ".join(f"bit_xor(hash({column}))" for column in columns)
+        with contextlib.suppress(duckdb.Error):
+            cursor.execute(f"SELECT {reads} FROM {self._from[table.name]}").fetchall()
+            return True
+        return False
 
     def _ambiguous(self, cursor: duckdb.DuckDBPyConnection, table: Table) -> list[str]:
         """Returns a problem for each step of ownership whose parent key leads to several rows."""

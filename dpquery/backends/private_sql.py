@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpquery.backends.lattice_sql import lattice_value
-from dpquery.backends.relations import RelationWriter, name
+from dpquery.backends.relations import RelationWriter, name, normal
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import Count, Measure, PrivateAggregate
 from dpquery.plan.logical import output
@@ -229,7 +229,7 @@ class PrivateWriter:
     def _codes(self) -> list[str]:
         """Returns each key of `given`: the code of its domain, or itself."""
         return [
-            f"given.{name(key.column)} AS key{i}" if domain is None else f"domain{i}.code AS key{i}"
+            f"{normal('given.' + name(key.column), key.type) if domain is None else f'domain{i}.code'} AS key{i}"
             for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
         ]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dpquery.backends.sql_expressions import lower
 from dpquery.plan.expr import Cast, Column
-from dpquery.plan.types import TEXT, Kind, Type
+from dpquery.plan.types import FLOAT64, TEXT, Kind, Type
 
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"})
-_WIDE = frozenset({"UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"})
+_WIDE = frozenset({"UBIGINT", "HUGEINT", "UHUGEINT"})
 _EXACT = "9007199254740992"  # 2^53: from here on a float may stand for several integers
 _FLOATS = frozenset({"FLOAT", "DOUBLE"})
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"})
@@ -31,7 +31,7 @@ def read(stored: str, declared: Type, column: str) -> str | None:
         text = column if base == "VARCHAR" else f"CAST({column} AS VARCHAR)"
         if declared == TEXT:
             return text
-        return lower(Cast(argument=Column(id="stored", type=TEXT), type=declared), names=lambda _: text, parameters=[])
+        return _cast(TEXT, declared, text)
     match declared.kind:
         case Kind.BOOLEAN:
             if base in _INTEGERS:
@@ -42,13 +42,21 @@ def read(stored: str, declared: Type, column: str) -> str | None:
         case Kind.FLOAT64:
             return _float(base, column)
         case Kind.DECIMAL:
-            if base in _INTEGERS | _WIDE | _FLOATS | {"DECIMAL"}:
+            if base in _FLOATS:
+                return _cast(FLOAT64, declared, _float(base, column))
+            if base in _INTEGERS | _WIDE | {"DECIMAL"}:
                 return f"TRY_CAST({column} AS DECIMAL({declared.precision}, {declared.scale}))"
             return None
         case Kind.TEXT:
             return f"CAST({column} AS VARCHAR)" if base in _INTEGERS | _WIDE | {"UUID", "BOOLEAN", "DATE"} else None
         case Kind.DATE | Kind.TIMESTAMP:
             return _moment(base, declared, column)
+
+
+def _cast(given: Type, declared: Type, sql: str | None) -> str:
+    """Returns a cast of the expression language, applied to SQL that reads a value of the given type."""
+    cast = Cast(argument=Column(id="stored", type=given), type=declared)
+    return lower(cast, names=lambda _: f"({sql})", parameters=[])
 
 
 def _integer(base: str, column: str) -> str | None:

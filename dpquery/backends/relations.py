@@ -23,10 +23,12 @@ from dpquery.plan.logical import (
     Sort,
     output,
 )
-from dpquery.plan.types import FLOAT64, Kind, Value
+from dpquery.plan.types import FLOAT64, Kind, Type, Value
 
 _JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "cross": "CROSS JOIN"}
 _ID = re.compile(r"[a-z][a-z0-9_]*")
+_RESERVED = re.compile(r"unit|place|value|code|found|keep|present|counted|(key|number|m)\d+|part\d+_[ns]")
+"""Names that the SQL of private aggregates gives to columns of its own."""
 _LARGEST_SUMMAND = {"sum": "1e290", "avg": "1e290"}
 _LARGEST_SQUARED = "1e140"
 
@@ -89,8 +91,10 @@ class RelationWriter:
         return f"SELECT {columns} FROM {self._nested(join.left)} {_JOINS[kind]} {self._nested(join.right)}{on}"
 
     def _aggregate(self, aggregate: Aggregate) -> str:
+        types = {column.id: column.type for column in output(aggregate.source)}
         keys = [name(id) for id in aggregate.group_by]
-        columns = [*keys, *(f"{self._call(a)} AS {name(a.id)}" for a in aggregate.aggregates)]
+        shown = [f"{normal(name(id), types[id])} AS {name(id)}" for id in aggregate.group_by]
+        columns = [*shown, *(f"{self._call(a)} AS {name(a.id)}" for a in aggregate.aggregates)]
         grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
         return f"SELECT {', '.join(columns)} FROM {self._nested(aggregate.source)}{grouped}"
 
@@ -137,9 +141,14 @@ class RelationWriter:
         return self.write(expression if expression.type == FLOAT64 else Cast(argument=expression, type=FLOAT64))
 
 
+def normal(value: str, type: Type) -> str:
+    """Returns a grouping value in one form: 0.0 and -0.0 are one group, and either of them could stand for it."""
+    return f"({value} + 0.0::DOUBLE)" if type == FLOAT64 else value
+
+
 def name(id: str) -> str:
     """Returns an id as a name in SQL; only names that the planner makes have this form."""
-    if not _ID.fullmatch(id):
+    if not _ID.fullmatch(id) or _RESERVED.fullmatch(id):
         raise InternalError("an id of a plan cannot be a name in SQL")
     return id
 

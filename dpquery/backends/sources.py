@@ -5,18 +5,14 @@ Messages name tables, columns and files, never a value.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
-import datetime
 import glob
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -25,12 +21,11 @@ import pyarrow.feather as feather
 from dpquery.arrow import arrow_type
 from dpquery.backends.coding import coded
 from dpquery.backends.csv_lines import read_csv
+from dpquery.backends.readable import readable
 from dpquery.backends.reference_reading import read
 from dpquery.errors import CatalogError
 from dpquery.plan.types import Type
 
-UNIFORM = (str, bool, int, float, Decimal, datetime.date, np.bool_, np.integer, np.floating)
-"""Python types that Arrow converts as `read` does, where a column of objects holds one of them alone."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -62,12 +57,12 @@ def open_source(table: str, source: object, columns: Mapping[str, Type]) -> Sour
         CatalogError: The source is missing, of an unknown kind, or cannot be opened.
     """
     if isinstance(source, pd.DataFrame):
-        return Source(data=coded(_of_pandas(table, source, columns)))
+        return Source(data=coded(readable(table, _of_pandas(table, source, columns))))
     if isinstance(source, pa.Table):
         kept = source.select([name for name in columns if name in source.column_names])
-        return Source(data=coded(kept))
+        return Source(data=coded(readable(table, kept)))
     if isinstance(source, pads.Dataset):
-        return Source(data=source)
+        return Source(data=_of_dataset(table, source, columns))
     if type(source).__module__.split(".")[0] == "polars":
         frame: Any = source
         return open_source(table, (frame.collect() if hasattr(frame, "collect") else frame).to_arrow(), columns)
@@ -75,6 +70,16 @@ def open_source(table: str, source: object, columns: Mapping[str, Type]) -> Sour
         return _of_path(table, os.fspath(source), columns)
     kinds = "a DataFrame, an Arrow table or dataset, or a path"
     raise CatalogError(f"the source of table {table} is a {type(source).__name__}; give {kinds}")
+
+
+def _of_dataset(table: str, source: pads.Dataset, columns: Mapping[str, Type]) -> pads.Dataset:
+    """Returns a dataset whose types are stored with it; others infer them from values, one row from others."""
+    stored = pads.ParquetFileFormat | pads.IpcFileFormat
+    if not (isinstance(source, pads.FileSystemDataset) and isinstance(source.format, stored)):
+        raise CatalogError(f"the source of table {table} is a dataset, and not of Parquet or Arrow files")
+    for batch in source.to_batches(columns=[name for name in columns if name in source.schema.names]):
+        readable(table, pa.Table.from_batches([batch]))
+    return source
 
 
 def _of_pandas(table: str, frame: pd.DataFrame, columns: Mapping[str, Type]) -> pa.Table:
@@ -90,9 +95,9 @@ def _of_pandas(table: str, frame: pd.DataFrame, columns: Mapping[str, Type]) -> 
 
 
 def _of_series(table: str, name: str, series: pd.Series[Any], type: Type) -> Any:
-    """Returns a column as Arrow. Objects of several types are read one by one: a misfit changes no other row."""
+    """Returns a column as Arrow. Objects are read one by one, so that no value changes how another is read."""
     array = None
-    if _is_uniform(series):
+    if series.dtype != object:
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
             array = pa.Array.from_pandas(series)
     if array is None or pa.types.is_decimal256(array.type):
@@ -100,13 +105,6 @@ def _of_series(table: str, name: str, series: pd.Series[Any], type: Type) -> Any
     if pa.types.is_nested(array.type):
         raise CatalogError(f"column {name} of table {table} holds lists or structures")
     return array
-
-
-def _is_uniform(series: pd.Series[Any]) -> bool:
-    if series.dtype != object:
-        return True
-    kinds = set(map(builtins.type, series[series.notna()]))
-    return len(kinds) == 1 and all(issubclass(k, UNIFORM) and not issubclass(k, datetime.datetime) for k in kinds)
 
 
 def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:

@@ -14,7 +14,19 @@ from dpquery.errors import InternalError
 from dpquery.kernel.declarations import Declarations
 from dpquery.plan.expr import Call, Column, Expression, children
 from dpquery.plan.functions import FUNCTIONS
-from dpquery.plan.logical import Aggregate, Filter, Join, Limit, Project, Relation, Released, Scan, Sort, output
+from dpquery.plan.logical import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    output,
+    sources,
+)
 
 
 class NotUnitLocal(InternalError):
@@ -60,6 +72,9 @@ def locality(relation: Relation, declared: Declarations) -> Locality:
     Source:
         docs/proofs/unit-local.md.
     """
+    ids = [column.id for column in output(relation)]
+    if len(set(ids)) != len(ids):
+        raise NotUnitLocal("a relation gives two columns the same id")
     match relation:
         case Scan():
             return _scan(relation, declared)
@@ -94,8 +109,12 @@ def _scan(scan: Scan, declared: Declarations) -> Locality:
         return PUBLIC
     if declared.unit_is_row:
         return Locality(private=True)
-    if scan.unit is None:
+    if scan.unit is None or scan.ownership is None:
         raise NotUnitLocal(f"rows of {scan.table} have no privacy unit")
+    for column in scan.columns:
+        read = (column.name, column.type)
+        if column.id == scan.unit and (scan.ownership.path or read != (scan.ownership.column, scan.ownership.type)):
+            raise NotUnitLocal(f"column {column.name} of {scan.table} is not its privacy unit")
     return Locality(private=True, units=frozenset({scan.unit}))
 
 
@@ -121,6 +140,11 @@ def _join(join: Join, declared: Declarations) -> Locality:
         _check_expressions([join.condition], join.left, join.right)
     if not (left.private or right.private):
         return PUBLIC
+    if any(_is_limited(side) for side in (join.left, join.right)):
+        raise NotUnitLocal(
+            "which rows a LIMIT keeps is not determined, so private rows cannot be joined with it",
+            "Leave LIMIT out, or use WHERE.",
+        )
     if left.private and right.private:
         return _join_of_private(join, left, right, declared)
     if join.kind == "left" and not left.private:
@@ -151,6 +175,10 @@ def _join_of_private(join: Join, left: Locality, right: Locality, declared: Decl
         "different people meet",
         f"Add the equality of the {declared.privacy_unit} columns of both sides to the ON condition.",
     )
+
+
+def _is_limited(relation: Relation) -> bool:
+    return isinstance(relation, Limit) or any(_is_limited(source) for source in sources(relation))
 
 
 def _require_unique(public: Relation, keys: list[Expression], declared: Declarations) -> None:

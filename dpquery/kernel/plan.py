@@ -82,6 +82,11 @@ class Lattice:
         return least - self.offset_of_square, max(low * low, high * high) - self.offset_of_square
 
     @property
+    def largest_deviation(self) -> int:
+        """The largest magnitude of a value less the offset."""
+        return max(abs(self.lower - self.offset), abs(self.upper - self.offset))
+
+    @property
     def unit(self) -> Fraction:
         """What one step of the lattice value is in the unit of the released number."""
         return self.grid * self.grid if self.squared else self.grid

@@ -25,7 +25,7 @@ from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated, Measurement, calibrated, measurements, tau_of
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, PrivateAggregate
 from dpquery.plan.logical import output
-from dpquery.plan.types import BOOLEAN
+from dpquery.plan.types import BOOLEAN, is_value
 
 Integers = NDArray[Any]
 
@@ -117,6 +117,9 @@ def check(budgeted: BudgetedAggregate, declared: Declarations) -> None:
     read = [key.column for key in aggregate.keys] + [m.value for m in aggregate.measures if m.value is not None]
     if not given.keys() >= set(read):
         raise InternalError("a key or a measure reads a column that its source does not give")
+    for key in aggregate.keys:
+        if key.type != given[key.column] or not all(is_value(value, key.type) for value in key.domain or ()):
+            raise InternalError("a key is not of the type of its column")
     if any(measure.filter is not None and given.get(measure.filter) != BOOLEAN for measure in aggregate.measures):
         raise InternalError("a measure's filter is not a boolean column of its source")
     if len({measure.id for measure in aggregate.measures}) != len(aggregate.measures):

@@ -1,6 +1,7 @@
 """How far one privacy unit moves a vector of measurements. Reads only what the plan enforces.
 
-All norms are over the groups of one measure, in lattice steps, for neighbours as declared (docs/proofs/private-aggregate.md).
+All norms are over the groups of one measure, in lattice steps, for neighbours as declared; see
+docs/proofs/private-aggregate.md.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def contribution(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, in
                 raise InternalError(f"the sum {measure.id} has no lattice")
             if max(-measure.lattice.lower, measure.lattice.upper) > LARGEST_STEP:
                 raise InternalError(f"the lattice of {measure.id} has more steps than a double can tell apart")
+            if measure.lattice.squared and measure.lattice.largest_deviation**2 >= LARGEST_VALUE:
+                raise InternalError(f"the squares of {measure.id} have too many steps")
             least, greatest = measure.lattice.values
             return min(0, rows * least), max(0, rows * greatest)
         case _:
@@ -74,7 +77,8 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         Neighbours as declared; one unit weighs in at most g groups (BoundContributions), and by at most one
         `contribution` in each.
     Source:
-        docs/proofs/private-aggregate.md; Wilson et al. 2020, "Differentially Private SQL with Bounded User Contribution".
+        docs/proofs/private-aggregate.md; Wilson et al. 2020, "Differentially Private SQL with Bounded User
+        Contribution".
     """
     least, greatest = contribution(aggregate, measure)
     largest, width = max(-least, greatest, 1), max(greatest - least, 1)

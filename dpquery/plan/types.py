@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import datetime
 from dataclasses import dataclass
 from decimal import Decimal
@@ -50,6 +51,22 @@ FLOAT64 = Type(Kind.FLOAT64)
 TEXT = Type(Kind.TEXT)
 DATE = Type(Kind.DATE)
 TIMESTAMP = Type(Kind.TIMESTAMP)
+
+
+_PYTHON: dict[Kind, type] = {
+    Kind.BOOLEAN: bool,
+    Kind.INT64: int,
+    Kind.FLOAT64: float,
+    Kind.DECIMAL: Decimal,
+    Kind.TEXT: str,
+    Kind.DATE: datetime.date,
+    Kind.TIMESTAMP: datetime.datetime,
+}
+
+
+def is_value(value: object, type: Type) -> bool:
+    """Whether a Python value is one of the type, or NULL; True is no integer, and a timestamp is no date."""
+    return value is None or builtins.type(value) is _PYTHON[type.kind]
 
 
 def decimal(precision: int, scale: int) -> Type:

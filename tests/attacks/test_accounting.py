@@ -1,0 +1,408 @@
+"""Attacks on the accounting (ACC): whatever is asked, in whatever order, by whomever, the limit holds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpquery.errors import (
+    BackendError,
+    DPQueryError,
+    InsufficientBudgetError,
+    InvalidLossError,
+    LedgerError,
+)
+from dpquery.kernel.ledger import Ledger, State
+from dpquery.kernel.plan import PrivateAggregate
+from dpquery.kernel.release import ExactAggregates
+from dpquery.session import Session
+from tests.attacks.clinic import CATALOG, Clinic, Watched, frames
+
+COUNT = "SELECT COUNT(*) FROM people"
+
+
+def spend(session: Session, query: str, **options: Any) -> int:
+    """Returns how often a query is answered before the budget is spent."""
+    answered = 0
+    with contextlib.suppress(InsufficientBudgetError):
+        while answered < 10_000:
+            session.sql(query, **options)
+            answered += 1
+    return answered
+
+
+def test_the_same_question_is_charged_each_time(tmp_path: Path) -> None:
+    """ACC-01: averaging: ten answers for a budget of one, then none, and fresh noise in each."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    answers = [small.one(COUNT, epsilon="0.1") for _ in range(10)]
+    assert len(set(answers)) > 1
+    with pytest.raises(InsufficientBudgetError):
+        small.sql(COUNT, epsilon="0.1")
+    assert small.session.remaining.epsilon == 0
+
+
+def test_what_the_budget_cannot_pay_is_refused_before_a_row_is_read(tmp_path: Path) -> None:
+    """ACC-01: nothing is read and nothing is charged, and the error says what is left."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    before = small.path.read_bytes()
+    with pytest.raises(InsufficientBudgetError) as caught:
+        small.sql(COUNT, epsilon="1.000000000001")
+    assert (small.path.read_bytes(), small.backend.runs) == (before, 0)
+    assert caught.value.remaining.epsilon == 1
+    assert caught.value.requested.epsilon > 1
+
+
+def test_differencing_costs_two_answers(tmp_path: Path) -> None:
+    """ACC-02: with and without one person: both are charged, and the difference is as noisy as both."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    differences = set()
+    for _ in range(5):
+        everybody = small.one(COUNT, epsilon="0.1")
+        differences.add(everybody - small.one(f"{COUNT} WHERE id <> 7", epsilon="0.1"))
+    assert len(differences) > 1
+    assert small.session.remaining.epsilon == 0
+
+
+@pytest.mark.parametrize("budget", ["{epsilon: 2}", "{epsilon: 2, delta: 1e-4}", "{rho: 0.1, delta: 1e-4}"])
+def test_reconstruction_ends_with_the_budget(tmp_path: Path, budget: str) -> None:
+    """ACC-02: random subsets of people, one question each: the sum of the charges never exceeds the limit."""
+    small = Clinic(tmp_path, budget=budget)
+    offer = {"rho": "0.004"} if "rho" in budget else {"epsilon": "0.1"}
+    limit = small.ledger.limit(None)
+    for turn in range(1000):
+        chosen = ", ".join(str(i) for i in range(60) if (turn * 7919 + i * i) % 3)
+        try:
+            small.sql(f"{COUNT} WHERE id IN ({chosen}) AND sex = 'F'", **offer)
+        except InsufficientBudgetError:
+            break
+    else:
+        pytest.fail("the budget never ended")
+    spent = small.ledger.spent(None)
+    assert spent.epsilon <= limit.epsilon
+    assert spent.rho <= limit.rho
+    assert spent.delta <= limit.delta
+
+
+def test_epsilons_chosen_by_the_answers_stop_at_the_sum(tmp_path: Path) -> None:
+    """ACC-03: the filter is a plain sum, so adaptive choices gain nothing."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    total = Fraction(0)
+    amount = Fraction(1, 100)
+    with contextlib.suppress(InsufficientBudgetError):
+        for _ in range(500):
+            answer = small.one(COUNT, epsilon=amount)
+            total += amount
+            amount = Fraction(1 + abs(int(answer)) % 97, 1000)
+    assert Fraction(9, 10) <= total == small.ledger.spent(None).epsilon <= 1
+
+
+def test_many_sessions_share_one_limit(tmp_path: Path) -> None:
+    """ACC-04, API-02: threads, each with a session and a ledger of its own."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    answered: list[int] = []
+
+    def work() -> None:
+        session = Session(small.catalog, backend=small.backend, ledger=Ledger.open(small.path), analyst="alice")
+        answered.append(spend(session, COUNT, epsilon="0.01"))
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert sum(answered) == 100
+    assert small.ledger.spent(None).epsilon == 1
+
+
+ANALYSTS = "analysts: {alice: {epsilon: 0.6}, bob: {epsilon: 0.6}}\ntables:"
+
+
+def test_two_analysts_together_stay_within_the_dataset(tmp_path: Path) -> None:
+    """ACC-05: each stops at the own limit, both together at the dataset's."""
+    text = CATALOG.replace("tables:", ANALYSTS, 1)
+    small = Clinic(tmp_path, catalog=text, budget="{epsilon: 1}")
+    assert spend(small.session, COUNT, epsilon="0.1") == 6
+    assert spend(small.login("bob"), COUNT, epsilon="0.1") == 4
+    assert small.ledger.spent(None).epsilon == 1
+    for stranger in ["mallory", "Alice", "alice ", "", "\0", "a" * 10_000]:
+        with pytest.raises(DPQueryError):
+            small.login(stranger)
+
+
+def test_tables_views_and_new_sessions_share_the_budget(tmp_path: Path) -> None:
+    """ACC-06: the budget is the dataset's: another table, a subquery, a new session or a second name change nothing."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    questions = [
+        "SELECT COUNT(*) FROM people",
+        "SELECT COUNT(*) FROM visits",
+        "SELECT COUNT(*) FROM flags",
+        "WITH copy AS (SELECT * FROM people) SELECT COUNT(*) FROM copy",
+        "SELECT COUNT(*) FROM (SELECT id FROM people) p",
+    ]
+    for turn in range(5):
+        small.login("alice").sql(questions[turn], epsilon="0.2")
+    with pytest.raises(InsufficientBudgetError):
+        small.login("bob").sql(COUNT, epsilon="0.01")
+
+
+def test_another_dataset_or_another_promise_needs_its_own_ledger(tmp_path: Path) -> None:
+    """ACC-06, LED-06: a ledger answers only for the declarations it was made for."""
+    from dpquery.catalog import Catalog
+
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    for old, new in [
+        ("dataset: clinic", "dataset: other"),
+        ("privacy_unit: person", "privacy_unit: people"),
+        ("budget: {epsilon: 1}", "budget: {epsilon: 100}"),
+        ("  referrals:\n    unit: id", "  referrals:\n    unit: referrer"),
+        ("  tags:\n    public: true", "  tags:\n    unit: code"),
+        ("privacy_unit: person", "privacy_unit: person\nneighbours: replace_one"),
+    ]:
+        text = CATALOG.replace("BUDGET", "{epsilon: 1}")
+        assert old in text
+        changed = Catalog.from_yaml(text.replace(old, new, 1))
+        with pytest.raises(LedgerError):
+            Session(changed, backend=small.backend, ledger=small.ledger, analyst="alice")
+
+
+def test_budgets_do_not_come_back_with_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ACC-07: a year later the budget is as spent as before."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    small.sql(COUNT, epsilon=1)
+    monkeypatch.setattr("dpquery.kernel.ledger._now", lambda: "2099-01-01T00:00:00")
+    with pytest.raises(InsufficientBudgetError):
+        small.sql(COUNT, epsilon="0.000001")
+
+
+@pytest.mark.parametrize("name", ["epsilon", "delta", "rho"])
+@pytest.mark.parametrize(
+    "amount",
+    [float("nan"), float("inf"), -1, 0, "-0", True, False, "1e400", "1e-320", 1e-320, "0x1", "1_0", "½", [], {}, 10**400],
+)
+def test_bad_amounts_buy_nothing(clinic: Clinic, name: str, amount: object) -> None:
+    """ACC-08."""
+    if name == "delta":
+        with contextlib.suppress(InvalidLossError):
+            clinic.session.explain(COUNT, epsilon=1, delta=amount)
+            pytest.fail("accepted")
+        return
+    clinic.refuses(COUNT, InvalidLossError, **{name: amount})
+
+
+def test_hostile_numbers_are_not_called(clinic: Clinic) -> None:
+    """ACC-08, API-03: an object that says 0 to the check and 1000 to the noise is no amount."""
+
+    class Liar(float):
+        def __repr__(self) -> str:
+            return "1000"
+
+        def __float__(self) -> float:
+            return 1000.0
+
+    class Text(str):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = str.__hash__
+
+    for liar in (Liar(0.5), Text("0.5"), type("I", (int,), {})(1)):
+        clinic.refuses(COUNT, InvalidLossError, epsilon=liar)
+
+
+def test_tiny_charges_add_up(tmp_path: Path) -> None:
+    """ACC-08: each charge counts at least a unit of 1e-12."""
+    small = Clinic(tmp_path, budget="{rho: 1, delta: 0}")
+    plan = small.session.explain(COUNT, rho="1e-14")
+    assert plan.charge.rho == Fraction(1, 10**12)
+
+
+def test_deltas_are_counted_and_limited(tmp_path: Path) -> None:
+    """ACC-09: selections spend delta until it is gone, whatever rho is left."""
+    small = Clinic(tmp_path, budget="{rho: 100, delta: 1e-6}")
+    query = "SELECT town, COUNT(*) FROM people GROUP BY town"
+    assert spend(small.session, query, rho="0.1", delta="1e-7") == 10
+    left = small.session.remaining
+    assert left.delta == 0
+    assert left.rho == 99
+    small.sql(COUNT, rho="0.1")
+
+
+CHARGED = [
+    "SELECT COUNT(*) FROM people",
+    "SELECT town, COUNT(*), AVG(age) FROM people GROUP BY town",
+    "SELECT ward, SUM(cost), STDDEV(price) FROM visits GROUP BY ward",
+    "SELECT note, COUNT(DISTINCT ward) FROM visits GROUP BY note",
+    "SELECT AVG(c) FROM (SELECT id, COUNT(*) AS c FROM visits GROUP BY id) p",
+    "SELECT day, COUNT(*) FROM visits WHERE free > 3 GROUP BY day HAVING COUNT(*) > 2 ORDER BY 2",
+    "SELECT a.n - b.n AS d FROM (SELECT COUNT(*) AS n FROM people) a, (SELECT COUNT(*) AS n FROM visits) b",
+]
+
+
+@pytest.mark.parametrize("query", CHARGED)
+def test_the_price_is_known_beforehand_and_is_the_same_for_every_database(tmp_path: Path, query: str) -> None:
+    """ACC-10, OUT-07: explain = charge = what the ledger records, over all rows, without one person, over none."""
+    visits, people = frames()["visits"], frames()["people"]
+    databases = {
+        "all": {},
+        "one less": {"visits": visits[visits.id != 7], "people": people[people.id != 7]},
+        "nobody": {"visits": visits.iloc[:0], "people": people.iloc[:0], "flags": frames()["flags"].iloc[:0]},
+    }
+    seen = set()
+    for name, tables in databases.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        one = Clinic(folder, tables=tables)
+        plan = one.session.explain(query, epsilon="0.5")
+        assert not one.ledger.entries()
+        answer = one.sql(query, epsilon="0.5")
+        (entry,) = one.ledger.entries()
+        assert plan.charge == answer.charge == entry.loss
+        assert plan.measurements == answer.measurements
+        seen.add((str(plan), answer.charge, str(answer.to_arrow().schema)))
+    assert len(seen) == 1
+
+
+def test_samples_earn_no_credit(clinic: Clinic) -> None:
+    """ACC-11."""
+    clinic.refuses("SELECT COUNT(*) FROM people TABLESAMPLE BERNOULLI (1)")
+    clinic.refuses("SELECT COUNT(*) FROM people TABLESAMPLE SYSTEM (1) REPEATABLE (7)")
+    clinic.refuses("SELECT COUNT(*) FROM people USING SAMPLE 1%", dialect="duckdb")
+
+
+def test_there_is_no_mode_without_protection(clinic: Clinic) -> None:
+    """ACC-12: unknown options are errors of Python, and the known ones have no unsafe value."""
+    for option in ["debug", "exact", "noise", "skip_threshold", "censor_dims", "row_privacy", "clamp", "tau", "seed"]:
+        with pytest.raises(TypeError):
+            clinic.session.sql(COUNT, epsilon=1, **{option: False})
+    clinic.refuses("SELECT SUM(free) FROM visits")
+    clinic.refuses(COUNT, epsilon=1, rho=1)
+
+
+def test_public_is_what_the_catalog_says(clinic: Clinic) -> None:
+    """ACC-13: a public table is free; a common table over private rows under its name is not."""
+    assert clinic.session.explain("SELECT COUNT(*) FROM wards", epsilon=1).charge.rho == 0
+    shadow = "WITH wards AS (SELECT ward AS code FROM visits) SELECT COUNT(*) FROM wards"
+    assert clinic.session.explain(shadow, epsilon=1).charge.rho > 0
+    joined = "SELECT COUNT(*) FROM wards JOIN visits ON code = ward"
+    assert clinic.session.explain(joined, epsilon=1).charge.rho > 0
+
+
+def test_changed_data_is_a_new_answer_at_a_new_price(tmp_path: Path, no_noise: None) -> None:
+    """ACC-15: no answer over old rows is mixed with new ones, and nothing is refunded."""
+    (tmp_path / "a").mkdir()
+    old = Clinic(tmp_path / "a", budget="{epsilon: 1}")
+    assert old.one(COUNT, epsilon="0.5") == 60
+    from dpquery.backends.duckdb import DuckDBBackend
+
+    tables = frames() | {"people": frames()["people"].iloc[:50]}
+    new = Session(old.catalog, backend=DuckDBBackend(old.catalog, tables), ledger=old.ledger, analyst="alice")
+    assert new.sql(COUNT, epsilon="0.5").to_arrow()[0].to_pylist() == [50]
+    assert old.session.remaining.epsilon == 0
+
+
+class Failing(Watched):
+    """A backend that fails after it has read the rows."""
+
+    def __init__(self, inner: Any, failure: BaseException) -> None:
+        super().__init__(inner)
+        self.failure = failure
+
+    def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
+        super().run(aggregate, key)
+        raise self.failure
+
+
+SECRET = "canary-7f3a"
+
+
+@pytest.mark.parametrize(
+    "failure", [ValueError(SECRET), MemoryError(SECRET), RuntimeError(SECRET), BackendError(SECRET), KeyError(SECRET)]
+)
+def test_a_failed_query_stays_charged_and_says_nothing(tmp_path: Path, failure: Exception) -> None:
+    """ACC-04, LED-03, OUT-03: no refund, no second try for free, no word of what failed."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    session = Session(
+        small.catalog, backend=Failing(small.backend.inner, failure), ledger=small.ledger, analyst="alice"
+    )
+    with pytest.raises(BackendError) as caught:
+        session.sql(COUNT, epsilon="0.5")
+    assert session.remaining.epsilon == Fraction(1, 2)
+    assert [entry.state for entry in small.ledger.entries()] == [State.PENDING]
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert SECRET not in f"{error} {error!r} {error.args}"
+        error = error.__cause__ or error.__context__
+    with pytest.raises(BackendError):
+        session.sql(COUNT, epsilon="0.5")
+    with pytest.raises(InsufficientBudgetError):
+        session.sql(COUNT, epsilon="0.5")
+
+
+def test_an_interrupted_query_stays_charged(tmp_path: Path) -> None:
+    """ACC-04, LED-04: the analyst cancels after the rows were read."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    backend = Failing(small.backend.inner, KeyboardInterrupt())
+    session = Session(small.catalog, backend=backend, ledger=small.ledger, analyst="alice")
+    with pytest.raises(KeyboardInterrupt):
+        session.sql(COUNT, epsilon="0.5")
+    assert session.remaining.epsilon == Fraction(1, 2)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_killed_query_stays_charged(tmp_path: Path) -> None:
+    """ACC-04, LED-02: the process dies while the rows are read."""
+
+    class Dying(Watched):
+        def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
+            os.kill(os.getpid(), signal.SIGKILL)
+            raise AssertionError
+
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    child = os.fork()
+    if child == 0:
+        session = Session(small.catalog, backend=Dying(small.backend.inner), ledger=small.ledger, analyst="alice")
+        session.sql(COUNT, epsilon="0.5")
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert Ledger.open(small.path).remaining("alice").epsilon == Fraction(1, 2)
+
+
+def test_the_charge_comes_before_the_rows(tmp_path: Path) -> None:
+    """ACC-04, LED-02: when the backend is called, the entry is in the file."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    found: list[Fraction] = []
+
+    class Looking(Watched):
+        def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
+            found.append(Ledger.open(small.path).spent(None).epsilon)
+            return super().run(aggregate, key)
+
+    session = Session(small.catalog, backend=Looking(small.backend.inner), ledger=small.ledger, analyst="alice")
+    session.sql("SELECT COUNT(*), AVG(age) FROM people", epsilon="0.5")
+    assert found == [Fraction(1, 2)]
+
+
+def test_a_missing_ledger_answers_nothing(tmp_path: Path) -> None:
+    """ACC-12, LED-07: deleted under an open session."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    small.path.unlink()
+    with pytest.raises(LedgerError):
+        small.sql(COUNT, epsilon="0.1")
+    assert small.backend.runs == 0
+
+
+def test_shares_within_a_query_never_exceed_the_offer(clinic: Clinic) -> None:
+    """ACC-16: shares are exact fractions of what is offered."""
+    for measures in (1, 3, 7, 11):
+        columns = ", ".join(f"SUM(CLAMP(free, 0, {i + 1}))" for i in range(measures))
+        for amount in ("0.1", "1/3", "1e-6"):
+            plan = clinic.session.explain(f"SELECT {columns} FROM visits", rho=amount)
+            assert sum(m.loss.rho for m in plan.measurements) <= Fraction(amount)
+            assert plan.charge.rho - Fraction(amount) < Fraction(measures, 10**12)
