@@ -42,6 +42,8 @@ LOCK = {
     "lock_configuration": "true",
 }
 """Settings of both engines, in the order in which they are made, and read back afterwards."""
+TIME_LIMIT = 600.0
+"""Seconds that a statement may take. One that takes longer fails like any other; what was charged stays charged."""
 
 
 class DuckDBBackend:
@@ -94,7 +96,11 @@ class DuckDBBackend:
             declared = self._catalog.tables[table]
             value = self._read(declared, column, declared.columns[column].type)
             cursor = self._public.cursor()
-            made = _fetch(cursor, f"SELECT DISTINCT {value} AS value FROM {self._from[table]}", [])
+            made: pa.Table | None = None
+            with contextlib.suppress(duckdb.Error):
+                made = _fetch(cursor, f"SELECT DISTINCT {value} AS value FROM {self._from[table]}", [])
+            if made is None:
+                raise BackendError(f"the engine could not read the public table {table}")
             known = tuple(made["value"].drop_null().to_pylist())
             self._public_values[table, column] = known
         return known
@@ -154,7 +160,9 @@ class DuckDBBackend:
         problems = []
         cursor = self._private.cursor()
         for table, source in opened.items():
-            self._from[table] = source.scan.format(source.name) if source.data is None else source.name
+            self._from[table] = source.name if source.data is not None else source.scan
+            if source.database is not None:
+                self._from[table] = f"{source.name}.{source.scan}"
             described: list[Any] = []
             with contextlib.suppress(duckdb.Error):
                 described = cursor.execute(f"DESCRIBE SELECT * FROM {self._from[table]}").fetchall()
@@ -282,8 +290,11 @@ class Engine:
         if cursor is None:
             with self._guard:
                 cursor = self._root.cursor()
-            for registered, data in self._data.items():
-                cursor.register(registered, data)
+            try:
+                for registered, data in self._data.items():
+                    cursor.register(registered, data)
+            except duckdb.Error:
+                raise CatalogError("a source has a column of a type that the engine does not read") from None
             self._threads.cursor = cursor
         return cursor
 
@@ -307,7 +318,14 @@ def _domain(type: Type, values: Sequence[Value]) -> pa.Table:
 
 
 def _fetch(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> pa.Table:
-    return cursor.sql(text, params=parameters or None).to_arrow_table()
+    """Returns what a statement gives; it is interrupted after `TIME_LIMIT`, whatever it does."""
+    alarm = threading.Timer(TIME_LIMIT, cursor.interrupt)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        return cursor.sql(text, params=parameters or None).to_arrow_table()
+    finally:
+        alarm.cancel()
 
 
 def _in_64_bits(number: str) -> tuple[str, str]:

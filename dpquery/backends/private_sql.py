@@ -16,6 +16,7 @@ costly aggregation, and only few groups remain to be ranked exactly.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from dpquery.backends.lattice_sql import lattice_value
@@ -24,6 +25,8 @@ from dpquery.errors import InternalError
 from dpquery.kernel.plan import Count, Measure, PrivateAggregate
 from dpquery.plan.logical import output
 
+_OWN = re.compile(r"unit|place|value|code|found|keep|present|counted|(key|number|level)\d+|part\d+_[ns]")
+"""Names that the SQL gives to columns of its own."""
 BUCKETS = 63
 MOST_MASKED_GROUPS = 16
 """Masks are used up to this `max_groups`: each group costs a level of nesting."""
@@ -49,6 +52,10 @@ class PrivateWriter:
     aggregate: PrivateAggregate
     domains: tuple[str | None, ...]
     key: int
+
+    def __post_init__(self) -> None:
+        if any(_OWN.fullmatch(column.id) for column in output(self.aggregate.source)):
+            raise InternalError("an id of a plan is a name that the SQL of private aggregates uses itself")
 
     def select(self) -> str:
         """Returns the whole statement."""
@@ -106,10 +113,10 @@ class PrivateWriter:
         return f"SELECT {selected} FROM source_rows AS given {self._joined()} WHERE {unit} IS NOT NULL"
 
     def _mask(self) -> str:
-        levels = f"SELECT unit, bit_or({self._bucket}) AS found, found AS m0 FROM coded GROUP BY unit"
+        levels = f"SELECT unit, bit_or({self._bucket}) AS found, found AS level0 FROM coded GROUP BY unit"
         for level in range(1, self._max_groups):
-            levels = f"SELECT unit, found, m{level - 1} & (m{level - 1} - 1) AS m{level} FROM ({levels})"
-        last = f"m{self._max_groups - 1}"
+            levels = f"SELECT unit, found, level{level - 1} & (level{level - 1} - 1) AS level{level} FROM ({levels})"
+        last = f"level{self._max_groups - 1}"
         keeping = f"SELECT unit, found, xor({last}, {last} - 1) AS keep FROM ({levels})"
         return f"SELECT unit, keep FROM ({keeping}) WHERE (found & (~keep)) <> 0"
 

@@ -27,8 +27,6 @@ from dpquery.plan.types import FLOAT64, Kind, Type, Value
 
 _JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "cross": "CROSS JOIN"}
 _ID = re.compile(r"[a-z][a-z0-9_]*")
-_RESERVED = re.compile(r"unit|place|value|code|found|keep|present|counted|(key|number|m)\d+|part\d+_[ns]")
-"""Names that the SQL of private aggregates gives to columns of its own."""
 _LARGEST_SUMMAND = {"sum": "1e290", "avg": "1e290"}
 _LARGEST_SQUARED = "1e140"
 
@@ -148,7 +146,7 @@ def normal(value: str, type: Type) -> str:
 
 def name(id: str) -> str:
     """Returns an id as a name in SQL; only names that the planner makes have this form."""
-    if not _ID.fullmatch(id) or _RESERVED.fullmatch(id):
+    if not _ID.fullmatch(id):
         raise InternalError("an id of a plan cannot be a name in SQL")
     return id
 

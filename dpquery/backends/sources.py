@@ -34,7 +34,7 @@ class Source:
     Attributes:
         name: Under which the engine knows it; given by the backend.
         data: An Arrow table or dataset to be registered, or None where SQL reads files.
-        scan: SQL to read from, where there is no `data`; `{}` stands for the alias of an attached database.
+        scan: SQL to read from, where there is no `data`; of an attached database, behind its alias and a dot.
         files: The files that the engine may open for it.
         database: A DuckDB file to attach, or None.
     """
@@ -60,6 +60,8 @@ def open_source(table: str, source: object, columns: Mapping[str, Type]) -> Sour
         return Source(data=coded(readable(table, _of_pandas(table, source, columns))))
     if isinstance(source, pa.Table):
         kept = source.select([name for name in columns if name in source.column_names])
+        if not kept.column_names:
+            raise CatalogError(f"table {table} has none of its declared columns")
         return Source(data=coded(readable(table, kept)))
     if isinstance(source, pads.Dataset):
         return Source(data=_of_dataset(table, source, columns))
@@ -108,6 +110,8 @@ def _of_series(table: str, name: str, series: pd.Series[Any], type: Type) -> Any
 
 
 def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:
+    if "\0" in path:
+        raise CatalogError(f"the source of table {table} is no path: it has a NUL character")
     if "://" in path:
         raise CatalogError(f"the source of table {table} is an address; only files are read")
     found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
@@ -124,7 +128,7 @@ def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:
         case ".feather" | ".arrow":
             return open_source(table, _read_feather(table, files), columns)
         case ".duckdb" | ".db" | ".ddb":
-            return Source(scan=f"{{}}.{quote_name(table)}", database=files[0])
+            return Source(scan=quote_name(table), database=files[0])
         case suffix:
             raise CatalogError(f"the source of table {table} has the unknown ending {suffix!r}: {path}")
 

@@ -62,13 +62,14 @@ def bind(tree: Tree, catalog: Catalog, text: str) -> LogicalPlan:
 
 def _with_names(scope: Scope) -> Relation:
     """Returns the relation with its visible columns only, each under a name of its own."""
-    seen: dict[str, int] = {}
+    given, used = {visible.name for visible in scope.columns}, set[str]()
     columns = []
     for visible in scope.columns:
-        name = visible.name
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] > 1:
-            name = f"{name}_{seen[name]}"
+        name, number = visible.name, 1
+        while name in used or (number > 1 and name in given):
+            number += 1
+            name = f"{visible.name}_{number}"
+        used.add(name)
         columns.append(Computed(id=visible.id, name=name, expression=Column(id=visible.id, type=visible.type)))
     return Project(source=scope.relation, columns=tuple(columns))
 

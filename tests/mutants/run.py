@@ -1,4 +1,4 @@
-"""Runs every mutant of `mutants.py` against the tests that must find it: `python tests/mutants/run.py [words of names]`.
+"""Runs each mutant of `mutants.py` against the tests that must find it: `python tests/mutants/run.py [part of a name]`.
 
 Each mutant is made in a copy of the package. Survivors, and tests that already fail without a mutant, end the run with
 status 1. `--list` writes README.md anew.
@@ -19,7 +19,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutants import MUTANTS, Mutant
+from mutants import MUTANTS, Mutant  # type: ignore[import-not-found]
 
 ROOT = Path(__file__).resolve().parents[2]
 README = Path(__file__).with_name("README.md")
@@ -56,7 +56,8 @@ def main(arguments: list[str]) -> int:
 
 def check_texts() -> None:
     """Ends the run unless each mutant's text stands exactly once in its file, and each name once in the list."""
-    problems = [f"{name}: two mutants of this name" for name, n in Counter(m.name for m in MUTANTS).items() if n > 1]
+    names = Counter(mutant.name for mutant in MUTANTS)
+    problems = [f"{name}: two mutants of this name" for name, count in names.items() if count > 1]
     for mutant in MUTANTS:
         found = (ROOT / "dpquery" / mutant.file).read_text().count(mutant.old)
         if found != 1 or mutant.old == mutant.new:
@@ -123,8 +124,8 @@ def listing() -> str:
     lines = [
         "# Mutants",
         "",
-        "Privacy bugs that the tests must find. `make mutants` puts each into a copy of the package, runs the tests named",
-        "here, and fails if one passes. The list is written by `python tests/mutants/run.py --list`.",
+        "Privacy bugs that the tests must find. `make mutants` puts each into a copy of the package, runs the tests",
+        "named here, and fails if they pass. This list is written by `python tests/mutants/run.py --list`.",
         "",
         f"{len(MUTANTS)} mutants:",
         "",

@@ -1,4 +1,4 @@
-"""What neighbouring databases may differ in: the inputs of the mechanisms within the declared norms, and nothing else."""
+"""What neighbouring databases may differ in: inputs of mechanisms within the declared norms, and nothing else."""
 
 from __future__ import annotations
 

@@ -73,7 +73,13 @@ VISIT_CONDITIONS = (
     "v.score > 1000",
 )
 PERSON_NUMBERS = ("p.age", "p.income", "p.age * p.income", "p.income - 75", "CASE WHEN p.age > 50 THEN p.income END")
-PERSON_KEYS = ("p.sex", "p.town", "FLOOR(p.age / 10)", "p.age > 50", "CASE WHEN p.income > 0 THEN 'plus' ELSE 'minus' END")
+PERSON_KEYS = (
+    "p.sex",
+    "p.town",
+    "FLOOR(p.age / 10)",
+    "p.age > 50",
+    "CASE WHEN p.income > 0 THEN 'plus' ELSE 'minus' END",
+)
 PERSON_CONDITIONS = ("p.age > 30", "p.sex = 'F'", "p.income IS NOT NULL", "p.town <> 't1'")
 
 
@@ -81,12 +87,8 @@ def _renamed(texts: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
     return tuple(text.replace(f"{old}.", f"{new}.") for text in texts)
 
 
-VISITS = Source(
-    text="visits v", unit="v.person", numbers=VISIT_NUMBERS, keys=VISIT_KEYS, conditions=VISIT_CONDITIONS
-)
-PEOPLE = Source(
-    text="people p", unit="p.id", numbers=PERSON_NUMBERS, keys=PERSON_KEYS, conditions=PERSON_CONDITIONS
-)
+VISITS = Source(text="visits v", unit="v.person", numbers=VISIT_NUMBERS, keys=VISIT_KEYS, conditions=VISIT_CONDITIONS)
+PEOPLE = Source(text="people p", unit="p.id", numbers=PERSON_NUMBERS, keys=PERSON_KEYS, conditions=PERSON_CONDITIONS)
 
 
 def _with_places(kind: str) -> Source:
@@ -164,7 +166,8 @@ PERSON_SOURCES = (
         conditions=("u.kind <> 'a'",),
     ),
     Source(
-        before="WITH people AS (SELECT person AS id, score AS age, cost AS income, kind AS sex, note AS town FROM visits) ",
+        before="WITH people AS (SELECT person AS id, score AS age, cost AS income, kind AS sex, note AS town"
+        " FROM visits) ",
         text="people p",
         unit="p.id",
         numbers=PERSON_NUMBERS,

@@ -74,8 +74,12 @@ def kept(source: Relation, **columns: Expression) -> Project:
     return Project(source=source, columns=tuple(Computed(id=id, name="", expression=e) for id, e in columns.items()))
 
 
-def join(left: Relation, right: Relation, *pairs: tuple[str, str], kind: JoinKind = "inner", on: Expression | None = None) -> Join:
-    return Join(left=left, right=right, kind=kind, equalities=tuple((column(a), column(b)) for a, b in pairs), condition=on)
+def join(
+    left: Relation, right: Relation, *pairs: tuple[str, str], kind: JoinKind = "inner", on: Expression | None = None
+) -> Join:
+    return Join(
+        left=left, right=right, kind=kind, equalities=tuple((column(a), column(b)) for a, b in pairs), condition=on
+    )
 
 
 ROWS = Measure(id="n", label="COUNT(*)", count=Count.ROWS)
@@ -144,6 +148,8 @@ REFUSED = {
     "join under an unknown function": count(join(VISITS, PLACES, ("v_place", "c_code"), on=foreign("random"))),
     "sorted rows": count(sort(VISITS)),
     "limited rows": count(Limit(source=sort(VISITS), count=3, offset=0)),
+    "sorted rows as public": count(sort(VISITS), unit=None),
+    "limited rows as public": count(Limit(source=sort(VISITS), count=3, offset=0), unit=None),
     "exact totals of all": count(grouped(VISITS, "v_kind"), unit="v_kind"),
     "exact grand total": count(grouped(VISITS), unit="t"),
     "released table": count(Released(index=0, columns=(OutputColumn(id="v_person", name="", type=INT64),))),
@@ -156,7 +162,9 @@ REFUSED = {
     "another owner": count(replace(VISITS, ownership=scan("people", "p").ownership)),
     "an undeclared table": count(replace(VISITS, table="secrets")),
     "a key that is not there": count(VISITS, keys=(replace(KIND, column="nothing"),)),
-    "a value that is not there": count(VISITS, measures=(Measure(id="n", label="", count=Count.VALUES, value="nothing"),)),
+    "a value that is not there": count(
+        VISITS, measures=(Measure(id="n", label="", count=Count.VALUES, value="nothing"),)
+    ),
     "a filter that is not there": count(VISITS, measures=(replace(ROWS, filter="nothing"),)),
     "a filter that is not boolean": count(VISITS, measures=(replace(ROWS, filter="v_score"),)),
     "two measures of one id": count(VISITS, measures=(ROWS, replace(UNITS, id="n"))),
@@ -170,9 +178,17 @@ REFUSED = {
     "delta for public groups": count(VISITS, keys=(KIND,), delta=Fraction(1, 2)),
     "numbers that overflow": count(
         VISITS,
-        measures=(Measure(id="n", label="", count=Count.SUM, value="v_score", lattice=Lattice(grid=Fraction(1), lower=0, upper=2**62)),),
+        measures=(
+            Measure(
+                id="n",
+                label="",
+                count=Count.SUM,
+                value="v_score",
+                lattice=Lattice(grid=Fraction(1), lower=0, upper=2**62),
+            ),
+        ),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ALLOWED)
@@ -189,7 +205,7 @@ ROW_VISITS, ROW_TAGS, ROW_PLACES = scan("visits", "v", "row"), scan("tags", "t",
 
 
 @pytest.mark.parametrize(
-    "source, allowed",
+    ("source", "allowed"),
     [
         (ROW_VISITS, True),
         (join(ROW_VISITS, ROW_PLACES, ("v_place", "c_code")), True),

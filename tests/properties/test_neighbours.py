@@ -6,7 +6,7 @@ Random catalogs, crowds, guests and queries, and pairs made by hand that reach t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -31,7 +31,18 @@ from tests.properties.neighbours import (
     visible,
 )
 from tests.properties.queries import Query
-from tests.properties.worlds import CELLS, CODES, PERSON_TABLES, PUBLIC_TABLES, ROW_TABLES, Row, Rows, World, catalog_of, world
+from tests.properties.worlds import (
+    CELLS,
+    CODES,
+    PERSON_TABLES,
+    PUBLIC_TABLES,
+    ROW_TABLES,
+    Row,
+    Rows,
+    World,
+    catalog_of,
+    world,
+)
 from tests.scripted import zero_noise
 
 SLOW_PAIRS = 100_000
@@ -128,13 +139,13 @@ def test_random_answers_have_equal_shapes(shelf: str, monkeypatch: pytest.Monkey
 # Pairs made by hand. The declared norms are worked out by hand too, and the pairs must reach them.
 
 
-def visits(person: int, *rows: Row) -> Rows:
+def visits(person: int, *rows: Mapping[str, object]) -> Rows:
     """Returns the visits of a person."""
     made = [row("visits", person=person, **given) for given in rows]
     return {"visits": made}
 
 
-def people(person: int, *rows: Row) -> Rows:
+def people(person: int, *rows: Mapping[str, object]) -> Rows:
     """Returns a person's rows in the table of people."""
     return {"people": [row("people", id=person, **given) for given in rows]}
 
@@ -163,18 +174,34 @@ def N(l0: int, linf: int, l1: int, l2_squared: int) -> Norms:
 
 NOBODY: Rows = {}
 ADD, REPLACE, ROW = "add_remove", "replace_one", "row"
-LOW, HIGH = {"score": -10**15}, {"score": 10**15}
+LOW, HIGH = {"score": -(10**15)}, {"score": 10**15}
 
 WORST_CASES = {
     # add or remove a person: g groups, and m rows in each
     "count": (ADD, "COUNT(*)", "kind", 2, 3, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(2, 3, 6, 18)]),
     "count, one row": (ADD, "COUNT(*)", "kind", 2, 1, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(2, 1, 2, 2)]),
-    "count in all groups": (ADD, "COUNT(*)", "kind", 9, 5, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(4, 5, 20, 100)]),
+    "count in all groups": (
+        ADD,
+        "COUNT(*)",
+        "kind",
+        9,
+        5,
+        [(NOBODY, visits(9, *in_kinds("abcd")))],
+        [N(4, 5, 20, 100)],
+    ),
     "grand total": (ADD, "COUNT(*)", None, 5, 4, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(1, 4, 4, 16)]),
     "values": (ADD, "COUNT(score)", "kind", 3, 2, [(NOBODY, visits(9, *in_kinds("abcd", score=0)))], [N(3, 2, 6, 12)]),
     "units": (ADD, "COUNT(DISTINCT person)", "kind", 2, 3, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(2, 1, 2, 2)]),
     "distinct": (ADD, "COUNT(DISTINCT note)", "kind", 2, 3, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(2, 3, 6, 18)]),
-    "distinct, grand total": (ADD, "COUNT(DISTINCT note)", None, 2, 7, [(NOBODY, visits(9, *in_kinds("a")))], [N(1, 7, 7, 49)]),
+    "distinct, grand total": (
+        ADD,
+        "COUNT(DISTINCT note)",
+        None,
+        2,
+        7,
+        [(NOBODY, visits(9, *in_kinds("a")))],
+        [N(1, 7, 7, 49)],
+    ),
     "positive sum": (
         *(ADD, "SUM(age)", "sex", 7, 3),
         [(NOBODY, people(9, *({"sex": sex, "age": 10**9} for sex in "FM" for _ in range(5))))],
@@ -196,7 +223,15 @@ WORST_CASES = {
         [N(1, 240, 240, 57_600)],
     ),
     "sum of a constant": (ADD, "SUM(5)", "kind", 2, 2, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(2, 10, 20, 200)]),
-    "sum across zero": (ADD, "SUM(score)", "kind", 2, 2, [(NOBODY, visits(9, *in_kinds("abcd", **HIGH)))], [N(2, 80, 160, 12_800)]),
+    "sum across zero": (
+        ADD,
+        "SUM(score)",
+        "kind",
+        2,
+        2,
+        [(NOBODY, visits(9, *in_kinds("abcd", **HIGH)))],
+        [N(2, 80, 160, 12_800)],
+    ),
     "sum of floats": (
         *(ADD, "SUM(cost)", "kind", 2, 2),
         [(NOBODY, visits(9, *in_kinds("abcd", cost=float("inf"))))],
@@ -250,7 +285,10 @@ WORST_CASES = {
     ),
     "count in three of four, replaced": (
         *(REPLACE, "COUNT(*)", "kind", 3, 1),
-        [(visits(8, *in_kinds("abc")), visits(9, *in_kinds("bcd"))), (visits(8, *in_kinds("ab")), visits(9, *in_kinds("cd")))],
+        [
+            (visits(8, *in_kinds("abc")), visits(9, *in_kinds("bcd"))),
+            (visits(8, *in_kinds("ab")), visits(9, *in_kinds("cd"))),
+        ],
         [N(4, 1, 4, 4)],
     ),
     "grand total, replaced": (REPLACE, "COUNT(*)", None, 1, 3, [(NOBODY, visits(9, *in_kinds("ab")))], [N(1, 3, 3, 9)]),
@@ -284,7 +322,10 @@ WORST_CASES = {
     ),
     "deviations, replaced": (
         *(REPLACE, "AVG(score)", None, 1, 2),
-        [(visits(8, *in_kinds("a", **LOW)), visits(9, *in_kinds("a", **HIGH))), (NOBODY, visits(9, *in_kinds("a", **HIGH)))],
+        [
+            (visits(8, *in_kinds("a", **LOW)), visits(9, *in_kinds("a", **HIGH))),
+            (NOBODY, visits(9, *in_kinds("a", **HIGH))),
+        ],
         [N(1, 2, 2, 4), N(1, 120, 120, 14_400)],
     ),
     "selected, replaced": (
@@ -294,7 +335,15 @@ WORST_CASES = {
     ),
     # each row is a unit
     "row": (ROW, "COUNT(*)", "kind", None, None, [(NOBODY, visits(0, {"kind": "a"}))], [N(1, 1, 1, 1)]),
-    "sum of rows": (ROW, "SUM(score)", "kind", None, None, [(NOBODY, visits(0, {"kind": "a", **HIGH}))], [N(1, 40, 40, 1600)]),
+    "sum of rows": (
+        ROW,
+        "SUM(score)",
+        "kind",
+        None,
+        None,
+        [(NOBODY, visits(0, {"kind": "a", **HIGH}))],
+        [N(1, 40, 40, 1600)],
+    ),
     "row, replaced": (
         *(f"{ROW} {REPLACE}", "COUNT(*)", "kind", None, None),
         [(visits(0, {"kind": "a"}), visits(0, {"kind": "b"}))],
@@ -308,7 +357,7 @@ WORST_CASES = {
         ],
         [N(2, 60, 80, 3600)],
     ),
-}  # fmt: skip
+}
 
 
 def crowd(unit: str) -> Rows:
@@ -334,7 +383,9 @@ def test_worst_cases_reach_what_is_declared_and_no_more(case: str, shelf: str) -
     neighbours, aggregate, key, groups, rows, pairs, by_hand = WORST_CASES[case]
     table = "people" if key == "sex" else "visits"
     grouped = ("", "") if key is None else (f"{key} AS k, ", " GROUP BY 1")
-    query = Query(text=f"SELECT {grouped[0]}{aggregate} AS a FROM {table}{grouped[1]}", max_groups=groups, max_rows=rows)
+    query = Query(
+        text=f"SELECT {grouped[0]}{aggregate} AS a FROM {table}{grouped[1]}", max_groups=groups, max_rows=rows
+    )
     kind = "add_remove" if neighbours in (ADD, ROW) else "replace_one"
     hall = Hall(catalog_of(unit=ROW if neighbours.startswith(ROW) else "int64", neighbours=kind, unique=False), shelf)
     reached = [Norms()] * len(by_hand)
@@ -395,7 +446,13 @@ def test_a_unit_of_very_many_rows_weighs_as_much_as_is_declared(shelf: str) -> N
     values = (10**18, -(10**18), 40, -20, None)
     costs = (float("nan"), float("inf"), float("-inf"), -0.0, None, 1e308)
     made = [
-        {"kind": "abcdz"[i % 5], "note": f"n{i % 50}", "score": values[i % 5], "cost": costs[i % 6], "place": CODES[i % 4]}
+        {
+            "kind": "abcdz"[i % 5],
+            "note": f"n{i % 50}",
+            "score": values[i % 5],
+            "cost": costs[i % 6],
+            "place": CODES[i % 4],
+        }
         for i in range(1000)
     ]
     hall = Hall(catalog_of(), shelf)
@@ -446,9 +503,27 @@ def test_a_value_that_people_share_is_counted_once_and_stays_when_one_leaves(she
         assert left.inputs(prepared, key) == right.inputs(prepared, key) == ({(): (3,)},)
 
 
+def test_nan_is_null_everywhere(shelf: str) -> None:
+    """A person with NaN alone is one without values: no sum, no count, no condition and no maximum sees them."""
+    hall = Hall(catalog_of(), shelf)
+    others = [visits(i, {"kind": "a", "cost": 1.0}) for i in range(3)]
+    left = empty(hall, *others, visits(9, *({"kind": "a", "cost": None} for _ in range(5))))
+    right = empty(hall, *others, visits(9, *({"kind": "a", "cost": float("nan")} for _ in range(5))))
+    texts = [
+        "SELECT COUNT(cost) AS n, SUM(cost) AS s, COUNT(DISTINCT cost) AS d, VAR_POP(cost) AS v FROM visits",
+        "SELECT COUNT(*) AS n FROM visits WHERE cost > 100",
+        "SELECT COUNT(*) AS n FROM visits WHERE cost IS NOT NULL",
+        "SELECT cost, COUNT(*) AS n FROM visits GROUP BY cost",
+        "SELECT SUM(m) AS s, COUNT(m) AS n FROM (SELECT person, MAX(cost) AS m FROM visits GROUP BY person) u",
+    ]
+    for text in texts:
+        prepared = left.prepare(Query(text=text))
+        assert left.inputs(prepared, 1) == right.inputs(prepared, 1), text
+
+
 @pytest.mark.parametrize("guest", [-1, 99])
 def test_nobody_can_take_over_the_values_of_others(guest: int, shelf: str) -> None:
-    """Values are attributed to each person who has them: a newcomer with all of them hides none, before or after others."""
+    """Values belong to each person who has them: a newcomer with all of them hides none."""
     hall = Hall(catalog_of(), shelf)
     others = [visits(i, {"kind": "a", "note": f"n{i}"}) for i in range(6)]
     newcomer = visits(guest, *({"kind": "a", "note": f"n{i}"} for i in range(6)))
@@ -461,7 +536,9 @@ def test_nobody_can_take_over_the_values_of_others(guest: int, shelf: str) -> No
 def test_declarations_that_the_promise_rests_on_are_checked(shelf: str) -> None:
     """Public keys that repeat, and foreign keys that lead to two people, are refused when the tables are opened."""
     hall = Hall(catalog_of(), shelf)
-    public: Rows = {"places": [{"code": 1, "region": "east", "factor": 1.0}, {"code": 1, "region": "west", "factor": 1.0}]}
+    public: Rows = {
+        "places": [{"code": 1, "region": "east", "factor": 1.0}, {"code": 1, "region": "west", "factor": 1.0}]
+    }
     shared: Rows = {"visits": [row("visits", person=1, visit=5), row("visits", person=2, visit=5)]}
     for wrong in (public, shared):
         with pytest.raises(dp.CatalogError):
@@ -592,9 +669,10 @@ def test_kept_groups_are_the_same_for_all_measures_of_a_release(shelf: str) -> N
     """A unit with rows in four groups keeps the same one for the count, the sum and the distinct count."""
     hall = Hall(catalog_of(), shelf)
     left, right = empty(hall), empty(hall, visits(9, *in_kinds("abcd", **HIGH)))
-    text = "SELECT kind, COUNT(*) AS n, SUM(score) AS s, COUNT(DISTINCT note) AS d, COUNT(DISTINCT person) AS u FROM visits GROUP BY 1"
+    distinct = "COUNT(DISTINCT note) AS d, COUNT(DISTINCT person) AS u"
+    text = f"SELECT kind, COUNT(*) AS n, SUM(score) AS s, {distinct} FROM visits GROUP BY 1"
     prepared = left.prepare(Query(text=text, max_groups=1, max_rows=2))
-    chosen = set()
+    chosen: set[object] = set()
     for key in range(30):
         (groups,) = right.inputs(prepared, key)
         kept = {group: numbers for group, numbers in groups.items() if any(numbers)}
@@ -613,7 +691,7 @@ def test_the_norms_refuse_a_plan_that_declares_too_little(shelf: str) -> None:
     assert check_inputs(prepared, here, there, "")
     (made,) = prepared.plan.measurements
     for less in ({"l0": 1}, {"linf": made.linf - 1}, {"l1": made.l1 - 1}, {"l2": float(made.l2) - 0.01}):
-        prepared.plan.measurements = (replace(made, **less),)  # type: ignore[arg-type]
+        prepared.plan.measurements = (replace(made, **less),)
         with pytest.raises(AssertionError):
             check_inputs(prepared, here, there, "")
 

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -104,7 +105,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("text", [*ANSWERED, *REFUSED])
-def test_no_value_comes_out(text: str, shelf: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_value_comes_out(
+    text: str, shelf: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     opened = database(shelf, 1)
     caplog.set_level(logging.DEBUG)
     seen = [repr(opened.preview(Query(text=text)))]
@@ -168,7 +171,14 @@ class Failing:
 
 @pytest.mark.parametrize(
     "error",
-    [ValueError(TEXT), MemoryError(TEXT), OSError(5, TEXT), ArithmeticError(NUMBER), dp.QueryError(TEXT), dp.InternalError(TEXT)],
+    [
+        ValueError(TEXT),
+        MemoryError(TEXT),
+        OSError(5, TEXT),
+        ArithmeticError(NUMBER),
+        dp.QueryError(TEXT),
+        dp.InternalError(TEXT),
+    ],
     ids=lambda error: type(error).__name__,
 )
 def test_what_the_engine_raises_is_never_quoted_and_stays_charged(error: Exception, shelf: str) -> None:
@@ -223,17 +233,26 @@ def test_refused_queries_never_reach_the_private_engine(shelf: str) -> None:
     assert opened.hall.ledger.mark == mark
 
 
+def with_column(frame: pd.DataFrame, column: str, values: list[Any]) -> pd.DataFrame:
+    """Returns the frame with other values in a column."""
+    changed = frame.copy()
+    changed[column] = pd.Series(values, dtype=object)
+    return changed
+
+
 @pytest.mark.parametrize("column", ["score", "cost", "note", "day", "person", "visit"])
 def test_mistakes_in_the_data_are_reported_without_values(column: str, shelf: str) -> None:
     hall = Hall(catalog_of(), shelf)
     crowd: Rows = {name: [] for name in tables_of(hall.catalog)} | canary_rows(3)
-    tables: dict[str, object] = dict(World(catalog=hall.catalog, crowd=crowd, guests=(), styles=(), stored_as_text=frozenset()).sources())
+    tables: dict[str, object] = dict(
+        World(catalog=hall.catalog, crowd=crowd, guests=(), styles=(), stored_as_text=frozenset()).sources()
+    )
     frame = pd.DataFrame(canary_rows(3)["visits"])
     wrongs = [
         frame.drop(columns=column),
-        frame.assign(**{column: [[TEXT], [TEXT, TEXT], None]}),
-        frame.assign(**{column: [{"a": TEXT}] * 3}),
-        frame.assign(**{column: [complex(1, 2)] * 3}),
+        with_column(frame, column, [[TEXT], [TEXT, TEXT], None]),
+        with_column(frame, column, [{"a": TEXT}] * 3),
+        with_column(frame, column, [complex(1, 2)] * 3),
         frame.assign(visit=1),
         pd.concat([frame, frame[[column]]], axis=1),
         [TEXT],

@@ -60,7 +60,14 @@ PUBLIC_TABLES: dict[str, dict[str, str]] = {
     "tags": {"code": "int64", "tag": "text"},
 }
 CELLS = tuple(range(130))
-KEYS = {"kind": KINDS, "cell": CELLS, "sex": ("F", "M"), "label": ("x", "y", "z"), "region": REGIONS, "tag": ("p", "q", "r", "s")}
+KEYS = {
+    "kind": KINDS,
+    "cell": CELLS,
+    "sex": ("F", "M"),
+    "label": ("x", "y", "z"),
+    "region": REGIONS,
+    "tag": ("p", "q", "r", "s"),
+}
 
 STYLES = (
     "ordinary",
@@ -111,7 +118,13 @@ def arrow_type(catalog: Catalog, type: str) -> pa.DataType:
     """Returns how a declared type is stored natively."""
     if type == "unit":
         type = str(catalog.tables["people"].columns["id"].type)
-    plain = {"int64": pa.int64(), "float64": pa.float64(), "text": pa.string(), "boolean": pa.bool_(), "date": pa.date32()}
+    plain = {
+        "int64": pa.int64(),
+        "float64": pa.float64(),
+        "text": pa.string(),
+        "boolean": pa.bool_(),
+        "date": pa.date32(),
+    }
     return plain.get(type) or pa.decimal128(*map(int, type[8:-1].split(",")))
 
 
@@ -120,7 +133,11 @@ def _stored(value: object, type: pa.DataType) -> object:
 
 
 def catalog_of(
-    *, unit: str = "int64", neighbours: str = "add_remove", unique: bool = True, budget: Mapping[str, object] | None = None
+    *,
+    unit: str = "int64",
+    neighbours: str = "add_remove",
+    unique: bool = True,
+    budget: Mapping[str, object] | None = None,
 ) -> Catalog:
     """Returns the catalog of persons with a unit of this type, or of rows where `unit` is "row"."""
     tables: dict[str, object] = {}
@@ -199,7 +216,7 @@ class Maker:
     choices: dict[str, Callable[[str], object]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.choices = {name: self._number for name in NUMBERS} | {
+        self.choices = dict.fromkeys(NUMBERS, self._number) | {
             "kind": self._key,
             "sex": self._key,
             "label": self._key,

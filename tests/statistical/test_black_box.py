@@ -1,7 +1,7 @@
-"""Worst pairs seen from outside alone: the empirical lower bound of epsilon never exceeds the claim, and comes near it.
+"""Worst pairs seen from outside alone: the empirical lower bound of epsilon comes near the claim, never above it.
 
-Half of the answers choose an event, the other half bound its chances on both databases. Cells are public groups in which
-the same pair is repeated with other people, so that one query gives many independent answers.
+Half of the answers choose an event, the other half bound its chances on both databases. Cells are public groups in
+which the same pair is repeated with other people, so that one query gives many independent answers.
 """
 
 from __future__ import annotations
@@ -129,12 +129,19 @@ def one_large_one_small(numbers: Floats) -> Floats:
 
 
 @pytest.mark.parametrize(
-    "neighbours, text, here, there, bounds, feature",
+    ("neighbours", "text", "here", "there", "bounds", "feature"),
     [
         ("add_remove", COUNT, one_each(0), [], {"max_groups": 1, "max_rows": 1}, single),
         ("add_remove", SUM, crowded(), [], {"max_groups": 1, "max_rows": 3}, single),
         ("add_remove", COUNT, in_pairs(), [], {"max_groups": 2, "max_rows": 3}, both_large),
-        ("replace_one", SUM, in_every_other(0), in_every_other(1), {"max_groups": 1, "max_rows": 1}, one_large_one_small),
+        (
+            "replace_one",
+            SUM,
+            in_every_other(0),
+            in_every_other(1),
+            {"max_groups": 1, "max_rows": 1},
+            one_large_one_small,
+        ),
     ],
     ids=["alone in a group", "extreme rows", "two groups", "replaced"],
 )
@@ -159,7 +166,9 @@ def test_the_presence_of_a_lone_group_is_within_delta(shelf: str) -> None:
     opened = Hall(catalog("add_remove", {"rho": 1_000_000, "delta": "9/10"}), shelf).open(table(one_each(1)))
     shown = 0
     for _ in range(QUERIES):
-        answer = opened.session.sql("SELECT note, COUNT(*) AS n FROM visits GROUP BY note", rho="1/10", delta=delta, max_groups=1)
+        answer = opened.session.sql(
+            "SELECT note, COUNT(*) AS n FROM visits GROUP BY note", rho="1/10", delta=delta, max_groups=1
+        )
         shown += answer.to_arrow().num_rows
     assert lower_bound(shown, QUERIES * CELLS) <= delta
     assert shown > 0

@@ -1,4 +1,4 @@
-"""Released numbers lie on a grid that the plan alone decides, and are never -0, NaN or infinite: last digits say nothing."""
+"""Released numbers lie on a grid that the plan alone decides, and are never -0, NaN or infinite."""
 
 from __future__ import annotations
 
@@ -61,11 +61,17 @@ def visits(people: range) -> dict[str, pa.Table]:
 SUMS = ("whole", "wide", "real", "vast", "tiny", "money")
 
 
-@pytest.mark.parametrize("people", [range(0), range(1), range(1000), range(1, 1000)], ids=["none", "one", "many", "neighbour"])
+@pytest.mark.parametrize(
+    "people", [range(0), range(1), range(1000), range(1, 1000)], ids=["none", "one", "many", "neighbour"]
+)
 @pytest.mark.parametrize("epsilon", ["100", "1", "1/20"])
 def test_released_numbers_are_multiples_of_the_grid(epsilon: str, people: range, shelf: str) -> None:
     items = ", ".join(f"SUM({name}) AS {name}" for name in SUMS)
-    query = Query(text=f"SELECT cell, COUNT(*) AS n, COUNT(real) AS k, {items} FROM visits GROUP BY cell", max_groups=2, max_rows=3)
+    query = Query(
+        text=f"SELECT cell, COUNT(*) AS n, COUNT(real) AS k, {items} FROM visits GROUP BY cell",
+        max_groups=2,
+        max_rows=3,
+    )
     opened = Hall(catalog(), shelf).open(visits(people))
     steps = {measure.label: step_of(measure) for measure in opened.prepare(query).measures}
     table = opened.session.sql(query.text, epsilon=epsilon, max_groups=2, max_rows=3).to_arrow()

@@ -38,7 +38,11 @@ _numbers = itertools.count()
 
 
 def session(
-    shelf: str, rows: list[tuple[int, str]], *, budget: Mapping[str, object] = CONCENTRATED, neighbours: str = "add_remove"
+    shelf: str,
+    rows: list[tuple[int, str]],
+    *,
+    budget: Mapping[str, object] = CONCENTRATED,
+    neighbours: str = "add_remove",
 ) -> dp.Session:
     """Returns a session over visits, as (person, note)."""
     columns = {"person": {"type": "int64"}, "note": {"type": "text"}}
@@ -57,9 +61,9 @@ def lone(people: int, groups: int) -> list[tuple[int, str]]:
 TEXT = "SELECT note, COUNT(*) AS n FROM visits GROUP BY note"
 
 
-@pytest.mark.parametrize("delta, trials", [(Fraction(1, 100), 20_000), (Fraction(1, 1000), 100_000)])
+@pytest.mark.parametrize(("delta", "trials"), [(Fraction(1, 100), 20_000), (Fraction(1, 1000), 100_000)])
 @pytest.mark.parametrize(
-    "law, neighbours, groups, loss",
+    ("law", "neighbours", "groups", "loss"),
     [
         ("gaussian", "add_remove", 1, {"rho": "1/20"}),
         ("gaussian", "add_remove", 3, {"rho": "1/20"}),
@@ -79,7 +83,7 @@ def test_a_lone_person_is_shown_with_at_most_delta(
     offered = delta if law == "gaussian" else 2 * delta
     seen = 0
     for _ in range(trials // people):
-        answer = opened.sql(TEXT, **loss, delta=offered, max_groups=groups, max_rows=1)  # type: ignore[arg-type]
+        answer = opened.sql(TEXT, **loss, delta=offered, max_groups=groups, max_rows=1)
         assert {made.mechanism for made in answer.measurements} == {law}
         seen += len({note.split()[0] for note in answer.to_arrow()["note"].to_pylist()})
     assert opened._ledger.spent(None).delta == delta * (trials // people)
@@ -107,7 +111,7 @@ def test_tau_of_laplace_noise(groups: int, epsilon: str, delta: str, shelf: str)
     assert allowed * ratio * (1 - 1e-9) < shown <= allowed
 
 
-@pytest.mark.parametrize("epsilon, groups, published", [("1", 1, 14.12), ("1/2", 2, 56.26)])
+@pytest.mark.parametrize(("epsilon", "groups", "published"), [("1", 1, 14.12), ("1/2", 2, 56.26)])
 def test_tau_agrees_with_published_figures(epsilon: str, groups: int, published: float, shelf: str) -> None:
     """1 + (g / epsilon) ln(1 / (2 p)) for continuous noise at delta 1e-6; whole numbers need up to one more."""
     opened = session(shelf, [], budget=APPROXIMATE)
@@ -160,7 +164,9 @@ def test_nothing_tells_how_many_groups_were_suppressed(shelf: str, monkeypatch: 
         answer = opened.sql(TEXT, rho="1", delta="1e-6", max_groups=2)
         table = answer.to_arrow()
         entries = [(entry.seq, entry.loss, entry.query, entry.state) for entry in opened._ledger.entries()]
-        seen.append((str(answer), answer._repr_html_(), str(table.schema), table.to_pylist(), str(answer.accuracy), entries))
+        seen.append(
+            (str(answer), answer._repr_html_(), str(table.schema), table.to_pylist(), str(answer.accuracy), entries)
+        )
     assert seen[0] == seen[1] == seen[2]
     assert [row["note"] for row in seen[0][3]] == ["common", "usual"]
 
@@ -180,6 +186,18 @@ def test_groups_are_shown_from_tau_on(shelf: str, monkeypatch: pytest.MonkeyPatc
     rows = [(1000 * size + i, f"group of {size}") for size in (tau - 1, tau, tau + 1) for i in range(size)]
     answer = session(shelf, rows).sql(TEXT, rho="1", delta="1e-6", max_groups=1)
     assert set(answer.to_arrow()["note"].to_pylist()) == {f"group of {tau}", f"group of {tau + 1}"}
+
+
+def test_the_threshold_is_on_noisy_numbers(shelf: str) -> None:
+    """Just below tau some groups are shown, and at tau some are not. All or none has a chance below 1e-100 each."""
+    tau = session(shelf, []).explain(TEXT, rho="1", delta="1e-6", max_groups=1, max_rows=1).measurements[0].tau
+    assert tau is not None
+    sizes = {"below": tau - 1, "at": tau}
+    names = [(f"{name} {i}", size) for name, size in sizes.items() for i in range(1000)]
+    rows = [(100 * number + i, name) for number, (name, size) in enumerate(names) for i in range(size)]
+    answer = session(shelf, rows).sql(TEXT, rho="1", delta="1e-6", max_groups=1, max_rows=1)
+    shown = [note.split()[0] for note in answer.to_arrow()["note"].to_pylist()]
+    assert 0 < shown.count("below") < shown.count("at") < 1000
 
 
 def test_selection_is_refused_without_a_delta(shelf: str) -> None:

@@ -252,7 +252,7 @@ ORDER_UNIT: dict[str, Any] = {"t": {"unit": "order_id", "columns": {"order_id": 
     "changes, message",
     [
         ({"budget": {"epsilon": 11}}, "epsilon 11 is above 10"),
-        ({"budget": {"epsilon": 1, "delta": "1e-4"}}, "delta 0.0001 is above 0.00001"),
+        ({"budget": {"epsilon": 1, "delta": "1e-4"}}, "delta 0.0001 is above 1e-5"),
         ({"budget": {"rho": 2, "delta": "1e-6"}}, "rho 2 is above 1"),
         ({"defaults": {"epsilon": 2}}, "exceeds the whole budget"),
         ({"defaults": {"rho": 1}}, "the budget has no rho"),

@@ -221,7 +221,7 @@ HEAD_MISTAKES = {
     HEAD + "budget: {epsilon: 1}\nanalysts: {a: {epsilon: 2}}": "line 4: analysts.a: epsilon 2 exceeds the 1",
     HEAD + "budget: {epsilon: 1}\nanalysts: {a: {rho: 1}}": "line 4: analysts.a: counts in other amounts",
     HEAD + "budget: {epsilon: 1}\nanalysts: {a: {epsilon: 1, delta: 1e-9}}": "analysts.a: counts in other amounts",
-    HEAD + "budget: {rho: 1, delta: 1e-6}\nanalysts: {a: {rho: 1, delta: 1e-5}}": "delta 0.00001 exceeds",
+    HEAD + "budget: {rho: 1, delta: 1e-6}\nanalysts: {a: {rho: 1, delta: 1e-5}}": "delta 1e-5 exceeds",
     HEAD + "budget: {epsilon: 1}\nanalysts: {'': {epsilon: 1}}": "a name cannot be empty",
     HEAD + 'budget: {epsilon: 1}\nanalysts: {"a\\a": {epsilon: 1}}': "invisible character (U+0007)",
     HEAD + "budget: {epsilon: 1}\nneighbours: bounded": "neither add_remove nor replace_one",
