@@ -9,12 +9,18 @@ NUMBERS = ["age", "cost", "loss", "big", "price", "free", "visit", "v.cost", "fi
 TEXTS = ["note", "ward", "town", "'x'", "''", "'it''s'", "NULL", "v.note"]
 DATES = ["day", "DATE '2020-02-29'", "moment", "CURRENT_DATE"]
 FLAGS = ["urgent", "TRUE", "FALSE", "NULL"]
-KEYS = ["ward", "sex", "urgent", "age", "town", "note", "day", "EXTRACT(month FROM day)", "CASE WHEN urgent THEN 'a' END"]
-WORDS = """SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET DISTINCT ALL AS ON USING JOIN LEFT RIGHT FULL INNER CROSS
+KEYS = ["ward", "sex", "urgent", "age", "town", "note", "day", "EXTRACT(month FROM day)", "CASE WHEN urgent THEN 1 END"]
+_WORDS = """
+SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET DISTINCT ALL AS ON USING JOIN LEFT RIGHT FULL INNER CROSS
 NATURAL UNION INTERSECT EXCEPT WITH RECURSIVE CASE WHEN THEN ELSE END AND OR NOT IN EXISTS BETWEEN LIKE IS NULL TRUE
 FALSE CAST OVER PARTITION ROWS FILTER WITHIN ROLLUP CUBE SETS INTERVAL DATE COPY ATTACH SET PRAGMA ( ) , . * + - / %
 = < > <> <= >= || :: ; ' \" -- /* */ $1 ? @ # ~ [ ] { } 1 0 1e999 'x' visits people wards cost id COUNT(*) SUM(cost)
-read_csv('/etc/passwd') query('x') \\ \t é ß \u0130 ＝ \u200b""".split(" ")
+read_csv('/etc/passwd') query('x') \\ \t é ß \u0130 ＝ \u200b
+"""
+WORDS = _WORDS.split()
+FUNCTIONS = ["ABS", "SQRT", "LN", "EXP", "FLOOR", "ROUND", "SIGN", "-"]
+CHANGES = ["UPPER", "LOWER", "TRIM", "REVERSE", "MD5"]
+CHARACTERS = [0, 9, 27, 34, 39, 92, 127, 160, 0x202E, 0xFFFF]
 
 
 class Grammar:
@@ -33,7 +39,7 @@ class Grammar:
         forms: list[Callable[[], str]] = [
             lambda: self.pick(NUMBERS),
             lambda: f"({self.number(depth - 1)} {self.pick(list('+-*/%'))} {self.number(depth - 1)})",
-            lambda: f"{self.pick(['ABS', 'SQRT', 'LN', 'EXP', 'FLOOR', 'ROUND', 'SIGN', '-'])}({self.number(depth - 1)})",
+            lambda: f"{self.pick(FUNCTIONS)}({self.number(depth - 1)})",
             lambda: f"CLAMP({self.number(depth - 1)}, {self.pick(['-1', '0'])}, {self.pick(['1', '100.5'])})",
             lambda: f"CASE WHEN {self.flag(depth - 1)} THEN {self.number(depth - 1)} ELSE {self.number(depth - 1)} END",
             lambda: f"COALESCE({self.number(depth - 1)}, {self.number(depth - 1)})",
@@ -53,7 +59,7 @@ class Grammar:
             return self.pick(TEXTS)
         forms: list[Callable[[], str]] = [
             lambda: self.pick(TEXTS),
-            lambda: f"{self.pick(['UPPER', 'LOWER', 'TRIM', 'REVERSE', 'TRIM' if self.tame else 'MD5'])}({self.text(depth - 1)})",
+            lambda: f"{self.pick(CHANGES[: 4 if self.tame else 5])}({self.text(depth - 1)})",
             lambda: f"({self.text(depth - 1)} || {self.text(depth - 1)})",
             lambda: f"SUBSTRING({self.text(depth - 1)}, {self.number(depth - 1)})",
             lambda: f"REPLACE({self.text(depth - 1)}, 'a', 'b')",
@@ -146,7 +152,7 @@ class Grammar:
                     text[:place] + part + part + text[place + width :],
                     text[:place] + part[::-1] + text[place + width :],
                     text[:place] + " " + word + " " + text[place:],
-                    text[:place] + chr(self.draw.choice([0, 9, 27, 34, 39, 92, 127, 160, 0x202E, 0xFFFF])) + text[place:],
+                    text[:place] + chr(self.draw.choice(CHARACTERS)) + text[place:],
                 ]
             )
         return text

@@ -1,4 +1,4 @@
-"""Random SQL, half of it legal, and mutated texts: refusals only by our errors, in time, and no answer without noise."""
+"""Random SQL, half of it legal, and mutated texts: refusals by our errors alone, in time, no answer without noise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def attempt(clinic: Clinic, text: str, dialect: str) -> str:
     except QueryError as error:
         assert clinic.backend.runs == runs, text
         assert clinic.path.read_bytes() == before, text
-        assert str(error), text
         outcome = type(error).__name__
     except DPQueryError as error:
         raise AssertionError(f"{type(error).__name__} for {text!r}") from error

@@ -45,7 +45,7 @@ def lonely(folder: Path, **more: object) -> Clinic:
 
 
 def test_a_group_of_one_person_does_not_show(tmp_path: Path) -> None:
-    """GRP-01: 60 answers, each with a delta of 5e-6: the lonely town shows with a probability of 3e-4, twice of 1e-7."""
+    """GRP-01: 60 answers, each with a delta of 5e-6: the lonely town shows twice with a probability of 1e-7."""
     alone = lonely(tmp_path)
     shown = Counter(
         town for _ in range(60) for town, _ in alone.rows("SELECT town, COUNT(*) FROM people GROUP BY town", epsilon=8)
@@ -121,7 +121,8 @@ def test_missing_public_groups_appear_each_with_its_own_noise(tmp_path: Path) ->
     assert len(counts) == 366
     assert len(set(counts)) > 200
     assert counts != [n for _, n in empty.rows(query, epsilon="0.01")]
-    assert [ward for ward, _ in empty.rows("SELECT ward, COUNT(*) FROM visits GROUP BY ward")] == ["empty", "x", "y", "z"]
+    wards = [ward for ward, _ in empty.rows("SELECT ward, COUNT(*) FROM visits GROUP BY ward")]
+    assert wards == ["empty", "x", "y", "z"]
 
 
 def test_values_outside_the_public_keys_vanish(tmp_path: Path, no_noise: None) -> None:

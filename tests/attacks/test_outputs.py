@@ -348,7 +348,7 @@ def scans(relation: Relation) -> Iterator[Scan]:
     "query",
     [
         ALL,
-        "SELECT w.floor, n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) v JOIN wards w ON v.ward = w.code",
+        "SELECT floor, n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) v JOIN wards ON ward = code",
         "SELECT a.n - b.n AS d FROM (SELECT COUNT(*) AS n FROM visits) a, (SELECT COUNT(*) AS n FROM people) b",
         "SELECT AVG(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) > 3) v",
     ],

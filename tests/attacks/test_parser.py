@@ -224,10 +224,7 @@ BOMBS = {
     + "CASE " * 12
     + "urgent"
     + " WHEN TRUE THEN FALSE WHEN FALSE THEN TRUE WHEN NULL THEN TRUE END" * 12,
-    "BETWEEN of BETWEEN": "SELECT COUNT(*) FROM visits WHERE "
-    + "(" * 20
-    + "urgent"
-    + " BETWEEN FALSE AND TRUE)" * 20,
+    "BETWEEN of BETWEEN": "SELECT COUNT(*) FROM visits WHERE " + "(" * 20 + "urgent" + " BETWEEN FALSE AND TRUE)" * 20,
     "subqueries": "SELECT COUNT(*) FROM " + "(SELECT * FROM " * 60 + "visits" + ") x" * 60,
     "NOT": "SELECT COUNT(*) FROM visits WHERE " + "NOT " * 5000 + "urgent",
     "minus": "SELECT SUM(" + "- " * 5000 + "cost) FROM visits",
@@ -248,11 +245,12 @@ BOMBS = {
     "key doubling": "SELECT x, COUNT(*) FROM "
     + "(SELECT id, x + x AS x FROM " * 30
     + "(SELECT id, age AS x FROM people) p"
-    + ") q"  * 30
+    + ") q" * 30
     + " GROUP BY x",
     "doubling above": "SELECT x FROM "
     + "(SELECT x * x AS x FROM " * 30
-    + "(SELECT COUNT(*) AS x FROM people) p" + ") q" * 30,
+    + "(SELECT COUNT(*) AS x FROM people) p"
+    + ") q" * 30,
     "text": "SELECT COUNT(*) FROM visits WHERE note = 'a' -- " + "x" * 70_000,
     "words": "SELECT " + "1," * 6000 + "1 FROM visits",
     "quotes": "SELECT COUNT(*) FROM visits WHERE note = '" + "''" * 30_000 + "'",
@@ -283,9 +281,7 @@ WIDE = {
     "CASE keys of two": "SELECT CASE "
     + " ".join(f"WHEN age = {i} THEN EXTRACT(doy FROM day)" for i in range(500))
     + " END AS k, COUNT(*) FROM visits JOIN people USING (id) GROUP BY 1",
-    "simple CASE": "SELECT SUM(CASE visit "
-    + " ".join(f"WHEN {i} THEN {i}" for i in range(1800))
-    + " END) FROM visits",
+    "simple CASE": "SELECT SUM(CASE visit " + " ".join(f"WHEN {i} THEN {i}" for i in range(1800)) + " END) FROM visits",
     "long simple CASE": "SELECT SUM(CASE "
     + "+".join(["visit"] * 140)
     + "".join(f" WHEN {i} THEN {i}" for i in range(1500))

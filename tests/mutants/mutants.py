@@ -380,7 +380,7 @@ MUTANTS = (
         old="return (tails.laplace_tail if laplace else tails.gaussian_tail)(self.parameter, k)",
         new="return tails.gaussian_tail(self.parameter, k)",
         tests=THRESHOLDS,
-        only="laplace",
+        only="laplace or tau",
     ),
     Mutant(
         name="tau for one group",

@@ -96,19 +96,33 @@ def test_a_lone_person_is_shown_with_at_most_delta(
 @pytest.mark.parametrize("delta", ["1/1000", "1e-6", "1e-9"])
 @pytest.mark.parametrize("epsilon", ["1/4", "1/2", "1", "2"])
 @pytest.mark.parametrize("groups", [1, 2, 5])
-def test_tau_of_laplace_noise(groups: int, epsilon: str, delta: str, shelf: str) -> None:
-    """tau is the least for which P(1 + noise >= tau) <= delta / groups, by the law of the integers in closed form."""
+def test_tau_of_an_epsilon(groups: int, epsilon: str, delta: str, shelf: str) -> None:
+    """tau is the least for which P(1 + noise >= tau) <= delta / groups, by the laws of the integers.
+
+    Half of the query's delta is for the selection. The planner takes the law that errs least.
+    """
     opened = session(shelf, [], budget=APPROXIMATE)
     text = "SELECT note, COUNT(DISTINCT person) AS n FROM visits GROUP BY note"
-    plan = opened.explain(text, epsilon=epsilon, delta=2 * Fraction(delta), max_groups=groups)
-    (made,) = plan.measurements
-    if made.mechanism != "laplace":
-        pytest.skip("Gaussian noise errs less here")
-    ratio = math.exp(-float(Fraction(epsilon)) / groups)
-    allowed = float(Fraction(delta)) / groups
+    (made,) = opened.explain(text, epsilon=epsilon, delta=2 * Fraction(delta), max_groups=groups).measurements
     assert made.tau is not None
-    shown = ratio ** (made.tau - 1) / (1 + ratio)
-    assert allowed * ratio * (1 - 1e-9) < shown <= allowed
+    if made.mechanism == "laplace":
+        assert made.loss.epsilon == Fraction(epsilon)
+        shown = [laplace_tail(made.tau - 1 - i, groups / float(Fraction(epsilon))) for i in (0, 1)]
+    else:
+        shown = [gaussian_tail(made.tau - 1 - i, groups / (2 * float(made.loss.rho))) for i in (0, 1)]
+    allowed = float(Fraction(delta)) / groups
+    assert shown[0] <= allowed * (1 + 1e-9)
+    assert shown[1] > allowed * (1 - 1e-9)
+
+
+def laplace_tail(k: int, scale: float) -> float:
+    """Returns P(noise >= k) for k >= 1, in closed form."""
+    return math.exp(-k / scale) / (1 + math.exp(-1 / scale))
+
+
+def gaussian_tail(k: int, variance: float) -> float:
+    """Returns P(noise >= k), summing its terms."""
+    return float(gaussian_probability(k + np.arange(0, math.ceil(20 * math.sqrt(variance)) + 5), variance).sum())
 
 
 @pytest.mark.parametrize(("epsilon", "groups", "published"), [("1", 1, 14.12), ("1/2", 2, 56.26)])
@@ -134,10 +148,8 @@ def test_tau_of_gaussian_noise(neighbours: str, groups: int, rho: str, delta: st
     variance = groups * (1 if neighbours == "add_remove" else 2) / (2 * float(Fraction(rho)))
     allowed = float(Fraction(delta)) / groups
     assert made.tau is not None
-    far = made.tau - 1 + np.arange(0, math.ceil(20 * math.sqrt(variance)) + 5)
-    shown = float(gaussian_probability(far, variance).sum())
-    assert shown <= allowed * (1 + 1e-9)
-    assert shown + float(gaussian_probability(far[:1] - 1, variance)[0]) > allowed
+    assert gaussian_tail(made.tau - 1, variance) <= allowed * (1 + 1e-9)
+    assert gaussian_tail(made.tau - 2, variance) > allowed * (1 - 1e-9)
     continuous = 1 + math.sqrt(variance) * NormalDist().inv_cdf(1 - allowed)
     assert abs(made.tau - continuous) < 1.5
 
