@@ -13,7 +13,7 @@ from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, InvalidLossError, LedgerError
 from dpquery.explain import explain
-from dpquery.kernel.accountant import charge_of, guarantee_of
+from dpquery.kernel.accountant import charge_of, guarantee_of, limit_of
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
 from dpquery.kernel.mechanisms import Measurement, measurements
@@ -211,6 +211,8 @@ def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
         )
     if catalog.budget != ledger.budget:
         raise LedgerError("the catalog's budget is not the ledger's, and the ledger's is the one that counts")
+    if {name: limit_of(budget) for name, budget in catalog.analysts.items()} != ledger.analysts:
+        raise LedgerError("the catalog's analysts are not the ledger's, and the ledger's are the ones that count")
 
 
 def _confidence(value: object) -> Fraction:

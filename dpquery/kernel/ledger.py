@@ -110,6 +110,11 @@ class Ledger:
         return self._founding.budget
 
     @property
+    def analysts(self) -> Mapping[str, PrivacyLoss]:
+        """The limit of each analyst who has one, as the ledger counts it; empty where any name may spend."""
+        return {name: from_units(units) for name, units in self._founding.limits.items() if name != DATASET}
+
+    @property
     def mark(self) -> str:
         """Number and hash of the last entry. Kept on another machine, it lets `open` refuse an older copy."""
         with self._transaction() as connection:
