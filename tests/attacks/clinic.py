@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -138,6 +142,15 @@ class Watched:
         return getattr(self.inner, name)
 
 
+def in_memory(owner: object, folder: Path) -> Path:
+    """Returns a new folder in memory, where there is one, that goes with its owner."""
+    if not os.access("/dev/shm", os.W_OK):
+        return folder
+    made = tempfile.mkdtemp(dir="/dev/shm")
+    weakref.finalize(owner, shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
+
+
 class Clinic:
     """A session over the clinic, its ledger's file, and its watched backend."""
 
@@ -151,7 +164,7 @@ class Clinic:
         analyst: str = "alice",
     ) -> None:
         self.catalog = Catalog.from_yaml(catalog.replace("BUDGET", budget))
-        self.path = folder / "clinic.ledger"
+        self.path = in_memory(self, folder) / "clinic.ledger"
         self.ledger = Ledger.create(self.path, self.catalog.declarations, self.catalog.budget, self.catalog.analysts)
         given: dict[str, object] = {**frames(), **(tables or {})}
         given = {name: given[name] for name in self.catalog.tables}

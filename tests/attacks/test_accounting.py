@@ -279,8 +279,9 @@ def test_samples_earn_no_credit(clinic: Clinic) -> None:
 def test_there_is_no_mode_without_protection(clinic: Clinic) -> None:
     """ACC-12: unknown options are errors of Python, and the known ones have no unsafe value."""
     for option in ["debug", "exact", "noise", "skip_threshold", "censor_dims", "row_privacy", "clamp", "tau", "seed"]:
+        given: dict[str, Any] = {option: False}
         with pytest.raises(TypeError):
-            clinic.session.sql(COUNT, epsilon=1, **{option: False})
+            clinic.session.sql(COUNT, epsilon=1, **given)
     clinic.refuses("SELECT SUM(free) FROM visits")
     clinic.refuses(COUNT, epsilon=1, rho=1)
 

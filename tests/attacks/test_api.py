@@ -6,6 +6,7 @@ import copy
 import multiprocessing
 import pickle
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def test_a_session_made_again_has_spent_what_it_spent(tmp_path: Path) -> None:
 def test_what_was_declared_cannot_be_changed_afterwards(clinic: Clinic) -> None:
     """API-03: catalogs are immutable through and through."""
     people = clinic.catalog.tables["people"]
-    for change in [
+    changes: list[Callable[[], Any]] = [
         lambda: setattr(clinic.catalog, "budget", None),
         lambda: clinic.catalog.tables.update({}),  # type: ignore[attr-defined]
         lambda: clinic.catalog.tables.__setitem__("x", people),  # type: ignore[index]
@@ -63,7 +64,8 @@ def test_what_was_declared_cannot_be_changed_afterwards(clinic: Clinic) -> None:
         lambda: people.columns.__setitem__("x", None),  # type: ignore[index]
         lambda: setattr(people.columns["age"], "upper", 10**9),
         lambda: setattr(clinic.ledger.budget, "epsilon", 10**9),
-    ]:
+    ]
+    for change in changes:
         with pytest.raises((AttributeError, TypeError)):
             change()
 

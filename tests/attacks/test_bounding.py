@@ -59,7 +59,7 @@ def test_a_person_in_every_group_weighs_in_as_many_as_declared(tmp_path: Path, n
     counted = one.rows("SELECT k, j, COUNT(*) FROM rows GROUP BY k, j")
     assert sorted(n for _, _, n in counted) == [0] * 6 + [3, 3]
     (made,) = one.session.explain("SELECT k, j, COUNT(*) FROM rows GROUP BY k, j", epsilon=1).measurements
-    assert (made.l0, made.l1) == (2, 6)
+    assert [made.l0, made.l1] == [2, 6]
     selected = one.rows("SELECT n, k, COUNT(*) FROM rows GROUP BY n, k")
     assert selected == []
 
@@ -98,10 +98,9 @@ def test_what_others_do_changes_nothing_for_a_person(tmp_path: Path, no_noise: N
         assert abs(everything - many.one(f"SELECT COUNT(DISTINCT n) FROM rows WHERE id <> {person}")) <= 3
 
 
-@pytest.mark.parametrize("null", [None])
-def test_rows_without_an_owner_are_nobodys(tmp_path: Path, no_noise: None, null: object) -> None:
+def test_rows_without_an_owner_are_nobodys(tmp_path: Path, no_noise: None) -> None:
     """BND-05: NULL units are dropped, not pooled into one person."""
-    lost = clinic_of(tmp_path, rows(pd.array([null] * 50 + [1], dtype="Int64")))
+    lost = clinic_of(tmp_path, rows(pd.array([None] * 50 + [1], dtype="Int64")))
     assert lost.rows("SELECT COUNT(*), COUNT(DISTINCT id), SUM(v) FROM rows") == [(1, 1, 40)]
     assert lost.one("SELECT COUNT(*) FROM rows WHERE id IS NULL") == 0
 
@@ -219,7 +218,7 @@ def test_the_query_may_choose_other_bounds_and_is_charged_the_same(clinic: Clini
 def test_bad_bounds_are_refused(clinic: Clinic, bound: object) -> None:
     """BND-01, ACC-12."""
     if bound is None:
-        clinic.session.explain("SELECT COUNT(*) FROM visits", epsilon=1, max_rows=bound)  # type: ignore[arg-type]
+        clinic.session.explain("SELECT COUNT(*) FROM visits", epsilon=1, max_rows=bound)
         return
     clinic.refuses("SELECT COUNT(*) FROM visits", max_rows=bound)
     clinic.refuses("SELECT COUNT(*) FROM visits", max_groups=bound)
@@ -257,7 +256,7 @@ tables:
     single.refuses("SELECT COUNT(*) FROM rows a JOIN rows b ON a.k = b.k")
     single.refuses("SELECT COUNT(*) FROM rows JOIN (SELECT code FROM wards w JOIN tags t USING (code)) u ON k = code")
     (made,) = single.session.explain("SELECT k, SUM(v) FROM rows GROUP BY k", epsilon=1).measurements
-    assert (made.l0, made.l1) == (1, 9)
+    assert [made.l0, made.l1] == [1, 9]
 
 
 def test_the_charge_follows_from_the_plan_alone(clinic: Clinic) -> None:

@@ -95,7 +95,7 @@ def test_selection_counts_people_not_rows(tmp_path: Path, no_noise: None) -> Non
     ]:
         shown = [row[0] for row in one.rows(query, epsilon=50, max_rows=1000)]
         assert shown == ["common"]
-        (tau,) = {m.tau for m in one.session.explain(query, epsilon=50, max_rows=1000).measurements} - {None}
+        (tau,) = {m.tau for m in one.session.explain(query, epsilon=50, max_rows=1000).measurements if m.tau}
         assert tau > 1
 
 
@@ -145,13 +145,13 @@ def test_values_outside_the_public_keys_vanish(tmp_path: Path, no_noise: None) -
 def test_groups_of_a_person_add_up(clinic: Clinic) -> None:
     """GRP-06: a person in two wards moves two counts; where the key follows from the person, one."""
     (by_ward,) = clinic.session.explain("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon=1).measurements
-    assert (by_ward.l0, by_ward.l1) == (2, 2 * 5)
+    assert [by_ward.l0, by_ward.l1] == [2, 2 * 5]
     (by_sex,) = clinic.session.explain("SELECT sex, COUNT(*) FROM people GROUP BY sex", epsilon=1).measurements
-    assert (by_sex.l0, by_sex.l1) == (1, 1)
+    assert [by_sex.l0, by_sex.l1] == [1, 1]
     (joined,) = clinic.session.explain(
         "SELECT sex, COUNT(*) FROM people JOIN visits USING (id) GROUP BY sex", epsilon=1
     ).measurements
-    assert (joined.l0, joined.l1) == (1, 5)
+    assert [joined.l0, joined.l1] == [1, 5]
 
 
 def test_two_sexes_of_one_person_weigh_once(tmp_path: Path, no_noise: None) -> None:

@@ -10,6 +10,7 @@ import pickle
 import re
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -95,7 +96,8 @@ def test_the_public_interface_has_no_seed() -> None:
     import inspect
 
     parameters: set[str] = set()
-    for entry in [dpquery.connect, dpquery.Session.sql, dpquery.Session.explain, dpquery.Session.__init__]:
+    entries: list[Any] = [dpquery.connect, dpquery.Session.sql, dpquery.Session.explain, dpquery.Session.__init__]
+    for entry in entries:
         parameters |= set(inspect.signature(entry).parameters)
     forbidden = ("seed", "rng", "random", "generator", "noise", "exact", "debug", "scale")
     assert not [name for name in parameters if any(word in name for word in forbidden)]
@@ -208,12 +210,10 @@ def test_laplace_is_scaled_by_l1_and_gauss_by_l2(clinic: Clinic) -> None:
         ("SELECT COUNT(*) FROM visits", {"epsilon": "1", "max_rows": 1_000_000, "max_groups": 1_000_000}),
     ],
 )
-def test_noise_is_neither_nothing_nor_beyond_the_samplers(
-    clinic: Clinic, query: str, options: dict[str, object]
-) -> None:
+def test_noise_is_neither_nothing_nor_beyond_the_samplers(clinic: Clinic, query: str, options: dict[str, Any]) -> None:
     """MEC-09: refused before a row is read, or answered with finite noise of at least a part of a step."""
     try:
-        plan = clinic.session.explain(query, **options)  # type: ignore[arg-type]
+        plan = clinic.session.explain(query, **options)
     except dpquery.QueryError:
         clinic.refuses(query, **options)
         return

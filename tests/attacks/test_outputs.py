@@ -151,21 +151,20 @@ def test_errors_about_data_are_told_without_values(tmp_path: Path) -> None:
     """OUT-03: what an owner hears of data that do not fit names tables and columns, never values."""
     wards = pd.DataFrame({"code": [CANARY, CANARY], "floor": [1, 2]})
     visits = planted()["visits"]
-    for number, tables in enumerate(
-        [
-            {"wards": wards},
-            {"visits": visits.assign(visit=NUMBER)},
-            {"visits": visits.drop(columns="cost")},
-            {"visits": visits.assign(urgent=pd.Timestamp("2020-01-01"))},
-            {"people": CANARY},
-        ]
-    ):
+    mistakes: list[dict[str, object]] = [
+        {"wards": wards},
+        {"visits": visits.assign(visit=NUMBER)},
+        {"visits": visits.drop(columns="cost")},
+        {"visits": visits.assign(urgent=pd.Timestamp("2020-01-01"))},
+        {"people": 7},
+    ]
+    for number, tables in enumerate(mistakes):
         folder = tmp_path / str(number)
         folder.mkdir()
         with pytest.raises(DPQueryError) as caught:
             Clinic(folder, tables=tables)
         told = "".join(traceback.format_exception(caught.value))
-        assert CANARY not in told or tables == {"people": CANARY}
+        assert CANARY not in told
         assert str(NUMBER) not in str(caught.value)
 
 
@@ -403,7 +402,8 @@ def test_a_result_has_no_exact_companion(canaries: Clinic) -> None:
         elif hasattr(part, "__dict__"):
             pending.append(vars(part))
         elif hasattr(type(part), "__slots__"):
-            pending += [getattr(part, slot) for slot in type(part).__slots__ if hasattr(part, slot)]
+            slots: Any = type(part)
+            pending += [getattr(part, slot) for slot in slots.__slots__ if hasattr(part, slot)]
 
 
 def test_refusals_do_not_depend_on_the_rows(tmp_path: Path) -> None:
