@@ -88,7 +88,7 @@ class QueryError(DPQueryError):
             quoted = self.text.split("\n")[line - 1]
             width = max(1, min(self.span.end - self.span.start, len(quoted) - column + 1))
             start = max(0, column - 1 - 100)
-            shown = quoted[start : start + 200]
+            shown = "".join(c if c.isprintable() else "?" for c in quoted[start : start + 200])
             lines += [f"  {shown}", "  " + " " * (column - 1 - start) + "^" * min(width, 100)]
             lines.append(f"  at line {line}, column {column}" + (f". {self.advice}" if self.advice else ""))
         elif self.advice:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
-from dpquery.errors import QueryError, QuerySyntaxError
+from dpquery.errors import DPQueryError, InternalError, QueryError, QuerySyntaxError
 from dpquery.kernel.accountant import guarantee_of
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.plan import BudgetedPlan
@@ -60,6 +60,10 @@ def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: Publi
         raise QuerySyntaxError("the query is nested too deep") from None
     except QueryError as error:
         raise error.locate(request.text) from None
+    except DPQueryError:
+        raise
+    except Exception as error:
+        raise InternalError(f"the query could not be planned ({type(error).__name__}); nothing was charged") from None
     for aggregate in budgeted.aggregates:
         check(aggregate, ledger.declarations)
     return Prepared(private=private, budgeted=budgeted)

@@ -203,7 +203,7 @@ def create_ledger(catalog: Catalog | str | os.PathLike[str], path: str | os.Path
 
 def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
     """The promise is the ledger's: a catalog that says otherwise is refused."""
-    if catalog.declarations != ledger.declarations:
+    if catalog.declarations.fingerprint() != ledger.declarations.fingerprint():
         raise LedgerError(
             f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
             "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "

@@ -27,6 +27,8 @@ def read_file(path: str | os.PathLike[str]) -> str:
             content = stream.read(LARGEST_FILE + 1)
     except OSError as error:
         raise CatalogError(f"{file.name}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise CatalogError("the catalog's path is not a path") from None
     if len(content) > LARGEST_FILE:
         raise CatalogError(f"{file.name}: a catalog has at most 4 MiB")
     try:

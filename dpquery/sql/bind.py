@@ -115,6 +115,10 @@ def _bind_select(select: exp.Select, context: Context, reach: Reach) -> Scope:
         raise context.refuse(UnsupportedQueryError, f"a SELECT names at most {MAX_COLUMNS * 10} columns", select)
     order = select.args.get("order")
     sorted_by = [] if order is None else list(order.expressions)
+    group = select.args.get("group")
+    if group is not None and not group.args.get("expressions"):
+        context.only(group)
+        raise context.refuse(UnsupportedQueryError, "GROUP BY names nothing", select)
     grouped = _Grouping(select, source, context) if _is_grouped(select, sorted_by) else None
     bound = [(name, grouped.bind(node) if grouped else Binder(context, source).bind(node)) for name, node in items]
     keys = [_sort_key(node, items, bound, grouped, source, context) for node in sorted_by]

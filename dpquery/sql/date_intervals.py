@@ -20,8 +20,21 @@ _STEPS: dict[str, tuple[str, int]] = {
     "millisecond": ("add_microseconds", 1_000),
     "microsecond": ("add_microseconds", 1),
 }
-_PARTS = ("year", "quarter", "month", "day", "dow", "isodow", "doy", "week", "isoyear", "hour", "minute", "second",
-          "epoch")
+_PARTS = (
+    "year",
+    "quarter",
+    "month",
+    "day",
+    "dow",
+    "isodow",
+    "doy",
+    "week",
+    "isoyear",
+    "hour",
+    "minute",
+    "second",
+    "epoch",
+)
 _SAME = {"isoweek": "week", "dayofyear": "doy", "dayofweekiso": "isodow", "dayofweek_iso": "isodow"}
 
 

@@ -124,7 +124,9 @@ def _like(node: exp.Expression) -> Found | None:
         (positive.this if escaped else positive).set("negate", None)
         return "not", [positive]
     return ("ilike" if isinstance(like, exp.ILike) else "like"), [
-        like.this, like.expression, *([node.expression] if escaped else []),
+        like.this,
+        like.expression,
+        *([node.expression] if escaped else []),
     ]
 
 

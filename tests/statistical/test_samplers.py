@@ -46,7 +46,7 @@ def tilted(samples: Integers) -> Integers:
 # The whole law.
 
 
-@pytest.mark.parametrize("factor, accepted", FACTORS)
+@pytest.mark.parametrize(("factor", "accepted"), FACTORS)
 @pytest.mark.parametrize("scale", SCALES)
 def test_laplace_has_its_scale_and_no_other(scale: Fraction, factor: str, accepted: bool) -> None:
     samples = samplers.discrete_laplace(scale, SAMPLES)
@@ -54,7 +54,7 @@ def test_laplace_has_its_scale_and_no_other(scale: Fraction, factor: str, accept
     assert (gap <= ALLOWED_GAP) is accepted
 
 
-@pytest.mark.parametrize("factor, accepted", FACTORS)
+@pytest.mark.parametrize(("factor", "accepted"), FACTORS)
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_gaussian_has_its_deviation_and_no_other(variance: Fraction, factor: str, accepted: bool) -> None:
     samples = samplers.discrete_gaussian(variance, SAMPLES)
@@ -76,7 +76,7 @@ def test_small_draws_have_the_law_of_large_ones(draws: int) -> None:
 # Its parts.
 
 
-@pytest.mark.parametrize("factor, accepted", FACTORS)
+@pytest.mark.parametrize(("factor", "accepted"), FACTORS)
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 def test_zero_has_its_probability(law: str, factor: str, accepted: bool) -> None:
     zero, wrong = np.zeros(1, np.int64), float(Fraction(factor))
@@ -91,7 +91,7 @@ def test_zero_has_its_probability(law: str, factor: str, accepted: bool) -> None
         assert plausible(hits, SAMPLES, probability, FALSE_ALARM) is accepted
 
 
-@pytest.mark.parametrize("change, accepted", [(lambda x: x, True), (tilted, False), (lambda x: x | 1, False)])
+@pytest.mark.parametrize(("change", "accepted"), [(lambda x: x, True), (tilted, False), (lambda x: x | 1, False)])
 @pytest.mark.parametrize("width", [1, 4, 20])
 def test_the_laws_are_symmetric(width: int, change: Callable[[Integers], Integers], accepted: bool) -> None:
     laplace = samplers.discrete_laplace(Fraction(width), SAMPLES)
@@ -101,7 +101,7 @@ def test_the_laws_are_symmetric(width: int, change: Callable[[Integers], Integer
         assert plausible(positive, positive + negative, 0.5, FALSE_ALARM) is accepted
 
 
-@pytest.mark.parametrize("factor, accepted", FACTORS)
+@pytest.mark.parametrize(("factor", "accepted"), FACTORS)
 def test_neighbouring_outcomes_have_the_ratio_that_privacy_rests_on(factor: str, accepted: bool) -> None:
     """P(k + 1) / P(k) is exp(-1/scale), or exp(-(2k + 1) / (2 variance)), on both sides of zero."""
     wrong = float(Fraction(factor))
@@ -136,7 +136,7 @@ def test_far_outcomes_are_as_frequent_as_their_tails_say(width: int) -> None:
                 assert not plausible(hits, SAMPLES, float(bound * factor), FALSE_ALARM)
 
 
-@pytest.mark.parametrize("factor, accepted", FACTORS)
+@pytest.mark.parametrize(("factor", "accepted"), FACTORS)
 @pytest.mark.parametrize("scale", [Fraction(1), Fraction(1000), Fraction(2**40), Fraction(2**52)])
 def test_every_binary_digit_has_its_probability(scale: Fraction, factor: str, accepted: bool) -> None:
     """The lowest digits of a wide law, which its distribution function does not show, and their neighbours."""
@@ -166,7 +166,7 @@ def test_low_digits_of_a_wide_gaussian_are_fair(j: int) -> None:
 # Independence.
 
 
-@pytest.mark.parametrize("repeated, accepted", [(0, True), (10, False)])
+@pytest.mark.parametrize(("repeated", "accepted"), [(0, True), (10, False)])
 @pytest.mark.parametrize("lag", [1, 2, 16384])
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 def test_samples_are_uncorrelated(law: str, lag: int, repeated: int, accepted: bool) -> None:
@@ -227,7 +227,7 @@ def test_draws_differ_between_calls_threads_and_forked_processes() -> None:
 
 
 @pytest.mark.parametrize(
-    "change, accepted", [(lambda x: x, True), (lambda x: x & 0xFE, False), (lambda x: x % 255, False)]
+    ("change", "accepted"), [(lambda x: x, True), (lambda x: x & 0xFE, False), (lambda x: x % 255, False)]
 )
 @pytest.mark.parametrize("size", [2048, 2**20, 2**22])
 def test_random_bytes_are_uniform(size: int, change: Callable[[Integers], Integers], accepted: bool) -> None:

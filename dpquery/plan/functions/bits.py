@@ -32,9 +32,16 @@ def _bitwise(operation: Callable[[int, int], int]) -> Callable[[int | None, int 
 
 
 BITS = tuple(
-    Function(name=name, resolve=signature(INT64, INT64, result=INT64), range=_bits_range, meaning=_bitwise(operation),
-             doc=f"Bitwise {word} of two integers; NULL if either is.")
+    Function(
+        name=name,
+        resolve=signature(INT64, INT64, result=INT64),
+        range=_bits_range,
+        meaning=_bitwise(operation),
+        doc=f"Bitwise {word} of two integers; NULL if either is.",
+    )
     for name, operation, word in (
-        ("bit_and", operator.and_, "AND"), ("bit_or", operator.or_, "OR"), ("bit_xor", operator.xor, "XOR"),
+        ("bit_and", operator.and_, "AND"),
+        ("bit_or", operator.or_, "OR"),
+        ("bit_xor", operator.xor, "XOR"),
     )
 )

@@ -137,8 +137,14 @@ def _diff_range(ranges: tuple[Range, ...], call: Call) -> Range:
 def _make_range(ranges: tuple[Range, ...], _: Call) -> Range:
     """Only what is surely a date is never NULL: days up to 28."""
     year, month, day = ranges
-    sure = (low(year) >= 1 and high(year) <= 9999 and low(month) >= 1 and high(month) <= 12 and low(day) >= 1
-            and high(day) <= 28)
+    sure = (
+        low(year) >= 1
+        and high(year) <= 9999
+        and low(month) >= 1
+        and high(month) <= 12
+        and low(day) >= 1
+        and high(day) <= 28
+    )
     first, last = (_year_end(end, last=i == 1) for i, end in enumerate((year.lower, year.upper)))
     if high(year) < 1 or low(year) > 9999:
         return Range(nullable=True)
@@ -160,18 +166,47 @@ def _last_day_range(ranges: tuple[Range, ...], call: Call) -> Range:
 
 
 CALENDAR = (
-    Function(name="add_days", resolve=_move_resolve, range=_move_range, meaning=_add_days,
-             doc="The date or timestamp so many days later; NULL outside the years 1 to 9999."),
-    Function(name="add_months", resolve=_move_resolve, range=_move_range, meaning=_add_months,
-             doc="The date or timestamp so many months later, on the last day of a shorter month; NULL outside the "
-                 "years 1 to 9999."),
-    Function(name="add_microseconds", resolve=signature(TIMESTAMP, INT64, result=TIMESTAMP), range=_move_range,
-             meaning=_add_microseconds,
-             doc="The timestamp so many microseconds later; NULL outside the years 1 to 9999."),
-    Function(name="date_diff", resolve=_diff_resolve, range=_diff_range, meaning=_date_diff,
-             doc="How many starts of a unit (weeks: Mondays) lie between two timestamps; NULL if either is."),
-    Function(name="make_date", resolve=signature(INT64, INT64, INT64, result=DATE), range=_make_range,
-             meaning=_make_date, doc="The date of a year, month and day; NULL if there is none."),
-    Function(name="last_day", resolve=_last_day_resolve, range=_last_day_range, meaning=_last_day,
-             doc="The last day of the month; NULL if the date is."),
+    Function(
+        name="add_days",
+        resolve=_move_resolve,
+        range=_move_range,
+        meaning=_add_days,
+        doc="The date or timestamp so many days later; NULL outside the years 1 to 9999.",
+    ),
+    Function(
+        name="add_months",
+        resolve=_move_resolve,
+        range=_move_range,
+        meaning=_add_months,
+        doc="The date or timestamp so many months later, on the last day of a shorter month; NULL outside the "
+        "years 1 to 9999.",
+    ),
+    Function(
+        name="add_microseconds",
+        resolve=signature(TIMESTAMP, INT64, result=TIMESTAMP),
+        range=_move_range,
+        meaning=_add_microseconds,
+        doc="The timestamp so many microseconds later; NULL outside the years 1 to 9999.",
+    ),
+    Function(
+        name="date_diff",
+        resolve=_diff_resolve,
+        range=_diff_range,
+        meaning=_date_diff,
+        doc="How many starts of a unit (weeks: Mondays) lie between two timestamps; NULL if either is.",
+    ),
+    Function(
+        name="make_date",
+        resolve=signature(INT64, INT64, INT64, result=DATE),
+        range=_make_range,
+        meaning=_make_date,
+        doc="The date of a year, month and day; NULL if there is none.",
+    ),
+    Function(
+        name="last_day",
+        resolve=_last_day_resolve,
+        range=_last_day_range,
+        meaning=_last_day,
+        doc="The last day of the month; NULL if the date is.",
+    ),
 )

@@ -34,9 +34,7 @@ from dpquery.plan.types import Kind, Type, Value
 EXACT = Context(prec=200)
 """Decimal arithmetic that never rounds what decimals of 38 digits can give."""
 
-_DATE = (
-    r"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-)
+_DATE = r"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 SYNTAX: dict[Kind, str] = {
     Kind.BOOLEAN: r"[tT][rR][uU][eE]|[fF][aA][lL][sS][eE]|[tTfF]",
     Kind.INT64: r"[+-]?[0-9]{1,100}",

@@ -98,8 +98,13 @@ def _part(unit: str, function: Callable[[Day], int | float], lower: int, upper: 
     def rule(ranges: tuple[Range, ...], call: Call) -> Range:
         return between(lower, upper, nullable=ranges[0].nullable)
 
-    return Function(name=f"extract_{unit}", resolve=resolve, range=_refined(function, rule, unit),
-                    meaning=lambda x: None if x is None else function(x), doc=doc + "; NULL if the date is.")
+    return Function(
+        name=f"extract_{unit}",
+        resolve=resolve,
+        range=_refined(function, rule, unit),
+        meaning=lambda x: None if x is None else function(x),
+        doc=doc + "; NULL if the date is.",
+    )
 
 
 _WITHIN = {
@@ -120,8 +125,11 @@ def _refined(function: Callable[[Day], int | float], rule: RangeRule, unit: str)
     def refined(ranges: tuple[Range, ...], call: Call) -> Range:
         first, last = ends_as_dates(ranges[0], call.arguments[0].type)
         if unit in ("year", "isoyear"):
-            return Range(lower=None if first is None else Fraction(function(first)),
-                         upper=None if last is None else Fraction(function(last)), nullable=ranges[0].nullable)
+            return Range(
+                lower=None if first is None else Fraction(function(first)),
+                upper=None if last is None else Fraction(function(last)),
+                nullable=ranges[0].nullable,
+            )
         if first is None or last is None or unit not in _WITHIN:
             return rule(ranges, call)
         if truncated(_WITHIN[unit], first) != truncated(_WITHIN[unit], last):
@@ -160,8 +168,15 @@ def _trunc_range(ranges: tuple[Range, ...], call: Call) -> Range:
     return Range(lower=lower, upper=upper, nullable=x.nullable)
 
 
-_FORMATS = {"Y": "{0.year:04}", "m": "{0.month:02}", "d": "{0.day:02}", "H": "{0.hour:02}", "M": "{0.minute:02}",
-            "S": "{0.second:02}", "j": "{1:03}"}
+_FORMATS = {
+    "Y": "{0.year:04}",
+    "m": "{0.month:02}",
+    "d": "{0.day:02}",
+    "H": "{0.hour:02}",
+    "M": "{0.minute:02}",
+    "S": "{0.second:02}",
+    "j": "{1:03}",
+}
 
 
 def formatted(x: Day, form: str) -> str:
@@ -203,13 +218,25 @@ DATES = (
     _part("hour", _clock("hour"), 0, 23, "The hour, 0 to 23"),
     _part("minute", _clock("minute"), 0, 59, "The minute"),
     _part("second", _clock("second"), 0, 59, "The second, without fraction"),
-    Function(name="extract_epoch", resolve=_epoch_resolve, range=_epoch_range,
-             meaning=lambda x: None if x is None else float(microseconds(x)) / 1e6,
-             doc="The seconds since 1970 as a float; NULL if the timestamp is."),
-    Function(name="date_trunc", resolve=_trunc_resolve, range=_trunc_range,
-             meaning=lambda unit, x: None if x is None else truncated(unit, x),
-             doc="The timestamp at which its second, minute, hour, day, week, month, quarter or year began."),
-    Function(name="format_date", resolve=_format_resolve, range=lambda r, _: Range(nullable=r[0].nullable),
-             meaning=lambda x, form: None if x is None else formatted(x, form),
-             doc="The date in a constant format of %Y %m %d %H %M %S %j; NULL if it is."),
+    Function(
+        name="extract_epoch",
+        resolve=_epoch_resolve,
+        range=_epoch_range,
+        meaning=lambda x: None if x is None else float(microseconds(x)) / 1e6,
+        doc="The seconds since 1970 as a float; NULL if the timestamp is.",
+    ),
+    Function(
+        name="date_trunc",
+        resolve=_trunc_resolve,
+        range=_trunc_range,
+        meaning=lambda unit, x: None if x is None else truncated(unit, x),
+        doc="The timestamp at which its second, minute, hour, day, week, month, quarter or year began.",
+    ),
+    Function(
+        name="format_date",
+        resolve=_format_resolve,
+        range=lambda r, _: Range(nullable=r[0].nullable),
+        meaning=lambda x, form: None if x is None else formatted(x, form),
+        doc="The date in a constant format of %Y %m %d %H %M %S %j; NULL if it is.",
+    ),
 )

@@ -98,8 +98,14 @@ def _sqrt_range(ranges: tuple[Range, ...], _: Call) -> Range:
     return span(Fraction(lower), math.inf if math.isinf(upper) else Fraction(upper), nullable=x.nullable or low(x) < 0)
 
 
-def _bounded(lower: Fraction | int, upper: Fraction | int, *, least: float = -math.inf, most: float = math.inf,
-             infinite: bool = False) -> RangeRule:
+def _bounded(
+    lower: Fraction | int,
+    upper: Fraction | int,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    infinite: bool = False,
+) -> RangeRule:
     """The rule of a function with values in [lower, upper], NULL outside [least, most], and at +-inf if `infinite`."""
 
     def rule(ranges: tuple[Range, ...], _: Call) -> Range:
@@ -142,8 +148,9 @@ def _positive_power(a: Range, b: Range, *, nullable: bool) -> Range:
 
 
 def _function(name: str, meaning: Callable[..., Real], range: RangeRule, doc: str, *, arguments: int = 1) -> Function:
-    return Function(name=name, resolve=signature(*(FLOAT64,) * arguments, result=FLOAT64), range=range,
-                    meaning=meaning, doc=doc)
+    return Function(
+        name=name, resolve=signature(*(FLOAT64,) * arguments, result=FLOAT64), range=range, meaning=meaning, doc=doc
+    )
 
 
 def _scaled(factor: float) -> Callable[[float], float]:
@@ -158,19 +165,29 @@ MATHEMATICS = (
     _function("ln", _total(math.log, above=0.0), _log_range(math.log), "The natural logarithm; NULL up to 0."),
     _function("log10", _total(math.log10, above=0.0), _log_range(math.log10), "The decimal logarithm; NULL up to 0."),
     _function("log2", _total(math.log2, above=0.0), _log_range(math.log2), "The binary logarithm; NULL up to 0."),
-    _function("power", _power, _power_range, "The power; NULL for 0 to a negative and a negative to a fraction.",
-              arguments=2),
+    _function(
+        "power", _power, _power_range, "The power; NULL for 0 to a negative and a negative to a fraction.", arguments=2
+    ),
     _function("sin", _total(math.sin), _bounded(-1, 1, infinite=True), "The sine; NULL for infinities."),
     _function("cos", _total(math.cos), _bounded(-1, 1, infinite=True), "The cosine; NULL for infinities."),
-    _function("asin", _total(math.asin), _bounded(-_QUARTER, _QUARTER, least=-1, most=1),
-              "The inverse sine; NULL outside [-1, 1]."),
-    _function("acos", _total(math.acos), _bounded(0, _HALF, least=-1, most=1),
-              "The inverse cosine; NULL outside [-1, 1]."),
+    _function(
+        "asin",
+        _total(math.asin),
+        _bounded(-_QUARTER, _QUARTER, least=-1, most=1),
+        "The inverse sine; NULL outside [-1, 1].",
+    ),
+    _function(
+        "acos", _total(math.acos), _bounded(0, _HALF, least=-1, most=1), "The inverse cosine; NULL outside [-1, 1]."
+    ),
     _function("atan", _total(math.atan), _bounded(-_QUARTER, _QUARTER), "The inverse tangent; NULL if the number is."),
     _function("atan2", _atan2, _bounded(-_HALF, _HALF), "The angle of the point (x, y), given as (y, x).", arguments=2),
     _function("radians", _total(_scaled(PI / 180)), _rising(_scaled(PI / 180)), "Degrees as radians."),
     _function("degrees", _total(_scaled(180 / PI)), _rising(_scaled(180 / PI)), "Radians as degrees."),
-    Function(name="pi", resolve=lambda types, _: ((), FLOAT64) if not types else None,
-             range=lambda _, __: between(Fraction(PI), Fraction(PI), nullable=False), meaning=lambda: PI,
-             doc="The float nearest to pi; never NULL."),
+    Function(
+        name="pi",
+        resolve=lambda types, _: ((), FLOAT64) if not types else None,
+        range=lambda _, __: between(Fraction(PI), Fraction(PI), nullable=False),
+        meaning=lambda: PI,
+        doc="The float nearest to pi; never NULL.",
+    ),
 )

@@ -95,15 +95,39 @@ def _clamp(x: Any, lower: Any, upper: Any) -> Any:
 
 
 NULLS = (
-    Function(name="coalesce", resolve=same_type(), range=_coalesce_range, meaning=_coalesce,
-             doc="The first argument that is not NULL; NULL if all are."),
-    Function(name="nullif", resolve=same_type(least=2, most=2), range=_nullif_range,
-             meaning=lambda a, b: None if a is not None and b is not None and a == b else a,
-             doc="The first argument, but NULL where both are equal."),
-    Function(name="greatest", resolve=same_type(), range=_extreme_range, meaning=_greatest,
-             doc="The greatest of the arguments that are not NULL; NULL if all are."),
-    Function(name="least", resolve=same_type(), range=_extreme_range, meaning=_least,
-             doc="The least of the arguments that are not NULL; NULL if all are."),
-    Function(name="clamp", resolve=_clamp_resolve, range=_clamp_range, meaning=_clamp,
-             doc="The number, date or timestamp moved into [lower, upper], both constants; NULL if it is."),
+    Function(
+        name="coalesce",
+        resolve=same_type(),
+        range=_coalesce_range,
+        meaning=_coalesce,
+        doc="The first argument that is not NULL; NULL if all are.",
+    ),
+    Function(
+        name="nullif",
+        resolve=same_type(least=2, most=2),
+        range=_nullif_range,
+        meaning=lambda a, b: None if a is not None and b is not None and a == b else a,
+        doc="The first argument, but NULL where both are equal.",
+    ),
+    Function(
+        name="greatest",
+        resolve=same_type(),
+        range=_extreme_range,
+        meaning=_greatest,
+        doc="The greatest of the arguments that are not NULL; NULL if all are.",
+    ),
+    Function(
+        name="least",
+        resolve=same_type(),
+        range=_extreme_range,
+        meaning=_least,
+        doc="The least of the arguments that are not NULL; NULL if all are.",
+    ),
+    Function(
+        name="clamp",
+        resolve=_clamp_resolve,
+        range=_clamp_range,
+        meaning=_clamp,
+        doc="The number, date or timestamp moved into [lower, upper], both constants; NULL if it is.",
+    ),
 )

@@ -148,11 +148,25 @@ def _like_resolve(types: Types, expressions: Expressions) -> Signature | None:
 
 
 PATTERNS = (
-    Function(name="like", resolve=_like_resolve, range=truth, meaning=strict(_like),
-             doc="Whether it is like a constant pattern (% any text, _ any character); NULL if it is."),
-    Function(name="ilike", resolve=_like_resolve, range=truth, meaning=strict(_ilike),
-             doc="LIKE between the texts in small letters; NULL if it is."),
-    Function(name="regexp_matches", resolve=_regexp_resolve, range=truth,
-             meaning=strict(lambda x, pattern: compiled(pattern).search(x) is not None),
-             doc="Whether a constant regular expression matches a part of it; NULL if it is."),
+    Function(
+        name="like",
+        resolve=_like_resolve,
+        range=truth,
+        meaning=strict(_like),
+        doc="Whether it is like a constant pattern (% any text, _ any character); NULL if it is.",
+    ),
+    Function(
+        name="ilike",
+        resolve=_like_resolve,
+        range=truth,
+        meaning=strict(_ilike),
+        doc="LIKE between the texts in small letters; NULL if it is.",
+    ),
+    Function(
+        name="regexp_matches",
+        resolve=_regexp_resolve,
+        range=truth,
+        meaning=strict(lambda x, pattern: compiled(pattern).search(x) is not None),
+        doc="Whether a constant regular expression matches a part of it; NULL if it is.",
+    ),
 )

@@ -89,8 +89,9 @@ def _round_range(ranges: tuple[Range, ...], call: Call) -> Range:
         ends = [_half_away(e, min(digits, of.scale)) for e in (low(x), high(x))]
         return span(ends[0], ends[1], nullable=nullable)
     lower, upper = (_half_even(e, digits) for e in (low(x), high(x)))
-    return rounded(min(lower, low(x)) if digits >= 0 else lower, max(upper, high(x)) if digits >= 0 else upper,
-                   nullable=nullable)
+    return rounded(
+        min(lower, low(x)) if digits >= 0 else lower, max(upper, high(x)) if digits >= 0 else upper, nullable=nullable
+    )
 
 
 def _half_away(end: End, digits: int) -> End:
@@ -110,8 +111,10 @@ def _half_even(end: End, digits: int) -> End:
 def _bucket_resolve(types: Types, expressions: Expressions) -> Signature | None:
     if len(types) != 4 or not untyped(types, expressions, INT64)[0].is_numeric:
         return None
-    ends = [cast_value(e.value, e.type, FLOAT64) if isinstance(e, Literal) and e.type.is_numeric else None
-            for e in expressions[1:3]]
+    ends = [
+        cast_value(e.value, e.type, FLOAT64) if isinstance(e, Literal) and e.type.is_numeric else None
+        for e in expressions[1:3]
+    ]
     lower, upper = ends
     if not isinstance(lower, float) or not isinstance(upper, float):
         raise SignatureError("the bounds of WIDTH_BUCKET must be numeric constants")
@@ -137,14 +140,39 @@ def _bucket_range(ranges: tuple[Range, ...], call: Call) -> Range:
 
 
 ROUNDING = (
-    Function(name="floor", resolve=_to_whole, range=_monotone(math.floor), meaning=_stepwise(math.floor),
-             doc="The greatest whole number that is not above; NULL if the number is."),
-    Function(name="ceil", resolve=_to_whole, range=_monotone(math.ceil), meaning=_stepwise(math.ceil),
-             doc="The least whole number that is not below; NULL if the number is."),
-    Function(name="trunc", resolve=_to_whole, range=_monotone(math.trunc), meaning=_stepwise(math.trunc),
-             doc="The number without its fraction; NULL if it is."),
-    Function(name="round", resolve=_round_resolve, range=_round_range, meaning=_round,
-             doc="The number rounded to a constant number of places; NULL if it is."),
-    Function(name="width_bucket", resolve=_bucket_resolve, range=_bucket_range, meaning=_width_bucket,
-             doc="The number from 0 to n + 1 of the one of n equal buckets of [lower, upper); NULL if the number is."),
+    Function(
+        name="floor",
+        resolve=_to_whole,
+        range=_monotone(math.floor),
+        meaning=_stepwise(math.floor),
+        doc="The greatest whole number that is not above; NULL if the number is.",
+    ),
+    Function(
+        name="ceil",
+        resolve=_to_whole,
+        range=_monotone(math.ceil),
+        meaning=_stepwise(math.ceil),
+        doc="The least whole number that is not below; NULL if the number is.",
+    ),
+    Function(
+        name="trunc",
+        resolve=_to_whole,
+        range=_monotone(math.trunc),
+        meaning=_stepwise(math.trunc),
+        doc="The number without its fraction; NULL if it is.",
+    ),
+    Function(
+        name="round",
+        resolve=_round_resolve,
+        range=_round_range,
+        meaning=_round,
+        doc="The number rounded to a constant number of places; NULL if it is.",
+    ),
+    Function(
+        name="width_bucket",
+        resolve=_bucket_resolve,
+        range=_bucket_range,
+        meaning=_width_bucket,
+        doc="The number from 0 to n + 1 of the one of n equal buckets of [lower, upper); NULL if the number is.",
+    ),
 )

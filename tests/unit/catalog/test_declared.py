@@ -32,7 +32,7 @@ def python_catalog(declared: dict[str, Any], **others: Any) -> Catalog:
 
 
 @pytest.mark.parametrize(
-    "name, type",
+    ("name", "type"),
     [
         *[(name, BOOLEAN) for name in ("boolean", "bool")],
         *[(name, INT64) for name in ("int8", "int16", "int32", "int64", "integer", "bigint", "INT64")],
@@ -75,7 +75,7 @@ def test_null_is_a_key_of_a_nullable_column() -> None:
 
 
 @pytest.mark.parametrize(
-    "declaration, lower, upper",
+    ("declaration", "lower", "upper"),
     [
         ("{type: int64, lower: -9223372036854775808, upper: 9223372036854775807}", -(2**63), 2**63 - 1),
         ("{type: int64, lower: -0, upper: +7}", 0, 7),
@@ -113,7 +113,7 @@ def test_ranges() -> None:
 
 
 @pytest.mark.parametrize(
-    "declared, message",
+    ("declared", "message"),
     [
         ({"type": "int64", "lower": True, "upper": 2}, "True is no int64"),
         ({"type": "int64", "lower": "1", "upper": 2}, "'1' is no int64"),
@@ -249,7 +249,7 @@ ORDER_UNIT: dict[str, Any] = {"t": {"unit": "order_id", "columns": {"order_id": 
 
 
 @pytest.mark.parametrize(
-    "changes, message",
+    ("changes", "message"),
     [
         ({"budget": {"epsilon": 11}}, "epsilon 11 is above 10"),
         ({"budget": {"epsilon": 1, "delta": "1e-4"}}, "delta 0.0001 is above 1e-5"),

@@ -148,7 +148,7 @@ COLUMN_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("column, message", COLUMN_MISTAKES.items(), ids=COLUMN_MISTAKES)
+@pytest.mark.parametrize(("column", "message"), COLUMN_MISTAKES.items(), ids=COLUMN_MISTAKES)
 def test_column_mistake(column: str, message: str) -> None:
     problems = refusals(with_column(column))
     assert any(message in problem for problem in problems), problems
@@ -198,7 +198,7 @@ TABLE_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("table, message", TABLE_MISTAKES.items(), ids=range(len(TABLE_MISTAKES)))
+@pytest.mark.parametrize(("table", "message"), TABLE_MISTAKES.items(), ids=range(len(TABLE_MISTAKES)))
 def test_table_mistake(table: str, message: str) -> None:
     problems = refusals(with_table(table))
     assert len(problems) == 1 and message in problems[0], problems
@@ -232,7 +232,7 @@ HEAD_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("head, message", HEAD_MISTAKES.items(), ids=range(len(HEAD_MISTAKES)))
+@pytest.mark.parametrize(("head", "message"), HEAD_MISTAKES.items(), ids=range(len(HEAD_MISTAKES)))
 def test_mistake_outside_the_tables(head: str, message: str) -> None:
     problems = refusals(with_head(head))
     assert len(problems) == 1 and message in problems[0], problems
@@ -256,7 +256,7 @@ TEXT_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("text, message", TEXT_MISTAKES.items(), ids=range(len(TEXT_MISTAKES)))
+@pytest.mark.parametrize(("text", "message"), TEXT_MISTAKES.items(), ids=range(len(TEXT_MISTAKES)))
 def test_text_that_is_no_catalog(text: str, message: str) -> None:
     assert any(message in problem for problem in refusals(text))
 
@@ -321,7 +321,7 @@ CHAINS = {
 }
 
 
-@pytest.mark.parametrize("tables, message", CHAINS.items(), ids=range(len(CHAINS)))
+@pytest.mark.parametrize(("tables", "message"), CHAINS.items(), ids=range(len(CHAINS)))
 def test_mistake_in_ownership(tables: str, message: str) -> None:
     columns = "columns: {x: {type: int64}, y: {type: text}, f: {type: float64}}"
     problems = refusals(HEAD + "budget: {epsilon: 1}\ntables: " + tables.replace("C}", columns + "}"))

@@ -81,7 +81,7 @@ def test_random_key_is_128_bits_of_the_source(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 100_000])
-@pytest.mark.parametrize("law, parameter", [("laplace", s) for s in SCALES] + [("gaussian", v) for v in VARIANCES])
+@pytest.mark.parametrize(("law", "parameter"), [("laplace", s) for s in SCALES] + [("gaussian", v) for v in VARIANCES])
 def test_zero_bytes_make_zero_noise(law: str, parameter: Fraction, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     script(monkeypatch, constant(0))
     sampler = samplers.discrete_laplace if law == "laplace" else samplers.discrete_gaussian
@@ -228,7 +228,7 @@ def test_clear_acceptances_agree_with_exact_ones(variance: Fraction, monkeypatch
     assert by_float.tolist() == exactly.tolist() == ideal
 
 
-@pytest.mark.parametrize("octet, accepted", [(0x00, True), (0xFF, False)])
+@pytest.mark.parametrize(("octet", "accepted"), [(0x00, True), (0xFF, False)])
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_doubtful_acceptances_are_decided_by_further_bits(
     variance: Fraction, octet: int, accepted: bool, monkeypatch: pytest.MonkeyPatch

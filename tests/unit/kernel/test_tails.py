@@ -101,7 +101,7 @@ def test_laplace_quantile_is_the_smallest(scale: Fraction, probability: Fraction
     "probability", [Fraction(1), Fraction(1, 2), Fraction(1, 20), Fraction(1, 10**9), Fraction(1, 10**40)]
 )
 @pytest.mark.parametrize(
-    "variance, slack", [(Fraction(1, 9), 0), (Fraction(1), 0), (Fraction(300), 0), (Fraction(4097), 1)]
+    ("variance", "slack"), [(Fraction(1, 9), 0), (Fraction(1), 0), (Fraction(300), 0), (Fraction(4097), 1)]
 )
 def test_gaussian_quantile_is_the_smallest_or_the_next(variance: Fraction, slack: int, probability: Fraction) -> None:
     k = tails.gaussian_quantile(variance, probability)
