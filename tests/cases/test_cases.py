@@ -97,7 +97,8 @@ def _check_caret(error: dp.QueryError) -> None:
         return
     quoted, caret = str(error).split("\n")[1:3]
     assert caret.index("^") - 2 == error.column - 1
-    assert error.text.split("\n")[error.line - 1].startswith(quoted[2:])
+    line = error.text.split("\n")[error.line - 1]
+    assert "".join(c if c.isprintable() else "?" for c in line).startswith(quoted[2:])
 
 
 def _check_norms(case: Case, measured: tuple[Measurement, ...]) -> None:
