@@ -66,26 +66,25 @@ def compare(case: Case, table: pa.Table, runs: int) -> dict[str, float]:
 
 
 def peak_memory(which: str, name: str, rows: int) -> float:
-    """Returns the peak resident megabytes of a fresh process that answers a case once, less its table."""
+    """Returns the peak resident megabytes of a fresh process that holds the table and answers a case once."""
     text = f"from benchmarks.measure import report_memory; report_memory({which!r}, {name!r}, {rows})"
     made = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     return float(json.loads(made.stdout))
 
 
 def report_memory(which: str, name: str, rows: int) -> None:
-    """Prints the growth of this process's peak memory over its table while it answers a case."""
+    """Prints the peak resident memory of this process while it answers a case, its table included."""
     case = next(case for case in CASES if case.name == name)
     table = visits(rows)
     pa.default_memory_pool().release_unused()
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the table
-    before = _peak()
     if which == "plain":
         plain_engine(table).sql(case.plain).to_arrow_table()
     else:
         with tempfile.TemporaryDirectory() as folder:
             session(table, folder, unit_is_row=case.unit_is_row).sql(case.private).to_arrow()
-    print(json.dumps(_peak() - before))
+    print(json.dumps(_peak()))
 
 
 def _peak() -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -80,13 +80,13 @@ class DuckDBBackend:
         keys = [f"key{i}" for i in range(len(aggregate.keys))]
         numbers = [part for i in range(len(aggregate.measures)) for part in _in_64_bits(f"number{i}")]
         text = f"SELECT {', '.join([*keys, *numbers])} FROM ({writer.select()})"
-        made = _fetch(cursor, text, relations.parameters)
+        made = (_objects if aggregate.is_selected else _integers)(cursor, text, relations.parameters)
         for domain in domains:
             if domain is not None:
                 cursor.unregister(domain)
         return ExactAggregates(
             keys=tuple(_key(made[f"key{i}"], k.domain is not None) for i, k in enumerate(aggregate.keys)),
-            numbers=tuple(_numbers(made, f"number{i}") for i in range(len(aggregate.measures))),
+            numbers=tuple(_wide(made[f"number{i}"], made[f"number{i}_digits"]) for i in range(len(aggregate.measures))),
         )
 
     def public_values(self, table: str, column: str) -> tuple[Value, ...]:
@@ -317,15 +317,47 @@ def _domain(type: Type, values: Sequence[Value]) -> pa.Table:
     )
 
 
-def _fetch(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> pa.Table:
-    """Returns what a statement gives; it is interrupted after `TIME_LIMIT`, whatever it does."""
+@contextlib.contextmanager
+def _time_limit(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Interrupts a statement after `TIME_LIMIT`, whatever it does."""
     alarm = threading.Timer(TIME_LIMIT, cursor.interrupt)
     alarm.daemon = True
     alarm.start()
     try:
-        return cursor.sql(text, params=parameters or None).to_arrow_table()
+        yield
     finally:
         alarm.cancel()
+
+
+def _fetch(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> pa.Table:
+    """Returns what a statement gives, as an Arrow table."""
+    with _time_limit(cursor):
+        return cursor.sql(text, params=parameters or None).to_arrow_table()
+
+
+def _integers(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
+    """Returns columns of integers and their digits, NULL as None; quicker than Arrow, which binds a statement twice."""
+    with _time_limit(cursor):
+        made: Mapping[str, Any] = cursor.execute(text, parameters).fetchnumpy()
+    return {name: _unmasked(column) for name, column in made.items()}
+
+
+def _unmasked(column: Any) -> NDArray[Any]:
+    if not np.ma.is_masked(column):
+        return np.asarray(column)
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.tolist()  # what is masked becomes None
+    return values
+
+
+def _objects(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
+    """Returns columns of any type, as Python values, NULL as None."""
+    made = _fetch(cursor, text, parameters)
+    columns = {}
+    for column in made.column_names:
+        columns[column] = np.empty(len(made), dtype=object)
+        columns[column][:] = made[column].to_pylist()
+    return columns
 
 
 def _in_64_bits(number: str) -> tuple[str, str]:
@@ -334,20 +366,17 @@ def _in_64_bits(number: str) -> tuple[str, str]:
     return f"{fits} AS {number}", f"CASE WHEN {fits} IS NULL THEN CAST({number} AS VARCHAR) END AS {number}_digits"
 
 
-def _numbers(made: pa.Table, number: str) -> NDArray[Any]:
-    column = made[number]
-    if column.null_count == 0:
-        return np.array(column.to_numpy(), dtype=np.int64)
-    pairs = zip(column.to_pylist(), made[f"{number}_digits"].to_pylist(), strict=True)
-    return np.array([int(digits) if value is None else value for value, digits in pairs], dtype=object)
+def _wide(values: NDArray[Any], digits: NDArray[Any]) -> NDArray[Any]:
+    """Returns the numbers that `_in_64_bits` split: int64, or Python integers where one does not fit."""
+    if values.dtype != object:
+        return values.astype(np.int64)
+    whole = [int(d) if v is None else int(v) for v, d in zip(values.tolist(), digits.tolist(), strict=True)]
+    narrow = all(-(2**63) <= n < 2**63 for n in whole)
+    return np.array(whole, dtype=np.int64 if narrow else object)
 
 
-def _key(column: Any, is_code: bool) -> NDArray[Any]:
-    if is_code:
-        return np.array(column.to_numpy(), dtype=np.int64)
-    values = np.empty(len(column), dtype=object)
-    values[:] = column.to_pylist()
-    return values
+def _key(column: NDArray[Any], is_code: bool) -> NDArray[Any]:
+    return column.astype(np.int64) if is_code else column.astype(object)
 
 
 def _repeated(table: str, columns: list[str]) -> str:

