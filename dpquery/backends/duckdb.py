@@ -7,9 +7,7 @@ and runs what is above the boundary. Neither ever runs a text that an analyst wr
 from __future__ import annotations
 
 import contextlib
-import itertools
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,32 +16,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpquery.arrow import arrow_type
+from dpquery.backends.engine import Engine, fetch, fetch_integers, fetch_objects, fetch_rows
 from dpquery.backends.private_sql import PrivateWriter
 from dpquery.backends.reading import read
 from dpquery.backends.relations import RelationWriter, name
-from dpquery.backends.sources import Source, open_source, quote, quote_name
+from dpquery.backends.sources import Source, open_source, quote_name
 from dpquery.catalog import Catalog, Table
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
-from dpquery.plan.logical import Relation, Scan
+from dpquery.plan.logical import Relation, Scan, output
 from dpquery.plan.types import Type, Value
 
-LOCK = {
-    "python_enable_replacements": "false",
-    "python_scan_all_frames": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "allow_extension_repositories": "'forbidden'",
-    "allow_persistent_secrets": "false",
-    "enable_external_access": "false",
-    "lock_configuration": "true",
-}
-"""Settings of both engines, in the order in which they are made, and read back afterwards."""
-TIME_LIMIT = 600.0
-"""Seconds that a statement may take. One that takes longer fails like any other; what was charged stays charged."""
+FEW_ROWS = 1000
+"""Released tables of fewer rows are finished row by row, which is quicker."""
 
 
 class DuckDBBackend:
@@ -60,7 +46,6 @@ class DuckDBBackend:
         self._catalog = catalog
         self._stored: dict[str, dict[str, str]] = {}
         self._from: dict[str, str] = {}
-        self._counter = itertools.count(1)
         self._public_values: dict[tuple[str, str], tuple[Value, ...]] = {}
         self._opened = opened = _open_all(catalog, sources)
         self._private = Engine(opened, keep_order=False)
@@ -73,17 +58,13 @@ class DuckDBBackend:
         """Returns the exact integers of a private aggregate; see `Backend`."""
         relations = RelationWriter(scan=self._scan, released=_no_released)
         cursor = self._private.cursor()
-        domains = [
-            None if k.domain is None else self._register(cursor, _domain(k.type, k.domain)) for k in aggregate.keys
-        ]
+        domains = [None if k.domain is None else self._private.domain(k.type, k.domain) for k in aggregate.keys]
         writer = PrivateWriter(relations=relations, aggregate=aggregate, domains=tuple(domains), key=key)
         keys = [f"key{i}" for i in range(len(aggregate.keys))]
         numbers = [part for i in range(len(aggregate.measures)) for part in _in_64_bits(f"number{i}")]
         text = f"SELECT {', '.join([*keys, *numbers])} FROM ({writer.select()})"
-        made = (_objects if aggregate.is_selected else _integers)(cursor, text, relations.parameters)
-        for domain in domains:
-            if domain is not None:
-                cursor.unregister(domain)
+        fetched = fetch_objects if aggregate.is_selected else fetch_integers
+        made = fetched(cursor, text, relations.parameters)
         return ExactAggregates(
             keys=tuple(_key(made[f"key{i}"], k.domain is not None) for i, k in enumerate(aggregate.keys)),
             numbers=tuple(_wide(made[f"number{i}"], made[f"number{i}_digits"]) for i in range(len(aggregate.measures))),
@@ -98,7 +79,7 @@ class DuckDBBackend:
             cursor = self._public.cursor()
             made: pa.Table | None = None
             with contextlib.suppress(duckdb.Error):
-                made = _fetch(cursor, f"SELECT DISTINCT {value} AS value FROM {self._from[table]}", [])
+                made = fetch(cursor, f"SELECT DISTINCT {value} AS value FROM {self._from[table]}", [])
             if made is None:
                 raise BackendError(f"the engine could not read the public table {table}")
             known = tuple(made["value"].drop_null().to_pylist())
@@ -108,21 +89,20 @@ class DuckDBBackend:
     def evaluate(self, relation: Relation, released: Sequence[pa.Table]) -> pa.Table:
         """Returns the rows of a relation over released and public tables; see `Backend`."""
         cursor = self._public.cursor()
-        names = [self._register(cursor, table) for table in released]
+        names = [self._public.register(table) for table in released]
         relations = RelationWriter(scan=self._scan, released=lambda index: names[index])
         made: pa.Table | None = None
         with contextlib.suppress(duckdb.Error):
-            made = _fetch(cursor, relations.select(relation), relations.parameters)
+            text = relations.select(relation)
+            if max((len(table) for table in released), default=FEW_ROWS) < FEW_ROWS:
+                made = fetch_rows(cursor, text, relations.parameters, output(relation))
+            else:
+                made = fetch(cursor, text, relations.parameters)
         for registered in names:
             cursor.unregister(registered)
         if made is None:
             raise BackendError("the engine could not compute the result from the released tables; the charge stands")
         return made
-
-    def _register(self, cursor: duckdb.DuckDBPyConnection, table: pa.Table) -> str:
-        registered = f"made{next(self._counter)}"
-        cursor.register(registered, table)
-        return registered
 
     # Reading tables as declared.
 
@@ -257,107 +237,6 @@ def _needed(catalog: Catalog, table: str) -> dict[str, Type]:
             if step.parent == table:
                 needed |= {b: type for _, b, type in step.on if b not in needed}
     return needed
-
-
-class Engine:
-    """An engine that can read the given sources and nothing else, with its settings locked.
-
-    What Python registers is visible to one connection alone, so each thread has a cursor with the data registered.
-    """
-
-    def __init__(self, opened: Mapping[str, Source], *, keep_order: bool) -> None:
-        self._data = {source.name: source.data for source in opened.values() if source.data is not None}
-        self._root = duckdb.connect(":memory:")
-        self._threads = threading.local()
-        self._guard = threading.Lock()
-        _attach(self._root, opened)
-        files = ", ".join(quote(file) for source in opened.values() for file in source.files)
-        self._root.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
-        self._root.execute("SET disabled_optimizers = 'top_n_window_elimination'")
-        self._root.execute("SET temp_directory = ''")
-        self._root.execute("SET enable_progress_bar = false")
-        self._root.execute("SET allowed_directories = []")
-        self._root.execute(f"SET allowed_paths = [{files}]")
-        for setting, value in LOCK.items():
-            self._root.execute(f"SET {setting} = {value}")
-        found = dict(self._root.execute("SELECT name, value FROM duckdb_settings()").fetchall())
-        if any(str(found.get(setting)).lower() != value.strip("'") for setting, value in LOCK.items()):
-            raise BackendError("the embedded engine did not take its locks")
-
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Returns this thread's connection to the engine."""
-        cursor: duckdb.DuckDBPyConnection | None = getattr(self._threads, "cursor", None)
-        if cursor is None:
-            with self._guard:
-                cursor = self._root.cursor()
-            try:
-                for registered, data in self._data.items():
-                    cursor.register(registered, data)
-            except duckdb.Error:
-                raise CatalogError("a source has a column of a type that the engine does not read") from None
-            self._threads.cursor = cursor
-        return cursor
-
-
-def _attach(root: duckdb.DuckDBPyConnection, opened: Mapping[str, Source]) -> None:
-    for table, source in opened.items():
-        if source.database is None:
-            continue
-        attached = False
-        with contextlib.suppress(duckdb.Error):
-            root.execute(f"ATTACH {quote(source.database)} AS {source.name} (READ_ONLY)")
-            attached = True
-        if not attached:
-            raise CatalogError(f"the source of table {table} is no DuckDB file, or is in use")
-
-
-def _domain(type: Type, values: Sequence[Value]) -> pa.Table:
-    return pa.table(
-        {"value": pa.array(values, type=arrow_type(type)), "code": pa.array(range(len(values)), pa.int64())}
-    )
-
-
-@contextlib.contextmanager
-def _time_limit(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Interrupts a statement after `TIME_LIMIT`, whatever it does."""
-    alarm = threading.Timer(TIME_LIMIT, cursor.interrupt)
-    alarm.daemon = True
-    alarm.start()
-    try:
-        yield
-    finally:
-        alarm.cancel()
-
-
-def _fetch(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> pa.Table:
-    """Returns what a statement gives, as an Arrow table."""
-    with _time_limit(cursor):
-        return cursor.sql(text, params=parameters or None).to_arrow_table()
-
-
-def _integers(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
-    """Returns columns of integers and their digits, NULL as None; quicker than Arrow, which binds a statement twice."""
-    with _time_limit(cursor):
-        made: Mapping[str, Any] = cursor.execute(text, parameters).fetchnumpy()
-    return {name: _unmasked(column) for name, column in made.items()}
-
-
-def _unmasked(column: Any) -> NDArray[Any]:
-    if not np.ma.is_masked(column):
-        return np.asarray(column)
-    values = np.empty(len(column), dtype=object)
-    values[:] = column.tolist()  # what is masked becomes None
-    return values
-
-
-def _objects(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
-    """Returns columns of any type, as Python values, NULL as None."""
-    made = _fetch(cursor, text, parameters)
-    columns = {}
-    for column in made.column_names:
-        columns[column] = np.empty(len(made), dtype=object)
-        columns[column][:] = made[column].to_pylist()
-    return columns
 
 
 def _in_64_bits(number: str) -> tuple[str, str]:

@@ -18,7 +18,8 @@ import pyarrow.parquet
 import pytest
 
 import dpquery
-from dpquery.backends import duckdb as engine
+from dpquery.backends import engine
+from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError, CatalogError, DPQueryError, QueryError
 from dpquery.kernel.plan import PrivateAggregate
@@ -539,7 +540,7 @@ def test_a_statement_that_never_ends_is_interrupted(tmp_path: Path, monkeypatch:
 class Lying(Watched):
     """A backend that gives another shape than it was asked for."""
 
-    def __init__(self, inner: engine.DuckDBBackend, change: Any) -> None:
+    def __init__(self, inner: DuckDBBackend, change: Any) -> None:
         super().__init__(inner)
         self.change = change
 

@@ -1,0 +1,163 @@
+"""Embedded DuckDB, locked down: it reads the sources that it was given, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpquery.arrow import arrow_type
+from dpquery.backends.sources import Source, quote
+from dpquery.errors import BackendError, CatalogError
+from dpquery.plan.logical import OutputColumn
+from dpquery.plan.types import Type, Value
+
+LOCK = {
+    "python_enable_replacements": "false",
+    "python_scan_all_frames": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_extension_repositories": "'forbidden'",
+    "allow_persistent_secrets": "false",
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+}
+"""Settings of both engines, in the order in which they are made, and read back afterwards."""
+TIME_LIMIT = 600.0
+"""Seconds that a statement may take. One that takes longer fails like any other; what was charged stays charged."""
+MOST_DOMAINS = 64
+"""Public domains that a thread keeps registered."""
+
+
+class Engine:
+    """An engine that can read the given sources and nothing else, with its settings locked.
+
+    What Python registers is visible to one connection alone, so each thread has a cursor with the data registered.
+    """
+
+    def __init__(self, opened: Mapping[str, Source], *, keep_order: bool) -> None:
+        self._data = {source.name: source.data for source in opened.values() if source.data is not None}
+        self._root = duckdb.connect(":memory:")
+        self._threads = threading.local()
+        self._guard = threading.Lock()
+        self._counter = itertools.count(1)
+        _attach(self._root, opened)
+        files = ", ".join(quote(file) for source in opened.values() for file in source.files)
+        self._root.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
+        self._root.execute("SET disabled_optimizers = 'top_n_window_elimination'")
+        self._root.execute("SET temp_directory = ''")
+        self._root.execute("SET enable_progress_bar = false")
+        self._root.execute("SET allowed_directories = []")
+        self._root.execute(f"SET allowed_paths = [{files}]")
+        for setting, value in LOCK.items():
+            self._root.execute(f"SET {setting} = {value}")
+        found = dict(self._root.execute("SELECT name, value FROM duckdb_settings()").fetchall())
+        if any(str(found.get(setting)).lower() != value.strip("'") for setting, value in LOCK.items()):
+            raise BackendError("the embedded engine did not take its locks")
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Returns this thread's connection to the engine."""
+        cursor: duckdb.DuckDBPyConnection | None = getattr(self._threads, "cursor", None)
+        if cursor is None:
+            with self._guard:
+                cursor = self._root.cursor()
+            try:
+                for registered, data in self._data.items():
+                    cursor.register(registered, data)
+            except duckdb.Error:
+                raise CatalogError("a source has a column of a type that the engine does not read") from None
+            self._threads.cursor, self._threads.domains = cursor, {}
+        return cursor
+
+    def domain(self, type: Type, values: tuple[Value, ...]) -> str:
+        """Returns the name, for this thread, of a table with the columns `value` and `code`, its place in `values`."""
+        cursor = self.cursor()
+        known: dict[tuple[Type, tuple[Value, ...]], str] = self._threads.domains
+        if (type, values) not in known:
+            if len(known) >= MOST_DOMAINS:
+                for registered in known.values():
+                    cursor.unregister(registered)
+                known.clear()
+            codes = pa.array(range(len(values)), pa.int64())
+            known[type, values] = self.register(pa.table({"value": pa.array(values, arrow_type(type)), "code": codes}))
+        return known[type, values]
+
+    def register(self, table: pa.Table) -> str:
+        """Returns the name, for this thread, of a table that is new to the engine."""
+        registered = f"made{next(self._counter)}"
+        self.cursor().register(registered, table)
+        return registered
+
+
+def _attach(root: duckdb.DuckDBPyConnection, opened: Mapping[str, Source]) -> None:
+    for table, source in opened.items():
+        if source.database is None:
+            continue
+        attached = False
+        with contextlib.suppress(duckdb.Error):
+            root.execute(f"ATTACH {quote(source.database)} AS {source.name} (READ_ONLY)")
+            attached = True
+        if not attached:
+            raise CatalogError(f"the source of table {table} is no DuckDB file, or is in use")
+
+
+@contextlib.contextmanager
+def time_limit(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Interrupts a statement after `TIME_LIMIT`, whatever it does."""
+    alarm = threading.Timer(TIME_LIMIT, cursor.interrupt)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        yield
+    finally:
+        alarm.cancel()
+
+
+def fetch(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> pa.Table:
+    """Returns what a statement gives, as an Arrow table."""
+    with time_limit(cursor):
+        return cursor.sql(text, params=parameters or None).to_arrow_table()
+
+
+def fetch_integers(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
+    """Returns columns of integers and their digits, NULL as None; quicker than Arrow, which binds a statement twice."""
+    with time_limit(cursor):
+        made: Mapping[str, Any] = cursor.execute(text, parameters).fetchnumpy()
+    return {name: _unmasked(column) for name, column in made.items()}
+
+
+def _unmasked(column: Any) -> NDArray[Any]:
+    if not np.ma.is_masked(column):
+        return np.asarray(column)
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.tolist()  # what is masked becomes None
+    return values
+
+
+def fetch_objects(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
+    """Returns columns of any type, as Python values, NULL as None."""
+    made = fetch(cursor, text, parameters)
+    columns = {}
+    for column in made.column_names:
+        columns[column] = np.empty(len(made), dtype=object)
+        columns[column][:] = made[column].to_pylist()
+    return columns
+
+
+def fetch_rows(
+    cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value], columns: Sequence[OutputColumn]
+) -> pa.Table:
+    """Returns the few rows that a statement gives, as an Arrow table of the plan's types; quicker than `fetch`."""
+    with time_limit(cursor):
+        rows = cursor.execute(text, parameters).fetchall()
+    return pa.table(
+        {column.id: pa.array([row[i] for row in rows], arrow_type(column.type)) for i, column in enumerate(columns)}
+    )
