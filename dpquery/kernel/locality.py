@@ -216,7 +216,7 @@ def _aggregate(aggregate: Aggregate, source: Locality) -> Locality:
     given = {column.id for column in output(aggregate.source)}
     if not set(aggregate.group_by) <= given:
         raise NotUnitLocal("a grouping column is not given by the source")
-    parts = [part for a in aggregate.aggregates for part in (a.argument, a.filter) if part is not None]
+    parts = [part for a in aggregate.aggregates for part in (a.argument, a.second, a.filter) if part is not None]
     _check_expressions(parts, aggregate.source)
     if not source.private:
         return PUBLIC

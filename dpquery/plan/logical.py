@@ -7,6 +7,7 @@ below the privacy boundary (over private tables) or above it (over released and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal as OneOf
 
 from dpquery.errors import Span
@@ -108,7 +109,8 @@ class Join:
 class AggregateColumn:
     """One aggregate: `count` (without argument: of rows), `count_distinct`, `sum`, `avg`, `var_pop`, `min`, ...
 
-    The argument and the filter are expressions over the source of the aggregation.
+    The arguments and the filter are expressions over the source of the aggregation. `second` is the other argument of
+    aggregates of two (`corr(argument, second)`); `fraction` is the p of `quantile_cont` and `quantile_disc`.
     """
 
     id: str
@@ -117,6 +119,8 @@ class AggregateColumn:
     argument: Expression | None
     filter: Expression | None
     type: Type
+    second: Expression | None = None
+    fraction: Fraction | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
