@@ -10,8 +10,23 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import Measurement
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, PrivateAggregate
 from dpquery.plan.expr import Expression
-from dpquery.plan.logical import Aggregate, Filter, Join, Limit, Project, Relation, Released, Scan, Sort, column, output
-from dpquery.plan.show import names_of, show, show_aggregate
+from dpquery.plan.logical import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    SetOperation,
+    Sort,
+    Values,
+    Window,
+    column,
+    output,
+)
+from dpquery.plan.show import names_of, show, show_aggregate, show_window
 
 
 def explain(plan: BudgetedPlan, result: Relation, measurements: tuple[Measurement, ...], charge: PrivacyLoss) -> str:
@@ -59,6 +74,16 @@ def _above(relation: Relation) -> Iterator[str]:
             yield f"{relation.kind} join"
             yield from _above(relation.left)
             yield from _above(relation.right)
+        case SetOperation():
+            yield relation.kind.replace("_", " ")
+            yield from _above(relation.left)
+            yield from _above(relation.right)
+        case Window():
+            for made in relation.columns:
+                yield f"window {show_window(made, names)}"
+            yield from _above(relation.source)
+        case Values():
+            yield f"from {len(relation.rows)} literal rows"
         case _:
             assert_never(relation)
 
@@ -133,6 +158,15 @@ def _below(relation: Relation) -> Iterator[str]:
             made = ", ".join(show_aggregate(a, names) for a in relation.aggregates)
             yield f"Aggregate {made} by {keys}" if made else f"Distinct {keys}"
             inner = [relation.source]
+        case SetOperation():
+            yield f"SetOperation {relation.kind.replace('_', ' ')}"
+            inner = [relation.left, relation.right]
+        case Window():
+            yield "Window " + ", ".join(show_window(made, names) for made in relation.columns)
+            inner = [relation.source]
+        case Values():
+            yield f"Values {len(relation.rows)} rows"
+            return
         case Sort() | Limit() | Released():
             return
         case _:

@@ -5,6 +5,7 @@ A row is a dict from column ids to values. Nothing here is clever; that is the p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,7 +26,10 @@ from dpquery.plan.logical import (
     Relation,
     Released,
     Scan,
+    SetOperation,
     Sort,
+    Values,
+    Window,
     output,
 )
 from dpquery.plan.types import FLOAT64, Kind, Value, decimal
@@ -55,6 +59,12 @@ class Interpreter:
                 return self.scan(relation)
             case Released():
                 return self.released(relation)
+            case Values():
+                return [{c.id: value for c, value in zip(relation.columns, row, strict=True)} for row in relation.rows]
+            case SetOperation():
+                return _combined(relation, self.rows(relation.left), self.rows(relation.right))
+            case Window():
+                return _windowed(relation, self.rows(relation.source))
             case Filter():
                 return [row for row in self.rows(relation.source) if evaluate(relation.condition, row) is True]
             case Project():
@@ -89,6 +99,26 @@ class Interpreter:
                 pairs = [left | nothing]
             joined += pairs
         return joined
+
+
+def _combined(operation: SetOperation, left: list[Row], right: list[Row]) -> list[Row]:
+    """Returns the rows of a set operation; INTERSECT and EXCEPT without ALL give each row once."""
+    firsts = [tuple(row[c.left] for c in operation.columns) for row in left]
+    seconds = [tuple(row[c.right] for c in operation.columns) for row in right]
+    if operation.kind == "union_all":
+        kept = firsts + seconds
+    else:
+        first, second = Counter(firsts), Counter(seconds)
+        if not operation.kind.endswith("_all"):
+            first, second = Counter(set(firsts)), Counter(set(seconds))
+        made = first & second if operation.kind.startswith("intersect") else first - second
+        kept = list(made.elements())
+    ids = [column.id for column in operation.columns]
+    return [dict(zip(ids, row, strict=True)) for row in kept]
+
+
+def _windowed(window: Window, rows: list[Row]) -> list[Row]:
+    raise InternalError("no window function has a meaning here yet")
 
 
 def sum_of(values: list[Value], column: AggregateColumn) -> Value:

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from dpquery.backends.sql_expressions import lower
 from dpquery.errors import InternalError
-from dpquery.plan.expr import Cast, Expression
+from dpquery.plan.expr import Cast, Expression, Literal
 from dpquery.plan.logical import (
     Aggregate,
     AggregateColumn,
@@ -20,7 +20,11 @@ from dpquery.plan.logical import (
     Relation,
     Released,
     Scan,
+    SetOperation,
     Sort,
+    Values,
+    Window,
+    WindowColumn,
     output,
 )
 from dpquery.plan.types import FLOAT64, Kind, Type, Value
@@ -50,6 +54,8 @@ class RelationWriter:
         match relation:
             case Scan():
                 return self.scan(relation)
+            case Values():
+                return self._values(relation)
             case Released():
                 columns = ", ".join(name(c.id) for c in relation.columns) or "*"
                 return f"SELECT {columns} FROM {self.released(relation.index)}"
@@ -60,8 +66,13 @@ class RelationWriter:
                 return f"SELECT {columns} FROM {self._nested(relation.source)}"
             case Join():
                 return self._join(relation)
+            case SetOperation():
+                return self._set_operation(relation)
             case Aggregate():
                 return self._aggregate(relation)
+            case Window():
+                columns = ", ".join(f"{self._over(c, relation.source)} AS {name(c.id)}" for c in relation.columns)
+                return f"SELECT *, {columns} FROM {self._nested(relation.source)}"
             case Sort():
                 keys = ", ".join(
                     f"{name(k.column)} {'DESC' if k.descending else 'ASC'} NULLS {'FIRST' if k.nulls_first else 'LAST'}"
@@ -87,6 +98,32 @@ class RelationWriter:
         on = f" ON {' AND '.join(conditions) or 'TRUE'}" if kind != "cross" else ""
         columns = ", ".join(name(c.id) for c in output(join))
         return f"SELECT {columns} FROM {self._nested(join.left)} {_JOINS[kind]} {self._nested(join.right)}{on}"
+
+    def _values(self, values: Values) -> str:
+        """Returns the literal rows; each cell is bound as a parameter."""
+        if not values.columns or not values.rows:
+            nothing = [f"{self.write(Literal(value=None, type=c.type))} AS {name(c.id)}" for c in values.columns]
+            return f"SELECT {', '.join(nothing or ['1 AS nothing'])} FROM range({len(values.rows)})"
+        rows = [
+            ", ".join(self.write(Literal(value=v, type=c.type)) for v, c in zip(row, values.columns, strict=True))
+            for row in values.rows
+        ]
+        named = ", ".join(name(column.id) for column in values.columns)
+        return f"SELECT * FROM (VALUES {', '.join(f'({row})' for row in rows)}) AS given({named})"
+
+    def _set_operation(self, operation: SetOperation) -> str:
+        sides = [
+            f"SELECT {', '.join(f'{name(id)} AS {name(c.id)}' for c, id in zip(operation.columns, ids, strict=True))} "
+            f"FROM {self._nested(relation)}"
+            for relation, ids in (
+                (operation.left, [c.left for c in operation.columns]),
+                (operation.right, [c.right for c in operation.columns]),
+            )
+        ]
+        return f"SELECT * FROM (({sides[0]}) {operation.kind.replace('_', ' ').upper()} ({sides[1]}))"
+
+    def _over(self, column: WindowColumn, source: Relation) -> str:
+        raise InternalError("no window function has a form in SQL yet")
 
     def _aggregate(self, aggregate: Aggregate) -> str:
         types = {column.id: column.type for column in output(aggregate.source)}

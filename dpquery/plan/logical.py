@@ -6,13 +6,22 @@ below the privacy boundary (over private tables) or above it (over released and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal as OneOf
 
 from dpquery.errors import Span
 from dpquery.plan.expr import Column, Expression
-from dpquery.plan.types import BOOLEAN, Type
+from dpquery.plan.types import BOOLEAN, Type, Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputColumn:
+    """A column that a relation gives."""
+
+    id: str
+    name: str
+    type: Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,12 +174,77 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputColumn:
-    """A column that a relation gives."""
+class Frame:
+    """Which rows of its partition a window function sees, counted from the current row; None is without end.
+
+    In `rows` the numbers count rows; in `range` and `groups` rows of equal keys stand together, and in `range` only 0
+    and None are known.
+    """
+
+    mode: OneOf["rows", "range", "groups"]
+    start: int | None
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowColumn:
+    """A window function over rows of equal `partition_by` columns, in the order of `order_by`.
+
+    Functions: `row_number`, `rank`, `dense_rank`, `percent_rank`, `cume_dist`, `ntile`, `lag`, `lead`, `first_value`,
+    `last_value`, `nth_value`, and the aggregates `count`, `sum`, `avg`, `min`, `max`. Rows that `order_by` leaves equal
+    are ordered by all columns of the source, so that only rows equal in all of them can change places.
+    """
+
+    id: str
+    name: str
+    function: str
+    arguments: tuple[Expression, ...]
+    filter: Expression | None
+    partition_by: tuple[str, ...]
+    order_by: tuple[SortKey, ...]
+    frame: Frame | None
+    type: Type
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The rows of the source with more columns."""
+
+    source: Relation
+    columns: tuple[WindowColumn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """A column of a set operation, and the ids of the columns of its type that it takes its values from."""
 
     id: str
     name: str
     type: Type
+    left: str
+    right: str
+
+
+SetKind = OneOf["union_all", "intersect", "intersect_all", "except", "except_all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOperation:
+    """Rows of two relations put together; rows are equal where all columns are equal or both NULL."""
+
+    kind: SetKind
+    left: Relation
+    right: Relation
+    columns: tuple[Matched, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values:
+    """A literal table: public."""
+
+    columns: tuple[OutputColumn, ...]
+    rows: tuple[tuple[Value, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +255,7 @@ class Released:
     columns: tuple[OutputColumn, ...]
 
 
-Relation = Scan | Filter | Project | Join | Aggregate | Sort | Limit | Released
+Relation = Scan | Values | Filter | Project | Join | SetOperation | Aggregate | Window | Sort | Limit | Released
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,11 +274,11 @@ class LogicalPlan:
 def sources(relation: Relation) -> tuple[Relation, ...]:
     """Returns the direct inputs of a relation, left before right."""
     match relation:
-        case Scan() | Released():
+        case Scan() | Values() | Released():
             return ()
-        case Join():
+        case Join() | SetOperation():
             return (relation.left, relation.right)
-        case Filter() | Project() | Aggregate() | Sort() | Limit():
+        case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
             return (relation.source,)
 
 
@@ -216,19 +290,35 @@ def output(relation: Relation) -> tuple[OutputColumn, ...]:
             if relation.unit is None or relation.ownership is None or relation.unit in {c.id for c in given}:
                 return given
             return (*given, OutputColumn(id=relation.unit, name="", type=relation.ownership.type))
-        case Released():
+        case Released() | Values():
             return relation.columns
         case Project():
             return tuple(OutputColumn(id=c.id, name=c.name, type=c.expression.type) for c in relation.columns)
         case Join():
             left = output(relation.left)
             return left if relation.kind in ("semi", "anti") else left + output(relation.right)
+        case SetOperation():
+            return tuple(OutputColumn(id=c.id, name=c.name, type=c.type) for c in relation.columns)
+        case Window():
+            made = tuple(OutputColumn(id=c.id, name=c.name, type=c.type) for c in relation.columns)
+            return output(relation.source) + made
         case Aggregate():
             by_id = {column.id: column for column in output(relation.source)}
             keys = tuple(by_id[id] for id in relation.group_by)
             return keys + tuple(OutputColumn(id=a.id, name=a.name, type=a.type) for a in relation.aggregates)
         case Filter() | Sort() | Limit():
             return output(relation.source)
+
+
+def with_sources(relation: Relation, given: tuple[Relation, ...]) -> Relation:
+    """Returns the relation with its direct inputs replaced, in the order of `sources`."""
+    match relation:
+        case Scan() | Values() | Released():
+            return relation
+        case Join() | SetOperation():
+            return replace(relation, left=given[0], right=given[1])
+        case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
+            return replace(relation, source=given[0])
 
 
 def column(relation: Relation, id: str) -> Column:

@@ -16,7 +16,11 @@ from dpquery.plan.logical import (
     Relation,
     Released,
     Scan,
+    SetOperation,
     Sort,
+    Values,
+    Window,
+    WindowColumn,
     output,
     sources,
 )
@@ -61,6 +65,12 @@ def names_of(relation: Relation) -> dict[str, Expression]:
         case Aggregate():
             for a in relation.aggregates:
                 found[a.id] = Column(id=show_aggregate(a, found), type=a.type)
+        case SetOperation():
+            found |= {c.id: Column(id=c.name or c.id, type=c.type) for c in relation.columns}
+        case Values():
+            found |= {c.id: Column(id=c.name or c.id, type=c.type) for c in relation.columns}
+        case Window():
+            found |= {c.id: Column(id=show_window(c, found), type=c.type) for c in relation.columns}
         case Filter() | Join() | Sort() | Limit():
             pass
         case _:
@@ -68,9 +78,31 @@ def names_of(relation: Relation) -> dict[str, Expression]:
     return found
 
 
+def show_window(column: WindowColumn, names: Mapping[str, Expression]) -> str:
+    """Returns a window function as SQL writes it."""
+
+    def named(id: str) -> str:
+        known = names.get(id)
+        return id if known is None else _show(known)
+
+    arguments = ", ".join(show(argument, names) for argument in column.arguments)
+    kept = "" if column.filter is None else f" FILTER (WHERE {show(column.filter, names)})"
+    over = []
+    if column.partition_by:
+        over.append("PARTITION BY " + ", ".join(named(id) for id in column.partition_by))
+    if column.order_by:
+        keys = (named(key.column) + (" DESC" if key.descending else "") for key in column.order_by)
+        over.append("ORDER BY " + ", ".join(keys))
+    return f"{column.function.upper()}({arguments}){kept} OVER ({' '.join(over)})"
+
+
 def show_aggregate(column: AggregateColumn, names: Mapping[str, Expression]) -> str:
     """Returns an aggregate as SQL writes it."""
     argument = "*" if column.argument is None else show(column.argument, names)
+    if column.second is not None:
+        argument += f", {show(column.second, names)}"
+    if column.fraction is not None:
+        argument += f", {float(column.fraction):g}"
     function, distinct = column.function.upper(), ""
     if column.function == "count_distinct":
         function, distinct = "COUNT", "DISTINCT "

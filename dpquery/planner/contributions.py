@@ -20,7 +20,10 @@ from dpquery.plan.logical import (
     Relation,
     Released,
     Scan,
+    SetOperation,
     Sort,
+    Values,
+    Window,
     is_private,
     output,
 )
@@ -63,7 +66,11 @@ def contribution_of(relation: Relation, catalog: Catalog) -> Contribution:
             return Contribution(rows=source.rows, attributes=kept, max_groups=source.max_groups)
         case Sort() | Limit():
             return contribution_of(relation.source, catalog)
-        case Released():
+        case Window():
+            return contribution_of(relation.source, catalog)
+        case SetOperation():
+            return Contribution(rows=None, attributes=frozenset())
+        case Values() | Released():
             return Contribution(rows=None, attributes=frozenset())
         case _:
             assert_never(relation)

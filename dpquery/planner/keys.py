@@ -38,7 +38,10 @@ from dpquery.plan.logical import (
     Relation,
     Released,
     Scan,
+    SetOperation,
     Sort,
+    Values,
+    Window,
     output,
     sources,
 )
@@ -114,7 +117,9 @@ def definition(id: str, relation: Relation) -> tuple[Expression, dict[str, Scan]
             return Column(id=id, type=type), {}
         case Filter() | Sort() | Limit():
             return definition(id, relation.source)
-        case Released():
+        case Window() if _gives(relation.source, id):
+            return definition(id, relation.source)
+        case Released() | Window() | SetOperation() | Values():
             return Column(id=id, type=next(c.type for c in relation.columns if c.id == id)), {}
 
 
@@ -132,7 +137,7 @@ def _conditions(relation: Relation) -> list[Expression]:
             return _conditions(relation.left) + _conditions(relation.right)
         case Join(kind="left"):
             return _conditions(relation.left)
-        case Join() | Scan() | Limit() | Released():
+        case Join() | SetOperation() | Scan() | Values() | Window() | Limit() | Released():
             return []
         case _:
             assert_never(relation)

@@ -14,17 +14,14 @@ from dpquery.plan.expr import Column, Expression
 from dpquery.plan.logical import (
     Aggregate,
     Computed,
-    Filter,
-    Join,
-    Limit,
     LogicalPlan,
     OutputColumn,
     Project,
     Relation,
     Released,
-    Scan,
-    Sort,
     output,
+    sources,
+    with_sources,
 )
 from dpquery.plan.types import FLOAT64, INT64, Type, Value
 from dpquery.planner.contributions import contribution_of
@@ -185,30 +182,6 @@ def released_type(measure: Measure, aggregate: PrivateAggregate) -> Type:
 
 def _replace(relation: Relation, replaced: list[Relation]) -> Relation:
     """Returns the relation with each released table replaced by its computation from measures."""
-    match relation:
-        case Released():
-            return replaced[relation.index]
-        case Scan():
-            return relation
-        case Filter():
-            return Filter(source=_replace(relation.source, replaced), condition=relation.condition)
-        case Project():
-            return Project(source=_replace(relation.source, replaced), columns=relation.columns)
-        case Aggregate():
-            return Aggregate(
-                source=_replace(relation.source, replaced),
-                group_by=relation.group_by,
-                aggregates=relation.aggregates,
-            )
-        case Sort():
-            return Sort(source=_replace(relation.source, replaced), keys=relation.keys)
-        case Limit():
-            return Limit(source=_replace(relation.source, replaced), count=relation.count, offset=relation.offset)
-        case Join():
-            return Join(
-                left=_replace(relation.left, replaced),
-                right=_replace(relation.right, replaced),
-                kind=relation.kind,
-                equalities=relation.equalities,
-                condition=relation.condition,
-            )
+    if isinstance(relation, Released):
+        return replaced[relation.index]
+    return with_sources(relation, tuple(_replace(source, replaced) for source in sources(relation)))

@@ -23,10 +23,14 @@ from dpquery.plan.logical import (
     Relation,
     Released,
     Scan,
+    SetOperation,
     Sort,
+    Values,
+    Window,
     output,
 )
-from dpquery.plan.ranges import UNKNOWN, Range
+from dpquery.plan.ranges import UNKNOWN, Range, hull, number_of
+from dpquery.plan.types import Value
 from dpquery.planner.contributions import contribution_of
 
 Ranges = dict[str, Range]
@@ -63,10 +67,28 @@ def ranges_of(relation: Relation, catalog: Catalog, *, by_rows: bool = False) ->
             rows = rows if by_rows or rows == 1 else None
             keys = {id: source[id] for id in relation.group_by}
             return keys | {column.id: _aggregate(column, source, rows) for column in relation.aggregates}
+        case SetOperation():
+            left, right = (ranges_of(side, catalog, by_rows=by_rows) for side in (relation.left, relation.right))
+            return {c.id: hull(left[c.left], right[c.right]) for c in relation.columns}
+        case Window():
+            source = ranges_of(relation.source, catalog, by_rows=by_rows)
+            return source | {column.id: UNKNOWN for column in relation.columns}
+        case Values():
+            return {c.id: _of_values([row[i] for row in relation.rows]) for i, c in enumerate(relation.columns)}
         case Released():
             return {column.id: UNKNOWN for column in relation.columns}
         case _:
             assert_never(relation)
+
+
+def _of_values(values: list[Value]) -> Range:
+    """Returns the range of a literal column."""
+    numbers = [number_of(value) for value in values if value is not None]
+    nullable = None in values
+    if not numbers or any(number is None for number in numbers):
+        return Range(nullable=nullable)
+    known = [number for number in numbers if number is not None]
+    return Range(lower=min(known), upper=max(known), nullable=nullable)
 
 
 def _aggregate(column: AggregateColumn, source: Ranges, rows: int | None) -> Range:

@@ -21,7 +21,10 @@ from dpquery.plan.logical import (
     Relation,
     Released,
     Scan,
+    SetOperation,
     Sort,
+    Values,
+    Window,
     output,
     sources,
 )
@@ -96,13 +99,18 @@ class _Lazy(Mapping[str, list[Any]]):
 def _carry(relation: Relation) -> tuple[Relation, Meanings]:
     """Returns the relation with the columns of released tables kept to its top, and what its columns mean in them."""
     match relation:
-        case Released() | Scan():
+        case Released() | Scan() | Values():
             return relation, {c.id: Column(id=c.id, type=c.type) for c in output(relation)}
         case Filter() | Sort() | Limit():
             source, meanings = _carry(relation.source)
             return replace(relation, source=source), meanings
         case Project():
             return _carry_project(relation)
+        case Window():
+            source, meanings = _carry(relation.source)
+            return replace(relation, source=source), meanings
+        case SetOperation():
+            return relation, {}
         case Join():
             left, meanings = _carry(relation.left)
             right, others = _carry(relation.right)

@@ -12,8 +12,8 @@ from dpquery.plan.functions.patterns import MAX_COUNT
 from dpquery.planner.keys import MAX_KEYS
 from dpquery.planner.protect import MAX_GROUPS
 from dpquery.sql import parse
-from dpquery.sql.bind import MAX_COLUMNS, MAX_JOINS
 from dpquery.sql.scope import MAX_SIZE, MAX_TABLES
+from dpquery.sql.select import MAX_COLUMNS, MAX_JOINS
 from tests.docs.sql_features import AGGREGATES, CATALOG, CLAUSES, KEYS, ROW_CLAUSES, ROWS, Answer, Engine
 from tests.docs.sql_functions import arguments_of, result_of, spellings
 

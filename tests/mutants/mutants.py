@@ -284,7 +284,7 @@ MUTANTS = (
     # Which relations are unit-local.
     Mutant(
         name="a private join equates any two columns",
-        file="kernel/locality.py",
+        file="kernel/local_joins.py",
         old="if isinstance(a, Column) and a.id in left.units and isinstance(b, Column) and b.id in right.units:",
         new="if isinstance(a, Column) and isinstance(b, Column):",
         tests=NEIGHBOURS,
@@ -292,7 +292,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a row may meet several public rows",
-        file="kernel/locality.py",
+        file="kernel/local_joins.py",
         old="    if declared.unit_is_row:\n        public, keys =",
         new="    if False:\n        public, keys =",
         tests=NEIGHBOURS,
@@ -300,7 +300,7 @@ MUTANTS = (
     ),
     Mutant(
         name="unmatched public rows are kept",
-        file="kernel/locality.py",
+        file="kernel/local_joins.py",
         old='if join.kind == "left" and not left.private:',
         new="if False:",
         tests=NEIGHBOURS,
@@ -323,7 +323,7 @@ MUTANTS = (
     Mutant(
         name="conditions of filters are not looked at",
         file="kernel/locality.py",
-        old="            _check_expressions([relation.condition], relation.source)\n",
+        old="            check_expressions([relation.condition], relation.source)\n",
         new="",
         tests=GATE,
     ),

@@ -1,0 +1,122 @@
+"""The unit-local rules of joins and set operations: of relations of which each side has been judged already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from dpquery.kernel.declarations import Declarations
+from dpquery.kernel.unit_local import PUBLIC, Locality, NotUnitLocal, check_expressions
+from dpquery.plan.expr import Column, Expression
+from dpquery.plan.logical import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    SetOperation,
+    Sort,
+    Values,
+    Window,
+    output,
+    sources,
+)
+
+
+def of_join(join: Join, left: Locality, right: Locality, declared: Declarations) -> Locality:
+    """Returns what is known of a join whose sides are known."""
+    left_ids, right_ids = {c.id for c in output(join.left)}, {c.id for c in output(join.right)}
+    if left_ids & right_ids:
+        raise NotUnitLocal("the two sides of a join share a column id")
+    check_expressions([a for a, _ in join.equalities], join.left)
+    check_expressions([b for _, b in join.equalities], join.right)
+    if join.condition is not None:
+        check_expressions([join.condition], join.left, join.right)
+    if not (left.private or right.private):
+        return PUBLIC
+    if any(_is_limited(side) for side in (join.left, join.right)):
+        raise NotUnitLocal(
+            "which rows a LIMIT keeps is not determined, so private rows cannot be joined with it",
+            "Leave LIMIT out, or use WHERE.",
+        )
+    if left.private and right.private:
+        return _join_of_private(join, left, right, declared)
+    if join.kind == "left" and not left.private:
+        raise NotUnitLocal(
+            "a join that keeps unmatched rows of a public table shows which of them have no private row",
+            "Use an inner join, or declare public keys for the column.",
+        )
+    if join.kind not in ("inner", "cross", "left"):
+        raise NotUnitLocal(f"a {join.kind.upper()} JOIN of private rows has no rule yet", "Use an inner join.")
+    if declared.unit_is_row:
+        public, keys = (join.right, [b for _, b in join.equalities])
+        if right.private:
+            public, keys = (join.left, [a for a, _ in join.equalities])
+        _require_unique(public, keys, declared)
+    return Locality(private=True, units=left.units | right.units)
+
+
+def _join_of_private(join: Join, left: Locality, right: Locality, declared: Declarations) -> Locality:
+    if declared.unit_is_row:
+        raise NotUnitLocal("a join of two private tables mixes rows, and each row is a privacy unit")
+    if join.kind not in ("inner", "cross"):
+        raise NotUnitLocal(f"a {join.kind.upper()} JOIN of private tables has no rule yet", "Use an inner join.")
+    for a, b in join.equalities:
+        if isinstance(a, Column) and a.id in left.units and isinstance(b, Column) and b.id in right.units:
+            return Locality(private=True, units=left.units | right.units)
+    raise NotUnitLocal(
+        f"a join of private tables must equate their privacy units ({declared.privacy_unit}); otherwise rows of "
+        "different people meet",
+        f"Add the equality of the {declared.privacy_unit} columns of both sides to the ON condition.",
+    )
+
+
+def of_set_operation(operation: SetOperation, left: Locality, right: Locality) -> Locality:
+    """Returns what is known of a set operation whose sides are known."""
+    given = [{column.id: column.type for column in output(side)} for side in (operation.left, operation.right)]
+    for column in operation.columns:
+        if given[0].get(column.left) != column.type or given[1].get(column.right) != column.type:
+            raise NotUnitLocal("a set operation matches columns of different types")
+    if left.private or right.private:
+        raise NotUnitLocal("a set operation over private rows has no rule yet", "Aggregate first, then combine.")
+    return PUBLIC
+
+
+def _is_limited(relation: Relation) -> bool:
+    return isinstance(relation, Limit) or any(_is_limited(source) for source in sources(relation))
+
+
+def _require_unique(public: Relation, keys: list[Expression], declared: Declarations) -> None:
+    """Each private row must meet at most one public row, or one row would become several units' worth of rows."""
+    joined = frozenset(key.id for key in keys if isinstance(key, Column))
+    if not any(unique <= joined for unique in _unique_sets(public, declared)):
+        raise NotUnitLocal(
+            "each row is a privacy unit, and this join may turn one row into several",
+            "Join on columns of the public table that the catalog declares unique.",
+        )
+
+
+def _unique_sets(relation: Relation, declared: Declarations) -> Iterable[frozenset[str]]:
+    """Sets of columns of a public relation of which no two rows agree."""
+    match relation:
+        case Scan():
+            ids = {column.name: column.id for column in relation.columns}
+            declared_sets = declared.tables[relation.table].unique
+            return [frozenset(ids[name] for name in names) for names in declared_sets if names <= ids.keys()]
+        case Filter():
+            return _unique_sets(relation.source, declared)
+        case Project():
+            renamed = {c.expression.id: c.id for c in relation.columns if isinstance(c.expression, Column)}
+            sets = _unique_sets(relation.source, declared)
+            return [frozenset(renamed[id] for id in ids) for ids in sets if ids <= renamed.keys()]
+        case Aggregate():
+            return [frozenset(relation.group_by)]
+        case Window():
+            return _unique_sets(relation.source, declared)
+        case Join() | SetOperation() | Values() | Sort() | Limit() | Released():
+            return []
+        case _:
+            assert_never(relation)
