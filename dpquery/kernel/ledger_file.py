@@ -11,8 +11,9 @@ import os
 import re
 import sqlite3
 import stat
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dpquery.errors import LedgerError
@@ -114,8 +115,8 @@ class LedgerFile:
             elif connection is not None:
                 _INHERITED.append(connection)
 
-    def __del__(self) -> None:
-        if getattr(self, "_connection", None) is not None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_connection", None) is not None and not is_finalizing():
             self.close()
 
 

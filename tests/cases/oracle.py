@@ -25,7 +25,13 @@ def differences(
     sums of 0; groups under no public key (NULL, where the keys are public) are not there; and a SUM over no rows is 0.
     """
     text = sqlglot.transpile(query, read=dialect, write="duckdb")[0]
-    plain = [tuple(map(_plain, row)) for row in plain_engine(catalog).execute(text).fetchall()]
+    rows = plain_engine(catalog).execute(text).fetchall()
+    return differences_from(answer, rows, tolerance=tolerance, ordered=ordered)
+
+
+def differences_from(answer: dp.Result, rows: Sequence[Row], *, tolerance: float, ordered: bool) -> list[str]:
+    """Returns how the answer, made without noise, differs from the rows of a plain answer; as `differences`."""
+    plain = [tuple(map(_plain, row)) for row in rows]
     columns = [column.to_pylist() for column in answer.to_arrow().columns]
     given = [tuple(map(_plain, row)) for row in zip(*columns, strict=True)]
     noisy = set(answer.accuracy.columns.get_level_values(0)) if len(answer.accuracy.columns) else set()

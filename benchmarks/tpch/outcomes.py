@@ -1,0 +1,55 @@
+"""What becomes of each query of TPC-H under the privacy unit customer, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """How a query ends."""
+
+    ANSWERED = "answered"
+    """With noise, in its standard text."""
+    FREE = "exact and free"
+    """It reads public tables alone."""
+    REWRITTEN = "answered, rewritten"
+    """With noise, after the smallest honest change of its text."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a query ends, and in a few words why; for a refusal, words that its message holds."""
+
+    kind: Kind
+    why: str
+    message: str = ""
+
+
+ANSWERED, FREE, REWRITTEN, REFUSED = Kind.ANSWERED, Kind.FREE, Kind.REWRITTEN, Kind.REFUSED
+
+OUTCOMES = {
+    "q01": Outcome(ANSWERED, "moments of four columns, shared by sums, averages and the count"),
+    "q02": Outcome(FREE, "parts, suppliers and nations; a correlated minimum"),
+    "q03": Outcome(REFUSED, "its groups are single orders, each of one customer", "belongs to one"),
+    "q04": Outcome(ANSWERED, "EXISTS along the ownership of line items"),
+    "q05": Outcome(ANSWERED, "six tables; groups are the public nations"),
+    "q06": Outcome(ANSWERED, "one sum"),
+    "q07": Outcome(ANSWERED, "two nations by year; the groups that WHERE allows"),
+    "q08": Outcome(ANSWERED, "a ratio of two sums"),
+    "q09": Outcome(ANSWERED, "public costs beside private quantities"),
+    "q10": Outcome(REFUSED, "its rows are single customers", "single privacy units"),
+    "q11": Outcome(FREE, "HAVING against a scalar subquery over public tables"),
+    "q12": Outcome(ANSWERED, "two conditional sums"),
+    "q13": Outcome(ANSWERED, "a histogram of orders per customer: LEFT JOIN on the unit, then a count per customer"),
+    "q14": Outcome(ANSWERED, "a ratio of two sums"),
+    "q15": Outcome(ANSWERED, "the common table is measured once, and the maximum taken of its noisy sums"),
+    "q16": Outcome(FREE, "NOT IN a subquery; parts and suppliers alone"),
+    "q17": Outcome(REFUSED, "compares line items with the average over other customers' items of the part", "customer"),
+    "q18": Outcome(REFUSED, "its rows are single orders and customers", "single privacy units"),
+    "q19": Outcome(ANSWERED, "one sum under a disjunction of conditions"),
+    "q20": Outcome(REFUSED, "a public row is shown or not by a sum over customers", "customer"),
+    "q21": Outcome(ANSWERED, "EXISTS and NOT EXISTS between line items of one order"),
+    "q22": Outcome(REWRITTEN, "a noisy average cannot filter private rows: it is asked first, and its number written"),
+}
