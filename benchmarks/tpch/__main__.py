@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 
+import duckdb
+
+import dpquery as dp
 from benchmarks.measure import alternate
 from benchmarks.tpch.outcomes import OUTCOMES, Kind
 from benchmarks.tpch.tables import generate, plain_engine, queries, rewritten, session
@@ -29,11 +31,14 @@ def main(scale: float) -> None:
         for name, outcome in OUTCOMES.items():
             if outcome.kind is Kind.REFUSED:
                 continue
-            answer, run = partial(private.sql, texts[name]), partial(plain.sql, texts[name])
-            timings[name] = alternate(lambda: answer().to_arrow(), lambda: run().to_arrow_table(), RUNS)
+            timings[name] = _timing(private, plain, texts[name])
             print(name, {key: round(value, 2) for key, value in timings[name].items()}, flush=True)
     (ROOT / "benchmarks" / "tpch" / "results.json").write_text(json.dumps({"scale": scale, **timings}, indent=1) + "\n")
     (ROOT / "docs" / "tpch.md").write_text(report(scale, timings))
+
+
+def _timing(private: dp.Session, plain: duckdb.DuckDBPyConnection, text: str) -> dict[str, float]:
+    return alternate(lambda: private.sql(text).to_arrow(), lambda: plain.sql(text).to_arrow_table(), RUNS)
 
 
 def report(scale: float, timings: Timings) -> str:
