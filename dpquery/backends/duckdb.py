@@ -16,20 +16,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpquery.backends.engine import Engine, fetch, fetch_integers, fetch_objects, fetch_rows
+from dpquery.backends.engine import Engine, fetch, fetch_few, fetch_integers, fetch_objects, fetch_rows
 from dpquery.backends.private_sql import PrivateWriter
 from dpquery.backends.reading import read
 from dpquery.backends.relations import RelationWriter, name
 from dpquery.backends.sources import Source, open_source, quote_name
 from dpquery.catalog import Catalog, Table
 from dpquery.errors import BackendError, CatalogError
-from dpquery.kernel.plan import PrivateAggregate
+from dpquery.kernel.plan import Count, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import Relation, Scan, output
 from dpquery.plan.types import Type, Value
 
 FEW_ROWS = 1000
-"""Released tables of fewer rows are finished row by row, which is quicker."""
+"""Fewer rows are fetched row by row, which is quicker: of released tables, and of private ones with fewer groups."""
 
 
 class DuckDBBackend:
@@ -61,13 +61,19 @@ class DuckDBBackend:
         domains = [None if k.domain is None else self._private.domain(k.type, k.domain) for k in aggregate.keys]
         writer = PrivateWriter(relations=relations, aggregate=aggregate, domains=tuple(domains), key=key)
         keys = [f"key{i}" for i in range(len(aggregate.keys))]
-        numbers = [part for i in range(len(aggregate.measures)) for part in _in_64_bits(f"number{i}")]
-        text = f"SELECT {', '.join([*keys, *numbers])} FROM ({writer.select()})"
-        fetched = fetch_objects if aggregate.is_selected else fetch_integers
-        made = fetched(cursor, text, relations.parameters)
+        numbers = [part for i, m in enumerate(aggregate.measures) for part in _in_64_bits(f"number{i}", m.count)]
+        text = writer.select()
+        if (aggregate.public_groups or FEW_ROWS) < FEW_ROWS:
+            made = fetch_few(cursor, text, relations.parameters)
+        else:
+            fetched = fetch_objects if aggregate.is_selected else fetch_integers
+            text = f"SELECT {', '.join([*keys, *numbers])} FROM ({text})"
+            made = fetched(cursor, text, relations.parameters)
         return ExactAggregates(
             keys=tuple(_key(made[f"key{i}"], k.domain is not None) for i, k in enumerate(aggregate.keys)),
-            numbers=tuple(_wide(made[f"number{i}"], made[f"number{i}_digits"]) for i in range(len(aggregate.measures))),
+            numbers=tuple(
+                _wide(made[f"number{i}"], made.get(f"number{i}_digits")) for i in range(len(aggregate.measures))
+            ),
         )
 
     def public_values(self, table: str, column: str) -> tuple[Value, ...]:
@@ -239,17 +245,20 @@ def _needed(catalog: Catalog, table: str) -> dict[str, Type]:
     return needed
 
 
-def _in_64_bits(number: str) -> tuple[str, str]:
-    """Returns two columns for a sum of 128 bits: its value where it fits into 64, else its digits."""
+def _in_64_bits(number: str, count: Count) -> tuple[str, ...]:
+    """Returns two columns for a sum of 128 bits: its value where it fits into 64, else its digits; one for a count."""
     fits = f"TRY_CAST({number} AS BIGINT)"
+    if count is not Count.SUM:  # no more than there are rows
+        return (f"{fits} AS {number}",)
     return f"{fits} AS {number}", f"CASE WHEN {fits} IS NULL THEN CAST({number} AS VARCHAR) END AS {number}_digits"
 
 
-def _wide(values: NDArray[Any], digits: NDArray[Any]) -> NDArray[Any]:
-    """Returns the numbers that `_in_64_bits` split: int64, or Python integers where one does not fit."""
+def _wide(values: NDArray[Any], digits: NDArray[Any] | None) -> NDArray[Any]:
+    """Returns numbers, if need be those that `_in_64_bits` split: int64, or Python integers where one does not fit."""
     if values.dtype != object:
         return values.astype(np.int64)
-    whole = [int(d) if v is None else int(v) for v, d in zip(values.tolist(), digits.tolist(), strict=True)]
+    missing = [None] * len(values) if digits is None else digits.tolist()
+    whole = [int(d) if v is None else int(v) for v, d in zip(values.tolist(), missing, strict=True)]
     narrow = all(-(2**63) <= n < 2**63 for n in whole)
     return np.array(whole, dtype=np.int64 if narrow else object)
 

@@ -134,6 +134,16 @@ def fetch_integers(cursor: duckdb.DuckDBPyConnection, text: str, parameters: lis
     return {name: _unmasked(column) for name, column in made.items()}
 
 
+def fetch_few(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
+    """Returns columns of Python values, for few rows: integers of 128 bits come whole."""
+    with time_limit(cursor):
+        rows = cursor.execute(text, parameters).fetchall()
+    columns = {described[0]: np.empty(len(rows), dtype=object) for described in cursor.description}
+    for i, column in enumerate(columns.values()):
+        column[:] = [row[i] for row in rows]
+    return columns
+
+
 def _unmasked(column: Any) -> NDArray[Any]:
     if not np.ma.is_masked(column):
         return np.asarray(column)

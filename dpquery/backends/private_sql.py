@@ -154,10 +154,22 @@ class PrivateWriter:
             case Count.ROWS | Count.VALUES:
                 return f"LEAST(part{i}_n, {rows})"
             case Count.SUM:
-                scaled = f"(part{i}_s * {rows}) // part{i}_n"  # // of DuckDB cuts towards 0
-                return f"CAST(CASE WHEN part{i}_n <= {rows} THEN part{i}_s ELSE {scaled} END AS BIGINT)"
+                return self._scaled(measure, f"part{i}_s", f"part{i}_n")
             case Count.DISTINCT:
                 raise InternalError("a distinct count has no contributions to add up")
+
+    def _scaled(self, measure: Measure, total: str, count: str) -> str:
+        """Returns trunc(total * min(1, max_rows / count)): in 64 bits up to the count from which it might not fit."""
+        if measure.lattice is None:
+            raise InternalError("a sum has a lattice")
+        rows = self.aggregate.bound.max_rows
+        most = (2**63 - 1) // (rows * max(1, *map(abs, measure.lattice.values)))
+        narrow = f"TRY_CAST({total} AS BIGINT)"  # total, wherever it is computed: it raises on no row
+        # // of DuckDB cuts towards 0
+        return (
+            f"CASE WHEN {count} <= {rows} THEN {narrow} WHEN {count} <= {most} THEN ({narrow} * {rows}) // {count} "
+            f"ELSE CAST(({total} * {rows}) // {count} AS BIGINT) END"
+        )
 
     def _dropped(self) -> str:
         order = ", ".join([self._hash("unit", *self._keys), *self._keys])

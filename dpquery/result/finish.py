@@ -29,6 +29,7 @@ from dpquery.plan.logical import (
     sources,
 )
 from dpquery.result.intervals import Measured
+from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
 
 Evaluate = Callable[[Relation, Sequence[pa.Table]], pa.Table]
@@ -66,7 +67,10 @@ def finish(noisy: NoisyAggregates, result: Relation, *, evaluate: Evaluate, conf
     annotated, meanings = _carry(result)
     columns = output(result)
     released = {node.index: node.columns for node in _released(result)}
-    made = evaluate(annotated, [to_arrow(table, released.get(i, ())) for i, table in enumerate(noisy.tables)])
+    tables = [to_arrow(table, released.get(i, ())) for i, table in enumerate(noisy.tables)]
+    made = projected(annotated, tables)
+    if made is None:
+        made = evaluate(annotated, tables)
     found = {c.name: meanings.get(c.id) for c in columns if measures and _is_noisy(meanings.get(c.id), measures)}
     read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
     measured = Measured(

@@ -225,6 +225,14 @@ def test_sums_are_scaled_towards_zero(engine: Engine, values: list[Any], rows: i
     assert one_total(engine, "int64", stored, lattice(-100, 100), rows=rows) == expected
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("rows", [2, 3, 4, 20])
+def test_scaled_sums_are_exact_beyond_64_bits(engine: Engine, sign: int, rows: int) -> None:
+    values = [sign * (2**60 - 1 - i) for i in range(rows)]
+    expected = sign * (sum(map(abs, values)) * 2 // rows)
+    assert one_total(engine, "int64", values, lattice(-(2**60), 2**60, 1), rows=2) == expected
+
+
 def test_each_measure_is_bounded_by_its_own_number_of_values(engine: Engine) -> None:
     values = {
         "u": ["a"] * 6,

@@ -178,8 +178,8 @@ MUTANTS = (
     Mutant(
         name="sums are not bounded",
         file="backends/private_sql.py",
-        old="CASE WHEN part{i}_n <= {rows} THEN part{i}_s ELSE {scaled} END",
-        new="part{i}_s",
+        old="CASE WHEN {count} <= {rows} THEN {narrow} WHEN",
+        new="CASE WHEN {count} >= 0 THEN {narrow} WHEN",
         tests=NEIGHBOURS,
         only="worst_cases",
     ),
