@@ -90,8 +90,12 @@ class Windows:
         self._context.only(clause, "this")
         node = self._with_names(clause, bound)
         if self._grouped is not None:
-            return self._grouped.condition(node, "QUALIFY", self)
-        return Binder(self._context, self._source, windows=self).condition(node, "QUALIFY")
+            condition = self._grouped.condition(node, "QUALIFY", self)
+        else:
+            condition = Binder(self._context, self._source, windows=self).condition(node, "QUALIFY")
+        if not self._columns:
+            raise self._refuse("QUALIFY without a window function", clause, "Filter with WHERE or HAVING.")
+        return condition
 
     def _with_names(self, clause: exp.Expression, items: Sequence[tuple[str, exp.Expression]]) -> exp.Expression:
         visible = {column.name.casefold() for column in self._source.columns}
