@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from dpquery.backends.engine import Engine, fetch, fetch_few, fetch_integers, fetch_objects, fetch_rows
 from dpquery.backends.private_sql import PrivateWriter
 from dpquery.backends.reading import read
-from dpquery.backends.relations import RelationWriter, name
+from dpquery.backends.relations import RelationWriter
 from dpquery.backends.sources import Source, open_source, quote_name
+from dpquery.backends.sql_names import name
 from dpquery.catalog import Catalog, Table
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Count, PrivateAggregate

@@ -20,7 +20,8 @@ import re
 from dataclasses import dataclass
 
 from dpquery.backends.lattice_sql import lattice_value
-from dpquery.backends.relations import RelationWriter, name, normal
+from dpquery.backends.relations import RelationWriter
+from dpquery.backends.sql_names import name, normal
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import Count, Measure, PrivateAggregate
 from dpquery.plan.logical import output

@@ -12,6 +12,7 @@ from decimal import Decimal
 from math import sqrt
 from typing import Any, assert_never
 
+from dpquery.backends.reference_windows import windowed
 from dpquery.errors import InternalError
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Expression
@@ -64,7 +65,7 @@ class Interpreter:
             case SetOperation():
                 return _combined(relation, self.rows(relation.left), self.rows(relation.right))
             case Window():
-                return _windowed(relation, self.rows(relation.source))
+                return windowed(relation, self.rows(relation.source))
             case Filter():
                 return [row for row in self.rows(relation.source) if evaluate(relation.condition, row) is True]
             case Project():
@@ -115,10 +116,6 @@ def _combined(operation: SetOperation, left: list[Row], right: list[Row]) -> lis
         kept = list(made.elements())
     ids = [column.id for column in operation.columns]
     return [dict(zip(ids, row, strict=True)) for row in kept]
-
-
-def _windowed(window: Window, rows: list[Row]) -> list[Row]:
-    raise InternalError("no window function has a meaning here yet")
 
 
 def sum_of(values: list[Value], column: AggregateColumn) -> Value:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
 from dpquery.backends.sql_expressions import lower
+from dpquery.backends.sql_names import name, normal
+from dpquery.backends.windows_sql import over
 from dpquery.errors import InternalError
 from dpquery.plan.expr import Cast, Expression, Literal
 from dpquery.plan.logical import (
@@ -24,13 +25,12 @@ from dpquery.plan.logical import (
     Sort,
     Values,
     Window,
-    WindowColumn,
+    is_private,
     output,
 )
-from dpquery.plan.types import FLOAT64, Kind, Type, Value
+from dpquery.plan.types import FLOAT64, Kind, Value
 
 _JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "cross": "CROSS JOIN"}
-_ID = re.compile(r"[a-z][a-z0-9_]*")
 _LARGEST_SUMMAND = {"sum": "1e290", "avg": "1e290"}
 _LARGEST_SQUARED = "1e140"
 
@@ -71,8 +71,7 @@ class RelationWriter:
             case Aggregate():
                 return self._aggregate(relation)
             case Window():
-                columns = ", ".join(f"{self._over(c, relation.source)} AS {name(c.id)}" for c in relation.columns)
-                return f"SELECT *, {columns} FROM {self._nested(relation.source)}"
+                return self._window(relation)
             case Sort():
                 keys = ", ".join(
                     f"{name(k.column)} {'DESC' if k.descending else 'ASC'} NULLS {'FIRST' if k.nulls_first else 'LAST'}"
@@ -122,8 +121,15 @@ class RelationWriter:
         ]
         return f"SELECT * FROM (({sides[0]}) {operation.kind.replace('_', ' ').upper()} ({sides[1]}))"
 
-    def _over(self, column: WindowColumn, source: Relation) -> str:
-        raise InternalError("no window function has a form in SQL yet")
+    def _window(self, window: Window) -> str:
+        """Returns the source with the columns of window functions; above the boundary its rows keep their order."""
+        source, given = self._nested(window.source), output(window.source)
+        made = ", ".join(f"{over(c, given, self.write)} AS {name(c.id)}" for c in window.columns)
+        if is_private(window.source):
+            return f"SELECT *, {made} FROM {source}"
+        placed = f"(SELECT *, row_number() OVER () AS place FROM {source})"
+        columns = ", ".join(name(c.id) for c in output(window))
+        return f"SELECT {columns} FROM (SELECT *, {made} FROM {placed}) ORDER BY place"
 
     def _aggregate(self, aggregate: Aggregate) -> str:
         types = {column.id: column.type for column in output(aggregate.source)}
@@ -174,18 +180,6 @@ class RelationWriter:
 
     def _float(self, expression: Expression) -> str:
         return self.write(expression if expression.type == FLOAT64 else Cast(argument=expression, type=FLOAT64))
-
-
-def normal(value: str, type: Type) -> str:
-    """Returns a grouping value in one form: 0.0 and -0.0 are one group, and either of them could stand for it."""
-    return f"({value} + 0.0::DOUBLE)" if type == FLOAT64 else value
-
-
-def name(id: str) -> str:
-    """Returns an id as a name in SQL; only names that the planner makes have this form."""
-    if not _ID.fullmatch(id):
-        raise InternalError("an id of a plan cannot be a name in SQL")
-    return id
 
 
 def _ordered(value: str, limit: str) -> str:

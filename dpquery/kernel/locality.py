@@ -27,6 +27,7 @@ from dpquery.plan.logical import (
     Window,
     output,
 )
+from dpquery.plan.windows import WINDOW_FUNCTIONS, is_positional
 
 __all__ = ["PUBLIC", "Locality", "NotUnitLocal", "locality"]
 
@@ -65,7 +66,7 @@ def locality(relation: Relation, declared: Declarations) -> Locality:
             left, right = locality(relation.left, declared), locality(relation.right, declared)
             return of_set_operation(relation, left, right)
         case Window():
-            return _window(relation, locality(relation.source, declared))
+            return _window(relation, locality(relation.source, declared), declared)
         case Sort() | Limit():
             if locality(relation.source, declared).private:
                 raise NotUnitLocal(
@@ -124,12 +125,31 @@ def _aggregate(aggregate: Aggregate, source: Locality) -> Locality:
     return Locality(private=True, units=units)
 
 
-def _window(window: Window, source: Locality) -> Locality:
+def _window(window: Window, source: Locality, declared: Declarations) -> Locality:
+    """The columns' values follow from the rows of a partition, and every partition holds rows of one unit alone.
+
+    Values that depend on a row's place must stand in one order: among rows equal in all columns nothing else says which
+    place in one order goes with which place in another.
+    """
     given = {column.id for column in output(window.source)}
     for column in window.columns:
         check_expressions([*column.arguments, *([column.filter] if column.filter else [])], window.source)
         if not given >= {*column.partition_by, *(key.column for key in column.order_by)}:
             raise NotUnitLocal("a window reads a column that its source does not give")
-    if source.private:
-        raise NotUnitLocal("a window function over private rows has no rule yet", "Aggregate first.")
-    return PUBLIC
+        if column.function not in WINDOW_FUNCTIONS:
+            raise NotUnitLocal(f"the window function {column.function} is not known")
+    if len({(c.partition_by, c.order_by) for c in window.columns if is_positional(c)}) > 1:
+        raise NotUnitLocal("window functions of two orders stand in one step")
+    if not source.private:
+        return PUBLIC
+    if declared.unit_is_row:
+        raise NotUnitLocal(
+            "a window function reads several rows, and each row is a privacy unit",
+            "Aggregate first, and use window functions over the result.",
+        )
+    if not all(source.units & set(column.partition_by) for column in window.columns):
+        raise NotUnitLocal(
+            "a window function without the privacy unit in PARTITION BY reads rows of different units",
+            f"Add the {declared.privacy_unit}'s column to PARTITION BY, or aggregate first.",
+        )
+    return source

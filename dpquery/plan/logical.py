@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Literal as OneOf
 
 from dpquery.errors import Span
-from dpquery.plan.expr import Column, Expression
+from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.types import BOOLEAN, Type, Value
 
 
@@ -185,14 +185,22 @@ class Frame:
     start: int | None
     end: int | None
 
+    def __post_init__(self) -> None:
+        if self.start is not None and self.end is not None and self.start > self.end:
+            raise ValueError("a frame ends before it starts")
+        if self.mode == "range" and {self.start, self.end} - {0, None}:
+            raise ValueError("a frame of values has no offsets")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowColumn:
     """A window function over rows of equal `partition_by` columns, in the order of `order_by`.
 
     Functions: `row_number`, `rank`, `dense_rank`, `percent_rank`, `cume_dist`, `ntile`, `lag`, `lead`, `first_value`,
-    `last_value`, `nth_value`, and the aggregates `count`, `sum`, `avg`, `min`, `max`. Rows that `order_by` leaves equal
-    are ordered by all columns of the source, so that only rows equal in all of them can change places.
+    `last_value`, `nth_value`, and the aggregates `count`, `sum`, `avg`, `min`, `max`. The first argument is the value,
+    where there is one; then `lag` and `lead` have an offset and perhaps a default, `nth_value` a number; `ntile` has
+    only a number. Rows that `order_by` leaves equal are ordered by all columns of the source, so that only rows equal
+    in all of them can change places; ranks and frames of `range` and `groups` still see them as equal.
     """
 
     id: str
@@ -205,6 +213,15 @@ class WindowColumn:
     frame: Frame | None
     type: Type
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        place, least = {"ntile": (0, 1), "nth_value": (1, 1), "lag": (1, 0), "lead": (1, 0)}.get(
+            self.function, (0, None)
+        )
+        if least is not None:
+            number = self.arguments[place]
+            if not (isinstance(number, Literal) and isinstance(number.value, int) and number.value >= least):
+                raise ValueError(f"{self.function} needs a constant number")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from dpquery.catalog import Catalog
-from dpquery.plan.expr import Column, Expression, columns_of
+from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
 from dpquery.plan.logical import (
     Aggregate,
     Filter,
@@ -27,6 +27,9 @@ from dpquery.plan.logical import (
     is_private,
     output,
 )
+
+_FLIPPED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
+"""Comparisons, and what they are when their sides are exchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ def contribution_of(relation: Relation, catalog: Catalog) -> Contribution:
         case Scan():
             return _scan(relation, catalog)
         case Filter():
-            return contribution_of(relation.source, catalog)
+            return _filter(relation, catalog)
         case Project():
             source = contribution_of(relation.source, catalog)
             follows = {c.id for c in relation.columns if _follows(c.expression, source.attributes)}
@@ -85,6 +88,48 @@ def _scan(scan: Scan, catalog: Catalog) -> Contribution:
     if not scan.ownership.path and frozenset({scan.ownership.column}) in table.unique:
         return Contribution(rows=1, attributes=frozenset(c.id for c in output(scan)))
     return Contribution(rows=table.max_rows, attributes=frozenset({scan.unit}), max_groups=table.max_groups)
+
+
+def _filter(relation: Filter, catalog: Catalog) -> Contribution:
+    """A condition such as ROW_NUMBER() OVER (PARTITION BY unit ...) <= k leaves a unit k rows."""
+    source = contribution_of(relation.source, catalog)
+    bounds = [most for part in conjuncts(relation.condition) if (most := _first_rows(part, relation.source, catalog))]
+    if not bounds:
+        return source
+    most = min([*bounds, *([source.rows] if source.rows else [])])
+    attributes = frozenset(column.id for column in output(relation)) if most == 1 else source.attributes
+    return Contribution(rows=most, attributes=attributes, max_groups=source.max_groups)
+
+
+def _first_rows(condition: Expression, relation: Relation, catalog: Catalog) -> int | None:
+    """Returns k where a condition lets at most the first k rows of each unit pass, else None."""
+    if not (isinstance(condition, Call) and len(condition.arguments) == 2 and condition.function in _FLIPPED):
+        return None
+    function, (number, limit) = condition.function, condition.arguments
+    if isinstance(number, Literal):
+        function, number, limit = _FLIPPED[function], limit, number
+    if not (isinstance(number, Column) and isinstance(limit, Literal) and isinstance(limit.value, int)):
+        return None
+    most = {"eq": 1, "le": limit.value, "lt": limit.value - 1}.get(function, 0)
+    return most if most >= 1 and _numbers_rows_of_unit(number.id, relation, catalog) else None
+
+
+def _numbers_rows_of_unit(id: str, relation: Relation, catalog: Catalog) -> bool:
+    """Whether a column numbers all rows of a unit: a row number whose partitions are the unit's."""
+    match relation:
+        case Filter():
+            return _numbers_rows_of_unit(id, relation.source, catalog)
+        case Project():
+            made = next((c.expression for c in relation.columns if c.id == id), None)
+            return isinstance(made, Column) and _numbers_rows_of_unit(made.id, relation.source, catalog)
+        case Window():
+            made_here = next((c for c in relation.columns if c.id == id), None)
+            if made_here is None:
+                return _numbers_rows_of_unit(id, relation.source, catalog)
+            attributes = contribution_of(relation.source, catalog).attributes
+            return made_here.function == "row_number" and set(made_here.partition_by) <= attributes
+        case _:
+            return False
 
 
 def _join(join: Join, catalog: Catalog) -> Contribution:

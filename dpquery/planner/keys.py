@@ -131,13 +131,13 @@ def _conditions(relation: Relation) -> list[Expression]:
             meaning = {id: definition(id, relation.source)[0] for id in read}
             own = conjuncts(substitute(relation.condition, meaning))
             return [*own, *_conditions(relation.source)]
-        case Project() | Aggregate() | Sort():
+        case Project() | Aggregate() | Window() | Sort():
             return _conditions(relation.source)
         case Join(kind="inner" | "cross"):
             return _conditions(relation.left) + _conditions(relation.right)
         case Join(kind="left"):
             return _conditions(relation.left)
-        case Join() | SetOperation() | Scan() | Values() | Window() | Limit() | Released():
+        case Join() | SetOperation() | Scan() | Values() | Limit() | Released():
             return []
         case _:
             assert_never(relation)

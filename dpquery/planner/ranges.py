@@ -32,6 +32,8 @@ from dpquery.plan.logical import (
 from dpquery.plan.ranges import UNKNOWN, Range, hull, number_of
 from dpquery.plan.types import Value
 from dpquery.planner.contributions import contribution_of
+from dpquery.planner.sums import sum_range
+from dpquery.planner.window_ranges import window_range
 
 Ranges = dict[str, Range]
 
@@ -72,7 +74,9 @@ def ranges_of(relation: Relation, catalog: Catalog, *, by_rows: bool = False) ->
             return {c.id: hull(left[c.left], right[c.right]) for c in relation.columns}
         case Window():
             source = ranges_of(relation.source, catalog, by_rows=by_rows)
-            return source | {column.id: UNKNOWN for column in relation.columns}
+            rows = contribution_of(relation.source, catalog).rows
+            rows = rows if by_rows or rows == 1 else None
+            return source | {column.id: window_range(column, source, rows) for column in relation.columns}
         case Values():
             return {c.id: _of_values([row[i] for row in relation.rows]) for i, c in enumerate(relation.columns)}
         case Released():
@@ -101,20 +105,10 @@ def _aggregate(column: AggregateColumn, source: Ranges, rows: int | None) -> Ran
     if column.function in ("min", "max", "avg"):
         return replace(known, nullable=nullable)
     if column.function == "sum":
-        return _sum(known, most, nullable)
+        return sum_range(known, most, nullable=nullable)
     if known.lower is None or known.upper is None:
         return UNKNOWN
     spread = (known.upper - known.lower) ** 2 / (4 if column.function.endswith("pop") else 2)
     if column.function.startswith("stddev"):
         spread = Fraction(math.nextafter(math.sqrt(spread), math.inf))
     return Range(lower=Fraction(0), upper=spread, nullable=True)
-
-
-def _sum(known: Range, most: Fraction | None, nullable: bool) -> Range:
-    """Returns the range of a sum of 1 to `most` values; without `most`, an end beyond 0 is open."""
-    lower, upper = known.lower, known.upper
-    if lower is not None and lower < 0:
-        lower = None if most is None else most * lower
-    if upper is not None and upper > 0:
-        upper = None if most is None else most * upper
-    return Range(lower=lower, upper=upper, nullable=nullable)

@@ -130,8 +130,14 @@ def _both(first: Expression, second: Expression) -> Expression:
 
 def has_aggregate(node: exp.Expression) -> bool:
     """Whether the expression contains an aggregate of its own, not one of a subquery."""
-    if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation | exp.Window):
+    if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
         return False
+    if isinstance(node, exp.Window):  # the function before OVER is none itself, but its arguments may hold one
+        function = node.this.this if isinstance(node.this, exp.Filter) else node.this
+        inside = [*function.iter_expressions(), *(part for part in node.iter_expressions() if part is not node.this)]
+        return any(has_aggregate(part) for part in inside) or (
+            isinstance(node.this, exp.Filter) and has_aggregate(node.this.expression)
+        )
     if isinstance(node, exp.AggFunc | exp.Filter):
         return True
     return any(has_aggregate(part) for part in node.iter_expressions())

@@ -43,17 +43,31 @@ class Aggregates(Protocol):
     def collect(self, node: exp.Expression) -> Column | None: ...
 
 
-class Binder:
-    """Binds expressions over one scope; aggregates only where `aggregates` is given."""
+class WindowFunctions(Protocol):
+    """Where window functions are allowed: turns one into the column that will hold it."""
 
-    def __init__(self, context: Context, scope: Scope, aggregates: Aggregates | None = None) -> None:
-        self._context, self._scope, self._aggregates = context, scope, aggregates
+    def collect(self, node: exp.Window) -> Column: ...
+
+
+class Binder:
+    """Binds expressions over one scope; aggregates and window functions only where they are given a place."""
+
+    def __init__(
+        self,
+        context: Context,
+        scope: Scope,
+        aggregates: Aggregates | None = None,
+        windows: WindowFunctions | None = None,
+    ) -> None:
+        self._context, self._scope, self._aggregates, self._windows = context, scope, aggregates, windows
 
     def bind(self, node: exp.Expression) -> Expression:
         """Returns the typed expression; raises a QueryError at the first part that is not known."""
         self._context.count_parts()
         if self._aggregates is not None and (column := self._aggregates.collect(node)) is not None:
             return column
+        if self._windows is not None and isinstance(node, exp.Window):
+            return self._windows.collect(node)
         match node:
             case exp.Paren():
                 return self.bind(node.this)
@@ -176,7 +190,12 @@ class Binder:
         if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
             return self._unknown_aggregate(node)
         if isinstance(node, exp.Window):
-            return context.refuse(UnsupportedQueryError, "window functions are not supported", node)
+            return context.refuse(
+                UnsupportedQueryError,
+                "a window function cannot stand in WHERE, ON, GROUP BY or HAVING, nor in an aggregate or another one",
+                node,
+                "Filter with QUALIFY, or compute it in a subquery.",
+            )
         if isinstance(node, exp.Any | exp.All) and isinstance(node.this, exp.Tuple | exp.Array | exp.Paren):
             return context.refuse(UnsupportedQueryError, "ANY and ALL are not supported", node, "Use IN (...).")
         if isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.Any | exp.All):

@@ -9,13 +9,14 @@ from dpquery.plan.expr import Column, Expression, Literal, children, rebuild
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, output
 from dpquery.sql.aggregates import Collector, has_aggregate
 from dpquery.sql.boundary import at_boundary
-from dpquery.sql.expressions import Binder
+from dpquery.sql.expressions import Binder, WindowFunctions
 from dpquery.sql.scope import Context, Scope
 
 
 def is_grouped(select: exp.Select, sorted_by: list[exp.Expression]) -> bool:
-    """Whether a SELECT aggregates: by GROUP BY, HAVING or an aggregate in its list or its order."""
-    trees = [*select.expressions, *sorted_by]
+    """Whether a SELECT aggregates: by GROUP BY, HAVING or an aggregate in its list, QUALIFY, windows or order."""
+    qualify = select.args.get("qualify")
+    trees = [*select.expressions, *sorted_by, *(select.args.get("windows") or ()), *([qualify] if qualify else [])]
     return bool(select.args.get("group") or select.args.get("having") or any(has_aggregate(tree) for tree in trees))
 
 
@@ -26,19 +27,22 @@ class Grouping:
         self._select, self._source, self._context = select, source, context
         self._collector = Collector(context=context, scope=source)
         self._keys: dict[Expression, Column] = {}
+        self.made_above: set[str] = set()  # ids of columns that are made from the groups
         group = select.args.get("group")
         if group is not None:
             context.only(group, "expressions")
             for node in group.expressions:
                 self._add_key(self._key_tree(node))
 
-    def bind(self, node: exp.Expression) -> Expression:
-        """Returns an expression over the keys and the aggregates."""
-        return self._over_groups(Binder(self._context, self._source, self._collector).bind(node), node)
+    def bind(self, node: exp.Expression, windows: WindowFunctions | None = None) -> Expression:
+        """Returns an expression over the keys, the aggregates and, where they are allowed, window functions."""
+        return self._over_groups(Binder(self._context, self._source, self._collector, windows).bind(node), node)
 
-    def condition(self, node: exp.Expression) -> Expression:
-        """Returns HAVING's condition over the keys and the aggregates."""
-        bound = Binder(self._context, self._source, self._collector).condition(node, "HAVING")
+    def condition(
+        self, node: exp.Expression, clause: str = "HAVING", windows: WindowFunctions | None = None
+    ) -> Expression:
+        """Returns a condition over the keys and the aggregates."""
+        bound = Binder(self._context, self._source, self._collector, windows).condition(node, clause)
         return self._over_groups(bound, node)
 
     def finish(self) -> Relation:
@@ -89,7 +93,8 @@ class Grouping:
         """Returns the expression with keys replaced by their columns; nothing else of the source may remain."""
         if bound in self._keys:
             return self._keys[bound]
-        if isinstance(bound, Column) and bound.id not in {a.id for a in self._collector.columns}:
+        made = self.made_above.union(column.id for column in self._collector.columns)
+        if isinstance(bound, Column) and bound.id not in made:
             name = next(c.name for c in self._source.columns if c.id == bound.id)
             error = self._context.refuse(
                 UnsupportedQueryError,

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from dpquery.errors import UnsupportedQueryError
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Limit, Relation
-from dpquery.sql.expressions import Binder
-from dpquery.sql.grouping import Grouping
-from dpquery.sql.scope import Context, Scope
+from dpquery.sql.scope import Context
 
 
 def sort_key(
     node: exp.Expression,
     items: list[tuple[str, exp.Expression]],
     bound: list[tuple[str, Expression]],
-    grouped: Grouping | None,
-    source: Scope,
+    bind: Callable[[exp.Expression], Expression],
     context: Context,
 ) -> tuple[Expression, bool, bool]:
     """Returns (expression, descending, NULLs first) of an ORDER BY item: ordinal, output name or expression."""
@@ -35,8 +34,7 @@ def sort_key(
         for name, expression in bound:
             if name.casefold() == node.name.casefold():
                 return expression, descending, nulls_first
-    expression = grouped.bind(node) if grouped else Binder(context, source).bind(node)
-    return expression, descending, nulls_first
+    return bind(node), descending, nulls_first
 
 
 def limited(select: exp.Select, relation: Relation, context: Context) -> Relation:

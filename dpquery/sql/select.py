@@ -9,12 +9,12 @@ from dpquery.kernel.locality import NotUnitLocal, locality
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Aggregate, Computed, Filter, Project, Relation, Sort, SortKey, is_private
 from dpquery.sql.boundary import at_boundary, carried_units
-from dpquery.sql.expressions import Binder
 from dpquery.sql.grouping import Grouping, is_grouped
 from dpquery.sql.ordering import limited, sort_key
 from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Reach, Scope, Visible
 from dpquery.sql.tables import BindQuery, bind_from
+from dpquery.sql.windows import Windows, distinct_on, first_rows
 
 MAX_COLUMNS = 100
 """Columns of a result."""
@@ -26,6 +26,7 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     context.only(
         select,
         *("with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", "order", "limit", "offset"),
+        *("windows", "qualify"),
     )
     if len(select.args.get("joins") or ()) > MAX_JOINS:
         raise context.refuse(UnsupportedQueryError, f"a query joins at most {MAX_JOINS} tables", select)
@@ -40,14 +41,21 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
         context.only(group)
         raise context.refuse(UnsupportedQueryError, "GROUP BY names nothing", select)
     grouped = Grouping(select, source, context) if is_grouped(select, sorted_by) else None
-    bound = [(name, grouped.bind(node) if grouped else Binder(context, source).bind(node)) for name, node in items]
-    keys = [sort_key(node, items, bound, grouped, source, context) for node in sorted_by]
+    windows = Windows(select, source, grouped, context)
+    bound = [(name, windows.bind(node)) for name, node in items]
+    keys = [sort_key(node, items, bound, windows.bind, context) for node in sorted_by]
+    first = [sort_key(node, items, bound, windows.bind, context)[0] for node in distinct_on(select)]
+    qualify = windows.qualify(items)
     having = select.args.get("having")
     condition = None if having is None or grouped is None else grouped.condition(having.this)
     relation = grouped.finish() if grouped else source.relation
     if condition is not None:
         relation = Filter(source=relation, condition=condition)
-    return _finish(select, relation, bound, keys, context)
+    above = [*(e for _, e in bound), *(e for e, _, _ in keys), *first, *([qualify] if qualify else [])]
+    relation = windows.finish(relation, above)
+    if qualify is not None:
+        relation = Filter(source=relation, condition=qualify)
+    return _finish(select, relation, bound, keys, first, context)
 
 
 def _expand_stars(select: exp.Select, source: Scope, context: Context) -> list[tuple[str, exp.Expression]]:
@@ -79,7 +87,7 @@ def _default_name(node: exp.Expression, context: Context) -> str:
     match node:
         case exp.Column():
             return node.name
-        case exp.Paren() | exp.Filter():
+        case exp.Paren() | exp.Filter() | exp.Window():
             return _default_name(node.this, context)
         case exp.Case():
             return "case"
@@ -98,27 +106,36 @@ def _finish(
     relation: Relation,
     bound: list[tuple[str, Expression]],
     keys: list[tuple[Expression, bool, bool]],
+    first: list[Expression],
     context: Context,
 ) -> Scope:
-    """Returns SELECT's projection, then DISTINCT, ORDER BY and LIMIT."""
+    """Returns SELECT's projection, then DISTINCT, ORDER BY and LIMIT. `first` are the expressions of DISTINCT ON."""
     computed = [Computed(id=context.fresh(), name=name, expression=e) for name, e in bound]
     for made in computed:
         context.measure(made.id, made.expression)
     visible = tuple(Visible(name=c.name, table=None, id=c.id, type=c.expression.type) for c in computed)
-    sort_keys: list[SortKey] = []
     hidden: list[Computed] = []
-    for expression, descending, nulls_first in keys:
+
+    def column_of(expression: Expression) -> str:
         known = next((c.id for c in (*computed, *hidden) if c.expression == expression), None)
         if known is None:
             hidden.append(Computed(id=(known := context.fresh()), name="", expression=expression))
-        sort_keys.append(SortKey(column=known, descending=descending, nulls_first=nulls_first))
+        return known
+
+    sort_keys = [SortKey(column=column_of(e), descending=down, nulls_first=nulls) for e, down, nulls in keys]
+    on = [column_of(expression) for expression in first]
     distinct = select.args.get("distinct")
-    if distinct is not None and hidden:
+    if distinct is not None and hidden and not on:
         raise context.refuse(
             UnsupportedQueryError, "with DISTINCT, ORDER BY must name selected columns", select.args["order"]
         )
     relation = Project(source=relation, columns=(*computed, *hidden, *carried_units(relation, context)))
-    if distinct is not None:
+    if distinct is not None and on:
+        context.only(distinct, "on")
+        relation = first_rows(relation, on, sort_keys, select, context)
+        if is_private(relation):
+            sort_keys = []  # they said which row is the first; an order of private rows is not kept
+    elif distinct is not None:
         context.only(distinct)
         spans = {made.id: made.expression.span for made in computed}
         distinct_rows = Aggregate(source=relation, group_by=tuple(spans), aggregates=(), spans=tuple(spans.values()))

@@ -22,6 +22,7 @@ from dpquery.plan.logical import Aggregate, AggregateColumn, Computed, Filter, J
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, Value, decimal
 from tests.backends.engines import catalog_of
 from tests.backends.plans import MANY, UNITS, aggregate, scan
+from tests.backends.windows import Windows
 
 PRICE, WIDE = decimal(8, 2), decimal(38, 10)
 DAY, MOMENT = datetime.date, datetime.datetime
@@ -164,7 +165,7 @@ class Generator:
             return scan(self.catalog, self.random.choice(tables), self.fresh())
         makers: list[Callable[[int], Relation]] = [self.filter, self.project, self.join_public]
         if not self.catalog.declarations.unit_is_row:
-            makers += [self.join_private, self.per_unit]
+            makers += [self.join_private, self.per_unit, self.window]
         return self.random.choice(makers)(depth)
 
     def filter(self, depth: int) -> Relation:
@@ -225,6 +226,12 @@ class Generator:
         others = [c.id for c in output(source) if c.id not in units and self.random.random() < 0.15]
         made = tuple(self.exact(source) for _ in range(self.random.randint(0, 4)))
         return Aggregate(source=source, group_by=(self.random.choice(sorted(units)), *others[:2]), aggregates=made)
+
+    def window(self, depth: int) -> Relation:
+        """Gives each person's rows columns of window functions."""
+        source = self.relation(depth - 1)
+        unit = self.random.choice(sorted(locality(source, self.catalog.declarations).units))
+        return Windows(random=self.random, fresh=self.fresh, expression=self.expression).over(source, (unit,))
 
     def exact(self, source: Relation) -> AggregateColumn:
         """Returns one exact aggregate. Averages and variances are left to other tests: their last digits are free."""
