@@ -39,7 +39,7 @@ def sort_key(
     return expression, descending, nulls_first
 
 
-def limited(select: exp.Select, relation: Relation, context: Context) -> Relation:
+def limited(select: exp.Query, relation: Relation, context: Context) -> Relation:
     """Returns the relation within the LIMIT and OFFSET of a query, if it has any."""
     limit, offset = select.args.get("limit"), select.args.get("offset")
     if limit is None and offset is None:
