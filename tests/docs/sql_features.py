@@ -152,7 +152,7 @@ CLAUSES = {
     "functions that are not listed": "SELECT COUNT(MD5(town)) AS n FROM patients",
     "tables that are not declared": "SELECT COUNT(*) AS n FROM pg_tables",
     "a sum without bounds": "SELECT SUM(lab) AS s FROM labs",
-    "parameters": "SELECT COUNT(*) AS n FROM patients WHERE age > $1",
+    "parameters without values": "SELECT COUNT(*) AS n FROM patients WHERE age > $1",
 }
 """By what they show. Which of them are answered is for the engine to say."""
 
