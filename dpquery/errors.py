@@ -7,6 +7,7 @@ DPQueryError
 │   ├── UnknownNameError            a table, column or function that is not declared
 │   ├── MissingBoundsError          a value without a finite range
 │   ├── MissingDeltaError           groups must be selected, and no delta is offered
+│   ├── ParameterError              values given for a query's parameters, or where these stand
 │   ├── InvalidLossError            epsilon, delta, rho or another option out of its domain
 │   └── InsufficientBudgetError     the charge exceeds what is left
 ├── CatalogError                the data owner: declarations, or data that contradict them
@@ -114,6 +115,10 @@ class MissingBoundsError(QueryError):
 
 class MissingDeltaError(QueryError):
     """Groups without public keys need a delta, and neither budget nor query offers one."""
+
+
+class ParameterError(QueryError):
+    """Values for a query's parameters are missing, left over or of no known type, or stand where no value can."""
 
 
 class InvalidLossError(QueryError):

@@ -21,18 +21,29 @@ from dpquery.planner.protect import Bounds, PrivatePlan, protect
 from dpquery.result.finish import finish
 from dpquery.result.table import Result
 from dpquery.sql.bind import bind
+from dpquery.sql.parameters import Given
 from dpquery.sql.parse import parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A query and all that is asked with it."""
+    """A query and all that is asked with it.
+
+    Attributes:
+        params: The values of the query's parameters, by position or by name.
+    """
 
     text: str
     offer: Offer
     bounds: Bounds
     dialect: str = "postgres"
     confidence: Fraction = Fraction(95, 100)
+    params: Given = None
+
+    @property
+    def recorded(self) -> str:
+        """The text for the ledger's log, with the values of its parameters."""
+        return self.text if not self.params else f"{self.text}\n-- params: {self.params!a}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +61,7 @@ def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: Publi
         QueryError: What is refused, with its place in the text.
     """
     try:
-        tree = parse(request.text, request.dialect)
+        tree = parse(request.text, request.dialect, request.params)
         logical = bind(tree, catalog, request.text)
         private = protect(logical, catalog, public=public, describe=_describe, bounds=request.bounds)
         budgeted = allocate(
@@ -72,7 +83,7 @@ def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: Publi
 def answer(request: Request, *, catalog: Catalog, ledger: Ledger, backend: Backend, analyst: str) -> Result:
     """Answers one query: the stages in order, and nothing else."""
     prepared = prepare(request, catalog=catalog, ledger=ledger, public=backend.public_values)
-    noisy = release(prepared.budgeted, run=backend.run, ledger=ledger, analyst=analyst, query=request.text)
+    noisy = release(prepared.budgeted, run=backend.run, ledger=ledger, analyst=analyst, query=request.recorded)
     finished = finish(noisy, prepared.private.result, evaluate=backend.evaluate, confidence=request.confidence)
     return Result(noisy, finished, guarantee=guarantee_of(prepared.budgeted), confidence=float(request.confidence))
 

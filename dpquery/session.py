@@ -21,6 +21,7 @@ from dpquery.plan.logical import output
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
 from dpquery.result.table import Result
+from dpquery.sql.parameters import Given
 
 
 class Plan:
@@ -77,6 +78,7 @@ class Session:
         self,
         query: str,
         *,
+        params: Given = None,
         epsilon: object = None,
         delta: object = None,
         rho: object = None,
@@ -89,6 +91,8 @@ class Session:
 
         Args:
             query: One SELECT statement.
+            params: The values of its parameters: a list for `$1`, `?` and `%s`, a dict for `:name`, `@name` and
+                `%(name)s`. None, bool, int, float, Decimal, str, date and datetime; always values, never SQL.
             epsilon, delta, rho: What the query may lose, as str, int, Decimal, Fraction or float; by default what the
                 catalog says.
             max_groups, max_rows: Contribution bounds instead of the catalog's.
@@ -98,7 +102,7 @@ class Session:
             QueryError: The query is refused; nothing was charged.
             BackendError: The engine failed; the charge stands.
         """
-        request = self._request(query, epsilon, delta, rho, max_groups, max_rows, dialect, confidence)
+        request = self._request(query, params, epsilon, delta, rho, max_groups, max_rows, dialect, confidence)
         return pipeline.answer(
             request, catalog=self._catalog, ledger=self._ledger, backend=self._backend, analyst=self._analyst
         )
@@ -107,6 +111,7 @@ class Session:
         self,
         query: str,
         *,
+        params: Given = None,
         epsilon: object = None,
         delta: object = None,
         rho: object = None,
@@ -115,13 +120,14 @@ class Session:
         dialect: str = "postgres",
     ) -> Plan:
         """Returns what a query would measure and cost, reading no private row; arguments as in `sql`."""
-        request = self._request(query, epsilon, delta, rho, max_groups, max_rows, dialect, "0.95")
+        request = self._request(query, params, epsilon, delta, rho, max_groups, max_rows, dialect, "0.95")
         public = self._backend.public_values
         return Plan(pipeline.prepare(request, catalog=self._catalog, ledger=self._ledger, public=public), self._ledger)
 
     def _request(
         self,
         query: str,
+        params: Given,
         epsilon: object,
         delta: object,
         rho: object,
@@ -138,6 +144,7 @@ class Session:
             bounds=Bounds(max_groups=max_groups, max_rows=max_rows),
             dialect=dialect,
             confidence=_confidence(confidence),
+            params=tuple(params) if isinstance(params, list) else dict(params) if isinstance(params, dict) else params,
         )
 
     def close(self) -> None:

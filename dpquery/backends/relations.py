@@ -111,14 +111,14 @@ class RelationWriter:
         return f"SELECT * FROM (VALUES {', '.join(f'({row})' for row in rows)}) AS given({named})"
 
     def _set_operation(self, operation: SetOperation) -> str:
-        sides = [
-            f"SELECT {', '.join(f'{name(id)} AS {name(c.id)}' for c, id in zip(operation.columns, ids, strict=True))} "
-            f"FROM {self._nested(relation)}"
-            for relation, ids in (
-                (operation.left, [c.left for c in operation.columns]),
-                (operation.right, [c.right for c in operation.columns]),
-            )
-        ]
+        """Returns both sides with their columns in one order; rows are compared with each float in one form."""
+        compared = operation.kind != "union_all"
+        left = [normal(name(c.left), c.type) if compared else name(c.left) for c in operation.columns]
+        right = [normal(name(c.right), c.type) if compared else name(c.right) for c in operation.columns]
+        sides = []
+        for relation, read in ((operation.left, left), (operation.right, right)):
+            columns = ", ".join(f"{r} AS {name(c.id)}" for r, c in zip(read, operation.columns, strict=True))
+            sides.append(f"SELECT {columns} FROM {self._nested(relation)}")
         return f"SELECT * FROM (({sides[0]}) {operation.kind.replace('_', ' ').upper()} ({sides[1]}))"
 
     def _window(self, window: Window) -> str:

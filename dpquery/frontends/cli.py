@@ -17,7 +17,7 @@ import typer
 from dpquery.errors import CatalogError, DPQueryError, InsufficientBudgetError
 from dpquery.frontends.cli_answer import Format, check_output, say, show_charge, show_prospect, write_answer
 from dpquery.frontends.cli_ledger import budget, ledger_commands
-from dpquery.frontends.cli_opening import find_sources, read_query, session_over
+from dpquery.frontends.cli_opening import find_sources, read_params, read_query, session_over
 
 INTERRUPTED = 130
 
@@ -46,6 +46,10 @@ LedgerFile = Annotated[
 ]
 Analyst = Annotated[
     str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Who asks; not needed where one is declared.")
+]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--param", "-p", metavar="NAME=VALUE", help="A value for :NAME, or for $1 as 1=VALUE; see the docs."),
 ]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", metavar="AMOUNT", help="What the query may lose.")]
 Delta = Annotated[str | None, typer.Option("--delta", metavar="AMOUNT", help="With epsilon, or for selected groups.")]
@@ -106,12 +110,20 @@ def explain(
     max_groups: MaxGroups = None,
     max_rows: MaxRows = None,
     dialect: Dialect = "postgres",
+    param: Parameters = None,
 ) -> None:
     """Print what a query would measure and cost. Reads no private row and charges nothing."""
     text = read_query(sql, file)
     with session_over(catalog, source or (), ledger, analyst) as session:
         plan = session.explain(
-            text, epsilon=epsilon, delta=delta, rho=rho, max_groups=max_groups, max_rows=max_rows, dialect=dialect
+            text,
+            params=read_params(param),
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            max_groups=max_groups,
+            max_rows=max_rows,
+            dialect=dialect,
         )
         typer.echo(str(plan))
         show_prospect(plan.charge, session)
@@ -131,6 +143,7 @@ def query(
     max_groups: MaxGroups = None,
     max_rows: MaxRows = None,
     dialect: Dialect = "postgres",
+    param: Parameters = None,
     format: Annotated[Format, typer.Option("--format", help="The form of the answer.")] = Format.TABLE,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; parquet needs a file.")
@@ -146,6 +159,7 @@ def query(
     with session_over(catalog, source or (), ledger, analyst) as session:
         answer = session.sql(
             text,
+            params=read_params(param),
             epsilon=epsilon,
             delta=delta,
             rho=rho,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,11 @@ from dpquery.errors import CatalogError, InvalidLossError
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
     from dpquery.session import Session
+
+_WORDS = {"null": None, "true": True, "false": False}
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_POINT = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,18}")
+_EXPONENT = re.compile(r"-?[0-9]{1,17}(\.[0-9]{1,17})?[eE][+-]?[0-9]{1,2}")
 
 SUFFIXES = (".parquet", ".csv", ".feather")
 
@@ -33,6 +40,36 @@ def read_query(sql: str | None, file: Path | None) -> str:
     if not text.strip():
         raise typer.BadParameter("the query is empty")
     return text.rstrip("\n")
+
+
+def read_params(given: Sequence[str] | None) -> list[object] | dict[str, object] | None:
+    """Returns the values of `NAME=VALUE`: by position if the names are 1, 2, ..., else by name."""
+    if not given:
+        return None
+    values: dict[str, object] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name or name in values:
+            raise typer.BadParameter(f"--param takes NAME=VALUE, each name once, not {text!r}")
+        values[name] = _value(value)
+    numbers = [str(number) for number in range(1, len(values) + 1)]
+    return [values[number] for number in numbers] if set(numbers) == values.keys() else values
+
+
+def _value(text: str) -> object:
+    """Returns a number, true, false or null where the text is plainly one, else the text; quotes make any value a text.
+
+    Dates stay texts: beside a date, SQL reads them as dates.
+    """
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if _POINT.fullmatch(text):
+        return Decimal(text)
+    return float(text) if _EXPONENT.fullmatch(text) else text
 
 
 @contextlib.contextmanager

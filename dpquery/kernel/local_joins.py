@@ -74,15 +74,46 @@ def _join_of_private(join: Join, left: Locality, right: Locality, declared: Decl
     )
 
 
-def of_set_operation(operation: SetOperation, left: Locality, right: Locality) -> Locality:
+def of_set_operation(operation: SetOperation, left: Locality, right: Locality, declared: Declarations) -> Locality:
     """Returns what is known of a set operation whose sides are known."""
     given = [{column.id: column.type for column in output(side)} for side in (operation.left, operation.right)]
     for column in operation.columns:
         if given[0].get(column.left) != column.type or given[1].get(column.right) != column.type:
             raise NotUnitLocal("a set operation matches columns of different types")
-    if left.private or right.private:
-        raise NotUnitLocal("a set operation over private rows has no rule yet", "Aggregate first, then combine.")
-    return PUBLIC
+    if not (left.private or right.private):
+        return PUBLIC
+    if not (left.private and right.private):
+        raise NotUnitLocal("a set operation puts private rows beside public ones", "Aggregate the private side first.")
+    if declared.unit_is_row:
+        return _set_operation_of_rows(operation)
+    units = {c.id for c in operation.columns if c.left in left.units and c.right in right.units}
+    if not units:
+        word = operation.kind.removesuffix("_all").upper()
+        raise NotUnitLocal(
+            f"{word} over private rows compares rows of different people unless both sides select their privacy unit "
+            f"({declared.privacy_unit}) in the same place",
+            f"Select the {declared.privacy_unit} column on both sides, or aggregate first.",
+        )
+    return Locality(private=True, units=frozenset(units))
+
+
+def _set_operation_of_rows(operation: SetOperation) -> Locality:
+    """UNION ALL of different tables: the same stored row must not come out twice, nor decide on another one."""
+    if operation.kind != "union_all":
+        word = operation.kind.removesuffix("_all").upper()
+        raise NotUnitLocal(f"{word} compares private rows, and each row is a privacy unit", "Aggregate first.")
+    twice = _private_tables(operation.left) & _private_tables(operation.right)
+    if twice:
+        raise NotUnitLocal(
+            f"each row is a privacy unit, and UNION ALL may give rows of {min(twice)} twice",
+            "Read each private table on one side alone, for example with OR or CASE.",
+        )
+    return Locality(private=True)
+
+
+def _private_tables(relation: Relation) -> frozenset[str]:
+    own = {relation.table} if isinstance(relation, Scan) and not relation.public else set()
+    return frozenset(own).union(*(_private_tables(source) for source in sources(relation)))
 
 
 def _is_limited(relation: Relation) -> bool:

@@ -64,7 +64,7 @@ def locality(relation: Relation, declared: Declarations) -> Locality:
             return _aggregate(relation, locality(relation.source, declared))
         case SetOperation():
             left, right = locality(relation.left, declared), locality(relation.right, declared)
-            return of_set_operation(relation, left, right)
+            return of_set_operation(relation, left, right, declared)
         case Window():
             return _window(relation, locality(relation.source, declared), declared)
         case Sort() | Limit():

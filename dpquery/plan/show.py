@@ -66,7 +66,7 @@ def names_of(relation: Relation) -> dict[str, Expression]:
             for a in relation.aggregates:
                 found[a.id] = Column(id=show_aggregate(a, found), type=a.type)
         case SetOperation():
-            found |= {c.id: Column(id=c.name or c.id, type=c.type) for c in relation.columns}
+            found |= {c.id: Column(id=c.name, type=c.type) if c.name else found[c.left] for c in relation.columns}
         case Values():
             found |= {c.id: Column(id=c.name or c.id, type=c.type) for c in relation.columns}
         case Window():

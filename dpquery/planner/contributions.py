@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from dpquery.catalog import Catalog
+from dpquery.kernel.locality import locality
 from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
 from dpquery.plan.logical import (
     Aggregate,
@@ -72,7 +73,7 @@ def contribution_of(relation: Relation, catalog: Catalog) -> Contribution:
         case Window():
             return contribution_of(relation.source, catalog)
         case SetOperation():
-            return Contribution(rows=None, attributes=frozenset())
+            return _set_operation(relation, catalog)
         case Values() | Released():
             return Contribution(rows=None, attributes=frozenset())
         case _:
@@ -150,6 +151,30 @@ def _join(join: Join, catalog: Catalog) -> Contribution:
     if all(_follows(own, attributes) for own, _ in keys):
         attributes |= {column.id for column in output(public)}
     return Contribution(rows=private.rows, attributes=attributes, max_groups=private.max_groups)
+
+
+def _set_operation(operation: SetOperation, catalog: Catalog) -> Contribution:
+    """The rows of UNION ALL add up, and of its columns the unit alone has one value for each unit."""
+    left, right = contribution_of(operation.left, catalog), contribution_of(operation.right, catalog)
+    columns = [column for column in operation.columns if column.left in left.attributes]
+    rows = left.rows
+    if operation.kind == "union_all":
+        rows = None if left.rows is None or right.rows is None else left.rows + right.rows
+        units = [_units(side, catalog) for side in (operation.left, operation.right)]
+        columns = [c for c in operation.columns if c.left in units[0] and c.right in units[1]]
+    elif operation.kind.startswith("intersect"):
+        rows = min((rows for rows in (left.rows, right.rows) if rows is not None), default=None)
+        columns += [column for column in operation.columns if column.right in right.attributes]
+    if catalog.declarations.unit_is_row and is_private(operation):
+        rows, columns = 1, list(operation.columns)
+    groups = [side.max_groups for side in (left, right) if side.max_groups is not None]
+    return Contribution(
+        rows=rows, attributes=frozenset(column.id for column in columns), max_groups=min(groups, default=None)
+    )
+
+
+def _units(relation: Relation, catalog: Catalog) -> frozenset[str]:
+    return locality(relation, catalog.declarations).units if is_private(relation) else frozenset()
 
 
 def _is_unique(public: Relation, joined: set[str], catalog: Catalog) -> bool:

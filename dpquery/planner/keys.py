@@ -81,6 +81,10 @@ def domain_of(
     expression, scans = definition(id, relation)
     leaves = {column.id for column in columns_of(expression)}
     known = {leaf: _declared(leaf, scans, ranges, catalog, public) for leaf in leaves}
+    for leaf in leaves - scans.keys():
+        operation = _set_operation(leaf, relation)
+        if operation is not None:
+            known[leaf] = _of_sides(leaf, operation, ranges, catalog, public)
     domains = tuple(
         (leaf, (*values, None) if ranges[leaf].nullable else values)
         for leaf, values in sorted(known.items())
@@ -88,6 +92,28 @@ def domain_of(
     )
     relevant = tuple(sorted(((leaf, ranges[leaf]) for leaf in leaves if leaf in ranges), key=lambda pair: pair[0]))
     return narrowed(expression, _enumerate(expression, domains, relevant), tuple(_conditions(relation)))
+
+
+def _of_sides(
+    id: str, operation: SetOperation, ranges: dict[str, Range], catalog: Catalog, public: PublicValues
+) -> Domain | None:
+    """Returns the public values that a column of a set operation takes from its sides."""
+    matched = next(column for column in operation.columns if column.id == id)
+    left = domain_of(matched.left, operation.left, ranges, catalog, public)
+    if operation.kind.startswith("except"):
+        return left
+    right = domain_of(matched.right, operation.right, ranges, catalog, public)
+    if operation.kind.startswith("intersect"):
+        return left if right is None else right if left is None else _sorted(v for v in left if v in set(right))
+    return None if left is None or right is None else _sorted((*left, *right))
+
+
+def _set_operation(id: str, relation: Relation) -> SetOperation | None:
+    """Returns the set operation under this relation that gives the column, if one does."""
+    if isinstance(relation, SetOperation) and any(column.id == id for column in relation.columns):
+        return relation
+    found = (_set_operation(id, source) for source in sources(relation))
+    return next((operation for operation in found if operation is not None), None)
 
 
 def definition(id: str, relation: Relation) -> tuple[Expression, dict[str, Scan]]:

@@ -81,7 +81,7 @@ def protect(
     for index, boundary in enumerate(logical.boundaries):
         aggregate, computed = _protect(index, boundary, catalog, public, describe, bounds)
         aggregates.append(aggregate)
-        replaced.append(_released(index, aggregate, computed))
+        replaced.append(_released(index, boundary, aggregate, computed))
     return PrivatePlan(aggregates=tuple(aggregates), result=_replace(logical.result, replaced))
 
 
@@ -163,9 +163,10 @@ def _bound(boundary: Aggregate, catalog: Catalog, bounds: Bounds) -> BoundContri
     return BoundContributions(max_groups=groups, max_rows=rows)
 
 
-def _released(index: int, aggregate: PrivateAggregate, computed: tuple[Computed, ...]) -> Relation:
+def _released(index: int, boundary: Aggregate, aggregate: PrivateAggregate, computed: tuple[Computed, ...]) -> Relation:
     """Returns the released table with its aggregates computed from the measures."""
-    keys = tuple(OutputColumn(id=key.column, name="", type=key.type) for key in aggregate.keys)
+    names = {column.id: column.name for column in output(boundary)}
+    keys = tuple(OutputColumn(id=key.column, name=names[key.column], type=key.type) for key in aggregate.keys)
     numbers = tuple(OutputColumn(id=m.id, name=m.label, type=released_type(m, aggregate)) for m in aggregate.measures)
     kept = tuple(Computed(id=key.id, name="", expression=Column(id=key.id, type=key.type)) for key in keys)
     return Project(source=Released(index=index, columns=(*keys, *numbers)), columns=(*kept, *computed))

@@ -23,6 +23,7 @@ from dpquery.plan.logical import (
     Relation,
     Released,
     Scan,
+    SetKind,
     SetOperation,
     Sort,
     Values,
@@ -71,7 +72,7 @@ def ranges_of(relation: Relation, catalog: Catalog, *, by_rows: bool = False) ->
             return keys | {column.id: _aggregate(column, source, rows) for column in relation.aggregates}
         case SetOperation():
             left, right = (ranges_of(side, catalog, by_rows=by_rows) for side in (relation.left, relation.right))
-            return {c.id: hull(left[c.left], right[c.right]) for c in relation.columns}
+            return {c.id: _matched(relation.kind, left[c.left], right[c.right]) for c in relation.columns}
         case Window():
             source = ranges_of(relation.source, catalog, by_rows=by_rows)
             rows = contribution_of(relation.source, catalog).rows
@@ -83,6 +84,20 @@ def ranges_of(relation: Relation, catalog: Catalog, *, by_rows: bool = False) ->
             return {column.id: UNKNOWN for column in relation.columns}
         case _:
             assert_never(relation)
+
+
+def _matched(kind: SetKind, left: Range, right: Range) -> Range:
+    """Returns the range of a column of a set operation; what EXCEPT gives stands on the left."""
+    if kind == "union_all":
+        return hull(left, right)
+    if kind.startswith("except"):
+        return left
+    lower = max((end for end in (left.lower, right.lower) if end is not None), default=None)
+    upper = min((end for end in (left.upper, right.upper) if end is not None), default=None)
+    nullable = left.nullable and right.nullable
+    if lower is not None and upper is not None and lower > upper:
+        return replace(left, nullable=nullable)
+    return Range(lower=lower, upper=upper, nullable=nullable)
 
 
 def _of_values(values: list[Value]) -> Range:

@@ -10,13 +10,14 @@ from typing import Any, assert_never
 import pyarrow as pa
 
 from dpquery.kernel.release import NoisyAggregates
-from dpquery.plan.expr import Column, Expression, columns_of, substitute
+from dpquery.plan.expr import Case, Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
     Computed,
     Filter,
     Join,
     Limit,
+    Matched,
     Project,
     Relation,
     Released,
@@ -28,6 +29,7 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
+from dpquery.plan.types import BOOLEAN
 from dpquery.result.intervals import Measured
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
@@ -114,7 +116,7 @@ def _carry(relation: Relation) -> tuple[Relation, Meanings]:
             source, meanings = _carry(relation.source)
             return replace(relation, source=source), meanings
         case SetOperation():
-            return relation, {}
+            return _carry_union(relation) if relation.kind == "union_all" else (relation, {})
         case Join():
             left, meanings = _carry(relation.left)
             right, others = _carry(relation.right)
@@ -137,6 +139,34 @@ def _carry_project(project: Project) -> tuple[Relation, Meanings]:
         if all(read.id in meanings for read in columns_of(column.expression)):
             known[column.id] = substitute(column.expression, meanings)
     return Project(source=source, columns=(*project.columns, *carried)), known
+
+
+def _carry_union(union: SetOperation) -> tuple[Relation, Meanings]:
+    """Carries the columns of both sides, each NULL in the rows of the other, and whether a row is of the left side."""
+    (left, of_left), (right, of_right) = _carry(union.left), _carry(union.right)
+    leaves = [
+        {leaf.id: leaf for meaning in meanings.values() for leaf in columns_of(meaning)}
+        for meanings in (of_left, of_right)
+    ]
+    side = Column(id=f"{union.columns[0].id}_side", type=BOOLEAN)
+    carried = [Matched(id=side.id, name="", type=BOOLEAN, left=side.id, right=side.id)]
+    padded = []
+    for place, source in enumerate((left, right)):
+        columns = [Computed(id=c.id, name=c.name, expression=Column(id=c.id, type=c.type)) for c in output(source)]
+        columns.append(Computed(id=side.id, name="", expression=Literal(value=place == 0, type=BOOLEAN)))
+        columns += [
+            Computed(id=f"{leaf.id}_none", name="", expression=Literal(value=None, type=leaf.type))
+            for leaf in leaves[1 - place].values()
+        ]
+        padded.append(Project(source=source, columns=tuple(columns)))
+    carried += [Matched(id=a.id, name="", type=a.type, left=a.id, right=f"{a.id}_none") for a in leaves[0].values()]
+    carried += [Matched(id=b.id, name="", type=b.type, left=f"{b.id}_none", right=b.id) for b in leaves[1].values()]
+    known: Meanings = {column.id: Column(id=column.id, type=column.type) for column in carried}
+    for column in union.columns:
+        if column.left in of_left and column.right in of_right:
+            first, second = of_left[column.left], of_right[column.right]
+            known[column.id] = Case(branches=((side, first),), otherwise=second, type=column.type)
+    return replace(union, left=padded[0], right=padded[1], columns=(*union.columns, *carried)), known
 
 
 def _is_noisy(meaning: Expression | None, measures: frozenset[str]) -> bool:

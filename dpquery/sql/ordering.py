@@ -37,7 +37,7 @@ def sort_key(
     return bind(node), descending, nulls_first
 
 
-def limited(select: exp.Select, relation: Relation, context: Context) -> Relation:
+def limited(select: exp.Query, relation: Relation, context: Context) -> Relation:
     """Returns the relation within the LIMIT and OFFSET of a query, if it has any."""
     limit, offset = select.args.get("limit"), select.args.get("offset")
     if limit is None and offset is None:

@@ -10,13 +10,13 @@ import logging
 import re
 import unicodedata
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpquery.errors import QueryError, QuerySyntaxError, Span, UnsupportedQueryError
+from dpquery.sql.parameters import Given, fill, mark
 
 MAX_CHARACTERS = 64 * 1024
 MAX_TOKENS = 10_000
@@ -57,13 +57,15 @@ _LOOK_BACK = 60
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
-def parse(text: str, dialect: str = "postgres") -> Tree:
-    """Returns the parsed tree of one SELECT statement.
+def parse(text: str, dialect: str = "postgres", params: Given = None) -> Tree:
+    """Returns the parsed tree of one SELECT statement, with constants in place of its parameters.
 
     Args:
         text: The query, at most 64 KiB, 10,000 tokens and 50 brackets deep.
         dialect: Any dialect that sqlglot reads.
+        params: The values of its parameters.
     Raises:
+        ParameterError: Parameters and values do not fit.
         QuerySyntaxError: Not one grammatical statement, or beyond the limits.
         UnsupportedQueryError: A statement other than SELECT.
     """
@@ -72,10 +74,10 @@ def parse(text: str, dialect: str = "postgres") -> Tree:
     except ValueError:
         raise QueryError(f"SQL dialect {dialect!r} is not known") from None
     _check_text(text)
-    tokens = _tokens(text, grammar)
+    tokens, placeholders = mark(_tokens(text, grammar))
     _check_tokens(tokens)
     try:
-        trees = [tree for tree in sqlglot.parse(text, read=grammar) if tree is not None]
+        trees = [tree for tree in grammar.parser().parse(tokens, text) if tree is not None]
     except ParseError as error:
         raise _syntax_error(error, text) from None
     except (SqlglotError, RecursionError, ValueError):
@@ -84,7 +86,7 @@ def parse(text: str, dialect: str = "postgres") -> Tree:
         raise QuerySyntaxError("the query is empty").locate(text)
     if len(trees) > 1:
         raise QuerySyntaxError("write exactly one SELECT statement", span=_second(tokens)).locate(text)
-    tree = trees[0]
+    tree = fill(trees[0], placeholders, params)
     while isinstance(tree, exp.Subquery) and set(_present(tree)) <= {"this"}:
         tree = tree.this
     if not isinstance(tree, exp.Select | exp.SetOperation):

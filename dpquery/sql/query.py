@@ -1,4 +1,4 @@
-"""Whole queries: SELECT, brackets, WITH; to a scope."""
+"""Whole queries: SELECT, set operations, brackets, WITH; to a scope."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sqlglot import exp
 from dpquery.errors import UnsupportedQueryError
 from dpquery.sql.scope import CommonTable, Context, Reach, Scope
 from dpquery.sql.select import bind_select
+from dpquery.sql.set_operations import bind_set_operation
 
 
 def bind_query(node: exp.Expression, context: Context, reach: Reach) -> Scope:
@@ -19,12 +20,14 @@ def bind_query(node: exp.Expression, context: Context, reach: Reach) -> Scope:
             return bind_query(node.this, context, reach)
         case exp.Select():
             return bind_select(node, context, _with(node, context, reach), bind_query)
+        case exp.SetOperation():
+            return bind_set_operation(node, context, _with(node, context, reach), bind_query)
         case _:
             kind = type(node).__name__.upper()
-            raise context.refuse(UnsupportedQueryError, f"{kind} is not supported", node, "Write one SELECT.")
+            raise context.refuse(UnsupportedQueryError, f"{kind} is not supported", node, "Write a SELECT.")
 
 
-def _with(select: exp.Select, context: Context, reach: Reach) -> Reach:
+def _with(select: exp.Query, context: Context, reach: Reach) -> Reach:
     clause = select.args.get("with_")
     if clause is None:
         return reach

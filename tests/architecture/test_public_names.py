@@ -15,7 +15,7 @@ NAMES = {
     *("Catalog", "Ledger", "Measurement", "Plan", "PrivacyLoss", "Result", "Session", "connect", "create_ledger"),
     *("BackendError", "CatalogError", "DPQueryError", "InsufficientBudgetError", "InternalError", "InvalidLossError"),
     *("LedgerError", "MissingBoundsError", "MissingDeltaError", "QueryError", "QuerySyntaxError", "UnknownNameError"),
-    "UnsupportedQueryError",
+    *("ParameterError", "UnsupportedQueryError"),
 }
 
 ASKED = {"epsilon": None, "delta": None, "rho": None, "max_groups": None, "max_rows": None, "dialect": "postgres"}

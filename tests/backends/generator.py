@@ -18,7 +18,19 @@ from dpquery.kernel.locality import locality
 from dpquery.kernel.plan import Count, Lattice, Measure, PrivateAggregate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
-from dpquery.plan.logical import Aggregate, AggregateColumn, Computed, Filter, Join, Project, Relation, output
+from dpquery.plan.logical import (
+    Aggregate,
+    AggregateColumn,
+    Computed,
+    Filter,
+    Join,
+    Matched,
+    Project,
+    Relation,
+    SetKind,
+    SetOperation,
+    output,
+)
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, Value, decimal
 from tests.backends.engines import catalog_of
 from tests.backends.plans import MANY, UNITS, aggregate, scan
@@ -165,7 +177,7 @@ class Generator:
             return scan(self.catalog, self.random.choice(tables), self.fresh())
         makers: list[Callable[[int], Relation]] = [self.filter, self.project, self.join_public]
         if not self.catalog.declarations.unit_is_row:
-            makers += [self.join_private, self.per_unit, self.window]
+            makers += [self.join_private, self.per_unit, self.window, self.both, self.both]
         return self.random.choice(makers)(depth)
 
     def filter(self, depth: int) -> Relation:
@@ -232,6 +244,23 @@ class Generator:
         source = self.relation(depth - 1)
         unit = self.random.choice(sorted(locality(source, self.catalog.declarations).units))
         return Windows(random=self.random, fresh=self.fresh, expression=self.expression).over(source, (unit,))
+
+    def both(self, depth: int) -> Relation:
+        """Puts together two relations of the same people: columns of equal types, the unit's among them."""
+        left, right = self.relation(depth - 1), self.relation(self.random.randrange(depth))
+        pairs = [(self.unit_of(left), self.unit_of(right))]
+        for type in self.random.choices(
+            [INT64, TEXT, FLOAT64, PRICE, DATE, BOOLEAN], k=self.random.choice([0, 1, 1, 4])
+        ):
+            a, b = self.column_of(left, type), self.column_of(right, type)
+            if a is not None and b is not None:
+                pairs.append((a, b))
+        self.random.shuffle(pairs)
+        columns = tuple(Matched(id=self.fresh(), name="", type=a.type, left=a.id, right=b.id) for a, b in pairs)
+        kind: SetKind = self.random.choice(
+            ["union_all", "union_all", "intersect", "intersect_all", "except", "except_all"]
+        )
+        return SetOperation(kind=kind, left=left, right=right, columns=columns)
 
     def exact(self, source: Relation) -> AggregateColumn:
         """Returns one exact aggregate. Averages and variances are left to other tests: their last digits are free."""

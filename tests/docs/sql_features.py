@@ -118,7 +118,21 @@ CLAUSES = {
     ),
     "right and full joins": "SELECT COUNT(*) AS n FROM labs AS l RIGHT JOIN tests AS t ON l.test = t.code",
     "NATURAL JOIN": "SELECT COUNT(*) AS n FROM patients NATURAL JOIN labs",
-    "UNION, INTERSECT, EXCEPT": "SELECT COUNT(*) AS n FROM patients UNION ALL SELECT COUNT(*) AS n FROM labs",
+    "UNION, INTERSECT, EXCEPT of noisy and public tables": (
+        "SELECT COUNT(*) AS n FROM patients UNION ALL SELECT COUNT(*) AS n FROM labs"
+    ),
+    "UNION ALL of private tables": (
+        "SELECT COUNT(*) AS n FROM (SELECT age AS x FROM patients UNION ALL SELECT value FROM labs) AS t"
+    ),
+    "INTERSECT, EXCEPT of private tables, on their unit": (
+        "SELECT COUNT(*) AS n FROM (SELECT id FROM patients EXCEPT SELECT id FROM labs) AS t"
+    ),
+    "INTERSECT, EXCEPT of private tables, on anything else": (
+        "SELECT COUNT(*) AS n FROM (SELECT town FROM patients EXCEPT SELECT test FROM labs) AS t"
+    ),
+    "UNION of private and public tables": (
+        "SELECT COUNT(*) AS n FROM (SELECT test FROM labs UNION ALL SELECT code FROM tests) AS t"
+    ),
     "window functions": "SELECT sex, SUM(COUNT(*)) OVER () AS whole FROM patients GROUP BY sex",
     "IN with a subquery": "SELECT COUNT(*) AS n FROM patients WHERE id IN (SELECT id FROM labs)",
     "EXISTS": "SELECT COUNT(*) AS n FROM patients AS p WHERE EXISTS (SELECT 1 FROM labs AS l WHERE l.id = p.id)",
@@ -138,7 +152,7 @@ CLAUSES = {
     "functions that are not listed": "SELECT COUNT(MD5(town)) AS n FROM patients",
     "tables that are not declared": "SELECT COUNT(*) AS n FROM pg_tables",
     "a sum without bounds": "SELECT SUM(lab) AS s FROM labs",
-    "parameters": "SELECT COUNT(*) AS n FROM patients WHERE age > $1",
+    "parameters without values": "SELECT COUNT(*) AS n FROM patients WHERE age > $1",
 }
 """By what they show. Which of them are answered is for the engine to say."""
 
@@ -151,6 +165,9 @@ ROW_CLAUSES = {
         "SELECT COUNT(*) AS n FROM sales AS s JOIN items AS i ON s.shop = i.kind"
     ),
     "join of private tables": "SELECT COUNT(*) AS n FROM sales AS a JOIN sales AS b ON a.item = b.item",
+    "UNION ALL of one private table with itself": (
+        "SELECT COUNT(*) AS n FROM (SELECT item FROM sales UNION ALL SELECT item FROM sales) AS t"
+    ),
     "distinct values, which are groups and cost delta": (
         "SELECT COUNT(*) AS n FROM (SELECT DISTINCT item FROM sales) AS t"
     ),

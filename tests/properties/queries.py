@@ -166,6 +166,43 @@ PERSON_SOURCES = (
         conditions=("u.kind <> 'a'",),
     ),
     Source(
+        text="(SELECT person, kind, score, ok FROM visits UNION ALL SELECT id, sex, age, age > 50 FROM people) u",
+        unit="u.person",
+        numbers=("u.score", "u.score * 2", "ABS(u.score)", "3"),
+        keys=("u.kind", "u.ok", "FLOOR(u.score / 10)"),
+        conditions=("u.score > 0", "u.kind IN ('a', 'F')", "u.ok"),
+    ),
+    Source(
+        text="(SELECT kind AS what, score FROM visits UNION ALL SELECT kind, -score FROM visits WHERE ok"
+        " UNION ALL SELECT label, 1 FROM items) u",
+        unit="u.what",
+        numbers=("u.score", "CLAMP(u.score, 0, 5)"),
+        keys=("u.what", "u.score > 0"),
+        conditions=("u.score > 0", "u.what <> 'a'"),
+    ),
+    Source(
+        text="(SELECT person, kind FROM visits UNION SELECT id, town FROM people) u",
+        unit="u.person",
+        numbers=("2", "CLAMP(LENGTH(u.kind), 0, 2)"),
+        keys=("u.kind", "u.kind = 'a'"),
+        conditions=("u.kind <> 'a'",),
+    ),
+    Source(
+        text="(SELECT person, kind, cost FROM visits EXCEPT ALL SELECT person, kind, cost FROM visits WHERE ok) u",
+        unit="u.person",
+        numbers=("u.cost", "1"),
+        keys=("u.kind", "u.cost > 9"),
+        conditions=("u.cost > 0",),
+    ),
+    Source(
+        text="(SELECT id FROM people INTERSECT SELECT person FROM visits WHERE score > 0) u"
+        " JOIN people p ON u.id = p.id",
+        unit="u.id",
+        numbers=PERSON_NUMBERS,
+        keys=PERSON_KEYS,
+        conditions=PERSON_CONDITIONS,
+    ),
+    Source(
         before="WITH people AS (SELECT person AS id, score AS age, cost AS income, kind AS sex, note AS town"
         " FROM visits) ",
         text="people p",

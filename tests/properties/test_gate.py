@@ -33,12 +33,15 @@ from dpquery.plan.logical import (
     Join,
     JoinKind,
     Limit,
+    Matched,
     OutputColumn,
     Project,
     Relation,
     Released,
     Scan,
     ScanColumn,
+    SetKind,
+    SetOperation,
     Sort,
     SortKey,
 )
@@ -112,6 +115,12 @@ def grouped(source: Relation, *keys: str) -> Aggregate:
     return Aggregate(source=source, group_by=keys, aggregates=(total,))
 
 
+def both(kind: SetKind, left: Relation, right: Relation, *pairs: tuple[str, str], type: Type = INT64) -> SetOperation:
+    """Returns a set operation that matches these columns; the first of them is `x0`."""
+    columns = tuple(Matched(id=f"x{i}", name="", type=type, left=a, right=b) for i, (a, b) in enumerate(pairs))
+    return SetOperation(kind=kind, left=left, right=right, columns=columns)
+
+
 def foreign(function: str) -> Call:
     """Returns a call of a function that nobody knows."""
     return Call(function=function, arguments=(column("v_score"),), type=BOOLEAN)
@@ -124,6 +133,9 @@ ALLOWED = {
     "public join": count(join(VISITS, PLACES, ("v_place", "c_code"))),
     "private join": count(join(VISITS, PEOPLE, ("v_person", "p_id"))),
     "per unit": count(grouped(VISITS, "v_person", "v_kind")),
+    "union": count(both("union_all", VISITS, PEOPLE, ("v_person", "p_id"), ("v_score", "p_age")), unit="x0"),
+    "intersection": count(both("intersect_all", VISITS, PEOPLE, ("v_person", "p_id")), unit="x0"),
+    "difference": count(both("except", VISITS, PEOPLE, ("v_score", "p_age"), ("v_person", "p_id")), unit="x1"),
     "public keys": count(VISITS, keys=(KIND,)),
     "selected": count(VISITS, keys=(NOTE,), measures=(ROWS, UNITS), selection="u", delta=Fraction(1, 10**9)),
 }
@@ -146,6 +158,36 @@ REFUSED = {
     "full join": count(join(VISITS, PLACES, ("v_place", "c_code"), kind="full")),
     "join on an unknown column": count(join(VISITS, PLACES, ("v_place", "c_code"), ("nothing", "c_code"))),
     "join under an unknown function": count(join(VISITS, PLACES, ("v_place", "c_code"), on=foreign("random"))),
+    "union that matches no units": count(both("union_all", VISITS, PEOPLE, ("v_score", "p_age")), unit="x0"),
+    "union of a unit with something else": count(
+        both("union_all", VISITS, PEOPLE, ("v_person", "p_age"), ("v_score", "p_id")), unit="x0"
+    ),
+    "union of something else with a unit": count(
+        both("union_all", VISITS, PEOPLE, ("v_person", "p_age"), ("v_score", "p_id")), unit="x1"
+    ),
+    "another column as the unit of a union": count(
+        both("union_all", VISITS, PEOPLE, ("v_person", "p_id"), ("v_score", "p_age")), unit="x1"
+    ),
+    "union with public rows": count(both("union_all", VISITS, PLACES, ("v_person", "c_code")), unit="x0"),
+    "union with released rows": count(
+        both(
+            "union_all",
+            VISITS,
+            Released(index=0, columns=(OutputColumn(id="r", name="", type=INT64),)),
+            ("v_person", "r"),
+        ),
+        unit="x0",
+    ),
+    "union as public": count(both("union_all", VISITS, PEOPLE, ("v_person", "p_id")), unit=None),
+    "union of other types": count(both("union_all", VISITS, PEOPLE, ("v_person", "p_id"), type=TEXT), unit="x0"),
+    "union of a column that is not there": count(
+        both("union_all", VISITS, PEOPLE, ("v_person", "p_id"), ("nothing", "p_age")), unit="x0"
+    ),
+    "intersection without the unit": count(both("intersect", VISITS, PEOPLE, ("v_score", "p_age")), unit="x0"),
+    "difference without the unit": count(both("except_all", VISITS, PEOPLE, ("v_score", "p_age")), unit="x0"),
+    "difference with public rows": count(both("except", VISITS, PLACES, ("v_person", "c_code")), unit="x0"),
+    "public rows without private ones": count(both("except", PLACES, VISITS, ("c_code", "v_person")), unit="x0"),
+    "union of sorted rows": count(both("union_all", sort(VISITS), PEOPLE, ("v_person", "p_id")), unit="x0"),
     "sorted rows": count(sort(VISITS)),
     "limited rows": count(Limit(source=sort(VISITS), count=3, offset=0)),
     "sorted rows as public": count(sort(VISITS), unit=None),
@@ -216,6 +258,19 @@ ROW_VISITS, ROW_TAGS, ROW_PLACES = scan("visits", "v", "row"), scan("tags", "t",
         (join(ROW_VISITS, join(ROW_PLACES, ROW_TAGS, ("c_code", "t_code")), ("v_place", "c_code")), False),
         (join(ROW_VISITS, scan("visits", "w", "row"), ("v_visit", "w_visit")), False),
         (grouped(ROW_VISITS, "v_visit"), False),
+        (both("union_all", ROW_VISITS, scan("visits", "w", "row"), ("v_visit", "w_visit")), False),
+        (
+            both(
+                "union_all",
+                Filter(source=ROW_VISITS, condition=TRUE),
+                join(scan("visits", "w", "row"), ROW_PLACES, ("w_place", "c_code")),
+                ("v_visit", "w_visit"),
+            ),
+            False,
+        ),
+        (both("intersect", ROW_VISITS, scan("visits", "w", "row"), ("v_visit", "w_visit")), False),
+        (both("except_all", ROW_VISITS, scan("visits", "w", "row"), ("v_visit", "w_visit")), False),
+        (both("union_all", ROW_VISITS, ROW_PLACES, ("v_visit", "c_code")), False),
     ],
 )
 def test_where_each_row_is_a_unit_no_row_may_become_several(source: Relation, allowed: bool, shelf: str) -> None:
