@@ -9,7 +9,7 @@ from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Limit, Relation
 from dpquery.sql.expressions import Binder
 from dpquery.sql.grouping import Grouping
-from dpquery.sql.scope import Context, Scope
+from dpquery.sql.scope import Context
 
 
 def sort_key(
@@ -17,7 +17,7 @@ def sort_key(
     items: list[tuple[str, exp.Expression]],
     bound: list[tuple[str, Expression]],
     grouped: Grouping | None,
-    source: Scope,
+    binder: Binder,
     context: Context,
 ) -> tuple[Expression, bool, bool]:
     """Returns (expression, descending, NULLs first) of an ORDER BY item: ordinal, output name or expression."""
@@ -35,7 +35,7 @@ def sort_key(
         for name, expression in bound:
             if name.casefold() == node.name.casefold():
                 return expression, descending, nulls_first
-    expression = grouped.bind(node) if grouped else Binder(context, source).bind(node)
+    expression = grouped.bind(node) if grouped else binder.bind(node)
     return expression, descending, nulls_first
 
 
