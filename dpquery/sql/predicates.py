@@ -37,6 +37,7 @@ class Predicate:
         function: How each operand is compared with the subquery's column; "" for EXISTS.
         every: Whether the comparison must hold for all rows of the subquery (ALL), not for one of them (ANY, IN).
         negated: Whether the whole stands under NOT.
+        place: The condition without NOT.
     """
 
     function: str
@@ -44,6 +45,7 @@ class Predicate:
     negated: bool
     operands: tuple[exp.Expression, ...]
     query: exp.Expression
+    place: exp.Expression
 
     @property
     def is_exists(self) -> bool:
@@ -57,10 +59,11 @@ def predicate_of(node: exp.Expression) -> Predicate | None:
         negated ^= isinstance(node, exp.Not)
         node = node.this
     if isinstance(node, exp.Exists):
-        return Predicate(function="", every=False, negated=negated, operands=(), query=node.this)
+        return Predicate(function="", every=False, negated=negated, operands=(), query=node.this, place=node)
     if isinstance(node, exp.In) and node.args.get("query") is not None and not node.expressions:
         operands = _operands(node.this)
-        return Predicate(function="eq", every=False, negated=negated, operands=operands, query=node.args["query"])
+        query = node.args["query"]
+        return Predicate(function="eq", every=False, negated=negated, operands=operands, query=query, place=node)
     function = _COMPARISONS.get(type(node))
     if function is None or not isinstance(node.expression, exp.Any | exp.All):
         return None
@@ -70,7 +73,7 @@ def predicate_of(node: exp.Expression) -> Predicate | None:
     if function == "ne" and every:  # <> ALL is NOT IN
         function, every, negated = "eq", False, not negated
     operands = _operands(node.this) if function == "eq" and not every else (node.this,)
-    return Predicate(function=function, every=every, negated=negated, operands=operands, query=query)
+    return Predicate(function=function, every=every, negated=negated, operands=operands, query=query, place=node)
 
 
 def _operands(node: exp.Expression) -> tuple[exp.Expression, ...]:

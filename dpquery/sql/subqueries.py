@@ -89,20 +89,21 @@ class JoinedSubqueries:
         predicate = predicate_of(node)
         if predicate is None:
             return False
+        place = predicate.place if predicate.is_exists else node
         operands = [binder.bind(operand) for operand in predicate.operands]
-        inner = self._bind(without_order(predicate.query, exists=predicate.is_exists), node)
+        inner = self._bind(without_order(predicate.query, exists=predicate.is_exists), place)
         if operands and len(operands) != len(inner.columns):
-            raise self._refuse(f"{len(operands)} values are compared with {len(inner.columns)} columns", node)
+            raise self._refuse(f"{len(operands)} values are compared with {len(inner.columns)} columns", place)
         if inner.over_nothing is not None:
             raise self._refuse(
                 "a subquery that aggregates all its rows and reads the query around has always one row",
                 predicate.query,
                 "Use = instead of IN, or GROUP BY in the subquery.",
             )
-        pairs, residual = self._correlation(inner, node)
+        pairs, residual = self._correlation(inner, place)
         found = [Column(id=column.id, type=column.type) for column in inner.columns]
-        compared = [self._comparable(a, b, node) for a, b in zip(operands, found, strict=False)]
-        self._add(node, inner.relation, None, pairs, residual, predicate, tuple(compared))
+        compared = [self._comparable(a, b, place) for a, b in zip(operands, found, strict=False)]
+        self._add(place, inner.relation, None, pairs, residual, predicate, tuple(compared))
         return True
 
     def apply(self, relation: Relation) -> Relation:
