@@ -151,12 +151,12 @@ def _below(relation: Relation) -> Iterator[str]:
         case Join():
             equal = [f"{show(a, names)} = {show(b, names)}" for a, b in relation.equalities]
             extra = [] if relation.condition is None else [show(relation.condition, names)]
-            yield f"Join {relation.kind} " + " AND ".join(equal + extra)
+            yield f"Join {relation.kind} {' AND '.join(equal + extra)}".rstrip()
             inner = [relation.left, relation.right]
         case Aggregate():
             keys = ", ".join(show(_column(relation, id), names) for id in relation.group_by)
             made = ", ".join(show_aggregate(a, names) for a in relation.aggregates)
-            yield f"Aggregate {made} by {keys}" if made else f"Distinct {keys}"
+            yield (f"Aggregate {made} by {keys}" if keys else f"Aggregate {made}") if made else f"Distinct {keys}"
             inner = [relation.source]
         case SetOperation():
             yield f"SetOperation {relation.kind.replace('_', ' ')}"

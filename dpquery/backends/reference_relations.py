@@ -86,7 +86,7 @@ class Interpreter:
                 assert_never(relation)
 
     def _join(self, join: Join) -> list[Row]:
-        if join.kind not in ("inner", "cross", "left"):
+        if join.kind not in ("inner", "cross", "left", "semi", "anti"):
             raise InternalError(f"a {join.kind} join has no meaning here")
         rights = [(row, [evaluate(b, row) for _, b in join.equalities]) for row in self.rows(join.right)]
         nothing: Row = {column.id: None for column in output(join.right)}
@@ -96,6 +96,9 @@ class Interpreter:
             pairs = [left | right for right, given in rights if _all_equal(wanted, given)]
             if join.condition is not None:
                 pairs = [pair for pair in pairs if evaluate(join.condition, pair) is True]
+            if join.kind in ("semi", "anti"):
+                joined += [left] if bool(pairs) is (join.kind == "semi") else []
+                continue
             if not pairs and join.kind == "left":
                 pairs = [left | nothing]
             joined += pairs

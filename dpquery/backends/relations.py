@@ -16,6 +16,7 @@ from dpquery.plan.logical import (
     AggregateColumn,
     Filter,
     Join,
+    JoinKind,
     Limit,
     Project,
     Relation,
@@ -30,7 +31,15 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.types import FLOAT64, Kind, Value
 
-_JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "cross": "CROSS JOIN"}
+_JOINS: dict[JoinKind, str] = {
+    "inner": "JOIN",
+    "left": "LEFT JOIN",
+    "right": "RIGHT JOIN",
+    "full": "FULL JOIN",
+    "cross": "CROSS JOIN",
+    "semi": "SEMI JOIN",
+    "anti": "ANTI JOIN",
+}
 _LARGEST_SUMMAND = {"sum": "1e290", "avg": "1e290"}
 _LARGEST_SQUARED = "1e140"
 
@@ -63,6 +72,7 @@ class RelationWriter:
                 return f"SELECT * FROM {self._nested(relation.source)} WHERE {self.write(relation.condition)}"
             case Project():
                 columns = ", ".join(f"{self.write(c.expression)} AS {name(c.id)}" for c in relation.columns)
+                columns = columns or "1 AS nothing"
                 return f"SELECT {columns} FROM {self._nested(relation.source)}"
             case Join():
                 return self._join(relation)
@@ -88,14 +98,12 @@ class RelationWriter:
         return f"({self.select(relation)})"
 
     def _join(self, join: Join) -> str:
-        if join.kind not in _JOINS:
-            raise InternalError(f"a {join.kind} join has no form in SQL here")
         conditions = [f"{self.write(a)} = {self.write(b)}" for a, b in join.equalities]
         if join.condition is not None:
             conditions.append(f"({self.write(join.condition)})")
         kind = "inner" if join.kind == "cross" and conditions else join.kind
         on = f" ON {' AND '.join(conditions) or 'TRUE'}" if kind != "cross" else ""
-        columns = ", ".join(name(c.id) for c in output(join))
+        columns = ", ".join(name(c.id) for c in output(join)) or "1 AS nothing"
         return f"SELECT {columns} FROM {self._nested(join.left)} {_JOINS[kind]} {self._nested(join.right)}{on}"
 
     def _values(self, values: Values) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from dpquery.kernel.declarations import Declarations
+from dpquery.kernel.local_semijoins import of_semi_join
 from dpquery.kernel.unit_local import PUBLIC, Locality, NotUnitLocal, check_expressions
-from dpquery.plan.expr import Column, Expression
+from dpquery.plan.expr import Call, Column, Expression, Literal, conjuncts
 from dpquery.plan.logical import (
     Aggregate,
     Filter,
@@ -42,6 +43,8 @@ def of_join(join: Join, left: Locality, right: Locality, declared: Declarations)
             "which rows a LIMIT keeps is not determined, so private rows cannot be joined with it",
             "Leave LIMIT out, or use WHERE.",
         )
+    if join.kind in ("semi", "anti"):
+        return of_semi_join(join, left, right, declared)
     if left.private and right.private:
         return _join_of_private(join, left, right, declared)
     if join.kind == "left" and not left.private:
@@ -62,11 +65,11 @@ def of_join(join: Join, left: Locality, right: Locality, declared: Declarations)
 def _join_of_private(join: Join, left: Locality, right: Locality, declared: Declarations) -> Locality:
     if declared.unit_is_row:
         raise NotUnitLocal("a join of two private tables mixes rows, and each row is a privacy unit")
-    if join.kind not in ("inner", "cross"):
+    if join.kind not in ("inner", "cross", "left"):
         raise NotUnitLocal(f"a {join.kind.upper()} JOIN of private tables has no rule yet", "Use an inner join.")
     for a, b in join.equalities:
         if isinstance(a, Column) and a.id in left.units and isinstance(b, Column) and b.id in right.units:
-            return Locality(private=True, units=left.units | right.units)
+            return Locality(private=True, units=left.units if join.kind == "left" else left.units | right.units)
     raise NotUnitLocal(
         f"a join of private tables must equate their privacy units ({declared.privacy_unit}); otherwise rows of "
         "different people meet",
@@ -123,31 +126,49 @@ def _is_limited(relation: Relation) -> bool:
 def _require_unique(public: Relation, keys: list[Expression], declared: Declarations) -> None:
     """Each private row must meet at most one public row, or one row would become several units' worth of rows."""
     joined = frozenset(key.id for key in keys if isinstance(key, Column))
-    if not any(unique <= joined for unique in _unique_sets(public, declared)):
+    if not any(unique <= joined for unique in unique_sets(public, declared)):
         raise NotUnitLocal(
             "each row is a privacy unit, and this join may turn one row into several",
             "Join on columns of the public table that the catalog declares unique.",
         )
 
 
-def _unique_sets(relation: Relation, declared: Declarations) -> Iterable[frozenset[str]]:
-    """Sets of columns of a public relation of which no two rows agree."""
+def unique_sets(relation: Relation, declared: Declarations) -> Iterable[frozenset[str]]:
+    """Sets of columns of a public relation of which no two rows agree, NULL agreeing with nothing.
+
+    The empty set is one of them where the relation has at most one row.
+    """
     match relation:
         case Scan():
             ids = {column.name: column.id for column in relation.columns}
             declared_sets = declared.tables[relation.table].unique
             return [frozenset(ids[name] for name in names) for names in declared_sets if names <= ids.keys()]
+        case Values():
+            return [frozenset()] if len(relation.rows) <= 1 else []
         case Filter():
-            return _unique_sets(relation.source, declared)
+            fixed = _fixed(relation.condition)
+            return [ids - fixed for ids in unique_sets(relation.source, declared)]
         case Project():
             renamed = {c.expression.id: c.id for c in relation.columns if isinstance(c.expression, Column)}
-            sets = _unique_sets(relation.source, declared)
+            sets = unique_sets(relation.source, declared)
             return [frozenset(renamed[id] for id in ids) for ids in sets if ids <= renamed.keys()]
         case Aggregate():
             return [frozenset(relation.group_by)]
         case Window():
-            return _unique_sets(relation.source, declared)
-        case Join() | SetOperation() | Values() | Sort() | Limit() | Released():
+            return unique_sets(relation.source, declared)
+        case Join(kind="semi" | "anti"):
+            return unique_sets(relation.left, declared)
+        case Join(kind="inner" | "cross"):
+            rights = list(unique_sets(relation.right, declared))
+            return [a | b for a in unique_sets(relation.left, declared) for b in rights]
+        case Join() | SetOperation() | Sort() | Limit() | Released():
             return []
         case _:
             assert_never(relation)
+
+
+def _fixed(condition: Expression) -> frozenset[str]:
+    """Columns that a condition equates with a constant: rows that pass agree in them."""
+    pairs = [tuple(c.arguments) for c in conjuncts(condition) if isinstance(c, Call) and c.function == "eq"]
+    both = [pair for a, b in pairs for pair in ((a, b), (b, a))]
+    return frozenset(a.id for a, b in both if isinstance(a, Column) and isinstance(b, Literal))

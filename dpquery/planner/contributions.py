@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from dpquery.catalog import Catalog
+from dpquery.kernel.local_joins import unique_sets
 from dpquery.kernel.locality import locality
 from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
 from dpquery.plan.logical import (
@@ -59,6 +60,8 @@ def contribution_of(relation: Relation, catalog: Catalog) -> Contribution:
             source = contribution_of(relation.source, catalog)
             follows = {c.id for c in relation.columns if _follows(c.expression, source.attributes)}
             return Contribution(rows=source.rows, attributes=frozenset(follows), max_groups=source.max_groups)
+        case Join(kind="semi" | "anti"):
+            return contribution_of(relation.left, catalog)
         case Join():
             return _join(relation, catalog)
         case Aggregate():
@@ -138,6 +141,8 @@ def _join(join: Join, catalog: Catalog) -> Contribution:
     both_private = is_private(join.left) and is_private(join.right)
     if both_private:
         rows = None if left.rows is None or right.rows is None else left.rows * right.rows
+        if _is_unique(join.right, {b.id for _, b in join.equalities if isinstance(b, Column)}, catalog):
+            rows = left.rows
         bounds = [bound for bound in (left.max_groups, right.max_groups) if bound is not None]
         attributes = left.attributes | right.attributes
         return Contribution(rows=rows, attributes=attributes, max_groups=min(bounds, default=None))
@@ -177,17 +182,9 @@ def _units(relation: Relation, catalog: Catalog) -> frozenset[str]:
     return locality(relation, catalog.declarations).units if is_private(relation) else frozenset()
 
 
-def _is_unique(public: Relation, joined: set[str], catalog: Catalog) -> bool:
-    """Whether the joined columns cover a declared unique set of a public table."""
-    while isinstance(public, Filter | Project):
-        if isinstance(public, Project):
-            renamed = {c.id: c.expression.id for c in public.columns if isinstance(c.expression, Column)}
-            joined = {renamed[id] for id in joined if id in renamed}
-        public = public.source
-    if not isinstance(public, Scan):
-        return False
-    names = {column.name for column in public.columns if column.id in joined}
-    return any(unique <= names for unique in catalog.tables[public.table].unique)
+def _is_unique(relation: Relation, joined: set[str], catalog: Catalog) -> bool:
+    """Whether no two rows of a relation agree in the joined columns, as far as is declared."""
+    return any(unique <= joined for unique in unique_sets(relation, catalog.declarations))
 
 
 def _follows(expression: Expression, attributes: frozenset[str]) -> bool:

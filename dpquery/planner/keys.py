@@ -161,7 +161,7 @@ def _conditions(relation: Relation) -> list[Expression]:
             return _conditions(relation.source)
         case Join(kind="inner" | "cross"):
             return _conditions(relation.left) + _conditions(relation.right)
-        case Join(kind="left"):
+        case Join(kind="left" | "semi" | "anti"):
             return _conditions(relation.left)
         case Join() | SetOperation() | Scan() | Values() | Limit() | Released():
             return []
@@ -213,7 +213,7 @@ def _enumerate(
     """
     values = _values(expression, dict(domains), dict(ranges), _Work())
     if values is None:
-        return None
+        return (False, True) if expression.type == BOOLEAN else None
     unique = _sorted(value for value in values if value is not None)
     return unique if len(unique) <= MAX_KEYS else None
 

@@ -57,6 +57,8 @@ def ranges_of(relation: Relation, catalog: Catalog, *, by_rows: bool = False) ->
         case Project():
             source = ranges_of(relation.source, catalog, by_rows=by_rows)
             return {column.id: range_of(column.expression, source) for column in relation.columns}
+        case Join(kind="semi" | "anti"):
+            return ranges_of(relation.left, catalog, by_rows=by_rows)
         case Join():
             left, right = (ranges_of(side, catalog, by_rows=by_rows) for side in (relation.left, relation.right))
             if relation.kind in ("left", "full"):
@@ -69,7 +71,11 @@ def ranges_of(relation: Relation, catalog: Catalog, *, by_rows: bool = False) ->
             rows = contribution_of(relation.source, catalog).rows
             rows = rows if by_rows or rows == 1 else None
             keys = {id: source[id] for id in relation.group_by}
-            return keys | {column.id: _aggregate(column, source, rows) for column in relation.aggregates}
+            made = {column.id: _aggregate(column, source, rows) for column in relation.aggregates}
+            if not relation.group_by:  # there may be no rows
+                counts = {a.id for a in relation.aggregates if a.function.startswith("count")}
+                made = {id: known if id in counts else replace(known, nullable=True) for id, known in made.items()}
+            return keys | made
         case SetOperation():
             left, right = (ranges_of(side, catalog, by_rows=by_rows) for side in (relation.left, relation.right))
             return {c.id: _matched(relation.kind, left[c.left], right[c.right]) for c in relation.columns}

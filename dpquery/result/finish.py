@@ -66,7 +66,9 @@ def finish(noisy: NoisyAggregates, result: Relation, *, evaluate: Evaluate, conf
         confidence: The probability with which the interval of a cell holds, at least.
     """
     measures = frozenset(measure.id for table in noisy.tables for measure in table.aggregate.measures)
-    annotated, meanings = _carry(result)
+    again: dict[str, str] = {}
+    annotated, meanings = _carry(result, again)
+    measures |= {id for id, original in again.items() if original in measures}
     columns = output(result)
     released = {node.index: node.columns for node in _released(result)}
     tables = [to_arrow(table, released.get(i, ())) for i, table in enumerate(noisy.tables)]
@@ -79,7 +81,7 @@ def finish(noisy: NoisyAggregates, result: Relation, *, evaluate: Evaluate, conf
         rows=len(made),
         columns=_Lazy(made.select(sorted(read))),
         measures=measures,
-        half_width=_half_widths(noisy, confidence),
+        half_width=_half_widths(noisy, confidence, again),
     )
     table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
     return Finished(table=table, noisy=found, measured=measured)
@@ -102,35 +104,69 @@ class _Lazy(Mapping[str, list[Any]]):
         return len(self._table.column_names)
 
 
-def _carry(relation: Relation) -> tuple[Relation, Meanings]:
-    """Returns the relation with the columns of released tables kept to its top, and what its columns mean in them."""
+def _carry(relation: Relation, again: dict[str, str]) -> tuple[Relation, Meanings]:
+    """Returns the relation with the columns of released tables kept to its top, and what its columns mean in them.
+
+    Args:
+        again: Gets the ids under which columns of a table that is read twice are kept, and their own ids.
+    """
     match relation:
         case Released() | Scan() | Values():
             return relation, {c.id: Column(id=c.id, type=c.type) for c in output(relation)}
         case Filter() | Sort() | Limit():
-            source, meanings = _carry(relation.source)
+            source, meanings = _carry(relation.source, again)
             return replace(relation, source=source), meanings
         case Project():
-            return _carry_project(relation)
+            return _carry_project(relation, again)
         case Window():
-            source, meanings = _carry(relation.source)
+            source, meanings = _carry(relation.source, again)
             return replace(relation, source=source), meanings
         case SetOperation():
-            return _carry_union(relation) if relation.kind == "union_all" else (relation, {})
+            return _carry_union(relation, again) if relation.kind == "union_all" else (relation, {})
+        case Join(kind="semi" | "anti"):
+            left, meanings = _carry(relation.left, again)
+            return replace(relation, left=left), meanings
         case Join():
-            left, meanings = _carry(relation.left)
-            right, others = _carry(relation.right)
-            return replace(relation, left=left, right=right), meanings | others
+            return _carry_join(relation, again)
         case Aggregate():
-            _, meanings = _carry(relation.source)
+            _, meanings = _carry(relation.source, again)
             leaves = {id: meanings[id] for id in relation.group_by if id in meanings}
             return relation, {id: e for id, e in leaves.items() if isinstance(e, Column) and e.id == id}
         case _:
             assert_never(relation)
 
 
-def _carry_project(project: Project) -> tuple[Relation, Meanings]:
-    source, meanings = _carry(project.source)
+def _carry_join(join: Join, again: dict[str, str]) -> tuple[Relation, Meanings]:
+    """Columns that both sides keep, of a table that is read on both, are kept by one side under other ids."""
+    left, meanings = _carry(join.left, again)
+    right, others = _carry(join.right, again)
+    twice = {c.id for c in output(left)} & {c.id for c in output(right)}
+    own = {c.id for c in output(join.right)}
+    left, meanings = _kept_as(left, meanings, twice & own, again)
+    right, others = _kept_as(right, others, twice - own, again)
+    return replace(join, left=left, right=right), meanings | others
+
+
+def _kept_as(relation: Relation, meanings: Meanings, ids: set[str], again: dict[str, str]) -> tuple[Relation, Meanings]:
+    """Returns the relation, and its meanings, with these ids replaced by new ones."""
+    if not ids:
+        return relation, meanings
+    renamed: dict[str, Expression] = {}
+    columns = []
+    for column in output(relation):
+        id = column.id
+        if id in ids:
+            id = f"{again.get(id, id)}_again{len(again) + 1}"
+            again[id] = again.get(column.id, column.id)
+            renamed[column.id] = Column(id=id, type=column.type)
+        columns.append(Computed(id=id, name=column.name, expression=Column(id=column.id, type=column.type)))
+    known = {id: substitute(meaning, renamed) for id, meaning in meanings.items() if id not in ids}
+    known |= {made.id: made for id in ids if isinstance(made := renamed[id], Column)}
+    return Project(source=relation, columns=tuple(columns)), known
+
+
+def _carry_project(project: Project, again: dict[str, str]) -> tuple[Relation, Meanings]:
+    source, meanings = _carry(project.source, again)
     given = {column.id for column in project.columns}
     leaves = {leaf.id: leaf for meaning in meanings.values() for leaf in columns_of(meaning)}
     carried = [Computed(id=id, name="", expression=leaf) for id, leaf in leaves.items() if id not in given]
@@ -141,13 +177,18 @@ def _carry_project(project: Project) -> tuple[Relation, Meanings]:
     return Project(source=source, columns=(*project.columns, *carried)), known
 
 
-def _carry_union(union: SetOperation) -> tuple[Relation, Meanings]:
-    """Carries the columns of both sides, each NULL in the rows of the other, and whether a row is of the left side."""
-    (left, of_left), (right, of_right) = _carry(union.left), _carry(union.right)
+def _carry_union(union: SetOperation, again: dict[str, str]) -> tuple[Relation, Meanings]:
+    """Carries the columns of both sides, each NULL in the rows of the other, and whether a row is of the left side.
+
+    Nothing is carried where both sides read the same released table.
+    """
+    (left, of_left), (right, of_right) = _carry(union.left, again), _carry(union.right, again)
     leaves = [
         {leaf.id: leaf for meaning in meanings.values() for leaf in columns_of(meaning)}
         for meanings in (of_left, of_right)
     ]
+    if leaves[0].keys() & leaves[1].keys():
+        return union, {}
     side = Column(id=f"{union.columns[0].id}_side", type=BOOLEAN)
     carried = [Matched(id=side.id, name="", type=BOOLEAN, left=side.id, right=side.id)]
     padded = []
@@ -173,14 +214,14 @@ def _is_noisy(meaning: Expression | None, measures: frozenset[str]) -> bool:
     return meaning is None or any(column.id in measures for column in columns_of(meaning))
 
 
-def _half_widths(noisy: NoisyAggregates, confidence: Fraction) -> Callable[[str, int], float]:
+def _half_widths(noisy: NoisyAggregates, confidence: Fraction, again: Mapping[str, str]) -> Callable[[str, int], float]:
     found = {}
     for table in noisy.tables:
         for measure, noise in zip(table.aggregate.measures, table.noises, strict=True):
             found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
 
     def half_width(id: str, sharing: int) -> float:
-        noise, step = found[id]
+        noise, step = found[again.get(id, id)]
         return float(noise.half_width((1 - confidence) / sharing) * step)
 
     return half_width

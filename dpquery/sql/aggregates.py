@@ -11,7 +11,7 @@ from dpquery.plan import functions
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import AggregateColumn
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, decimal
-from dpquery.sql.expressions import Binder
+from dpquery.sql.expressions import Binder, Subqueries
 from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Scope
 
@@ -44,6 +44,7 @@ class Collector:
     context: Context
     scope: Scope
     columns: list[AggregateColumn] = field(default_factory=list)
+    subqueries: Subqueries | None = None
 
     def collect(self, node: exp.Expression) -> Column | None:
         """Returns the column that will hold the aggregate, or None if the node is no known aggregate."""
@@ -54,7 +55,7 @@ class Collector:
         name = _FUNCTIONS.get(type(call))
         if name is None:
             return None
-        binder = Binder(self.context, self.scope)
+        binder = Binder(self.context, self.scope, subqueries=self.subqueries)
         kept = None if condition is None else binder.condition(condition, "FILTER")
         function, argument, kept = self._meaning(name, call, binder, kept)
         column = AggregateColumn(

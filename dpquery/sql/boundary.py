@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.locality import NotUnitLocal, locality
+from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column
-from dpquery.plan.logical import Aggregate, Computed, Relation, Released, is_private, output
-from dpquery.sql.aggregates import PRIVATE
+from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
+from dpquery.sql.aggregates import MAX_AGGREGATES, PRIVATE
 from dpquery.sql.scope import Context
 
 
@@ -31,8 +34,46 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
             )
             error.span = column.span or error.span
             raise error
-    context.boundaries.append(aggregate)
-    return Released(index=len(context.boundaries) - 1, columns=output(aggregate))
+    return _released(aggregate, context)
+
+
+def _released(aggregate: Aggregate, context: Context) -> Relation:
+    """Returns the released table of an aggregation; one of the same groups of the same rows is measured once.
+
+    What is asked twice is released once and read twice, under the ids of each place.
+    """
+    rows, names = canonical(aggregate.source)
+    groups = tuple(names[id] for id in aggregate.group_by)
+    bare = replace(aggregate, source=rows, group_by=groups, aggregates=(), spans=())
+    index = context.measured.get(bare)
+    if index is None:
+        context.measured[bare] = index = len(context.boundaries)
+        context.boundaries.append(aggregate)
+        return Released(index=index, columns=output(aggregate))
+    return _read_again(index, aggregate, names, context)
+
+
+def _read_again(index: int, aggregate: Aggregate, names: Names, context: Context) -> Relation:
+    """Returns a projection of a table that is released already; what it lacks is measured with it."""
+    known = context.boundaries[index]
+    theirs = {canonical_id: id for id, canonical_id in canonical(known.source)[1].items()}
+    translated = {id: theirs[canonical_id] for id, canonical_id in names.items()}
+    same: Names = {id: translated[id] for id in aggregate.group_by}
+    aggregates = list(known.aggregates)
+    for wanted in aggregate.aggregates:
+        over = rename_aggregate(wanted, translated)
+        found = next((a for a in aggregates if replace(over, id=a.id, name=a.name) == a), None)
+        if found is None:
+            aggregates.append(found := replace(over, id=context.fresh()))
+        same[wanted.id] = found.id
+    if len(aggregates) > MAX_AGGREGATES:
+        context.boundaries.append(aggregate)
+        return Released(index=len(context.boundaries) - 1, columns=output(aggregate))
+    context.boundaries[index] = known = replace(known, aggregates=tuple(aggregates))
+    columns = tuple(
+        Computed(id=c.id, name=c.name, expression=Column(id=same[c.id], type=c.type)) for c in output(aggregate)
+    )
+    return Project(source=Released(index=index, columns=output(known)), columns=columns)
 
 
 def carried_units(relation: Relation, context: Context) -> list[Computed]:
@@ -40,7 +81,6 @@ def carried_units(relation: Relation, context: Context) -> list[Computed]:
     if not is_private(relation):
         return []
     units = locality(relation, context.catalog.declarations).units
-    given = {column.id: column for column in output(relation)}
     return [
-        Computed(id=id, name="", expression=Column(id=id, type=given[id].type)) for id in sorted(units) if id in given
+        Computed(id=c.id, name="", expression=Column(id=c.id, type=c.type)) for c in output(relation) if c.id in units
     ]

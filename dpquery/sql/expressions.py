@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from dpquery.errors import QueryError, Span, UnknownNameError, UnsupportedQueryE
 from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild, size_of
+from dpquery.plan.logical import Relation
 from dpquery.plan.types import BOOLEAN, DATE, TEXT, TIMESTAMP, Type
 from dpquery.sql.functions import division_of, is_known, operation_of
 from dpquery.sql.parse import span_of
@@ -49,8 +51,34 @@ class WindowFunctions(Protocol):
     def collect(self, node: exp.Window) -> Column: ...
 
 
+class Binds(Protocol):
+    """Turns a parsed expression into a typed one."""
+
+    def bind(self, node: exp.Expression) -> Expression: ...
+
+
+class Subqueries(Protocol):
+    """Where subqueries are allowed: joins them to the relation, and turns them into what is read of the join."""
+
+    def value(self, node: exp.Subquery) -> Expression:
+        """Returns what stands for a subquery that is used as a value."""
+
+    def takes(self, node: exp.Expression, binder: Binds) -> bool:
+        """Whether a condition is IN, EXISTS, ANY or ALL with a subquery; if so, it will be applied to the relation."""
+
+    def apply(self, relation: Relation) -> Relation:
+        """Returns the relation joined with all that was found so far."""
+
+    def gives(self, id: str) -> bool:
+        """Whether a column comes from a subquery."""
+
+
 class Binder:
-    """Binds expressions over one scope; aggregates and window functions only where they are given a place."""
+    """Binds expressions over one scope.
+
+    Aggregates are known only where `aggregates` is given, window functions only where `windows` is, subqueries only
+    where `subqueries` is, and columns of the query around only where `outer` is.
+    """
 
     def __init__(
         self,
@@ -58,8 +86,11 @@ class Binder:
         scope: Scope,
         aggregates: Aggregates | None = None,
         windows: WindowFunctions | None = None,
+        subqueries: Subqueries | None = None,
+        outer: Scope | None = None,
     ) -> None:
         self._context, self._scope, self._aggregates, self._windows = context, scope, aggregates, windows
+        self._subqueries, self._outer = subqueries, outer
 
     def bind(self, node: exp.Expression) -> Expression:
         """Returns the typed expression; raises a QueryError at the first part that is not known."""
@@ -72,7 +103,9 @@ class Binder:
             case exp.Paren():
                 return self.bind(node.this)
             case exp.Column() if not isinstance(node.this, exp.Star):
-                return self._scope.find(node, self._context)
+                return self._column(node)
+            case exp.Subquery() if self._subqueries is not None:
+                return self._subqueries.value(node)
             case exp.Literal():
                 return literal_of(node, self._context)
             case exp.Boolean():
@@ -92,7 +125,7 @@ class Binder:
                 return self._branches([tested], [node.args["true"]], node.args.get("false"), node)
             case exp.In():
                 if node.args.get("query") is not None:
-                    raise self._unknown(node.args["query"])
+                    raise self._unknown(exp.Any(this=node.args["query"]) if self._subqueries else node.args["query"])
                 self._context.only(node, "this", "expressions")
                 return self._call("in", [node.this, *node.expressions], node)
             case exp.Between():
@@ -111,6 +144,24 @@ class Binder:
         if operation is None:
             raise self._unknown(node)
         return self._call(operation[0], operation[1], node)
+
+    def _column(self, node: exp.Column) -> Column:
+        """Returns the column of this query, or else of the query around it, that a name means."""
+        try:
+            return self._scope.find(node, self._context)
+        except UnknownNameError:
+            for scope in reversed(self._context.enclosing):
+                with contextlib.suppress(UnknownNameError):
+                    found = scope.find(node, self._context)
+                    if scope is self._outer:
+                        return found
+                    raise self._context.refuse(
+                        UnsupportedQueryError,
+                        f"column {node.sql()} of the query around cannot be read here",
+                        node,
+                        "A subquery reads columns of the query directly around it, in its WHERE.",
+                    ) from None
+            raise
 
     def condition(self, node: exp.Expression, clause: str) -> Expression:
         """Returns a bound boolean expression, for WHERE and the like."""
@@ -198,13 +249,12 @@ class Binder:
             )
         if isinstance(node, exp.Any | exp.All) and isinstance(node.this, exp.Tuple | exp.Array | exp.Paren):
             return context.refuse(UnsupportedQueryError, "ANY and ALL are not supported", node, "Use IN (...).")
-        if isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.Any | exp.All):
-            return context.refuse(
-                UnsupportedQueryError,
-                "a subquery inside an expression is not supported",
-                node,
-                "Join the tables in FROM instead.",
-            )
+        if isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.SetOperation | exp.Any | exp.All):
+            reason, advice = "a subquery cannot stand here", "Join its tables in FROM, or compare in WHERE."
+            if self._subqueries is not None and not isinstance(node, exp.Select | exp.SetOperation):
+                reason = "IN, EXISTS, ANY and ALL with a subquery must be conditions that WHERE or HAVING joins by AND"
+                advice = "Split the query, or join the subquery's tables in FROM."
+            return context.refuse(UnsupportedQueryError, reason, node, advice)
         if isinstance(node, exp.Rand | exp.Uuid | exp.CurrentTime):
             return context.refuse(UnsupportedQueryError, "a function whose value changes is not supported", node)
         if isinstance(node, exp.Func):
@@ -232,3 +282,13 @@ def conjunction(conditions: Sequence[Expression]) -> Expression | None:
     for condition in conditions:
         joined = condition if joined is None else functions.call("and", (joined, condition))
     return joined
+
+
+def conjunct_trees(tree: exp.Expression) -> list[exp.Expression]:
+    """Returns the parts of an AND in the parsed tree, in order; any other condition is its own only part."""
+    inner = tree
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if not isinstance(inner, exp.And):
+        return [tree]
+    return [part for side in (inner.this, inner.expression) for part in conjunct_trees(side)]

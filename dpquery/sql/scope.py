@@ -13,7 +13,7 @@ from dpquery.catalog import Catalog
 from dpquery.errors import QueryError, UnknownNameError, UnsupportedQueryError
 from dpquery.plan.expr import Column, Expression, children
 from dpquery.plan.logical import Aggregate, Relation
-from dpquery.plan.types import Type
+from dpquery.plan.types import Type, Value
 from dpquery.sql.parse import span_of
 
 MAX_PARTS = 20_000
@@ -21,6 +21,8 @@ MAX_PARTS = 20_000
 MAX_SIZE = 50_000
 """Parts of expressions that a query may hold, each column written out over stored columns."""
 MAX_TABLES = 40
+MAX_SUBQUERIES = 40
+"""Subqueries in expressions; each is one more join."""
 
 
 _CLAUSES = {
@@ -45,10 +47,19 @@ class Visible:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """A relation and the columns that names can mean in it, in order."""
+    """A relation and the columns that names can mean in it, in order.
+
+    Attributes:
+        correlated: Conditions of WHERE that read columns of the query around as well; whoever joins the relation owes
+            them. The columns of the relation that they read are given by it.
+        over_nothing: Where an aggregation without GROUP BY was grouped by the columns of such conditions: the value of
+            each visible column for a group without rows.
+    """
 
     relation: Relation
     columns: tuple[Visible, ...]
+    correlated: tuple[Expression, ...] = ()
+    over_nothing: tuple[Value, ...] | None = None
 
     def find(self, node: exp.Column, context: Context) -> Column:
         """Returns the one column that the name means; raises UnknownNameError or, if two fit, UnsupportedQueryError."""
@@ -94,6 +105,13 @@ class Context:
     parts: int = 0
     total: int = 0
     tables: int = 0
+    subqueries: int = 0
+    measured: dict[Aggregate, int] = field(default_factory=dict)
+    """Sources and keys of the boundaries, in canonical form, and their places."""
+    outer: Scope | None = None
+    """What the next SELECT may read of the query around it, if it is a subquery of an expression."""
+    enclosing: list[Scope] = field(default_factory=list)
+    """The queries around the one that is being bound."""
 
     def fresh(self) -> str:
         """Returns an id that no other column of the plan has."""
@@ -111,6 +129,18 @@ class Context:
         if self.tables > MAX_TABLES:
             reason = f"a query reads at most {MAX_TABLES} tables, each use of a WITH counted"
             raise self.refuse(UnsupportedQueryError, reason, node)
+
+    def count_subquery(self, node: exp.Expression) -> None:
+        """Counts one subquery in an expression; raises when they are too many."""
+        self.subqueries += 1
+        if self.subqueries > MAX_SUBQUERIES:
+            reason = f"a query holds at most {MAX_SUBQUERIES} subqueries in expressions, each use of a WITH counted"
+            raise self.refuse(UnsupportedQueryError, reason, node)
+
+    def take_outer(self) -> Scope | None:
+        """Returns what this SELECT may read of the query around it; what stands inside it sees nothing of that."""
+        outer, self.outer = self.outer, None
+        return outer
 
     def measure(self, id: str, *expressions: Expression) -> None:
         """Notes how large a computed column is over stored columns; raises when the query has grown too large."""

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.locality import NotUnitLocal, locality
-from dpquery.plan.expr import Expression
-from dpquery.plan.logical import Aggregate, Computed, Filter, Project, Relation, Sort, SortKey, is_private
+from dpquery.plan.expr import Column, Expression, columns_of
+from dpquery.plan.logical import (
+    Aggregate,
+    Computed,
+    Filter,
+    Limit,
+    Project,
+    Relation,
+    Sort,
+    SortKey,
+    is_private,
+    output,
+)
 from dpquery.sql.boundary import at_boundary, carried_units
 from dpquery.sql.grouping import Grouping, is_grouped
 from dpquery.sql.ordering import limited, sort_key
 from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Reach, Scope, Visible
+from dpquery.sql.subqueries import JoinedSubqueries
 from dpquery.sql.tables import BindQuery, bind_from
 from dpquery.sql.windows import Windows, distinct_on, first_rows
 
@@ -30,7 +44,12 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     )
     if len(select.args.get("joins") or ()) > MAX_JOINS:
         raise context.refuse(UnsupportedQueryError, f"a query joins at most {MAX_JOINS} tables", select)
-    source = bind_from(select, context, reach, bind_query)
+    outer = context.take_outer()
+
+    def subqueries_over(scope: Scope) -> JoinedSubqueries:
+        return JoinedSubqueries(context, scope, reach, bind_query)
+
+    source = bind_from(select, context, reach, bind_query, subqueries_over, outer)
     items = _expand_stars(select, source, context)
     if len(items) > MAX_COLUMNS * 10:
         raise context.refuse(UnsupportedQueryError, f"a SELECT names at most {MAX_COLUMNS * 10} columns", select)
@@ -40,22 +59,29 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     if group is not None and not group.args.get("expressions"):
         context.only(group)
         raise context.refuse(UnsupportedQueryError, "GROUP BY names nothing", select)
-    grouped = Grouping(select, source, context) if is_grouped(select, sorted_by) else None
-    windows = Windows(select, source, grouped, context)
+    below = subqueries_over(source)
+    grouped = Grouping(select, source, context, below) if is_grouped(select, sorted_by) else None
+    windows = Windows(select, source, grouped, below, context)
     bound = [(name, windows.bind(node)) for name, node in items]
     keys = [sort_key(node, items, bound, windows.bind, context) for node in sorted_by]
     first = [sort_key(node, items, bound, windows.bind, context)[0] for node in distinct_on(select)]
     qualify = windows.qualify(items)
     having = select.args.get("having")
-    condition = None if having is None or grouped is None else grouped.condition(having.this)
-    relation = grouped.finish() if grouped else source.relation
-    if condition is not None:
+    conditions = [] if having is None or grouped is None else grouped.conditions(having.this)
+    relation = grouped.finish() if grouped else below.apply(source.relation)
+    for condition in conditions:
         relation = Filter(source=relation, condition=condition)
-    above = [*(e for _, e in bound), *(e for e, _, _ in keys), *first, *([qualify] if qualify else [])]
+    correlated = grouped.correlated if grouped else source.correlated
+    if correlated and (windows.are_used or first):
+        reason = "a subquery that reads the query around can hold no window function and no DISTINCT ON"
+        raise context.refuse(UnsupportedQueryError, reason, select, "Compute it in a subquery of FROM, and join.")
+    above = [*(e for _, e in bound), *(e for e, _, _ in keys), *first, *([qualify] if qualify else []), *correlated]
     relation = windows.finish(relation, above)
     if qualify is not None:
         relation = Filter(source=relation, condition=qualify)
-    return _finish(select, relation, bound, keys, first, context)
+    made = _finish(select, relation, bound, keys, first, correlated, context)
+    nothing = grouped.over_nothing([expression for _, expression in bound]) if grouped else None
+    return replace(made, over_nothing=nothing)
 
 
 def _expand_stars(select: exp.Select, source: Scope, context: Context) -> list[tuple[str, exp.Expression]]:
@@ -89,6 +115,9 @@ def _default_name(node: exp.Expression, context: Context) -> str:
             return node.name
         case exp.Paren() | exp.Filter() | exp.Window():
             return _default_name(node.this, context)
+        case exp.Subquery() if isinstance(node.this, exp.Select) and len(node.this.expressions) == 1:
+            (only,) = node.this.expressions
+            return only.alias if isinstance(only, exp.Alias) else _default_name(only, context)
         case exp.Case():
             return "case"
         case exp.Func() if not isinstance(node, exp.Connector | exp.Cast):
@@ -107,9 +136,13 @@ def _finish(
     bound: list[tuple[str, Expression]],
     keys: list[tuple[Expression, bool, bool]],
     first: list[Expression],
+    correlated: tuple[Expression, ...],
     context: Context,
 ) -> Scope:
-    """Returns SELECT's projection, then DISTINCT, ORDER BY and LIMIT. `first` are the expressions of DISTINCT ON."""
+    """Returns SELECT's projection, then DISTINCT, ORDER BY and LIMIT. `first` are the expressions of DISTINCT ON.
+
+    It keeps columns that the query does not name: those of the unit, and those that correlated conditions read.
+    """
     computed = [Computed(id=context.fresh(), name=name, expression=e) for name, e in bound]
     for made in computed:
         context.measure(made.id, made.expression)
@@ -129,7 +162,9 @@ def _finish(
         raise context.refuse(
             UnsupportedQueryError, "with DISTINCT, ORDER BY must name selected columns", select.args["order"]
         )
-    relation = Project(source=relation, columns=(*computed, *hidden, *carried_units(relation, context)))
+    compared = _compared(relation, correlated)
+    units = [unit for unit in carried_units(relation, context) if unit.id not in {c.id for c in compared}]
+    relation = Project(source=relation, columns=(*computed, *hidden, *units, *compared))
     if distinct is not None and on:
         context.only(distinct, "on")
         relation = first_rows(relation, on, sort_keys, select, context)
@@ -137,16 +172,27 @@ def _finish(
             sort_keys = []  # they said which row is the first; an order of private rows is not kept
     elif distinct is not None:
         context.only(distinct)
-        spans = {made.id: made.expression.span for made in computed}
+        spans = {made.id: made.expression.span for made in (*computed, *compared)}
         distinct_rows = Aggregate(source=relation, group_by=tuple(spans), aggregates=(), spans=tuple(spans.values()))
         relation = at_boundary(distinct_rows, select, context)
     if sort_keys:
         relation = Sort(source=relation, keys=tuple(sort_keys))
     relation = limited(select, relation, context)
+    if correlated and isinstance(relation, Limit):
+        reason = "LIMIT in a subquery that reads the query around is not supported"
+        raise context.refuse(UnsupportedQueryError, reason, select.args.get("limit") or select.args["offset"])
     try:
         if is_private(relation):
             locality(relation, context.catalog.declarations)
     except NotUnitLocal as error:
         place = select.args.get("order") or select.args.get("limit") or select
         raise context.refuse(UnsupportedQueryError, error.reason, place, error.advice) from None
-    return Scope(relation=relation, columns=visible)
+    return Scope(relation=relation, columns=visible, correlated=correlated)
+
+
+def _compared(relation: Relation, correlated: tuple[Expression, ...]) -> list[Computed]:
+    """Returns the columns of a subquery that conditions which read the query around compare."""
+    read = {column.id for condition in correlated for column in columns_of(condition)}
+    return [
+        Computed(id=c.id, name="", expression=Column(id=c.id, type=c.type)) for c in output(relation) if c.id in read
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -16,15 +16,17 @@ from dpquery.plan.logical import (
     Filter,
     Join,
     JoinKind,
+    Project,
     Relation,
     Scan,
     ScanColumn,
+    Values,
     column,
     is_private,
     output,
     sources,
 )
-from dpquery.sql.expressions import Binder, conjunction
+from dpquery.sql.expressions import Binder, Subqueries, conjunct_trees, conjunction
 from dpquery.sql.scope import CommonTable, Context, Reach, Scope, Visible
 
 BindQuery = Callable[[exp.Expression, Context, Reach], Scope]
@@ -42,25 +44,58 @@ class _Joined:
     node: exp.Expression
 
 
-def bind_from(select: exp.Select, context: Context, reach: Reach, bind_query: BindQuery) -> Scope:
-    """Returns the scope of FROM and WHERE: the joined and filtered relation, with every visible name."""
+def bind_from(
+    select: exp.Select,
+    context: Context,
+    reach: Reach,
+    bind_query: BindQuery,
+    subqueries_over: Callable[[Scope], Subqueries],
+    outer: Scope | None = None,
+) -> Scope:
+    """Returns the scope of FROM and WHERE: the joined and filtered relation, with every visible name.
+
+    Args:
+        subqueries_over: Where the subqueries of WHERE go, for the scope whose columns they may read.
+        outer: What WHERE may read of the query around.
+    """
     start = select.args.get("from_")
     if start is None:
-        raise context.refuse(
-            UnsupportedQueryError, "a query without FROM reads no table", select, "Name a table in FROM."
-        )
-    context.only(start, "this")
-    scope = _bind_item(start.this, context, reach, bind_query)
+        scope = Scope(relation=Values(columns=(), rows=((),)), columns=())
+    else:
+        context.only(start, "this")
+        scope = _bind_item(start.this, context, reach, bind_query)
     joins = [_bind_join(node, context, reach, bind_query) for node in select.args.get("joins") or ()]
     where = select.args.get("where")
     everything = _visible(scope, joins, context)
-    pending = [] if where is None else conjuncts(Binder(context, everything).condition(where.this, "WHERE"))
+    subqueries = subqueries_over(everything)
+    pending = [] if where is None else _where(where.this, everything, subqueries, outer, context)
     for join in joins:
         scope, pending = _join(scope, join, pending, context)
-    relation = scope.relation
-    for condition in pending:
+    around = set() if outer is None else {column.id for column in outer.columns}
+    read = [{column.id for column in columns_of(condition)} for condition in pending]
+    correlated = [condition for condition, ids in zip(pending, read, strict=True) if ids & around]
+    own = [(condition, any(map(subqueries.gives, ids))) for condition, ids in zip(pending, read, strict=True)]
+    first = [condition for condition, late in own if not late and condition not in correlated]
+    last = [condition for condition, late in own if late and condition not in correlated]
+    relation = _filtered(subqueries.apply(_filtered(scope.relation, first)), last)
+    return replace(scope, relation=relation, correlated=tuple(correlated))
+
+
+def _where(
+    tree: exp.Expression, scope: Scope, subqueries: Subqueries, outer: Scope | None, context: Context
+) -> list[Expression]:
+    """Returns the conjuncts of WHERE but for those that subqueries are: these are kept there."""
+    binder = Binder(context, scope, subqueries=subqueries)
+    rest = [part for part in conjunct_trees(tree) if not subqueries.takes(part, binder)]
+    whole = [tree] if len(rest) == len(conjunct_trees(tree)) else rest
+    binder = Binder(context, scope, subqueries=subqueries, outer=outer)
+    return [condition for part in whole for condition in conjuncts(binder.condition(part, "WHERE"))]
+
+
+def _filtered(relation: Relation, conditions: Sequence[Expression]) -> Relation:
+    for condition in conditions:
         relation = Filter(source=relation, condition=condition)
-    return replace(scope, relation=relation)
+    return relation
 
 
 def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery) -> Scope:
@@ -182,7 +217,7 @@ def _join(left: Scope, join: _Joined, pending: list[Expression], context: Contex
             equalities.append(pair)
             taken.append(condition)
     residual = [condition for condition in own if condition not in taken]
-    equalities += _owner_equality(left.relation, right.relation, equalities, context)
+    equalities += owner_equality(left.relation, right.relation, equalities, context)
     relation = Join(
         left=left.relation,
         right=right.relation,
@@ -201,10 +236,15 @@ def _join(left: Scope, join: _Joined, pending: list[Expression], context: Contex
 
 def _equality(condition: Expression, left: Relation, right: Relation) -> tuple[Expression, Expression] | None:
     """Returns (left side, right side) if the condition equates an expression of each, else None."""
+    return equality(condition, {c.id for c in output(left)}, {c.id for c in output(right)})
+
+
+def equality(condition: Expression, left: set[str], right: set[str]) -> tuple[Expression, Expression] | None:
+    """Returns (left side, right side) if the condition equates expressions over these columns, else None."""
     if not (isinstance(condition, Call) and condition.function == "eq"):
         return None
     first, second = condition.arguments
-    ids = [{c.id for c in output(relation)} for relation in (left, right)]
+    ids = [left, right]
     for a, b in ((first, second), (second, first)):
         reads = [{c.id for c in columns_of(part)} for part in (a, b)]
         if reads[0] and reads[1] and reads[0] <= ids[0] and reads[1] <= ids[1]:
@@ -212,12 +252,13 @@ def _equality(condition: Expression, left: Relation, right: Relation) -> tuple[E
     return None
 
 
-def _owner_equality(
+def owner_equality(
     left: Relation, right: Relation, equalities: list[tuple[Expression, Expression]], context: Context
 ) -> list[tuple[Expression, Expression]]:
     """Returns the equality of units that a join along an ownership path implies, if it does not stand there already.
 
-    Adding it is always safe; where the declared ownership is true it removes no row.
+    Adding it is always safe; as a child's row has the owner of the one parent row that it refers to, which the backend
+    checks, it removes no pair of rows. So it is right for every kind of join.
     """
     if not (is_private(left) and is_private(right)):
         return []
@@ -225,7 +266,8 @@ def _owner_equality(
     pairs = [(a.id, b.id) for a, b in equalities if isinstance(a, Column) and isinstance(b, Column)]
     if any(a in sides[0] and b in sides[1] for a, b in pairs):
         return []
-    joined = set(pairs) | {(b, a) for a, b in pairs}
+    origins = [(_origin(left, a), _origin(right, b)) for a, b in pairs]
+    joined = set(origins) | {(b, a) for a, b in origins}
     for mine in _scans(left):
         for other in _scans(right):
             if mine.unit not in sides[0] or other.unit not in sides[1]:
@@ -242,6 +284,16 @@ def _follows(child: Scan, parent: Scan, joined: set[tuple[str, str]]) -> bool:
     children = {c.name: c.id for c in child.columns}
     parents = {c.name: c.id for c in parent.columns}
     return all((children.get(a), parents.get(b)) in joined for a, b, _ in child.ownership.path[0].on)
+
+
+def _origin(relation: Relation, id: str) -> str:
+    """Returns the id that a column has below, where projections only gave it another one."""
+    if isinstance(relation, Project):
+        made = next((c.expression for c in relation.columns if c.id == id), None)
+        id = made.id if isinstance(made, Column) else id
+    for source in sources(relation):
+        id = _origin(source, id)
+    return id
 
 
 def _scans(relation: Relation) -> list[Scan]:

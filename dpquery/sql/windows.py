@@ -18,7 +18,7 @@ from dpquery.plan.logical import Computed, Filter, Project, Relation, SortKey, W
 from dpquery.plan.types import INT64
 from dpquery.plan.windows import is_positional
 from dpquery.sql.boundary import carried_units
-from dpquery.sql.expressions import Binder
+from dpquery.sql.expressions import Binder, Subqueries
 from dpquery.sql.grouping import Grouping
 from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Scope, Visible
@@ -32,8 +32,16 @@ MAX_WINDOWS = 50
 class Windows:
     """The window functions of one SELECT, each different one once, and the relation that they make in the end."""
 
-    def __init__(self, select: exp.Select, source: Scope, grouped: Grouping | None, context: Context) -> None:
+    def __init__(
+        self,
+        select: exp.Select,
+        source: Scope,
+        grouped: Grouping | None,
+        subqueries: Subqueries,
+        context: Context,
+    ) -> None:
         self._select, self._source, self._grouped, self._context = select, source, grouped, context
+        self._subqueries = subqueries
         self._specifications = Specifications(select.args.get("windows") or [], context)
         self._columns: list[WindowColumn] = []
         self._places: dict[str, exp.Expression] = {}
@@ -43,7 +51,12 @@ class Windows:
         """Returns an expression of the select list or of ORDER BY, in which window functions may stand."""
         if self._grouped is not None:
             return self._grouped.bind(node, self)
-        return Binder(self._context, self._source, windows=self).bind(node)
+        return Binder(self._context, self._source, windows=self, subqueries=self._subqueries).bind(node)
+
+    @property
+    def are_used(self) -> bool:
+        """Whether a window function was found."""
+        return bool(self._columns)
 
     def collect(self, node: exp.Window) -> Column:
         """Returns the column that will hold a window function."""
@@ -92,7 +105,9 @@ class Windows:
         if self._grouped is not None:
             condition = self._grouped.condition(node, "QUALIFY", self)
         else:
-            condition = Binder(self._context, self._source, windows=self).condition(node, "QUALIFY")
+            condition = Binder(self._context, self._source, windows=self, subqueries=self._subqueries).condition(
+                node, "QUALIFY"
+            )
         if not self._columns:
             raise self._refuse("QUALIFY without a window function", clause, "Filter with WHERE or HAVING.")
         return condition
@@ -182,12 +197,12 @@ class Windows:
         """Returns an expression inside a window function, where no other one may stand."""
         if self._grouped is not None:
             return self._grouped.bind(node)
-        return Binder(self._context, self._source).bind(node)
+        return Binder(self._context, self._source, subqueries=self._subqueries).bind(node)
 
     def _condition_inside(self, node: exp.Expression) -> Expression:
         if self._grouped is not None:
             return self._grouped.condition(node, "FILTER")
-        return Binder(self._context, self._source).condition(node, "FILTER")
+        return Binder(self._context, self._source, subqueries=self._subqueries).condition(node, "FILTER")
 
     def _refuse(self, reason: str, node: exp.Expression, advice: str = "") -> QueryError:
         return self._context.refuse(UnsupportedQueryError, reason, node, advice)

@@ -1,0 +1,134 @@
+"""Relations in one form, whatever ids they use: two that are equal in it give the same rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from dpquery.plan.expr import Column, Expression, children, rebuild
+from dpquery.plan.logical import (
+    Aggregate,
+    AggregateColumn,
+    Computed,
+    Filter,
+    Join,
+    Limit,
+    Matched,
+    OutputColumn,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    ScanColumn,
+    SetOperation,
+    Sort,
+    SortKey,
+    Values,
+    Window,
+    WindowColumn,
+    sources,
+    with_sources,
+)
+
+Names = dict[str, str]
+"""Ids of a plan to ids of the canonical form."""
+
+
+def canonical(relation: Relation) -> tuple[Relation, Names]:
+    """Returns the relation with its ids numbered in order and without the names that people gave, and the numbering.
+
+    A part that is not renamed here keeps ids that no other relation has, so relations can seem different that are
+    equal, and never the other way round.
+    """
+    names: Names = {}
+    return _renamed(relation, names), names
+
+
+def rename(expression: Expression, names: Names) -> Expression:
+    """Returns the expression with its columns renamed."""
+    if isinstance(expression, Column):
+        return replace(expression, id=names.get(expression.id, expression.id))
+    return rebuild(expression, tuple(rename(part, names) for part in children(expression)))
+
+
+def rename_aggregate(column: AggregateColumn, names: Names) -> AggregateColumn:
+    """Returns the aggregate over renamed columns, under its own id."""
+    argument, second, kept = (
+        None if part is None else rename(part, names) for part in (column.argument, column.second, column.filter)
+    )
+    return replace(column, argument=argument, second=second, filter=kept)
+
+
+def _renamed(relation: Relation, names: Names) -> Relation:
+    relation = with_sources(relation, tuple(_renamed(source, names) for source in sources(relation)))
+    match relation:
+        case Scan():
+            columns = tuple(_scan_column(column, names) for column in relation.columns)
+            unit = None if relation.unit is None else _new(relation.unit, names)
+            return replace(relation, columns=columns, unit=unit)
+        case Values() | Released():
+            return replace(relation, columns=tuple(_output_column(column, names) for column in relation.columns))
+        case Filter():
+            return replace(relation, condition=rename(relation.condition, names))
+        case Project():
+            written = tuple((c.id, rename(c.expression, names)) for c in relation.columns)
+            made = tuple(Computed(id=_new(id, names), name="", expression=expression) for id, expression in written)
+            return replace(relation, columns=made)
+        case Join():
+            equalities = tuple((rename(a, names), rename(b, names)) for a, b in relation.equalities)
+            condition = None if relation.condition is None else rename(relation.condition, names)
+            return replace(relation, equalities=equalities, condition=condition)
+        case SetOperation():
+            matched = tuple(_matched(column, names) for column in relation.columns)
+            return replace(relation, columns=matched)
+        case Aggregate():
+            made_columns = tuple(
+                replace(rename_aggregate(column, names), id=_new(column.id, names), name="")
+                for column in relation.aggregates
+            )
+            return replace(relation, group_by=_all(relation.group_by, names), aggregates=made_columns, spans=())
+        case Window():
+            return replace(relation, columns=tuple(_window_column(column, names) for column in relation.columns))
+        case Sort():
+            return replace(relation, keys=_sort_keys(relation.keys, names))
+        case Limit():
+            return relation
+        case _:
+            assert_never(relation)
+
+
+def _new(id: str, names: Names) -> str:
+    return names.setdefault(id, f"#{len(names) + 1}")
+
+
+def _all(ids: tuple[str, ...], names: Names) -> tuple[str, ...]:
+    return tuple(names.get(id, id) for id in ids)
+
+
+def _scan_column(column: ScanColumn, names: Names) -> ScanColumn:
+    return replace(column, id=_new(column.id, names))
+
+
+def _output_column(column: OutputColumn, names: Names) -> OutputColumn:
+    return replace(column, id=_new(column.id, names), name="")
+
+
+def _matched(column: Matched, names: Names) -> Matched:
+    left, right = names.get(column.left, column.left), names.get(column.right, column.right)
+    return replace(column, id=_new(column.id, names), name="", left=left, right=right)
+
+
+def _sort_keys(keys: tuple[SortKey, ...], names: Names) -> tuple[SortKey, ...]:
+    return tuple(replace(key, column=names.get(key.column, key.column)) for key in keys)
+
+
+def _window_column(column: WindowColumn, names: Names) -> WindowColumn:
+    return replace(
+        column,
+        id=_new(column.id, names),
+        name="",
+        arguments=tuple(rename(argument, names) for argument in column.arguments),
+        filter=None if column.filter is None else rename(column.filter, names),
+        partition_by=_all(column.partition_by, names),
+        order_by=_sort_keys(column.order_by, names),
+    )

@@ -1,0 +1,257 @@
+"""Subqueries in expressions, as joins: IN, EXISTS, ANY and ALL as semi- and anti-joins, values as one more column.
+
+A subquery that reads columns of the query around it is decorrelated: the conditions of its WHERE that do so become
+conditions of the join, and an aggregation is grouped by what they equate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpquery.errors import QueryError, UnsupportedQueryError
+from dpquery.kernel.local_joins import unique_sets
+from dpquery.kernel.locality import NotUnitLocal, locality
+from dpquery.plan import functions
+from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of, substitute
+from dpquery.plan.logical import Join, JoinKind, Relation, Released, is_private, output, sources
+from dpquery.sql.at_most_one import Rows, rows_of
+from dpquery.sql.expressions import Binds, conjunction
+from dpquery.sql.parse import span_of
+from dpquery.sql.predicates import Predicate, joins_of, predicate_of, without_order
+from dpquery.sql.scope import Context, Reach, Scope
+from dpquery.sql.tables import BindQuery, equality, owner_equality
+
+Over = Callable[[Expression, exp.Expression], Expression]
+"""Turns an expression over the columns of FROM, at a place, into one over the relation that the subqueries join."""
+
+Pair = tuple[Expression, Expression]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A subquery that waits to be joined.
+
+    Attributes:
+        right: Its relation.
+        kind: How a value is joined; None for a condition.
+        pairs: (expression of the query around, expression of the subquery) that must be equal.
+        residual: What else must hold of both.
+        predicate: The condition, with its operands and the columns that they are compared with; None for a value.
+    """
+
+    node: exp.Expression
+    right: Relation
+    kind: JoinKind | None
+    pairs: tuple[Pair, ...]
+    residual: Expression | None
+    predicate: Predicate | None = None
+    compared: tuple[Pair, ...] = ()
+
+
+class JoinedSubqueries:
+    """The subqueries of one SELECT that are read over one relation: the rows of FROM, or the groups."""
+
+    def __init__(
+        self,
+        context: Context,
+        scope: Scope,
+        reach: Reach,
+        bind_query: BindQuery,
+        over: Over = lambda expression, _: expression,
+        known: dict[exp.Expression, Expression] | None = None,
+    ) -> None:
+        self._context, self._scope, self._reach, self._bind_query = context, scope, reach, bind_query
+        self._over = over
+        self._found: list[_Found] = []
+        self._ids: set[str] = set()
+        self._known = dict(known or {})
+
+    def over_groups(self, over: Over) -> JoinedSubqueries:
+        """Returns where subqueries beside aggregates go; those of the grouping keys mean the same there."""
+        return JoinedSubqueries(self._context, self._scope, self._reach, self._bind_query, over, self._known)
+
+    def gives(self, id: str) -> bool:
+        """Whether a column comes from a subquery."""
+        return id in self._ids
+
+    def value(self, node: exp.Subquery) -> Expression:
+        """Returns what stands for a subquery that is used as a value."""
+        known = self._known.get(node)
+        if known is None:
+            known = self._known[node] = self._value(node)
+        return known
+
+    def takes(self, node: exp.Expression, binder: Binds) -> bool:
+        """Whether a condition is IN, EXISTS, ANY or ALL with a subquery; if so, it will be applied to the relation."""
+        predicate = predicate_of(node)
+        if predicate is None:
+            return False
+        place = predicate.place if predicate.is_exists else node
+        operands = [binder.bind(operand) for operand in predicate.operands]
+        inner = self._bind(without_order(predicate.query, exists=predicate.is_exists), place)
+        if operands and len(operands) != len(inner.columns):
+            raise self._refuse(f"{len(operands)} values are compared with {len(inner.columns)} columns", place)
+        if inner.over_nothing is not None:
+            raise self._refuse(
+                "a subquery that aggregates all its rows and reads the query around has always one row",
+                predicate.query,
+                "Use = instead of IN, or GROUP BY in the subquery.",
+            )
+        pairs, residual = self._correlation(inner, place)
+        found = [Column(id=column.id, type=column.type) for column in inner.columns]
+        compared = [self._comparable(a, b, place) for a, b in zip(operands, found, strict=False)]
+        self._add(place, inner.relation, None, pairs, residual, predicate, tuple(compared))
+        return True
+
+    def apply(self, relation: Relation) -> Relation:
+        """Returns the relation joined with all that was found so far."""
+        found, self._found = self._found, []
+        for each in found:
+            relation = self._joined(relation, each)
+        return relation
+
+    def _value(self, node: exp.Subquery) -> Expression:
+        inner = self._bind(node, node)
+        if len(inner.columns) != 1:
+            raise self._refuse("a subquery that is used as a value has one column", node)
+        pairs, residual = self._correlation(inner, node)
+        kind: JoinKind = "left"
+        if not inner.correlated:
+            rows = rows_of(inner.relation, self._context.boundaries)
+            kind = "cross" if rows is Rows.ONE else "left"
+            unique = rows is not Rows.MANY or self._is_unique(inner.relation, [])
+        elif residual is not None:
+            raise self._refuse(
+                "a subquery that is used as a value can be tied to the query around by equality alone",
+                node,
+                "Join in FROM, and aggregate there.",
+            )
+        else:
+            unique = inner.over_nothing is not None or self._is_unique(inner.relation, [b for _, b in pairs])
+        if not unique:
+            raise self._refuse(
+                "a subquery that is used as a value might give several rows",
+                node,
+                "Aggregate in it, for example with MAX, or use IN.",
+            )
+        self._add(node, inner.relation, kind, pairs)
+        column, span = inner.columns[0], span_of(node, self._context.text)
+        value = Column(id=column.id, type=column.type, span=span)
+        if inner.over_nothing is None or inner.over_nothing[0] is None:
+            return value
+        nothing = Literal(value=inner.over_nothing[0], type=column.type)
+        matched = functions.call("is_not_null", (pairs[0][1],))
+        return Case(branches=((matched, value),), otherwise=nothing, type=column.type, span=span)
+
+    def _is_unique(self, relation: Relation, keys: list[Expression]) -> bool:
+        """Whether a public relation has at most one row for each value of the keys."""
+        if is_private(relation) or _reads_released(relation):
+            return False
+        given = {key.id for key in keys if isinstance(key, Column)}
+        return any(unique <= given for unique in unique_sets(relation, self._context.catalog.declarations))
+
+    def _bind(self, node: exp.Expression, place: exp.Expression) -> Scope:
+        """Returns the scope of a subquery, which alone may read this query's columns."""
+        self._context.count_subquery(place)
+        while isinstance(node, exp.Subquery | exp.Paren):
+            self._context.only(node, "this")
+            node = node.this
+        self._context.enclosing.append(self._scope)
+        self._context.outer = self._scope if isinstance(node, exp.Select) else None
+        inner = self._bind_query(node, self._context, self._reach)
+        self._context.enclosing.pop()
+        return inner
+
+    def _correlation(self, inner: Scope, node: exp.Expression) -> tuple[tuple[Pair, ...], Expression | None]:
+        """Returns (outer expression, inner expression) of the equalities that tie a subquery to this query, and the AND
+        of the conditions that are no equalities."""
+        given = {column.id for column in output(inner.relation)}
+        mine = {column.id for column in self._scope.columns}
+        pairs, others = [], []
+        for condition in inner.correlated:
+            pair = equality(condition, mine, given)
+            if pair is not None:
+                pairs.append((self._over(pair[0], node), pair[1]))
+            else:
+                others.append(self._over_outer(condition, mine, node))
+        return tuple(pairs), conjunction(others)
+
+    def _over_outer(self, condition: Expression, mine: set[str], node: exp.Expression) -> Expression:
+        """Returns the condition with this query's columns replaced by what they are over the joined relation."""
+        read = {column.id: column for column in columns_of(condition) if column.id in mine}
+        return substitute(condition, {id: self._over(column, node) for id, column in read.items()})
+
+    def _comparable(self, a: Expression, b: Expression, node: exp.Expression) -> Pair:
+        """Returns both sides of a comparison in one type."""
+        try:
+            made = functions.call("eq", (a, b))
+        except (LookupError, TypeError) as error:
+            raise self._refuse(str(error).strip("'\""), node) from None
+        assert isinstance(made, Call)
+        first, second = made.arguments
+        return first, second
+
+    def _add(
+        self,
+        node: exp.Expression,
+        right: Relation,
+        kind: JoinKind | None,
+        pairs: Sequence[Pair],
+        residual: Expression | None = None,
+        predicate: Predicate | None = None,
+        compared: tuple[Pair, ...] = (),
+    ) -> None:
+        self._ids |= {column.id for column in output(right)}
+        self._found.append(
+            _Found(
+                node=node,
+                right=right,
+                kind=kind,
+                pairs=tuple(pairs),
+                residual=residual,
+                predicate=predicate,
+                compared=compared,
+            )
+        )
+
+    def _joined(self, relation: Relation, found: _Found) -> Relation:
+        if is_private(relation) and _reads_released(found.right):
+            raise self._refuse(
+                "a released number cannot be compared with private rows: it is known only after they were read",
+                found.node,
+                "Ask for it in a query of its own first, and write here what it answered.",
+            )
+        units = frozenset[str]().union(*(self._units(side) for side in (relation, found.right)))
+        if found.predicate is None:
+            assert found.kind is not None
+            return self._join(relation, found, found.kind, found.pairs, found.residual)
+        made = joins_of(found.predicate, found.compared, relation, found.right, units, self._context.catalog)
+        for kind, pairs, condition in made:
+            both = [part for part in (found.residual, condition) if part is not None]
+            relation = self._join(relation, found, kind, (*found.pairs, *pairs), conjunction(both))
+        return relation
+
+    def _join(
+        self, left: Relation, found: _Found, kind: JoinKind, pairs: tuple[Pair, ...], condition: Expression | None
+    ) -> Relation:
+        equalities = [*pairs, *owner_equality(left, found.right, list(pairs), self._context)]
+        join = Join(left=left, right=found.right, kind=kind, equalities=tuple(equalities), condition=condition)
+        try:
+            if is_private(join):
+                locality(join, self._context.catalog.declarations)
+        except NotUnitLocal as error:
+            raise self._refuse(error.reason, found.node, error.advice) from None
+        return join
+
+    def _units(self, relation: Relation) -> frozenset[str]:
+        return locality(relation, self._context.catalog.declarations).units if is_private(relation) else frozenset()
+
+    def _refuse(self, reason: str, node: exp.Expression, advice: str = "") -> QueryError:
+        return self._context.refuse(UnsupportedQueryError, reason, node, advice)
+
+
+def _reads_released(relation: Relation) -> bool:
+    return isinstance(relation, Released) or any(_reads_released(source) for source in sources(relation))
