@@ -10,6 +10,7 @@ from dpquery.plan.logical import Aggregate, Computed, Project, Relation, output
 from dpquery.sql.aggregates import Collector, has_aggregate
 from dpquery.sql.boundary import at_boundary
 from dpquery.sql.expressions import Binder
+from dpquery.sql.public_side import check_groups, with_all_keys
 from dpquery.sql.scope import Context, Scope
 
 
@@ -57,7 +58,11 @@ class Grouping:
             aggregates=tuple(self._collector.columns),
             spans=tuple(spans[key] for key in keys),
         )
-        return at_boundary(aggregate, self._select, self._context)
+        side = self._source.public_side
+        if side is None:
+            return at_boundary(aggregate, self._select, self._context)
+        check_groups(self._keys, aggregate, self._source, self._context)
+        return with_all_keys(at_boundary(aggregate, self._select, self._context), self._keys, side, self._context)
 
     def _key_tree(self, node: exp.Expression) -> exp.Expression:
         """Returns the tree of a GROUP BY item: an ordinal, an output name that is no column, or an expression."""

@@ -9,6 +9,7 @@ from sqlglot import exp
 from dpquery.errors import UnsupportedQueryError
 from dpquery.sql.scope import CommonTable, Context, Reach, Scope
 from dpquery.sql.select import bind_select
+from dpquery.sql.values import bind_values
 
 
 def bind_query(node: exp.Expression, context: Context, reach: Reach) -> Scope:
@@ -19,6 +20,9 @@ def bind_query(node: exp.Expression, context: Context, reach: Reach) -> Scope:
             return bind_query(node.this, context, reach)
         case exp.Select():
             return bind_select(node, context, _with(node, context, reach), bind_query)
+        case exp.Values():
+            context.only(node, "expressions")
+            return bind_values(node, context)
         case _:
             kind = type(node).__name__.upper()
             raise context.refuse(UnsupportedQueryError, f"{kind} is not supported", node, "Write one SELECT.")
