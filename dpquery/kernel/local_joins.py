@@ -82,7 +82,8 @@ def of_full_join(project: Project, join: Join, left: Locality, right: Locality, 
     if not units:
         raise NotUnitLocal(
             f"a full join must equate columns that tell the privacy unit ({declared.privacy_unit}) of every row of "
-            "their side, and COALESCE of them must be kept"
+            "their side, and COALESCE of them must be kept",
+            f"Add the equality of the {declared.privacy_unit} columns of both sides to the ON condition.",
         )
     return Locality(private=True, units=frozenset(units), partial=frozenset(partial))
 
@@ -167,9 +168,9 @@ def _unique_sets(relation: Relation, declared: Declarations) -> Iterable[frozens
         case Window():
             return _unique_sets(relation.source, declared)
         case Values():
-            ids = [column.id for column in relation.columns]
-            columns = {id: [row[i] for row in relation.rows if row[i] is not None] for i, id in enumerate(ids)}
-            return [frozenset({id}) for id, values in columns.items() if len(set(values)) == len(values)]
+            given = {c.id: [row[i] for row in relation.rows] for i, c in enumerate(relation.columns)}
+            known = {id: [value for value in values if value is not None] for id, values in given.items()}
+            return [frozenset({id}) for id, values in known.items() if len(set(values)) == len(values)]
         case Join() | SetOperation() | Sort() | Limit() | Released():
             return []
         case _:

@@ -139,9 +139,7 @@ def _bind(columns: tuple[Visible, ...], written: Written, context: Context) -> _
         bare.append(Visible(name=written_as, table=None, id=chosen.id, type=chosen.type))
     rest = [_hidden(c) if c.id in hidden else c for c in both.columns]
     kept = [c for c in rest if not (c.merged and c.table is None)]
-    return _Step(
-        written=written, conditions=tuple(conditions), merged=tuple(merged), columns=(*bare, *kept)
-    )
+    return _Step(written=written, conditions=tuple(conditions), merged=tuple(merged), columns=(*bare, *kept))
 
 
 def _hidden(visible: Visible) -> Visible:

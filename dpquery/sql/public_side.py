@@ -169,9 +169,7 @@ def _without(expression: Expression, absent: frozenset[str]) -> Expression:
     return made
 
 
-def _refusal(
-    reason: str, span: Span | None, node: exp.Expression | None, context: Context, advice: str
-) -> QueryError:
+def _refusal(reason: str, span: Span | None, node: exp.Expression | None, context: Context, advice: str) -> QueryError:
     error = context.refuse(UnsupportedQueryError, reason, node, advice)
     error.span = span or error.span
     return error

@@ -216,7 +216,16 @@ class Generator:
             a, b = self.column_of(left, type), self.column_of(right, type)
             if a is not None and b is not None and self.random.random() < 0.3:
                 equalities.append((a, b))
-        return Join(left=left, right=right, kind="inner", equalities=tuple(equalities))
+        kind = self.random.choice(["inner", "inner", "left", "full"])
+        condition = None
+        if kind != "inner" and self.random.random() < 0.3:
+            condition = self.expression(Join(left=left, right=right, kind="cross", equalities=()), BOOLEAN, 1)
+        join = Join(left=left, right=right, kind=kind, equalities=tuple(equalities), condition=condition)
+        if kind != "full":
+            return join
+        kept = [Computed(id=c.id, name="", expression=Column(id=c.id, type=c.type)) for c in output(join)]
+        owner = Computed(id=self.fresh(), name="", expression=call("coalesce", equalities[0]))
+        return Project(source=join, columns=(*kept, owner))
 
     def per_unit(self, depth: int) -> Relation:
         """Aggregates each person's rows, exactly."""
@@ -341,7 +350,8 @@ class Generator:
         pool = [v for v in dict.fromkeys(POOLS.get(type, [])) if v == v]
         if not pool or self.random.random() < 0.5:
             return None
-        return tuple(self.random.sample(pool, self.random.choice([1, len(pool), len(pool)])))
+        values = self.random.sample(pool, self.random.choice([1, len(pool), len(pool)]))
+        return (*values, None) if self.random.random() < 0.4 else tuple(values)
 
     def measure(self, source: Relation) -> Measure:
         """Returns a measure with an id of its own."""
