@@ -23,7 +23,7 @@ from dpquery.backends.lattice_sql import lattice_value
 from dpquery.backends.relations import RelationWriter
 from dpquery.backends.sql_names import name, normal
 from dpquery.errors import InternalError
-from dpquery.kernel.plan import Count, Measure, PrivateAggregate
+from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate
 from dpquery.plan.logical import output
 
 _OWN = re.compile(r"unit|place|value|code|found|keep|present|counted|(key|number|level)\d+|part\d+_[ns]")
@@ -254,9 +254,9 @@ class PrivateWriter:
         ]
 
     def _joined(self) -> str:
-        """Returns the joins of `given` with the domains, which drop what is not public."""
+        """Returns the joins of `given` with the domains, which drop what is not public; NULL meets NULL alone."""
         return " ".join(
-            f"JOIN {domain} AS domain{i} ON domain{i}.value = given.{name(key.column)}"
+            f"JOIN {domain} AS domain{i} ON domain{i}.value {_equals(key)} given.{name(key.column)}"
             for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
             if domain is not None
         )
@@ -266,6 +266,11 @@ class PrivateWriter:
         if measure.lattice is None or measure.value is None:
             raise InternalError("a sum has a value and a lattice")
         return lattice_value(name(measure.value), types[measure.value], measure.lattice)
+
+
+def _equals(key: Key) -> str:
+    """Plain equality is the quicker one; a domain with NULL needs the other."""
+    return "IS NOT DISTINCT FROM" if None in (key.domain or ()) else "="
 
 
 def _value(measure: Measure) -> str:

@@ -86,22 +86,27 @@ class Interpreter:
                 assert_never(relation)
 
     def _join(self, join: Join) -> list[Row]:
-        if join.kind not in ("inner", "cross", "left", "semi", "anti"):
+        if join.kind not in ("inner", "cross", "left", "full", "semi", "anti"):
             raise InternalError(f"a {join.kind} join has no meaning here")
         rights = [(row, [evaluate(b, row) for _, b in join.equalities]) for row in self.rows(join.right)]
         nothing: Row = {column.id: None for column in output(join.right)}
         joined: list[Row] = []
+        met: set[int] = set()
         for left in self.rows(join.left):
             wanted = [evaluate(a, left) for a, _ in join.equalities]
-            pairs = [left | right for right, given in rights if _all_equal(wanted, given)]
+            pairs = [(i, left | right) for i, (right, given) in enumerate(rights) if _all_equal(wanted, given)]
             if join.condition is not None:
-                pairs = [pair for pair in pairs if evaluate(join.condition, pair) is True]
+                pairs = [(i, pair) for i, pair in pairs if evaluate(join.condition, pair) is True]
             if join.kind in ("semi", "anti"):
                 joined += [left] if bool(pairs) is (join.kind == "semi") else []
                 continue
-            if not pairs and join.kind == "left":
-                pairs = [left | nothing]
-            joined += pairs
+            met |= {i for i, _ in pairs}
+            if not pairs and join.kind in ("left", "full"):
+                joined.append(left | nothing)
+            joined += [pair for _, pair in pairs]
+        if join.kind == "full":
+            missing: Row = {column.id: None for column in output(join.left)}
+            joined += [missing | right for i, (right, _) in enumerate(rights) if i not in met]
         return joined
 
 

@@ -29,6 +29,70 @@ from dpquery.plan.logical import (
 
 def of_join(join: Join, left: Locality, right: Locality, declared: Declarations) -> Locality:
     """Returns what is known of a join whose sides are known."""
+    _check_sides(join)
+    if not (left.private or right.private):
+        return PUBLIC
+    _refuse_limits(join)
+    if join.kind in ("semi", "anti"):
+        return of_semi_join(join, left, right, declared)
+    if left.private and right.private:
+        return _join_of_private(join, left, right, declared)
+    if join.kind not in ("inner", "cross") and not (join.kind == "left" and left.private):
+        raise NotUnitLocal(
+            "a join that keeps unmatched rows of a public table shows which of them have no private row",
+            "Use an inner join, or keep the unmatched rows of the private table alone.",
+        )
+    if declared.unit_is_row:
+        public, keys = (join.right, [b for _, b in join.equalities])
+        if right.private:
+            public, keys = (join.left, [a for a, _ in join.equalities])
+        _require_unique(public, keys, declared)
+    return Locality(private=True, units=left.units | right.units, partial=left.partial | right.partial)
+
+
+def _join_of_private(join: Join, left: Locality, right: Locality, declared: Declarations) -> Locality:
+    _require_equal_units(join, left, right, declared)
+    match join.kind:
+        case "inner" | "cross":
+            met = _equal_units(join, left, right)
+            units = left.units | right.units | met
+            return Locality(private=True, units=units, partial=(left.partial | right.partial) - units)
+        case "left":
+            return Locality(private=True, units=left.units, partial=left.partial | right.telling)
+        case _:
+            raise NotUnitLocal(
+                f"a bare {join.kind.upper()} JOIN of private tables has no column that tells the unit of every row"
+            )
+
+
+def of_full_join(project: Project, join: Join, left: Locality, right: Locality, declared: Declarations) -> Locality:
+    """Returns what is known of a projection that stands directly over a full join of private relations.
+
+    A row may lack either side, so that neither side's unit column is enough; COALESCE of two that the join equates is.
+    """
+    _check_sides(join)
+    _refuse_limits(join)
+    _require_equal_units(join, left, right, declared)
+    pairs = {(a.id, b.id) for a, b in join.equalities if isinstance(a, Column) and isinstance(b, Column)}
+    pairs = {(a, b) for a, b in pairs if a in left.units and b in right.units}
+    units, partial = set(), set()
+    for column in project.columns:
+        match column.expression:
+            case Call(function="coalesce", arguments=(Column() as a, Column() as b)) if (a.id, b.id) in pairs:
+                units.add(column.id)
+            case Column() as read if read.id in left.telling | right.telling:
+                partial.add(column.id)
+    if not units:
+        raise NotUnitLocal(
+            f"a full join must equate columns that tell the privacy unit ({declared.privacy_unit}) of every row of "
+            "their side, and COALESCE of them must be kept",
+            f"Add the equality of the {declared.privacy_unit} columns of both sides to the ON condition.",
+        )
+    return Locality(private=True, units=frozenset(units), partial=frozenset(partial))
+
+
+def _check_sides(join: Join) -> None:
+    """The sides share no column, and each expression of the join reads the side that it belongs to."""
     left_ids, right_ids = {c.id for c in output(join.left)}, {c.id for c in output(join.right)}
     if left_ids & right_ids:
         raise NotUnitLocal("the two sides of a join share a column id")
@@ -36,45 +100,32 @@ def of_join(join: Join, left: Locality, right: Locality, declared: Declarations)
     check_expressions([b for _, b in join.equalities], join.right)
     if join.condition is not None:
         check_expressions([join.condition], join.left, join.right)
-    if not (left.private or right.private):
-        return PUBLIC
+
+
+def _refuse_limits(join: Join) -> None:
     if any(_is_limited(side) for side in (join.left, join.right)):
         raise NotUnitLocal(
             "which rows a LIMIT keeps is not determined, so private rows cannot be joined with it",
             "Leave LIMIT out, or use WHERE.",
         )
-    if join.kind in ("semi", "anti"):
-        return of_semi_join(join, left, right, declared)
-    if left.private and right.private:
-        return _join_of_private(join, left, right, declared)
-    if join.kind == "left" and not left.private:
-        raise NotUnitLocal(
-            "a join that keeps unmatched rows of a public table shows which of them have no private row",
-            "Use an inner join, or declare public keys for the column.",
-        )
-    if join.kind not in ("inner", "cross", "left"):
-        raise NotUnitLocal(f"a {join.kind.upper()} JOIN of private rows has no rule yet", "Use an inner join.")
-    if declared.unit_is_row:
-        public, keys = (join.right, [b for _, b in join.equalities])
-        if right.private:
-            public, keys = (join.left, [a for a, _ in join.equalities])
-        _require_unique(public, keys, declared)
-    return Locality(private=True, units=left.units | right.units)
 
 
-def _join_of_private(join: Join, left: Locality, right: Locality, declared: Declarations) -> Locality:
+def _equal_units(join: Join, left: Locality, right: Locality) -> frozenset[str]:
+    """Columns that the equalities equate with one of the other side, both of which tell the unit."""
+    pairs = [(a.id, b.id) for a, b in join.equalities if isinstance(a, Column) and isinstance(b, Column)]
+    return frozenset(id for a, b in pairs if a in left.telling and b in right.telling for id in (a, b))
+
+
+def _require_equal_units(join: Join, left: Locality, right: Locality, declared: Declarations) -> None:
+    """Rows of different units never meet: NULL equals nothing, and what is not NULL tells the unit."""
     if declared.unit_is_row:
         raise NotUnitLocal("a join of two private tables mixes rows, and each row is a privacy unit")
-    if join.kind not in ("inner", "cross", "left"):
-        raise NotUnitLocal(f"a {join.kind.upper()} JOIN of private tables has no rule yet", "Use an inner join.")
-    for a, b in join.equalities:
-        if isinstance(a, Column) and a.id in left.units and isinstance(b, Column) and b.id in right.units:
-            return Locality(private=True, units=left.units if join.kind == "left" else left.units | right.units)
-    raise NotUnitLocal(
-        f"a join of private tables must equate their privacy units ({declared.privacy_unit}); otherwise rows of "
-        "different people meet",
-        f"Add the equality of the {declared.privacy_unit} columns of both sides to the ON condition.",
-    )
+    if not _equal_units(join, left, right):
+        raise NotUnitLocal(
+            f"a join of private tables must equate their privacy units ({declared.privacy_unit}); otherwise rows of "
+            "different people meet",
+            f"Add the equality of the {declared.privacy_unit} columns of both sides to the ON condition.",
+        )
 
 
 def of_set_operation(operation: SetOperation, left: Locality, right: Locality, declared: Declarations) -> Locality:
@@ -143,8 +194,6 @@ def unique_sets(relation: Relation, declared: Declarations) -> Iterable[frozense
             ids = {column.name: column.id for column in relation.columns}
             declared_sets = declared.tables[relation.table].unique
             return [frozenset(ids[name] for name in names) for names in declared_sets if names <= ids.keys()]
-        case Values():
-            return [frozenset()] if len(relation.rows) <= 1 else []
         case Filter():
             fixed = _fixed(relation.condition)
             return [ids - fixed for ids in unique_sets(relation.source, declared)]
@@ -161,6 +210,11 @@ def unique_sets(relation: Relation, declared: Declarations) -> Iterable[frozense
         case Join(kind="inner" | "cross"):
             rights = list(unique_sets(relation.right, declared))
             return [a | b for a in unique_sets(relation.left, declared) for b in rights]
+        case Values():
+            given = {c.id: [row[i] for row in relation.rows] for i, c in enumerate(relation.columns)}
+            known = {id: [value for value in values if value is not None] for id, values in given.items()}
+            single = [frozenset({id}) for id, values in known.items() if len(set(values)) == len(values)]
+            return [*single, *([frozenset[str]()] if len(relation.rows) <= 1 else [])]
         case Join() | SetOperation() | Sort() | Limit() | Released():
             return []
         case _:

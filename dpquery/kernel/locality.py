@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.local_joins import of_join, of_set_operation
+from dpquery.kernel.local_joins import of_full_join, of_join, of_set_operation
 from dpquery.kernel.unit_local import PUBLIC, Locality, NotUnitLocal, check_expressions
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import (
@@ -56,6 +56,11 @@ def locality(relation: Relation, declared: Declarations) -> Locality:
             return locality(relation.source, declared)
         case Project():
             check_expressions([c.expression for c in relation.columns], relation.source)
+            join = relation.source
+            if isinstance(join, Join) and join.kind == "full":
+                left, right = locality(join.left, declared), locality(join.right, declared)
+                if left.private and right.private:
+                    return of_full_join(relation, join, left, right, declared)
             return _project(relation, locality(relation.source, declared))
         case Join():
             left, right = locality(relation.left, declared), locality(relation.right, declared)
@@ -98,14 +103,12 @@ def _scan(scan: Scan, declared: Declarations) -> Locality:
 
 
 def _project(project: Project, source: Locality) -> Locality:
-    units = {
-        column.id
-        for column in project.columns
-        if isinstance(column.expression, Column) and column.expression.id in source.units
-    }
+    kept = {c.id: c.expression.id for c in project.columns if isinstance(c.expression, Column)}
+    units = frozenset(id for id, read in kept.items() if read in source.units)
     if source.units and not units:
         raise NotUnitLocal("a projection drops the privacy unit")
-    return Locality(private=source.private, units=frozenset(units))
+    partial = frozenset(id for id, read in kept.items() if read in source.partial)
+    return Locality(private=source.private, units=units, partial=partial)
 
 
 def _aggregate(aggregate: Aggregate, source: Locality) -> Locality:
@@ -122,7 +125,7 @@ def _aggregate(aggregate: Aggregate, source: Locality) -> Locality:
             "an exact aggregate over rows of different privacy units",
             "Group by the privacy unit in the inner query, or aggregate once.",
         )
-    return Locality(private=True, units=units)
+    return Locality(private=True, units=units, partial=source.partial & set(aggregate.group_by))
 
 
 def _window(window: Window, source: Locality, declared: Declarations) -> Locality:

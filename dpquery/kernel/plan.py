@@ -123,7 +123,8 @@ class Measure:
 class Key:
     """A grouping column of the source.
 
-    `domain` holds the public values, each once, in the order of the result; None where groups are selected.
+    `domain` holds the public values, each once, in the order of the result; None where groups are selected. NULL is a
+    value like others: rows whose key is NULL are in its group if the domain holds it, and are dropped if not.
     """
 
     column: str

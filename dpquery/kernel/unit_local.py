@@ -34,10 +34,18 @@ class Locality:
         units: Ids of the columns that hold, on every row, the privacy unit that the row belongs to. Empty for public
             relations, and where the unit is the row (then each row stems from exactly one private row, and from each
             private row stems at most one).
+        partial: Ids of the columns that hold, on every row, either that privacy unit or NULL: those of a side that an
+            outer join fills up.
     """
 
     private: bool
     units: frozenset[str] = frozenset()
+    partial: frozenset[str] = frozenset()
+
+    @property
+    def telling(self) -> frozenset[str]:
+        """Ids of the columns that, where they are not NULL, hold the privacy unit of their row."""
+        return self.units | self.partial
 
 
 PUBLIC = Locality(private=False)

@@ -59,6 +59,8 @@ def contribution_of(relation: Relation, catalog: Catalog) -> Contribution:
         case Project():
             source = contribution_of(relation.source, catalog)
             follows = {c.id for c in relation.columns if _follows(c.expression, source.attributes)}
+            if is_private(relation):
+                follows |= locality(relation, catalog.declarations).units
             return Contribution(rows=source.rows, attributes=frozenset(follows), max_groups=source.max_groups)
         case Join(kind="semi" | "anti"):
             return contribution_of(relation.left, catalog)
@@ -138,14 +140,13 @@ def _numbers_rows_of_unit(id: str, relation: Relation, catalog: Catalog) -> bool
 
 def _join(join: Join, catalog: Catalog) -> Contribution:
     left, right = contribution_of(join.left, catalog), contribution_of(join.right, catalog)
-    both_private = is_private(join.left) and is_private(join.right)
-    if both_private:
-        rows = None if left.rows is None or right.rows is None else left.rows * right.rows
-        if _is_unique(join.right, {b.id for _, b in join.equalities if isinstance(b, Column)}, catalog):
-            rows = left.rows
+    if is_private(join.left) and is_private(join.right):
         bounds = [bound for bound in (left.max_groups, right.max_groups) if bound is not None]
-        attributes = left.attributes | right.attributes
-        return Contribution(rows=rows, attributes=attributes, max_groups=min(bounds, default=None))
+        return Contribution(
+            rows=_pairs(join, left, right, catalog),
+            attributes=_attributes(join, left, right),
+            max_groups=min(bounds, default=None),
+        )
     on_the_left = is_private(join.left)
     private, public = (left, join.right) if on_the_left else (right, join.left)
     keys = [(a, b) if on_the_left else (b, a) for a, b in join.equalities]
@@ -153,8 +154,10 @@ def _join(join: Join, catalog: Catalog) -> Contribution:
     if not _is_unique(public, joined, catalog):
         return Contribution(rows=None, attributes=private.attributes, max_groups=private.max_groups)
     attributes = private.attributes
-    if all(_follows(own, attributes) for own, _ in keys):
-        attributes |= {column.id for column in output(public)}
+    given = frozenset(column.id for column in output(public))
+    same_match = join.kind == "inner" or join.condition is None or _follows(join.condition, attributes | given)
+    if same_match and all(_follows(own, attributes) for own, _ in keys):
+        attributes |= given
     return Contribution(rows=private.rows, attributes=attributes, max_groups=private.max_groups)
 
 
@@ -180,6 +183,44 @@ def _set_operation(operation: SetOperation, catalog: Catalog) -> Contribution:
 
 def _units(relation: Relation, catalog: Catalog) -> frozenset[str]:
     return locality(relation, catalog.declarations).units if is_private(relation) else frozenset()
+
+
+def _pairs(join: Join, left: Contribution, right: Contribution, catalog: Catalog) -> int | None:
+    """Returns the most rows of one unit in a join of private relations; a side may be there without the other."""
+    if left.rows is None or right.rows is None:
+        return None
+    met = left.rows * right.rows
+    if join.kind != "full" and _is_unique(
+        join.right, {b.id for _, b in join.equalities if isinstance(b, Column)}, catalog
+    ):
+        met = left.rows
+    return met if join.kind != "full" or _meets_fully(join, catalog) else max(met, left.rows + right.rows)
+
+
+def _meets_fully(join: Join, catalog: Catalog) -> bool:
+    """Whether all rows of a unit on one side meet all of its rows on the other: nothing but units is compared."""
+    units = [locality(side, catalog.declarations).units for side in (join.left, join.right)]
+    pairs = [(a.id, b.id) for a, b in join.equalities if isinstance(a, Column) and isinstance(b, Column)]
+    of_units = [pair for pair in pairs if pair[0] in units[0] and pair[1] in units[1]]
+    return join.condition is None and len(of_units) == len(join.equalities)
+
+
+def _attributes(join: Join, left: Contribution, right: Contribution) -> frozenset[str]:
+    """Returns the attributes of a join of private relations.
+
+    A side that is filled up with NULL keeps its attributes where the unit's rows of the other side all meet or all do
+    not: where the join compares attributes of that side alone.
+    """
+    filled = {"left": [(right, left)], "full": [(right, left), (left, right)]}.get(join.kind, [])
+    lost: frozenset[str] = frozenset()
+    for side, other in filled:
+        outside = {column.id for column in output(join.left if other is left else join.right)}
+        parts = [expression for pair in join.equalities for expression in pair]
+        parts += [] if join.condition is None else [join.condition]
+        read = {column.id for part in parts for column in columns_of(part)} & outside
+        if not read <= other.attributes:
+            lost |= side.attributes
+    return (left.attributes | right.attributes) - lost
 
 
 def _is_unique(relation: Relation, joined: set[str], catalog: Catalog) -> bool:

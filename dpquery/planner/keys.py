@@ -13,7 +13,7 @@ from typing import assert_never
 
 from dpquery.catalog import Catalog
 from dpquery.kernel.selection import sort_key
-from dpquery.plan.evaluate import evaluate
+from dpquery.plan.evaluate import evaluate, normal
 from dpquery.plan.expr import (
     Call,
     Case,
@@ -28,6 +28,7 @@ from dpquery.plan.expr import (
     size_of,
     substitute,
 )
+from dpquery.plan.functions import call
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import (
     Aggregate,
@@ -42,6 +43,7 @@ from dpquery.plan.logical import (
     Sort,
     Values,
     Window,
+    is_private,
     output,
     sources,
 )
@@ -61,6 +63,8 @@ PublicValues = Callable[[str, str], tuple[Value, ...]]
 """(public table, column) to the different non-NULL values of the column."""
 
 Domain = tuple[Value, ...]
+Leaves = dict[str, Scan | Values]
+"""The table that each stored or literal column comes from, by the column's id."""
 
 _DAY = datetime.timedelta(days=1)
 _MICROSECONDS = 86_400_000_000
@@ -70,7 +74,9 @@ _INTEGRAL = frozenset({"floor", "ceil", "trunc", "round"})
 def domain_of(
     id: str, relation: Relation, ranges: dict[str, Range], catalog: Catalog, public: PublicValues
 ) -> Domain | None:
-    """Returns the public values of a grouping column in the order of the result, without NULL; None if none follow.
+    """Returns the public values of a grouping column in the order of the result; None if none follow.
+
+    NULL is the last of them where the column can be NULL in a row that passes the query's conditions.
 
     Args:
         id: The column.
@@ -116,8 +122,8 @@ def _set_operation(id: str, relation: Relation) -> SetOperation | None:
     return next((operation for operation in found if operation is not None), None)
 
 
-def definition(id: str, relation: Relation) -> tuple[Expression, dict[str, Scan]]:
-    """Returns a column as an expression over the columns of scans, and the scan of each such column."""
+def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
+    """Returns a column as an expression over stored and literal columns, and where each of these comes from."""
     match relation:
         case Scan():
             found = [column for column in relation.columns if column.id == id]
@@ -128,7 +134,7 @@ def definition(id: str, relation: Relation) -> tuple[Expression, dict[str, Scan]
         case Project():
             expression = next(column.expression for column in relation.columns if column.id == id)
             values: dict[str, Expression] = {}
-            scans: dict[str, Scan] = {}
+            scans: Leaves = {}
             for column in columns_of(expression):
                 values[column.id], more = definition(column.id, relation.source)
                 scans |= more
@@ -145,7 +151,9 @@ def definition(id: str, relation: Relation) -> tuple[Expression, dict[str, Scan]
             return definition(id, relation.source)
         case Window() if _gives(relation.source, id):
             return definition(id, relation.source)
-        case Released() | Window() | SetOperation() | Values():
+        case Values():
+            return Column(id=id, type=next(c.type for c in relation.columns if c.id == id)), {id: relation}
+        case Released() | Window() | SetOperation():
             return Column(id=id, type=next(c.type for c in relation.columns if c.id == id)), {}
 
 
@@ -160,13 +168,28 @@ def _conditions(relation: Relation) -> list[Expression]:
         case Project() | Aggregate() | Window() | Sort():
             return _conditions(relation.source)
         case Join(kind="inner" | "cross"):
-            return _conditions(relation.left) + _conditions(relation.right)
+            return [*_met(relation), *_conditions(relation.left), *_conditions(relation.right)]
         case Join(kind="left" | "semi" | "anti"):
             return _conditions(relation.left)
         case Join() | SetOperation() | Scan() | Values() | Limit() | Released():
             return []
         case _:
             assert_never(relation)
+
+
+def _met(join: Join) -> list[Expression]:
+    """Returns what an inner join demands of private rows that meet others: what is equated is not NULL.
+
+    Nothing is demanded of public rows: where an outer join keeps them, they are keys without a private row.
+    """
+    private = [is_private(join.left), is_private(join.right)]
+    found: list[Expression] = []
+    for pair in join.equalities:
+        for expression, side, here in zip(pair, (join.left, join.right), private, strict=True):
+            if here or not any(private):
+                meaning = {column.id: definition(column.id, side)[0] for column in columns_of(expression)}
+                found.append(call("is_not_null", (substitute(expression, meaning),)))
+    return found
 
 
 def leaf_ranges(relation: Relation, ranges_of: Callable[[Relation], dict[str, Range]]) -> dict[str, Range]:
@@ -182,12 +205,18 @@ def _gives(relation: Relation, id: str) -> bool:
 
 
 def _declared(
-    leaf: str, scans: dict[str, Scan], ranges: dict[str, Range], catalog: Catalog, public: PublicValues
+    leaf: str, scans: Leaves, ranges: dict[str, Range], catalog: Catalog, public: PublicValues
 ) -> Domain | None:
-    """Returns what the catalog declares of a stored column: keys, a public table's values, or a bounded range."""
+    """Returns what the catalog declares of a stored column: keys, a public table's values, or a bounded range.
+
+    Of a literal column its values. NULL is left out: the range says whether it is possible.
+    """
     scan = scans.get(leaf)
     if scan is None:
         return None
+    if isinstance(scan, Values):
+        place = next(i for i, column in enumerate(scan.columns) if column.id == leaf)
+        return _sorted(normal(row[place]) for row in scan.rows)
     name = next(column.name for column in scan.columns if column.id == leaf)
     declared = catalog.tables[scan.table].columns[name]
     if declared.keys is not None:
@@ -207,15 +236,18 @@ def _declared(
 def _enumerate(
     expression: Expression, domains: tuple[tuple[str, Domain], ...], ranges: tuple[tuple[str, Range], ...]
 ) -> Domain | None:
-    """Returns the possible values of an expression, sorted, without NULL; None if they are too many or unknown.
+    """Returns the possible values of an expression, sorted, NULL last; None if they are too many or unknown.
 
     NULL is tried as an argument wherever it is possible: COALESCE(key, 0) may be 0.
     """
     values = _values(expression, dict(domains), dict(ranges), _Work())
     if values is None:
         return (False, True) if expression.type == BOOLEAN else None
-    unique = _sorted(value for value in values if value is not None)
-    return unique if len(unique) <= MAX_KEYS else None
+    possible = list(values)
+    unique = _sorted(possible)
+    if len(unique) > MAX_KEYS:
+        return None
+    return (*unique, None) if None in possible else unique
 
 
 class _Work:

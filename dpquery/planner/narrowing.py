@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 from functools import lru_cache
 
 from dpquery.kernel.selection import sort_key
-from dpquery.plan.evaluate import evaluate
+from dpquery.plan.evaluate import evaluate, normal
 from dpquery.plan.expr import Call, Column, Expression, Literal, children, columns_of, rebuild
-from dpquery.plan.types import Value
+from dpquery.plan.ranges import EPOCH, number_of
+from dpquery.plan.types import DATE, INT64, Type, Value
+
+MOST = 10_000
+"""Values between two constants that make a domain."""
+
+_MIRRORED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
 
 
 @lru_cache(maxsize=256)
@@ -26,6 +33,8 @@ def narrowed(
     alone = [condition for condition in over if {c.id for c in columns_of(condition)} == {"key"}]
     if domain is None:
         listed = [values for condition in alone if (values := _listed(condition)) is not None]
+        between = _between(alone, key.type)
+        listed += [] if between is None else [between]
         if not listed:
             return None
         shortest = min(listed, key=lambda values: len(values))
@@ -40,12 +49,46 @@ def _replace(expression: Expression, key: Expression, column: Column) -> Express
 
 
 def _listed(condition: Expression) -> list[Value] | None:
-    """Returns the constants that key = ... or key IN (...) names, or None for any other condition."""
-    if not isinstance(condition, Call) or condition.function not in ("eq", "in"):
+    """Returns the only values for which key = ..., key IN (...), key IS NULL or an OR of these can be true, or None."""
+    if not isinstance(condition, Call):
         return None
     parts = list(condition.arguments)
+    if condition.function == "or":
+        sides = [_listed(part) for part in parts]
+        return None if any(side is None for side in sides) else [v for side in sides if side is not None for v in side]
     if condition.function == "eq" and isinstance(parts[0], Literal):
         parts.reverse()
-    if not isinstance(parts[0], Column) or not all(isinstance(part, Literal) for part in parts[1:]):
+    if condition.function not in ("eq", "in", "is_null") or not isinstance(parts[0], Column):
         return None
-    return [part.value for part in parts[1:] if isinstance(part, Literal) and part.value is not None]
+    if condition.function == "is_null":
+        return [None]
+    if not all(isinstance(part, Literal) for part in parts[1:]):
+        return None
+    return [normal(part.value) for part in parts[1:] if isinstance(part, Literal) and part.value is not None]
+
+
+def _between(conditions: list[Expression], type: Type) -> list[Value] | None:
+    """Returns the whole numbers or days between the constants that bound the key on both sides, or None."""
+    if type not in (INT64, DATE):
+        return None
+    lowers: list[int] = []
+    uppers: list[int] = []
+    for condition in conditions:
+        if not isinstance(condition, Call) or condition.function not in _MIRRORED:
+            continue
+        function, (first, second) = condition.function, condition.arguments
+        if isinstance(first, Literal):
+            function, first, second = _MIRRORED[function], second, first
+        bound = number_of(second.value) if isinstance(second, Literal) else None
+        if bound is None or not isinstance(first, Column):
+            continue
+        if function in ("ge", "gt"):
+            lowers.append(int(bound) + (function == "gt"))
+        else:
+            uppers.append(int(bound) - (function == "lt"))
+    if not lowers or not uppers or min(uppers) - max(lowers) >= MOST:
+        return None
+    numbers = range(max(lowers), min(uppers) + 1)
+    if type == INT64:
+        return list(numbers)
+    return [EPOCH.date() + datetime.timedelta(days=number) for number in numbers]

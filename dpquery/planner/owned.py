@@ -22,6 +22,8 @@ def owned_by_one_unit(group_by: tuple[str, ...], source: Relation, catalog: Cata
         expression, found = definition(id, source)
         if isinstance(expression, Column) and expression.id in found:
             scan = found[expression.id]
+            if not isinstance(scan, Scan):
+                continue
             name = next(column.name for column in scan.columns if column.id == expression.id)
             place = scan.columns[0].id
             read.setdefault(place, set()).add(name)

@@ -72,6 +72,10 @@ class Subqueries(Protocol):
     def gives(self, id: str) -> bool:
         """Whether a column comes from a subquery."""
 
+    @property
+    def are_found(self) -> bool:
+        """Whether a subquery waits to be joined."""
+
 
 class Binder:
     """Binds expressions over one scope.

@@ -13,9 +13,10 @@ from dpquery.plan.types import Value
 from dpquery.sql.aggregates import Collector, has_aggregate
 from dpquery.sql.boundary import at_boundary
 from dpquery.sql.expressions import Binder, WindowFunctions, conjunct_trees
+from dpquery.sql.joins import equality
+from dpquery.sql.public_side import check_groups, with_all_keys
 from dpquery.sql.scope import Context, Scope
 from dpquery.sql.subqueries import JoinedSubqueries
-from dpquery.sql.tables import equality
 
 
 def is_grouped(select: exp.Select, sorted_by: list[exp.Expression]) -> bool:
@@ -92,7 +93,13 @@ class Grouping:
             aggregates=tuple(self._collector.columns),
             spans=tuple(spans[key] for key in keys),
         )
-        return self._subqueries.apply(at_boundary(aggregate, self._select, self._context))
+        side = self._source.public_side
+        if side is not None:
+            check_groups(self._keys, aggregate, self._source, self._context)
+        groups = at_boundary(aggregate, self._select, self._context)
+        if side is not None:
+            groups = with_all_keys(groups, self._keys, side, self._context)
+        return self._subqueries.apply(groups)
 
     def _correlate(self, condition: Expression) -> Expression:
         """Returns a condition that reads the query around over a key: its own side of the equality becomes one."""

@@ -10,6 +10,7 @@ from dpquery.errors import UnsupportedQueryError
 from dpquery.sql.scope import CommonTable, Context, Reach, Scope
 from dpquery.sql.select import bind_select
 from dpquery.sql.set_operations import bind_set_operation
+from dpquery.sql.values import bind_values
 
 
 def bind_query(node: exp.Expression, context: Context, reach: Reach) -> Scope:
@@ -22,6 +23,9 @@ def bind_query(node: exp.Expression, context: Context, reach: Reach) -> Scope:
             return bind_select(node, context, _with(node, context, reach), bind_query)
         case exp.SetOperation():
             return bind_set_operation(node, context, _with(node, context, reach), bind_query)
+        case exp.Values():
+            context.only(node, "expressions")
+            return bind_values(node, context)
         case _:
             kind = type(node).__name__.upper()
             raise context.refuse(UnsupportedQueryError, f"{kind} is not supported", node, "Write a SELECT.")

@@ -37,12 +37,27 @@ _CLAUSES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visible:
-    """A column that a name can mean: the name, the table alias before it, and the column's id and type."""
+    """A column that a name can mean: the name, the table alias before it, and the column's id and type.
+
+    `merged` columns are those that USING made one with another: only a name with its table means them.
+    """
 
     name: str
     table: str | None
     id: str
     type: Type
+    merged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicSide:
+    """What an outer join of FROM keeps although no private row meets it: a public relation, whose columns are keys.
+
+    The scope's relation holds the rows that met; `relation` is the public side, with WHERE applied to it.
+    """
+
+    relation: Relation
+    node: exp.Expression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +75,7 @@ class Scope:
     columns: tuple[Visible, ...]
     correlated: tuple[Expression, ...] = ()
     over_nothing: tuple[Value, ...] | None = None
+    public_side: PublicSide | None = None
 
     def find(self, node: exp.Column, context: Context) -> Column:
         """Returns the one column that the name means; raises UnknownNameError or, if two fit, UnsupportedQueryError."""
@@ -69,7 +85,8 @@ class Scope:
         found = [
             column
             for column in self.columns
-            if same_name(name, column.name) and (table is None or (column.table and same_name(table, column.table)))
+            if same_name(name, column.name)
+            and (not column.merged if table is None else bool(column.table and same_name(table, column.table)))
         ]
         if not found:
             names = sorted({column.name for column in self.columns if column.name})

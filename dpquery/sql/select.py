@@ -25,6 +25,7 @@ from dpquery.sql.boundary import at_boundary, carried_units
 from dpquery.sql.grouping import Grouping, is_grouped
 from dpquery.sql.ordering import limited, sort_key
 from dpquery.sql.parse import span_of
+from dpquery.sql.public_side import must_group
 from dpquery.sql.scope import Context, Reach, Scope, Visible
 from dpquery.sql.subqueries import JoinedSubqueries
 from dpquery.sql.tables import BindQuery, bind_from
@@ -61,6 +62,8 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
         raise context.refuse(UnsupportedQueryError, "GROUP BY names nothing", select)
     below = subqueries_over(source)
     grouped = Grouping(select, source, context, below) if is_grouped(select, sorted_by) else None
+    if grouped is None:
+        must_group(source, context)
     windows = Windows(select, source, grouped, below, context)
     bound = [(name, windows.bind(node)) for name, node in items]
     keys = [sort_key(node, items, bound, windows.bind, context) for node in sorted_by]
@@ -92,13 +95,12 @@ def _expand_stars(select: exp.Select, source: Scope, context: Context) -> list[t
         if isinstance(star, exp.Star):
             context.only(star)
             table = node.args.get("table") if isinstance(node, exp.Column) else None
-            for column in source.columns:
-                if table is None or (column.table or "").casefold() == table.name.casefold():
-                    name = exp.to_identifier(column.name, quoted=True)
-                    owner = exp.to_identifier(column.table, quoted=True) if column.table else None
-                    made = exp.Column(this=name, table=owner)
-                    made.parent = node  # its place in the text
-                    items.append((column.name, made))
+            for column in _starred(source, table):
+                name = exp.to_identifier(column.name, quoted=True)
+                owner = exp.to_identifier(column.table, quoted=True) if column.table else None
+                made = exp.Column(this=name, table=owner)
+                made.parent = node  # its place in the text
+                items.append((column.name, made))
         elif isinstance(node, exp.Alias):
             items.append((node.alias, node.this))
         else:
@@ -106,6 +108,15 @@ def _expand_stars(select: exp.Select, source: Scope, context: Context) -> list[t
     if not items:
         raise context.refuse(UnsupportedQueryError, "the query selects nothing", select)
     return items
+
+
+def _starred(source: Scope, table: exp.Expression | None) -> list[Visible]:
+    """Returns the columns that a star means; one that USING merged stands under a table's name where it has one."""
+    if table is not None:
+        return [c for c in source.columns if (c.table or "").casefold() == table.name.casefold()]
+    shown = [column for column in source.columns if not column.merged]
+    named = {column.id: column for column in source.columns if column.table is not None}
+    return [column if column.table is not None else named.get(column.id, column) for column in shown]
 
 
 def _default_name(node: exp.Expression, context: Context) -> str:

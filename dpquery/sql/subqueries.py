@@ -19,10 +19,11 @@ from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_o
 from dpquery.plan.logical import Join, JoinKind, Relation, Released, is_private, output, sources
 from dpquery.sql.at_most_one import Rows, rows_of
 from dpquery.sql.expressions import Binds, conjunction
+from dpquery.sql.joins import equality, owner_equality
 from dpquery.sql.parse import span_of
 from dpquery.sql.predicates import Predicate, joins_of, predicate_of, without_order
 from dpquery.sql.scope import Context, Reach, Scope
-from dpquery.sql.tables import BindQuery, equality, owner_equality
+from dpquery.sql.tables import BindQuery
 
 Over = Callable[[Expression, exp.Expression], Expression]
 """Turns an expression over the columns of FROM, at a place, into one over the relation that the subqueries join."""
@@ -76,6 +77,11 @@ class JoinedSubqueries:
     def gives(self, id: str) -> bool:
         """Whether a column comes from a subquery."""
         return id in self._ids
+
+    @property
+    def are_found(self) -> bool:
+        """Whether a subquery waits to be joined."""
+        return bool(self._found)
 
     def value(self, node: exp.Subquery) -> Expression:
         """Returns what stands for a subquery that is used as a value."""

@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 
 from dpquery.catalog import Table
 from dpquery.errors import UnknownNameError, UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, locality
-from dpquery.plan import functions
-from dpquery.plan.expr import Call, Column, Expression, columns_of, conjuncts
-from dpquery.plan.logical import (
-    Filter,
-    Join,
-    JoinKind,
-    Project,
-    Relation,
-    Scan,
-    ScanColumn,
-    Values,
-    column,
-    is_private,
-    output,
-    sources,
-)
-from dpquery.sql.expressions import Binder, Subqueries, conjunct_trees, conjunction
+from dpquery.plan.logical import Scan, ScanColumn, Values
+from dpquery.sql.expressions import Subqueries
+from dpquery.sql.joins import Written, check_join, join_all, join_where
 from dpquery.sql.scope import CommonTable, Context, Reach, Scope, Visible
+from dpquery.sql.values import bind_values
 
 BindQuery = Callable[[exp.Expression, Context, Reach], Scope]
 """Binds a whole query; handed in, because queries stand in FROM and FROM stands in queries."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Joined:
-    """One more relation of FROM: how it joins what stands before it."""
-
-    scope: Scope
-    kind: JoinKind
-    conditions: tuple[exp.Expression, ...]
-    using: tuple[exp.Identifier, ...]
-    node: exp.Expression
 
 
 def bind_from(
@@ -64,38 +39,17 @@ def bind_from(
     else:
         context.only(start, "this")
         scope = _bind_item(start.this, context, reach, bind_query)
-    joins = [_bind_join(node, context, reach, bind_query) for node in select.args.get("joins") or ()]
+    joins = _bind_joins(select, context, reach, bind_query)
     where = select.args.get("where")
-    everything = _visible(scope, joins, context)
-    subqueries = subqueries_over(everything)
-    pending = [] if where is None else _where(where.this, everything, subqueries, outer, context)
-    for join in joins:
-        scope, pending = _join(scope, join, pending, context)
-    around = set() if outer is None else {column.id for column in outer.columns}
-    read = [{column.id for column in columns_of(condition)} for condition in pending]
-    correlated = [condition for condition, ids in zip(pending, read, strict=True) if ids & around]
-    own = [(condition, any(map(subqueries.gives, ids))) for condition, ids in zip(pending, read, strict=True)]
-    first = [condition for condition, late in own if not late and condition not in correlated]
-    last = [condition for condition, late in own if late and condition not in correlated]
-    relation = _filtered(subqueries.apply(_filtered(scope.relation, first)), last)
-    return replace(scope, relation=relation, correlated=tuple(correlated))
+    return join_where(scope, joins, None if where is None else where.this, subqueries_over, outer, context)
 
 
-def _where(
-    tree: exp.Expression, scope: Scope, subqueries: Subqueries, outer: Scope | None, context: Context
-) -> list[Expression]:
-    """Returns the conjuncts of WHERE but for those that subqueries are: these are kept there."""
-    binder = Binder(context, scope, subqueries=subqueries)
-    rest = [part for part in conjunct_trees(tree) if not subqueries.takes(part, binder)]
-    whole = [tree] if len(rest) == len(conjunct_trees(tree)) else rest
-    binder = Binder(context, scope, subqueries=subqueries, outer=outer)
-    return [condition for part in whole for condition in conjuncts(binder.condition(part, "WHERE"))]
-
-
-def _filtered(relation: Relation, conditions: Sequence[Expression]) -> Relation:
-    for condition in conditions:
-        relation = Filter(source=relation, condition=condition)
-    return relation
+def _bind_joins(node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery) -> list[Written]:
+    joins = []
+    for join in node.args.get("joins") or ():
+        check_join(join, context)
+        joins.append(Written(scope=_bind_item(join.this, context, reach, bind_query), node=join))
+    return joins
 
 
 def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery) -> Scope:
@@ -108,6 +62,15 @@ def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query:
             if common is not None:
                 return _named(_bind_common(common, context, bind_query), alias, node.name, context)
             return _named(_bind_table(node, context), alias, node.name, context)
+        case exp.Values():
+            context.only(node, "expressions", "alias")
+            context.count_table(node)
+            alias = node.args.get("alias")
+            names = () if alias is None else tuple(part.name for part in alias.args.get("columns") or ())
+            return _named(bind_values(node, context, names), alias, None, context)
+        case exp.Subquery() if isinstance(node.this, exp.Table | exp.Subquery) and node.this.args.get("joins"):
+            context.only(node, "this", "alias")
+            return _named(_bind_brackets(node.this, context, reach, bind_query), node.args.get("alias"), None, context)
         case exp.Subquery():
             context.only(node, "this", "alias")
             return _named(bind_query(node.this, context, reach), node.args.get("alias"), None, context)
@@ -115,6 +78,15 @@ def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query:
             raise context.refuse(
                 UnsupportedQueryError, "only tables and subqueries can stand in FROM", node, "Name a declared table."
             )
+
+
+def _bind_brackets(node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery) -> Scope:
+    """Returns the scope of joins in brackets; the parser hangs them on their first table."""
+    alone = node.copy()
+    alone.set("joins", None)
+    alone.parent = node
+    scope = _bind_item(alone, context, reach, bind_query)
+    return join_all(scope, _bind_joins(node, context, reach, bind_query), context)
 
 
 def _bind_common(common: CommonTable, context: Context, bind_query: BindQuery) -> Scope:
@@ -160,143 +132,11 @@ def _named(scope: Scope, alias: exp.TableAlias | None, name: str | None, context
     if alias is not None:
         context.only(alias, "this", "columns")
         name = alias.name or name
-    names = [] if alias is None else [part.name for part in alias.args.get("columns") or ()]
-    if len(names) > len(scope.columns):
-        raise context.refuse(UnsupportedQueryError, f"{name} has only {len(scope.columns)} columns", alias)
-    columns = [replace(c, table=name, name=names[i] if i < len(names) else c.name) for i, c in enumerate(scope.columns)]
+    if alias is None and name is None:
+        return scope
+    given = [] if alias is None else [part.name for part in alias.args.get("columns") or ()]
+    shown = [column for column in scope.columns if not column.merged]
+    if len(given) > len(shown):
+        raise context.refuse(UnsupportedQueryError, f"{name} has only {len(shown)} columns", alias)
+    columns = [replace(c, table=name, name=given[i] if i < len(given) else c.name) for i, c in enumerate(shown)]
     return replace(scope, columns=tuple(columns))
-
-
-def _bind_join(node: exp.Join, context: Context, reach: Reach, bind_query: BindQuery) -> _Joined:
-    context.only(node, "this", "on", "using", "side", "kind")
-    side, kind = (node.args.get("side") or "").upper(), (node.args.get("kind") or "").upper()
-    if kind not in ("", "INNER", "CROSS", "OUTER") or side not in ("", "LEFT"):
-        what = " ".join(part for part in (side, kind) if part)
-        raise context.refuse(UnsupportedQueryError, f"{what} JOIN is not supported", node.this, "Use an inner join.")
-    on, using = node.args.get("on"), node.args.get("using") or ()
-    plain: JoinKind = "left" if side else "inner" if on is not None or using else "cross"
-    return _Joined(
-        scope=_bind_item(node.this, context, reach, bind_query),
-        kind=plain,
-        conditions=() if on is None else (on,),
-        using=tuple(using),
-        node=node,
-    )
-
-
-def _visible(first: Scope, joins: list[_Joined], context: Context) -> Scope:
-    """Returns all names together; refuses two relations under one alias."""
-    columns, used = first.columns, {(c.table or "").casefold() for c in first.columns}
-    for join in joins:
-        names = {(c.table or "").casefold() for c in join.scope.columns} - {""}
-        if names & used:
-            reason = "two tables in FROM have the same name"
-            raise context.refuse(UnsupportedQueryError, reason, join.node.this, "Give each an alias.")
-        columns, used = columns + join.scope.columns, used | names
-    return Scope(relation=first.relation, columns=columns)
-
-
-def _join(left: Scope, join: _Joined, pending: list[Expression], context: Context) -> tuple[Scope, list[Expression]]:
-    """Returns the joined scope, and the conjuncts of WHERE that this join did not take.
-
-    An inner join takes from WHERE the equalities between its sides: that is where comma joins have theirs.
-    """
-    right = join.scope
-    both = Scope(relation=left.relation, columns=left.columns + right.columns)
-    own = [part for c in join.conditions for part in conjuncts(Binder(context, both).condition(c, "ON"))]
-    hidden = set()
-    for name in join.using:
-        node = exp.Column(this=name)
-        own.append(functions.call("eq", (left.find(node, context), found := right.find(node, context))))
-        hidden.add(found.id)
-    candidates = own if join.kind == "left" else own + pending
-    equalities, taken = [], []
-    for condition in candidates:
-        pair = _equality(condition, left.relation, right.relation)
-        if pair is not None:
-            equalities.append(pair)
-            taken.append(condition)
-    residual = [condition for condition in own if condition not in taken]
-    equalities += owner_equality(left.relation, right.relation, equalities, context)
-    relation = Join(
-        left=left.relation,
-        right=right.relation,
-        kind="inner" if join.kind == "cross" and equalities else join.kind,
-        equalities=tuple(equalities),
-        condition=conjunction(residual),
-    )
-    try:
-        if is_private(relation):
-            locality(relation, context.catalog.declarations)
-    except NotUnitLocal as error:
-        raise context.refuse(UnsupportedQueryError, error.reason, join.node.this, error.advice) from None
-    columns = left.columns + tuple(c for c in right.columns if c.id not in hidden)
-    return Scope(relation=relation, columns=columns), [c for c in pending if c not in taken]
-
-
-def _equality(condition: Expression, left: Relation, right: Relation) -> tuple[Expression, Expression] | None:
-    """Returns (left side, right side) if the condition equates an expression of each, else None."""
-    return equality(condition, {c.id for c in output(left)}, {c.id for c in output(right)})
-
-
-def equality(condition: Expression, left: set[str], right: set[str]) -> tuple[Expression, Expression] | None:
-    """Returns (left side, right side) if the condition equates expressions over these columns, else None."""
-    if not (isinstance(condition, Call) and condition.function == "eq"):
-        return None
-    first, second = condition.arguments
-    ids = [left, right]
-    for a, b in ((first, second), (second, first)):
-        reads = [{c.id for c in columns_of(part)} for part in (a, b)]
-        if reads[0] and reads[1] and reads[0] <= ids[0] and reads[1] <= ids[1]:
-            return a, b
-    return None
-
-
-def owner_equality(
-    left: Relation, right: Relation, equalities: list[tuple[Expression, Expression]], context: Context
-) -> list[tuple[Expression, Expression]]:
-    """Returns the equality of units that a join along an ownership path implies, if it does not stand there already.
-
-    Adding it is always safe; as a child's row has the owner of the one parent row that it refers to, which the backend
-    checks, it removes no pair of rows. So it is right for every kind of join.
-    """
-    if not (is_private(left) and is_private(right)):
-        return []
-    sides = [locality(relation, context.catalog.declarations).units for relation in (left, right)]
-    pairs = [(a.id, b.id) for a, b in equalities if isinstance(a, Column) and isinstance(b, Column)]
-    if any(a in sides[0] and b in sides[1] for a, b in pairs):
-        return []
-    origins = [(_origin(left, a), _origin(right, b)) for a, b in pairs]
-    joined = set(origins) | {(b, a) for a, b in origins}
-    for mine in _scans(left):
-        for other in _scans(right):
-            if mine.unit not in sides[0] or other.unit not in sides[1]:
-                continue
-            if _follows(mine, other, joined) or _follows(other, mine, joined):
-                return [(column(left, mine.unit), column(right, other.unit))]
-    return []
-
-
-def _follows(child: Scan, parent: Scan, joined: set[tuple[str, str]]) -> bool:
-    """Whether the joined columns are the first step of the child's ownership, and lead to this parent."""
-    if child.ownership is None or not child.ownership.path or child.ownership.path[0].parent != parent.table:
-        return False
-    children = {c.name: c.id for c in child.columns}
-    parents = {c.name: c.id for c in parent.columns}
-    return all((children.get(a), parents.get(b)) in joined for a, b, _ in child.ownership.path[0].on)
-
-
-def _origin(relation: Relation, id: str) -> str:
-    """Returns the id that a column has below, where projections only gave it another one."""
-    if isinstance(relation, Project):
-        made = next((c.expression for c in relation.columns if c.id == id), None)
-        id = made.id if isinstance(made, Column) else id
-    for source in sources(relation):
-        id = _origin(source, id)
-    return id
-
-
-def _scans(relation: Relation) -> list[Scan]:
-    if isinstance(relation, Scan):
-        return [relation] if relation.unit is not None else []
-    return [scan for source in sources(relation) for scan in _scans(source)]

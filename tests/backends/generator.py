@@ -224,12 +224,22 @@ class Generator:
     def join_private(self, depth: int) -> Relation:
         """Joins two relations of the same people."""
         left, right = self.relation(depth - 1), self.relation(0)
-        equalities: list[tuple[Expression, Expression]] = [(self.unit_of(left), self.unit_of(right))]
+        kind = self.random.choice(["inner", "inner", "left", "full"])
+        unit = self.unit_of(left) if kind == "full" else self.telling(left)
+        equalities: list[tuple[Expression, Expression]] = [(unit, self.unit_of(right))]
         for type in (INT64, TEXT, FLOAT64):
             a, b = self.column_of(left, type), self.column_of(right, type)
             if a is not None and b is not None and self.random.random() < 0.3:
                 equalities.append((a, b))
-        return Join(left=left, right=right, kind="inner", equalities=tuple(equalities))
+        condition = None
+        if kind != "inner" and self.random.random() < 0.3:
+            condition = self.expression(Join(left=left, right=right, kind="cross", equalities=()), BOOLEAN, 1)
+        join = Join(left=left, right=right, kind=kind, equalities=tuple(equalities), condition=condition)
+        if kind != "full":
+            return join
+        kept = [Computed(id=c.id, name="", expression=Column(id=c.id, type=c.type)) for c in output(join)]
+        owner = Computed(id=self.fresh(), name="", expression=call("coalesce", equalities[0]))
+        return Project(source=join, columns=(*kept, owner))
 
     def per_unit(self, depth: int) -> Relation:
         """Aggregates each person's rows, exactly."""
@@ -280,6 +290,10 @@ class Generator:
         """Returns a column that holds the privacy unit."""
         id = self.random.choice(sorted(locality(relation, self.catalog.declarations).units))
         return Column(id=id, type=TEXT)
+
+    def telling(self, relation: Relation) -> Column:
+        """Returns a column that holds the privacy unit or, where an outer join has filled it up, NULL."""
+        return Column(id=self.random.choice(sorted(locality(relation, self.catalog.declarations).telling)), type=TEXT)
 
     def column_of(self, relation: Relation, type: Type) -> Column | None:
         """Returns a random column of a type, or None."""
@@ -377,7 +391,8 @@ class Generator:
         pool = [v for v in dict.fromkeys(POOLS.get(type, [])) if v == v]
         if not pool or self.random.random() < 0.5:
             return None
-        return tuple(self.random.sample(pool, self.random.choice([1, len(pool), len(pool)])))
+        values = self.random.sample(pool, self.random.choice([1, len(pool), len(pool)]))
+        return (*values, None) if self.random.random() < 0.4 else tuple(values)
 
     def measure(self, source: Relation) -> Measure:
         """Returns a measure with an id of its own."""

@@ -22,7 +22,8 @@ def differences(
     """Returns how the answer, made without noise, differs from the query's plain answer over the same rows.
 
     Three differences are meant, and accepted: groups of public keys that have no rows are there, with counts and
-    sums of 0; groups under no public key (NULL, where the keys are public) are not there; and a SUM over no rows is 0.
+    sums of 0; groups under no public key (NULL, where the public keys do not hold it) are not there; and a SUM over no
+    rows is 0.
     """
     text = sqlglot.transpile(query, read=dialect, write="duckdb")[0]
     rows = plain_engine(catalog).execute(text).fetchall()
@@ -37,7 +38,8 @@ def differences_from(answer: dp.Result, rows: Sequence[Row], *, tolerance: float
     noisy = set(answer.accuracy.columns.get_level_values(0)) if len(answer.accuracy.columns) else set()
     exact = [i for i, name in enumerate(answer.columns) if name not in noisy]
     if all(measured.tau is None for measured in answer.measurements):
-        plain = [row for row in plain if all(row[i] is not None for i in exact)]
+        without_null = [i for i in exact if all(row[i] is not None for row in given)]
+        plain = [row for row in plain if all(row[i] is not None for i in without_null)]
     sums = any(measured.aggregate == "sum" for measured in answer.measurements)
     found, places = [], []
     for row in given:

@@ -16,6 +16,8 @@ class Source:
     keys: tuple[str, ...]
     conditions: tuple[str, ...]
     before: str = ""
+    keeps_public: bool = False
+    """Whether unmatched rows of a public table are kept, so that only columns of the private side can be counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +103,15 @@ def _with_places(kind: str) -> Source:
     )
 
 
-ROW_SOURCES = (VISITS, VISITS, _with_places("JOIN"), _with_places("LEFT JOIN"))
+ROW_KEYS = Source(
+    text="visits v RIGHT JOIN places c ON v.place = c.code",
+    unit="",
+    numbers=VISIT_NUMBERS[:5],
+    keys=("c.region", "c.code"),
+    conditions=("c.factor > 0",),
+    keeps_public=True,
+)
+ROW_SOURCES = (VISITS, VISITS, _with_places("JOIN"), _with_places("LEFT JOIN"), ROW_KEYS)
 PERSON_SOURCES = (
     VISITS,
     VISITS,
@@ -219,6 +229,75 @@ PERSON_SOURCES = (
         keys=("p.sex", "p.town", "LEAST(b.n, 3)"),
         conditions=PERSON_CONDITIONS,
     ),
+    Source(
+        text="people p LEFT JOIN visits v ON p.id = v.person",
+        unit="p.id",
+        numbers=PERSON_NUMBERS + VISIT_NUMBERS[:6],
+        keys=(*PERSON_KEYS, "v.kind", "v.ok", "COALESCE(v.kind, 'none')"),
+        conditions=(*PERSON_CONDITIONS, "v.score > 0", "v.visit IS NULL"),
+    ),
+    Source(
+        text="visits v RIGHT JOIN people p ON p.id = v.person AND v.score > p.age - 40",
+        unit="p.id",
+        numbers=("v.score + p.age", "v.cost", "p.income"),
+        keys=("p.sex", "v.kind", "v.note"),
+        conditions=("v.score IS NULL", "p.age > 30"),
+    ),
+    Source(
+        text="visits v FULL JOIN people p ON p.id = v.person AND v.score > p.age - 40",
+        unit="COALESCE(p.id, v.person)",
+        numbers=("v.score + p.age", "v.cost", "p.income", "COALESCE(v.score, p.age)"),
+        keys=("p.sex", "v.kind", "v.note", "COALESCE(v.kind, p.sex)"),
+        conditions=("v.score IS NULL", "p.age IS NULL", "p.age > 30"),
+    ),
+    Source(
+        text="(SELECT person, visit, kind, label, weight FROM visits FULL JOIN"
+        " (SELECT person, visit, label, weight FROM visits v JOIN items i USING (visit) WHERE score > 0) i"
+        " USING (person, visit)) u",
+        unit="u.person",
+        numbers=("u.weight", "2"),
+        keys=("u.kind", "u.label"),
+        conditions=("u.label IS NULL", "u.kind = 'a'"),
+    ),
+    Source(
+        text="people p LEFT JOIN visits v ON p.id = v.person LEFT JOIN items i USING (visit)",
+        unit="p.id",
+        numbers=("i.weight", "v.score", "p.age"),
+        keys=("i.label", "v.kind", "p.sex"),
+        conditions=("i.weight > 0", "v.ok"),
+    ),
+    Source(
+        text="people p LEFT JOIN visits v ON p.id = v.person JOIN visits w ON v.person = w.person",
+        unit="w.person",
+        numbers=("v.score - w.score", "p.age"),
+        keys=("w.kind", "p.sex"),
+        conditions=("v.ok",),
+    ),
+    Source(
+        text="visits v JOIN (VALUES ('a', 1, 'x'), ('a', 2.5, 'y'), ('b', NULL, 'x'), (NULL, 3, 'z'))"
+        " AS t(kind, w, name) ON v.kind = t.kind",
+        unit="v.person",
+        numbers=("t.w", "t.w * v.score", "v.cost"),
+        keys=("t.name", "t.kind", "t.w"),
+        conditions=("t.w > 1", "t.name = 'x'"),
+    ),
+    Source(
+        text="places c LEFT JOIN visits v ON v.place = c.code AND v.score > c.factor",
+        unit="v.person",
+        numbers=VISIT_NUMBERS[:7],
+        keys=("c.region", "c.code", "c.code % 2"),
+        conditions=("c.factor > 0", "c.region = 'east'"),
+        keeps_public=True,
+    ),
+    Source(
+        text="visits v JOIN people p ON v.person = p.id"
+        " RIGHT JOIN (VALUES ('a', 'F'), ('a', 'M'), ('x', 'F')) AS t(k, s) ON t.k = v.kind AND t.s = p.sex",
+        unit="v.person",
+        numbers=("v.score", "p.age"),
+        keys=("t.k", "t.s"),
+        conditions=("t.s = 'F'",),
+        keeps_public=True,
+    ),
 )
 
 
@@ -242,11 +321,10 @@ def query(random: Random, *, row_unit: bool) -> Query:
 
 def _aggregate(random: Random, source: Source, row_unit: bool) -> str:
     number, key = random.choice(source.numbers), random.choice(source.keys)
+    of_keys = ["COUNT(*)", f"COUNT({key})", f"COUNT(DISTINCT {key})"]
     choices = [
-        "COUNT(*)",
+        *([] if source.keeps_public else of_keys),
         f"COUNT({number})",
-        f"COUNT({key})",
-        f"COUNT(DISTINCT {key})",
         f"COUNT(DISTINCT {number})",
         f"SUM({number})",
         f"SUM({number})",

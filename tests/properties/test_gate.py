@@ -126,12 +126,18 @@ def foreign(function: str) -> Call:
     return Call(function=function, arguments=(column("v_score"),), type=BOOLEAN)
 
 
+OWNER = call("coalesce", (column("v_person"), column("p_id")))
 ALLOWED = {
     "count": count(VISITS),
     "filter": count(Filter(source=VISITS, condition=POSITIVE)),
     "projection": count(kept(VISITS, x=column("v_person")), unit="x"),
     "public join": count(join(VISITS, PLACES, ("v_place", "c_code"))),
     "private join": count(join(VISITS, PEOPLE, ("v_person", "p_id"))),
+    "left join": count(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="left")),
+    "left join, then a join on what it filled up": count(
+        join(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="left"), OTHERS, ("p_id", "w_person")), unit="p_id"
+    ),
+    "full join": count(kept(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full"), x=OWNER), unit="x"),
     "per unit": count(grouped(VISITS, "v_person", "v_kind")),
     "union": count(both("union_all", VISITS, PEOPLE, ("v_person", "p_id"), ("v_score", "p_age")), unit="x0"),
     "intersection": count(both("intersect_all", VISITS, PEOPLE, ("v_person", "p_id")), unit="x0"),
@@ -152,10 +158,53 @@ REFUSED = {
     "join by a condition alone": count(join(VISITS, PEOPLE, on=TRUE)),
     "cross join": count(join(VISITS, PEOPLE, kind="cross")),
     "join with itself": count(join(VISITS, VISITS, ("v_person", "v_person"))),
-    "left join of private tables": count(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="left")),
+    "the filled-up side of a left join as unit": count(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="left"), "p_id"),
+    "the filled-up side, kept alone": count(
+        kept(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="left"), x=column("p_id")), unit="x"
+    ),
+    "groups by the filled-up side": count(
+        grouped(join(PEOPLE, VISITS, ("p_id", "v_person"), kind="left"), "v_person"), unit="v_person"
+    ),
+    "left join without the units": count(join(VISITS, PEOPLE, ("v_score", "p_age"), kind="left")),
+    "left join by a condition alone": count(
+        join(VISITS, PEOPLE, kind="left", on=call("eq", (column("v_person"), column("p_id"))))
+    ),
+    "right join": count(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="right"), unit="p_id"),
+    "full join alone": count(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full")),
+    "full join under a filter": count(
+        kept(
+            Filter(source=join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full"), condition=POSITIVE),
+            x=OWNER,
+        ),
+        unit="x",
+    ),
+    "full join, one side's unit": count(
+        kept(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full"), x=OWNER, v_person=column("v_person"))
+    ),
+    "full join without its unit": count(
+        kept(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full"), v_person=column("v_person"))
+    ),
+    "full join off the units": count(kept(join(VISITS, PEOPLE, ("v_score", "p_age"), kind="full"), x=OWNER), unit="x"),
+    "full join, another coalesce": count(
+        kept(
+            join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full"),
+            x=call("coalesce", (column("v_person"), column("p_age"))),
+        ),
+        unit="x",
+    ),
+    "full join, units of which one is filled up": count(
+        kept(
+            join(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="left"), OTHERS, ("p_id", "w_person"), kind="full"),
+            x=call("coalesce", (column("p_id"), column("w_person"))),
+        ),
+        unit="x",
+    ),
     "unmatched public rows": count(join(PLACES, VISITS, ("c_code", "v_place"), kind="left")),
     "unmatched public rows on the right": count(join(VISITS, PLACES, ("v_place", "c_code"), kind="right")),
-    "full join": count(join(VISITS, PLACES, ("v_place", "c_code"), kind="full")),
+    "full join with a public table": count(join(VISITS, PLACES, ("v_place", "c_code"), kind="full")),
+    "full join with a public table, under a projection": count(
+        kept(join(VISITS, PLACES, ("v_place", "c_code"), kind="full"), v_person=column("v_person"))
+    ),
     "join on an unknown column": count(join(VISITS, PLACES, ("v_place", "c_code"), ("nothing", "c_code"))),
     "join under an unknown function": count(join(VISITS, PLACES, ("v_place", "c_code"), on=foreign("random"))),
     "union that matches no units": count(both("union_all", VISITS, PEOPLE, ("v_score", "p_age")), unit="x0"),

@@ -168,7 +168,7 @@ def _column(name: str, type: str) -> dict[str, object]:
     if name == "day":
         declared |= {"lower": FIRST_DAY, "upper": LAST_DAY}
     if name in KEYS and name not in ("region", "tag"):
-        declared["keys"] = list(KEYS[name])
+        declared |= {"keys": list(KEYS[name]), "nullable": name == "label"}
     return declared
 
 
