@@ -18,7 +18,7 @@ from dpquery.kernel.locality import locality
 from dpquery.kernel.plan import Count, Lattice, Measure, PrivateAggregate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
-from dpquery.plan.logical import Aggregate, AggregateColumn, Computed, Filter, Join, Project, Relation, output
+from dpquery.plan.logical import Aggregate, AggregateColumn, Computed, Filter, Join, JoinKind, Project, Relation, output
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, Value, decimal
 from tests.backends.engines import catalog_of
 from tests.backends.plans import MANY, UNITS, aggregate, scan
@@ -36,6 +36,7 @@ POOLS: dict[Type, list[Any]] = {
     DATE: [DAY(1, 1, 1), DAY(1969, 12, 31), DAY(2020, 2, 29), DAY(2020, 3, 1), DAY(9999, 12, 31)],
     TIMESTAMP: [MOMENT(1969, 12, 31, 23, 59, 59, 999999), MOMENT(2020, 2, 29), MOMENT(2020, 3, 1, 12, 30, 0, 1)],
 }
+KINDS: tuple[JoinKind, ...] = ("semi", "anti")
 COLUMNS = {
     "flag": BOOLEAN,
     "n": INT64,
@@ -162,7 +163,7 @@ class Generator:
         if depth == 0:
             tables = [name for name, table in self.catalog.tables.items() if not table.public]
             return scan(self.catalog, self.random.choice(tables), self.fresh())
-        makers: list[Callable[[int], Relation]] = [self.filter, self.project, self.join_public]
+        makers: list[Callable[[int], Relation]] = [self.filter, self.project, self.join_public, self.semi_join]
         if not self.catalog.declarations.unit_is_row:
             makers += [self.join_private, self.per_unit]
         return self.random.choice(makers)(depth)
@@ -217,6 +218,24 @@ class Generator:
             if a is not None and b is not None and self.random.random() < 0.3:
                 equalities.append((a, b))
         return Join(left=left, right=right, kind="inner", equalities=tuple(equalities))
+
+    def semi_join(self, depth: int) -> Relation:
+        """Keeps the rows that have, or have not, a counterpart in a public table or among the same people's rows."""
+        left, kind = self.relation(depth - 1), self.random.choice(KINDS)
+        equalities: list[tuple[Expression, Expression]] = []
+        if self.catalog.declarations.unit_is_row or self.random.random() < 0.5:
+            right: Relation = scan(self.catalog, "codes", self.fresh())
+        else:
+            right = self.relation(self.random.choice([0, 0, 1]))
+            equalities.append((self.unit_of(left), self.unit_of(right)))
+        for type in (TEXT, INT64):
+            a, b = self.column_of(left, type), self.column_of(right, type)
+            if a is not None and b is not None and self.random.random() < 0.5:
+                equalities.append((a, b))
+        condition = None
+        if self.random.random() < 0.4:
+            condition = call("or", (self.expression(left, BOOLEAN, 1), self.expression(right, BOOLEAN, 1)))
+        return Join(left=left, right=right, kind=kind, equalities=tuple(equalities), condition=condition)
 
     def per_unit(self, depth: int) -> Relation:
         """Aggregates each person's rows, exactly."""
