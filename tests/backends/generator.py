@@ -24,6 +24,7 @@ from dpquery.plan.logical import (
     Computed,
     Filter,
     Join,
+    JoinKind,
     Matched,
     Project,
     Relation,
@@ -49,6 +50,7 @@ POOLS: dict[Type, list[Any]] = {
     DATE: [DAY(1, 1, 1), DAY(1969, 12, 31), DAY(2020, 2, 29), DAY(2020, 3, 1), DAY(9999, 12, 31)],
     TIMESTAMP: [MOMENT(1969, 12, 31, 23, 59, 59, 999999), MOMENT(2020, 2, 29), MOMENT(2020, 3, 1, 12, 30, 0, 1)],
 }
+KINDS: tuple[JoinKind, ...] = ("semi", "anti")
 COLUMNS = {
     "flag": BOOLEAN,
     "n": INT64,
@@ -175,7 +177,7 @@ class Generator:
         if depth == 0:
             tables = [name for name, table in self.catalog.tables.items() if not table.public]
             return scan(self.catalog, self.random.choice(tables), self.fresh())
-        makers: list[Callable[[int], Relation]] = [self.filter, self.project, self.join_public]
+        makers: list[Callable[[int], Relation]] = [self.filter, self.project, self.join_public, self.semi_join]
         if not self.catalog.declarations.unit_is_row:
             makers += [self.join_private, self.per_unit, self.window, self.both, self.both]
         return self.random.choice(makers)(depth)
@@ -240,6 +242,24 @@ class Generator:
         kept = [Computed(id=c.id, name="", expression=Column(id=c.id, type=c.type)) for c in output(join)]
         owner = Computed(id=self.fresh(), name="", expression=call("coalesce", equalities[0]))
         return Project(source=join, columns=(*kept, owner))
+
+    def semi_join(self, depth: int) -> Relation:
+        """Keeps the rows that have, or have not, a counterpart in a public table or among the same people's rows."""
+        left, kind = self.relation(depth - 1), self.random.choice(KINDS)
+        equalities: list[tuple[Expression, Expression]] = []
+        if self.catalog.declarations.unit_is_row or self.random.random() < 0.5:
+            right: Relation = scan(self.catalog, "codes", self.fresh())
+        else:
+            right = self.relation(self.random.choice([0, 0, 1]))
+            equalities.append((self.unit_of(left), self.unit_of(right)))
+        for type in (TEXT, INT64):
+            a, b = self.column_of(left, type), self.column_of(right, type)
+            if a is not None and b is not None and self.random.random() < 0.5:
+                equalities.append((a, b))
+        condition = None
+        if self.random.random() < 0.4:
+            condition = call("or", (self.expression(left, BOOLEAN, 1), self.expression(right, BOOLEAN, 1)))
+        return Join(left=left, right=right, kind=kind, equalities=tuple(equalities), condition=condition)
 
     def per_unit(self, depth: int) -> Relation:
         """Aggregates each person's rows, exactly."""

@@ -108,7 +108,9 @@ CLAUSES = {
     "join of private tables on anything else": (
         "SELECT COUNT(*) AS n FROM patients AS p JOIN labs AS l ON p.age = l.value"
     ),
-    "outer join of private tables": "SELECT COUNT(*) AS n FROM patients AS p LEFT JOIN labs AS l ON p.id = l.id",
+    "left join of private tables on the unit": (
+        "SELECT COUNT(*) AS n FROM patients AS p LEFT JOIN labs AS l ON p.id = l.id"
+    ),
     "left join, a public table preserved": (
         "SELECT t.code, COUNT(l.id) AS n FROM tests AS t LEFT JOIN labs AS l ON l.test = t.code GROUP BY t.code"
     ),
@@ -134,9 +136,32 @@ CLAUSES = {
         "SELECT COUNT(*) AS n FROM (SELECT test FROM labs UNION ALL SELECT code FROM tests) AS t"
     ),
     "window functions": "SELECT sex, SUM(COUNT(*)) OVER () AS whole FROM patients GROUP BY sex",
-    "IN with a subquery": "SELECT COUNT(*) AS n FROM patients WHERE id IN (SELECT id FROM labs)",
-    "EXISTS": "SELECT COUNT(*) AS n FROM patients AS p WHERE EXISTS (SELECT 1 FROM labs AS l WHERE l.id = p.id)",
-    "subquery as a value": "SELECT COUNT(*) AS n, (SELECT COUNT(*) FROM labs) AS m FROM patients",
+    "IN with a subquery on the unit": (
+        "SELECT COUNT(*) AS n FROM patients WHERE id IN (SELECT id FROM labs WHERE value > 100)"
+    ),
+    "NOT IN with a public table": (
+        "SELECT COUNT(*) AS n FROM labs WHERE test NOT IN (SELECT code FROM tests WHERE panel = 'lipids')"
+    ),
+    "rows of values in IN": (
+        "SELECT COUNT(*) AS n FROM labs WHERE (id, test) IN (SELECT id, test FROM labs WHERE value > 100)"
+    ),
+    "EXISTS, correlated by the unit": (
+        "SELECT COUNT(*) AS n FROM patients AS p"
+        " WHERE NOT EXISTS (SELECT 1 FROM labs AS l WHERE l.id = p.id AND l.value > p.age)"
+    ),
+    "ANY and ALL": "SELECT COUNT(*) AS n FROM labs WHERE id = ANY (SELECT id FROM patients WHERE age > 60)",
+    "noisy numbers as values": "SELECT COUNT(*) * 1.0 / (SELECT COUNT(*) FROM patients) AS labs_each FROM labs",
+    "a person's own aggregate as a value": (
+        "SELECT COUNT(*) AS n FROM labs AS l WHERE value > (SELECT AVG(m.value) FROM labs AS m WHERE m.id = l.id)"
+    ),
+    "a public number as a value": "SELECT COUNT(*) AS n FROM labs WHERE value > (SELECT COUNT(*) FROM tests)",
+    "subqueries on anything but the unit": ("SELECT COUNT(*) AS n FROM patients WHERE age IN (SELECT value FROM labs)"),
+    "public rows that private ones match": "SELECT COUNT(*) AS n FROM tests WHERE code IN (SELECT test FROM labs)",
+    "noisy numbers that choose private rows": (
+        "SELECT COUNT(*) AS n FROM labs WHERE value > (SELECT AVG(value) FROM labs)"
+    ),
+    "a subquery under OR or CASE": "SELECT COUNT(*) AS n FROM patients WHERE smoker OR id IN (SELECT id FROM labs)",
+    "a subquery that may give several rows": ("SELECT COUNT(*) AS n FROM labs WHERE test = (SELECT code FROM tests)"),
     "ROLLUP, CUBE, GROUPING SETS": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY ROLLUP (sex)",
     "ORDER BY or LIMIT over single people": (
         "SELECT COUNT(*) AS n FROM (SELECT id FROM patients ORDER BY age LIMIT 10) AS t"

@@ -301,6 +301,63 @@ PERSON_SOURCES = (
 )
 
 
+PUBLIC_SUBQUERIES = (
+    "v.place IN (SELECT code FROM tags WHERE tag <> 'p')",
+    "v.place NOT IN (SELECT code FROM tags)",
+    "(v.place, v.kind) NOT IN (SELECT code, tag FROM tags)",
+    "EXISTS (SELECT 1 FROM tags t WHERE t.code = v.place AND t.tag > v.kind)",
+    "NOT EXISTS (SELECT 1 FROM places c WHERE c.code = v.place AND c.factor > v.score)",
+    "v.score > ANY (SELECT factor FROM places)",
+    "v.cost <= ALL (SELECT factor * 100 FROM places)",
+    "v.score > (SELECT MAX(factor) FROM places)",
+    "v.score * (SELECT factor FROM places WHERE code = 2) > 3",
+    "v.score > (SELECT c.factor FROM places c WHERE c.code = v.place)",
+    "v.score > (SELECT COUNT(*) FROM tags t WHERE t.code = v.place)",
+)
+PRIVATE_SUBQUERIES = (
+    "v.person IN (SELECT id FROM people WHERE age > 30)",
+    "v.person NOT IN (SELECT id FROM people WHERE income IS NULL)",
+    "(v.person, v.kind) IN (SELECT person, kind FROM visits WHERE ok)",
+    "v.kind NOT IN (SELECT w.kind FROM visits w WHERE w.person = v.person AND w.score > v.score)",
+    "v.score NOT IN (SELECT p.age FROM people p WHERE p.id = v.person)",
+    "EXISTS (SELECT 1 FROM visits w WHERE w.person = v.person AND w.score > v.score LIMIT 1)",
+    "NOT EXISTS (SELECT 1 FROM visits w WHERE w.person = v.person AND w.note = v.note AND w.ok)",
+    "EXISTS (SELECT 1 FROM visits w WHERE w.person = v.person GROUP BY w.kind HAVING COUNT(*) > 1)",
+    "v.visit IN (SELECT i.visit FROM items i WHERE i.weight > 0)",
+    "NOT EXISTS (SELECT 1 FROM items i WHERE i.visit = v.visit)",
+    "v.score >= ALL (SELECT w.score FROM visits w WHERE w.person = v.person)",
+    "v.score > (SELECT AVG(w.score) FROM visits w WHERE w.person = v.person)",
+    "v.score < (SELECT SUM(w.score) FROM visits w WHERE w.person = v.person AND w.kind = v.kind)",
+    "(SELECT COUNT(*) FROM items i JOIN visits w ON i.visit = w.visit WHERE w.person = v.person) = 0",
+    "EXISTS (SELECT 1 FROM people p WHERE p.id = v.person AND p.age IN (SELECT w.score FROM visits w"
+    " WHERE w.person = p.id))",
+)
+
+
+def _with_subqueries(*conditions: str, numbers: tuple[str, ...] = ()) -> Source:
+    return Source(
+        text="visits v", unit="v.person", numbers=(*VISIT_NUMBERS[:4], *numbers), keys=VISIT_KEYS, conditions=conditions
+    )
+
+
+PUBLIC_NUMBERS = (
+    "v.score - (SELECT MIN(factor) FROM places)",
+    "(SELECT factor FROM places c WHERE c.code = v.place)",
+    "v.cost * (SELECT COUNT(*) FROM tags t WHERE t.code = 100)",
+)
+PRIVATE_NUMBERS = (
+    "v.score - (SELECT MIN(w.score) FROM visits w WHERE w.person = v.person)",
+    "CLAMP((SELECT COUNT(*) FROM items i WHERE i.visit = v.visit), 0, 9)",
+    "CLAMP((SELECT COUNT(*) FROM visits w WHERE w.person = v.person), 0, 9)",
+)
+ROW_SOURCES += (_with_subqueries(*PUBLIC_SUBQUERIES, numbers=PUBLIC_NUMBERS),) * 2
+PERSON_SOURCES += (
+    _with_subqueries(*PUBLIC_SUBQUERIES, numbers=PUBLIC_NUMBERS),
+    _with_subqueries(*PRIVATE_SUBQUERIES, numbers=PRIVATE_NUMBERS),
+    _with_subqueries(*PRIVATE_SUBQUERIES, numbers=PRIVATE_NUMBERS),
+)
+
+
 def query(random: Random, *, row_unit: bool) -> Query:
     """Returns a random query; it may be one that is refused."""
     source = random.choice(ROW_SOURCES if row_unit else PERSON_SOURCES)
@@ -308,7 +365,8 @@ def query(random: Random, *, row_unit: bool) -> Query:
     aggregates = [_aggregate(random, source, row_unit) for _ in range(random.choice([1, 1, 2, 3]))]
     items = [f"{key} AS k{i}" for i, key in enumerate(keys)] + [f"{a} AS a{i}" for i, a in enumerate(aggregates)]
     text = f"{source.before}SELECT {', '.join(items)} FROM {source.text}"
-    if random.random() < 0.4:
+    subqueries = source.conditions[:1] in (PUBLIC_SUBQUERIES[:1], PRIVATE_SUBQUERIES[:1])
+    if random.random() < (0.8 if subqueries else 0.4):
         text += f" WHERE {random.choice(source.conditions)}"
     if keys:
         text += f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}"
@@ -335,4 +393,6 @@ def _aggregate(random: Random, source: Source, row_unit: bool) -> str:
     if not row_unit:
         choices.append(f"COUNT(DISTINCT {source.unit})")
     chosen = random.choice(choices)
-    return f"{chosen} FILTER (WHERE {random.choice(source.conditions)})" if random.random() < 0.25 else chosen
+    conditions = [c for c in source.conditions if "SELECT" not in c]
+    filtered = bool(conditions) and random.random() < 0.25
+    return f"{chosen} FILTER (WHERE {random.choice(conditions)})" if filtered else chosen

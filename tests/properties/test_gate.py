@@ -44,6 +44,7 @@ from dpquery.plan.logical import (
     SetOperation,
     Sort,
     SortKey,
+    Values,
 )
 from dpquery.plan.types import BOOLEAN, INT64, TEXT, Type
 from tests.properties.neighbours import folder
@@ -138,6 +139,11 @@ ALLOWED = {
         join(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="left"), OTHERS, ("p_id", "w_person")), unit="p_id"
     ),
     "full join": count(kept(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full"), x=OWNER), unit="x"),
+    "private left join": count(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="left")),
+    "public semi-join": count(join(VISITS, PLACES, ("v_place", "c_code"), kind="semi")),
+    "public anti-join by a condition alone": count(join(VISITS, PLACES, kind="anti", on=TRUE)),
+    "private semi-join": count(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="semi")),
+    "private anti-join": count(join(VISITS, PEOPLE, ("v_person", "p_id"), ("v_score", "p_age"), kind="anti")),
     "per unit": count(grouped(VISITS, "v_person", "v_kind")),
     "union": count(both("union_all", VISITS, PEOPLE, ("v_person", "p_id"), ("v_score", "p_age")), unit="x0"),
     "intersection": count(both("intersect_all", VISITS, PEOPLE, ("v_person", "p_id")), unit="x0"),
@@ -198,6 +204,48 @@ REFUSED = {
             x=call("coalesce", (column("p_id"), column("w_person"))),
         ),
         unit="x",
+    ),
+    "units of the right side of a left join": count(
+        join(VISITS, PEOPLE, ("v_person", "p_id"), kind="left"), unit="p_id"
+    ),
+    "semi-join without the units": count(join(VISITS, PEOPLE, ("v_score", "p_age"), kind="semi")),
+    "semi-join by a condition alone": count(join(VISITS, PEOPLE, kind="semi", on=TRUE)),
+    "semi-join of a unit with something else": count(join(VISITS, PEOPLE, ("v_person", "p_age"), kind="semi")),
+    "anti-join without the units": count(join(VISITS, PEOPLE, ("v_score", "p_age"), kind="anti")),
+    "anti-join by a condition alone": count(
+        join(VISITS, PEOPLE, kind="anti", on=call("eq", (column("v_person"), column("p_id"))))
+    ),
+    "anti-join of computed units": count(
+        Join(
+            left=VISITS,
+            right=PEOPLE,
+            kind="anti",
+            equalities=((call("negate", (column("v_person"),)), call("negate", (column("p_id"),))),),
+        )
+    ),
+    "public rows with private ones": count(join(PLACES, VISITS, ("c_code", "v_place"), kind="semi"), unit="c_code"),
+    "public rows with private ones, as public": count(
+        join(PLACES, VISITS, ("c_code", "v_place"), kind="semi"), unit=None
+    ),
+    "public rows without private ones, as public": count(
+        join(PLACES, VISITS, ("c_code", "v_place"), kind="anti"), unit=None
+    ),
+    "units of the right side of a semi-join": count(
+        join(VISITS, PEOPLE, ("v_person", "p_id"), kind="semi"), unit="p_id"
+    ),
+    "semi-join with limited rows": count(
+        join(VISITS, Limit(source=PLACES, count=1, offset=0), ("v_place", "c_code"), kind="semi")
+    ),
+    "anti-join with a released table": count(
+        join(
+            VISITS,
+            Released(index=0, columns=(OutputColumn(id="r", name="", type=INT64),)),
+            ("v_score", "r"),
+            kind="anti",
+        )
+    ),
+    "semi-join under an unknown function": count(
+        join(VISITS, PLACES, ("v_place", "c_code"), kind="semi", on=foreign("random"))
     ),
     "unmatched public rows": count(join(PLACES, VISITS, ("c_code", "v_place"), kind="left")),
     "unmatched public rows on the right": count(join(VISITS, PLACES, ("v_place", "c_code"), kind="right")),
@@ -292,6 +340,17 @@ def test_other_plans_are_refused_before_they_are_charged(name: str, shelf: str) 
     assert run(REFUSED[name], f"{shelf}/refused {name}") == "refused"
 
 
+def literal_table(rows: int) -> Values:
+    """Returns a table of constants."""
+    return Values(columns=(OutputColumn(id="x", name="x", type=INT64),), rows=((1,),) * rows)
+
+
+def code_is(id: str) -> Expression:
+    """Returns the condition that a column is 1."""
+    return call("eq", (column(id), Literal(value=1, type=INT64)))
+
+
+ITSELF = call("eq", (column("c_code"), call("abs", (column("c_code"),))))
 ROW_VISITS, ROW_TAGS, ROW_PLACES = scan("visits", "v", "row"), scan("tags", "t", "row"), scan("places", "c", "row")
 
 
@@ -320,6 +379,17 @@ ROW_VISITS, ROW_TAGS, ROW_PLACES = scan("visits", "v", "row"), scan("tags", "t",
         (both("intersect", ROW_VISITS, scan("visits", "w", "row"), ("v_visit", "w_visit")), False),
         (both("except_all", ROW_VISITS, scan("visits", "w", "row"), ("v_visit", "w_visit")), False),
         (both("union_all", ROW_VISITS, ROW_PLACES, ("v_visit", "c_code")), False),
+        (join(ROW_VISITS, ROW_TAGS, ("v_place", "t_code"), kind="semi"), True),
+        (join(ROW_VISITS, ROW_TAGS, kind="anti", on=TRUE), True),
+        (join(ROW_VISITS, scan("visits", "w", "row"), ("v_visit", "w_visit"), kind="semi"), False),
+        (join(ROW_VISITS, scan("visits", "w", "row"), ("v_visit", "w_visit"), kind="anti"), False),
+        (join(ROW_VISITS, Aggregate(source=ROW_TAGS, group_by=(), aggregates=()), kind="cross"), True),
+        (join(ROW_VISITS, literal_table(1), kind="cross"), True),
+        (join(ROW_VISITS, literal_table(2), kind="cross"), False),
+        (join(ROW_VISITS, join(literal_table(1), ROW_TAGS, kind="cross"), kind="cross"), False),
+        (join(ROW_VISITS, Filter(source=ROW_PLACES, condition=code_is("c_code")), kind="left"), True),
+        (join(ROW_VISITS, Filter(source=ROW_TAGS, condition=code_is("t_code")), kind="left"), False),
+        (join(ROW_VISITS, Filter(source=ROW_PLACES, condition=ITSELF), kind="left"), False),
     ],
 )
 def test_where_each_row_is_a_unit_no_row_may_become_several(source: Relation, allowed: bool, shelf: str) -> None:
