@@ -119,7 +119,41 @@ CLAUSES = {
     "right and full joins": "SELECT COUNT(*) AS n FROM labs AS l RIGHT JOIN tests AS t ON l.test = t.code",
     "NATURAL JOIN": "SELECT COUNT(*) AS n FROM patients NATURAL JOIN labs",
     "UNION, INTERSECT, EXCEPT": "SELECT COUNT(*) AS n FROM patients UNION ALL SELECT COUNT(*) AS n FROM labs",
-    "window functions": "SELECT sex, SUM(COUNT(*)) OVER () AS whole FROM patients GROUP BY sex",
+    "window functions over noisy groups": (
+        "SELECT sex, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM patients GROUP BY sex"
+    ),
+    "window functions over the rows of each unit": (
+        "SELECT AVG(step) AS mean FROM (SELECT value - LAG(value) OVER (PARTITION BY id ORDER BY taken) AS step"
+        " FROM labs) AS t"
+    ),
+    "named windows": (
+        "SELECT test, RANK() OVER w AS place, COUNT(*) - LAG(COUNT(*)) OVER w AS gap FROM labs GROUP BY test"
+        " WINDOW w AS (ORDER BY COUNT(*) DESC)"
+    ),
+    "QUALIFY": (
+        "SELECT AVG(value) AS first FROM (SELECT * FROM labs"
+        " QUALIFY ROW_NUMBER() OVER (PARTITION BY id ORDER BY taken) = 1) AS t"
+    ),
+    "DISTINCT ON": (
+        "SELECT AVG(value) AS last FROM (SELECT DISTINCT ON (id) id, value FROM labs ORDER BY id, taken DESC) AS t"
+    ),
+    "window functions over rows of different units": (
+        "SELECT COUNT(*) AS n FROM (SELECT RANK() OVER (ORDER BY value) AS place FROM labs) AS t WHERE place < 10"
+    ),
+    "DISTINCT ON without the unit": (
+        "SELECT COUNT(*) AS n FROM (SELECT DISTINCT ON (test) test, value FROM labs ORDER BY test, taken) AS t"
+    ),
+    "window functions in WHERE": (
+        "SELECT COUNT(*) AS n FROM labs WHERE ROW_NUMBER() OVER (PARTITION BY id ORDER BY taken) = 1"
+    ),
+    "frames of RANGE with an offset": (
+        "SELECT SUM(COUNT(*)) OVER (ORDER BY age RANGE 5 PRECEDING) AS n FROM patients GROUP BY age"
+    ),
+    "EXCLUDE in a frame": (
+        "SELECT SUM(COUNT(*)) OVER (ORDER BY age ROWS 5 PRECEDING EXCLUDE TIES) AS n FROM patients GROUP BY age"
+    ),
+    "DISTINCT in a window function": "SELECT sex, COUNT(DISTINCT COUNT(*)) OVER () AS n FROM patients GROUP BY sex",
+    "IGNORE NULLS": "SELECT sex, LAG(COUNT(*)) IGNORE NULLS OVER (ORDER BY sex) AS n FROM patients GROUP BY sex",
     "IN with a subquery": "SELECT COUNT(*) AS n FROM patients WHERE id IN (SELECT id FROM labs)",
     "EXISTS": "SELECT COUNT(*) AS n FROM patients AS p WHERE EXISTS (SELECT 1 FROM labs AS l WHERE l.id = p.id)",
     "subquery as a value": "SELECT COUNT(*) AS n, (SELECT COUNT(*) FROM labs) AS m FROM patients",
@@ -151,6 +185,9 @@ ROW_CLAUSES = {
         "SELECT COUNT(*) AS n FROM sales AS s JOIN items AS i ON s.shop = i.kind"
     ),
     "join of private tables": "SELECT COUNT(*) AS n FROM sales AS a JOIN sales AS b ON a.item = b.item",
+    "window functions over private rows": (
+        "SELECT COUNT(*) AS n FROM (SELECT RANK() OVER (PARTITION BY item ORDER BY price) AS place FROM sales) AS t"
+    ),
     "distinct values, which are groups and cost delta": (
         "SELECT COUNT(*) AS n FROM (SELECT DISTINCT item FROM sales) AS t"
     ),
