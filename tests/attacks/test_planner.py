@@ -95,6 +95,8 @@ REFUSED = [
     ("SEN-21", "SELECT COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY cost) AS n FROM visits) v WHERE n = 1"),
     ("SEN-21", "SELECT COUNT(*) FROM (SELECT LAG(cost) OVER (ORDER BY visit) AS c FROM visits) v"),
     ("SEN-21", "SELECT COUNT(*) FROM (SELECT NTILE(4) OVER (ORDER BY cost) AS n FROM visits) v"),
+    ("SEN-21", "SELECT COUNT(*) FROM (SELECT FIRST_VALUE(cost) OVER (PARTITION BY ward ORDER BY visit) FROM visits) v"),
+    ("SEN-21", "SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY RANK() OVER (ORDER BY cost) = 1) v"),
     ("SEN-21", "SELECT COUNT(*) FROM visits TABLESAMPLE BERNOULLI (10)"),
     ("SEN-21", "SELECT COUNT(*) FROM visits USING SAMPLE 10"),
     ("SEN-21", "SELECT COUNT(*) FROM (SELECT DISTINCT ON (ward) * FROM visits) v"),

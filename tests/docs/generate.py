@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT, rounding
 from dpquery.plan.functions.patterns import MAX_COUNT
+from dpquery.plan.windows import WINDOW_FUNCTIONS
 from dpquery.planner.keys import MAX_KEYS
 from dpquery.planner.protect import MAX_GROUPS
 from dpquery.sql import parse
@@ -50,7 +51,15 @@ def main() -> int:
 def page() -> str:
     """Returns the page."""
     with closing(Engine()) as engine:
-        parts = [_opening(), _clauses(engine), _rows(engine), _aggregates(engine), _keys(engine), _functions()]
+        parts = [
+            _opening(),
+            _clauses(engine),
+            _rows(engine),
+            _aggregates(engine),
+            _windows(),
+            _keys(engine),
+            _functions(),
+        ]
         parts += [_types(engine), _limits(), _examples()]
         return "\n".join(line for part in parts for line in part)
 
@@ -113,6 +122,26 @@ measurements of one query are made and charged once. *Within one unit* (below th
         rows.append((_code(call), said, *("yes" if a.error is None else "refused" for a in (within, above))))
     yield from _table(("aggregate", "over people: measured with noise", "within one unit", "over noisy groups"), rows)
     yield ""
+
+
+def _windows() -> Iterator[str]:
+    yield f"""\
+## Window functions
+
+{", ".join(f"`{name.upper()}`" for name in sorted(WINDOW_FUNCTIONS))}, with frames of `ROWS`, `GROUPS` and
+(without offsets) `RANGE`; aggregates with `FILTER`. They are computed after `GROUP BY` and `HAVING`, before `DISTINCT`,
+`ORDER BY` and `LIMIT`.
+
+- Below the privacy boundary `PARTITION BY` holds the privacy unit's column. A row number of the unit's rows that
+  `QUALIFY` or `WHERE` limits (`= 1`, `<= k`) bounds how many rows a unit has, and so the noise. `DISTINCT ON` does too.
+- Above it, windows may span all noisy groups. A value that a window function made has no interval in
+  `answer.accuracy`.
+- Rows that the window's `ORDER BY` leaves equal are ordered by all columns that the query reads, so the same rows give
+  the same answer. Ranks and frames of `RANGE` and `GROUPS` still treat them as equal.
+- `SUM` and `AVG` in a window are exact: each float is clamped to ±10^17 and rounded to ten decimal places before it is
+  added, each decimal is clamped to 28 digits. A sum of integers that does not fit into 64 bits is NULL.
+- Offsets of `LAG` and `LEAD`, and the numbers of `NTILE`, `NTH_VALUE` and frames, are constants.
+"""
 
 
 def _keys(engine: Engine) -> Iterator[str]:

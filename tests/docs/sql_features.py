@@ -135,7 +135,6 @@ CLAUSES = {
     "UNION of private and public tables": (
         "SELECT COUNT(*) AS n FROM (SELECT test FROM labs UNION ALL SELECT code FROM tests) AS t"
     ),
-    "window functions": "SELECT sex, SUM(COUNT(*)) OVER () AS whole FROM patients GROUP BY sex",
     "IN with a subquery on the unit": (
         "SELECT COUNT(*) AS n FROM patients WHERE id IN (SELECT id FROM labs WHERE value > 100)"
     ),
@@ -162,6 +161,41 @@ CLAUSES = {
     ),
     "a subquery under OR or CASE": "SELECT COUNT(*) AS n FROM patients WHERE smoker OR id IN (SELECT id FROM labs)",
     "a subquery that may give several rows": ("SELECT COUNT(*) AS n FROM labs WHERE test = (SELECT code FROM tests)"),
+    "window functions over noisy groups": (
+        "SELECT sex, COUNT(*) AS n, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM patients GROUP BY sex"
+    ),
+    "window functions over the rows of each unit": (
+        "SELECT AVG(step) AS mean FROM (SELECT value - LAG(value) OVER (PARTITION BY id ORDER BY taken) AS step"
+        " FROM labs) AS t"
+    ),
+    "named windows": (
+        "SELECT test, RANK() OVER w AS place, COUNT(*) - LAG(COUNT(*)) OVER w AS gap FROM labs GROUP BY test"
+        " WINDOW w AS (ORDER BY COUNT(*) DESC)"
+    ),
+    "QUALIFY": (
+        "SELECT AVG(value) AS first FROM (SELECT * FROM labs"
+        " QUALIFY ROW_NUMBER() OVER (PARTITION BY id ORDER BY taken) = 1) AS t"
+    ),
+    "DISTINCT ON": (
+        "SELECT AVG(value) AS last FROM (SELECT DISTINCT ON (id) id, value FROM labs ORDER BY id, taken DESC) AS t"
+    ),
+    "window functions over rows of different units": (
+        "SELECT COUNT(*) AS n FROM (SELECT RANK() OVER (ORDER BY value) AS place FROM labs) AS t WHERE place < 10"
+    ),
+    "DISTINCT ON without the unit": (
+        "SELECT COUNT(*) AS n FROM (SELECT DISTINCT ON (test) test, value FROM labs ORDER BY test, taken) AS t"
+    ),
+    "window functions in WHERE": (
+        "SELECT COUNT(*) AS n FROM labs WHERE ROW_NUMBER() OVER (PARTITION BY id ORDER BY taken) = 1"
+    ),
+    "frames of RANGE with an offset": (
+        "SELECT SUM(COUNT(*)) OVER (ORDER BY age RANGE 5 PRECEDING) AS n FROM patients GROUP BY age"
+    ),
+    "EXCLUDE in a frame": (
+        "SELECT SUM(COUNT(*)) OVER (ORDER BY age ROWS 5 PRECEDING EXCLUDE TIES) AS n FROM patients GROUP BY age"
+    ),
+    "DISTINCT in a window function": "SELECT sex, COUNT(DISTINCT COUNT(*)) OVER () AS n FROM patients GROUP BY sex",
+    "IGNORE NULLS": "SELECT sex, LAG(COUNT(*)) IGNORE NULLS OVER (ORDER BY sex) AS n FROM patients GROUP BY sex",
     "ROLLUP, CUBE, GROUPING SETS": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY ROLLUP (sex)",
     "ORDER BY or LIMIT over single people": (
         "SELECT COUNT(*) AS n FROM (SELECT id FROM patients ORDER BY age LIMIT 10) AS t"
@@ -192,6 +226,9 @@ ROW_CLAUSES = {
     "join of private tables": "SELECT COUNT(*) AS n FROM sales AS a JOIN sales AS b ON a.item = b.item",
     "UNION ALL of one private table with itself": (
         "SELECT COUNT(*) AS n FROM (SELECT item FROM sales UNION ALL SELECT item FROM sales) AS t"
+    ),
+    "window functions over private rows": (
+        "SELECT COUNT(*) AS n FROM (SELECT RANK() OVER (PARTITION BY item ORDER BY price) AS place FROM sales) AS t"
     ),
     "distinct values, which are groups and cost delta": (
         "SELECT COUNT(*) AS n FROM (SELECT DISTINCT item FROM sales) AS t"

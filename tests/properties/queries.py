@@ -213,6 +213,41 @@ PERSON_SOURCES = (
         conditions=PERSON_CONDITIONS,
     ),
     Source(
+        text="(SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY person ORDER BY day DESC) <= 2) v",
+        unit="v.person",
+        numbers=VISIT_NUMBERS,
+        keys=VISIT_KEYS,
+        conditions=VISIT_CONDITIONS,
+    ),
+    Source(
+        text="(SELECT DISTINCT ON (person, kind) person, kind, score, cost, note FROM visits"
+        " ORDER BY person, kind, score) u",
+        unit="u.person",
+        numbers=("u.score", "u.cost", "3"),
+        keys=("u.kind", "u.note", "u.score > 10"),
+        conditions=("u.kind <> 'b'", "u.cost > 10"),
+    ),
+    Source(
+        text="(SELECT person, kind, note, score - LAG(score) OVER w AS step, LEAD(kind, 1, 'z') OVER w AS next,"
+        " ROW_NUMBER() OVER w AS number, DENSE_RANK() OVER w AS place, NTILE(3) OVER (p ORDER BY score) AS third"
+        " FROM visits WINDOW p AS (PARTITION BY person), w AS (p ORDER BY day)) u",
+        unit="u.person",
+        numbers=("u.step", "u.number", "CLAMP(u.place, 0, 4)", "u.third"),
+        keys=("u.kind", "u.next", "u.third", "LEAST(u.number, 3)", "u.note"),
+        conditions=("u.number > 1", "u.next <> u.kind", "u.step > 0"),
+    ),
+    Source(
+        text="(SELECT person, kind, SUM(cost) OVER (PARTITION BY person ORDER BY day) AS running,"
+        " AVG(rate) OVER (PARTITION BY person ORDER BY score ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS smooth,"
+        " SUM(score) FILTER (WHERE ok) OVER (PARTITION BY kind, person) AS total,"
+        " COUNT(note) OVER (PARTITION BY person ORDER BY kind GROUPS 1 PRECEDING) AS n,"
+        " LAST_VALUE(note) OVER (PARTITION BY person ORDER BY kind) AS last FROM visits) u",
+        unit="u.person",
+        numbers=("CLAMP(u.running, 0, 900)", "u.running", "u.smooth", "u.total", "u.n"),
+        keys=("u.kind", "u.last", "u.n > 2", "u.smooth > 0"),
+        conditions=("u.n > 1", "u.running > 100"),
+    ),
+    Source(
         before="WITH people AS (SELECT person AS id, score AS age, cost AS income, kind AS sex, note AS town"
         " FROM visits) ",
         text="people p",

@@ -45,6 +45,8 @@ from dpquery.plan.logical import (
     Sort,
     SortKey,
     Values,
+    Window,
+    WindowColumn,
 )
 from dpquery.plan.types import BOOLEAN, INT64, TEXT, Type
 from tests.properties.neighbours import folder
@@ -122,6 +124,25 @@ def both(kind: SetKind, left: Relation, right: Relation, *pairs: tuple[str, str]
     return SetOperation(kind=kind, left=left, right=right, columns=columns)
 
 
+def windowed(source: Relation, *columns: WindowColumn) -> Window:
+    return Window(source=source, columns=columns)
+
+
+def numbered(id: str, *by: str, order: str = "v_score", function: str = "row_number") -> WindowColumn:
+    keys = (SortKey(column=order),)
+    return WindowColumn(
+        id=id,
+        name=id,
+        function=function,
+        arguments=(),
+        filter=None,
+        partition_by=by,
+        order_by=keys,
+        frame=None,
+        type=INT64,
+    )
+
+
 def foreign(function: str) -> Call:
     """Returns a call of a function that nobody knows."""
     return Call(function=function, arguments=(column("v_score"),), type=BOOLEAN)
@@ -148,6 +169,12 @@ ALLOWED = {
     "union": count(both("union_all", VISITS, PEOPLE, ("v_person", "p_id"), ("v_score", "p_age")), unit="x0"),
     "intersection": count(both("intersect_all", VISITS, PEOPLE, ("v_person", "p_id")), unit="x0"),
     "difference": count(both("except", VISITS, PEOPLE, ("v_score", "p_age"), ("v_person", "p_id")), unit="x1"),
+    "window over the unit": count(
+        windowed(VISITS, numbered("w", "v_person"), numbered("x", "v_kind", "v_person", function="rank"))
+    ),
+    "window over a window": count(
+        windowed(windowed(VISITS, numbered("w", "v_person")), numbered("x", "v_person", order="w"))
+    ),
     "public keys": count(VISITS, keys=(KIND,)),
     "selected": count(VISITS, keys=(NOTE,), measures=(ROWS, UNITS), selection="u", delta=Fraction(1, 10**9)),
 }
@@ -291,6 +318,24 @@ REFUSED = {
     "limited rows as public": count(Limit(source=sort(VISITS), count=3, offset=0), unit=None),
     "exact totals of all": count(grouped(VISITS, "v_kind"), unit="v_kind"),
     "exact grand total": count(grouped(VISITS), unit="t"),
+    "window without partitions": count(windowed(VISITS, numbered("w"))),
+    "window over all units": count(windowed(VISITS, numbered("w", "v_kind"))),
+    "one window of two over all units": count(
+        windowed(VISITS, numbered("w", "v_person"), numbered("x", "v_kind", function="rank"))
+    ),
+    "window by an unknown column": count(windowed(VISITS, numbered("w", "v_person", "nothing"))),
+    "window in an unknown order": count(windowed(VISITS, numbered("w", "v_person", order="nothing"))),
+    "unknown window function": count(windowed(VISITS, numbered("w", "v_person", function="random"))),
+    "window of an unknown argument": count(
+        windowed(VISITS, replace(numbered("w", "v_person", function="sum"), arguments=(column("nothing"),)))
+    ),
+    "window under an unknown filter": count(
+        windowed(VISITS, replace(numbered("w", "v_person", function="count"), filter=column("w_ok", BOOLEAN)))
+    ),
+    "places in two orders": count(
+        windowed(VISITS, numbered("w", "v_person"), numbered("x", "v_person", order="v_visit"))
+    ),
+    "a column made by a window as the unit": count(windowed(VISITS, numbered("w", "v_person")), unit="w"),
     "released table": count(Released(index=0, columns=(OutputColumn(id="v_person", name="", type=INT64),))),
     "join with a released table": count(
         join(VISITS, Released(index=0, columns=(OutputColumn(id="r", name="", type=INT64),)), ("v_score", "r"))
@@ -390,6 +435,7 @@ ROW_VISITS, ROW_TAGS, ROW_PLACES = scan("visits", "v", "row"), scan("tags", "t",
         (join(ROW_VISITS, Filter(source=ROW_PLACES, condition=code_is("c_code")), kind="left"), True),
         (join(ROW_VISITS, Filter(source=ROW_TAGS, condition=code_is("t_code")), kind="left"), False),
         (join(ROW_VISITS, Filter(source=ROW_PLACES, condition=ITSELF), kind="left"), False),
+        (windowed(ROW_VISITS, numbered("w", "v_visit")), False),
     ],
 )
 def test_where_each_row_is_a_unit_no_row_may_become_several(source: Relation, allowed: bool, shelf: str) -> None:

@@ -608,6 +608,15 @@ MIXING = [
     "WITH places AS (SELECT person AS code, note AS region FROM visits) SELECT code, region FROM places",
     "WITH places AS (SELECT note AS region FROM visits) SELECT region FROM places ORDER BY region LIMIT 1",
     "SELECT region FROM (SELECT note AS region FROM visits) places",
+    "SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (ORDER BY day) AS r FROM visits) u",
+    "SELECT COUNT(*) FROM (SELECT SUM(score) OVER (PARTITION BY kind) AS s FROM visits) u",
+    "SELECT COUNT(*) FROM (SELECT LAG(score) OVER (PARTITION BY person + 0 ORDER BY day) AS s FROM visits) u",
+    "SELECT COUNT(*) FROM (SELECT RANK() OVER (PARTITION BY person ORDER BY day), COUNT(*) OVER () FROM visits) u",
+    "SELECT COUNT(*) FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY kind ORDER BY day) = 1",
+    "SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY visit ORDER BY day) = 1) u",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT ON (kind) * FROM visits ORDER BY kind, day) u",
+    "SELECT MAX(n) OVER () FROM (SELECT person, COUNT(*) AS n FROM visits GROUP BY person) u",
+    "SELECT person, ROW_NUMBER() OVER (PARTITION BY person) FROM visits",
 ]
 
 
@@ -630,6 +639,8 @@ def test_queries_that_mix_people_are_refused(text: str, shelf: str) -> None:
         "SELECT COUNT(*) FROM visits v JOIN places c ON v.cost = c.code",
         "SELECT COUNT(*) FROM visits v JOIN visits w ON v.visit = w.visit",
         "SELECT COUNT(*) FROM (SELECT DISTINCT kind, note FROM visits) u",
+        "SELECT COUNT(*) FROM (SELECT COUNT(*) OVER (PARTITION BY visit) AS n FROM visits) u",
+        "SELECT COUNT(*) FROM (SELECT DISTINCT ON (visit) kind FROM visits) u",
     ],
 )
 def test_where_each_row_is_a_unit_no_join_may_turn_one_into_several(text: str, shelf: str) -> None:
@@ -643,6 +654,40 @@ def test_where_each_row_is_a_unit_no_join_may_turn_one_into_several(text: str, s
     # One level of aggregation over DISTINCT rows is itself a release, which is as good as a refusal.
     assert all(made.l1 == 1 for made in plan.measurements)
     assert "DISTINCT" in text
+
+
+def test_which_row_is_the_first_depends_on_no_other_person(shelf: str) -> None:
+    """Rows that the query's order leaves equal are told apart by all their columns, and equal rows do not matter.
+
+    Two window functions of different orders stand over rows of which many are equal.
+    """
+    random = Random(11)
+
+    def of(person: int) -> Rows:
+        few = [{"kind": random.choice("abcd"), "score": random.randrange(3), "cost": random.random()} for _ in range(4)]
+        return visits(person, *(random.choice(few) for _ in range(40)))
+
+    text = (
+        "SELECT kind, SUM(a) AS a, SUM(b * a) AS b, SUM(c) AS c, SUM(d) AS d, COUNT_IF(a = b) AS e FROM (SELECT kind,"
+        " ROW_NUMBER() OVER (PARTITION BY person ORDER BY score) AS a,"
+        " ROW_NUMBER() OVER (PARTITION BY person ORDER BY score % 2 DESC) AS b,"
+        " CLAMP(LAG(cost) OVER (PARTITION BY person ORDER BY kind), 0, 1) AS c,"
+        " SUM(cost) OVER (PARTITION BY person ORDER BY kind ROWS 3 PRECEDING) AS d FROM visits) u GROUP BY kind"
+    )
+    hall = Hall(catalog_of(), shelf)
+    mine, others = of(7), [of(person) for person in range(20, 40)]
+    found = []
+    for guests in ((), others[:3], others, others[::-1]):
+        rows = {table: [*mine.get(table, []), *(r for guest in guests for r in guest.get(table, []))] for table in mine}
+        for order in (rows["visits"], rows["visits"][::-1], random.sample(rows["visits"], len(rows["visits"]))):
+            database = empty(hall, {"visits": order})
+            prepared = database.prepare(Query(text=text, max_groups=4, max_rows=100))
+            whole = database.inputs(prepared, 5)[0]
+            rest = empty(hall, {"visits": [r for r in order if r["person"] != 7]}).inputs(prepared, 5)[0]
+            moved = {group: tuple(a - b for a, b in zip(n, rest[group], strict=True)) for group, n in whole.items()}
+            found.append(moved)
+    assert all(moved == found[0] for moved in found)
+    assert found[0]
 
 
 def test_a_common_table_hides_the_table_of_its_name(shelf: str) -> None:
