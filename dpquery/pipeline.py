@@ -62,7 +62,7 @@ def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: Publi
     """
     try:
         tree = parse(request.text, request.dialect, request.params)
-        logical = bind(tree, catalog, request.text)
+        logical = bind(tree, catalog, request.text, request.dialect)
         private = protect(logical, catalog, public=public, describe=_describe, bounds=request.bounds)
         budgeted = allocate(
             private.aggregates, request.offer, budget=ledger.budget, neighbours=ledger.declarations.neighbours

@@ -15,16 +15,17 @@ from dpquery.sql.scope import Context, Scope
 from dpquery.sql.select import MAX_COLUMNS
 
 
-def bind(tree: Tree, catalog: Catalog, text: str) -> LogicalPlan:
+def bind(tree: Tree, catalog: Catalog, text: str, dialect: str = "postgres") -> LogicalPlan:
     """Returns the logical plan of a query.
 
     Args:
         tree: What `parse` gave for `text`.
+        dialect: What the text is written in.
         catalog: The declared tables; nothing else can be named.
     Raises:
         QueryError: What is refused, with its place in the text.
     """
-    context = Context(text=text, catalog=catalog)
+    context = Context(text=text, catalog=catalog, dialect=dialect.split(",")[0].strip().lower())
     scope = bind_query(tree, context, {})
     if is_private(scope.relation):
         raise context.refuse(

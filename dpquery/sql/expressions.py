@@ -14,6 +14,7 @@ from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild, size_of
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import BOOLEAN, DATE, TEXT, TIMESTAMP, Type
+from dpquery.sql.dialects import Objection, before_cast, objection, objection_to_types, rewritten
 from dpquery.sql.functions import division_of, is_known, operation_of
 from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Scope
@@ -99,6 +100,8 @@ class Binder:
     def bind(self, node: exp.Expression) -> Expression:
         """Returns the typed expression; raises a QueryError at the first part that is not known."""
         self._context.count_parts()
+        node = rewritten(node, self._context.dialect)
+        self._object(objection(node, self._context.dialect), node)
         if self._aggregates is not None and (column := self._aggregates.collect(node)) is not None:
             return column
         if self._windows is not None and isinstance(node, exp.Window):
@@ -119,7 +122,8 @@ class Binder:
             case exp.Cast():
                 self._context.only(node, "this", "to", "safe")
                 target = type_of(node.args["to"], self._context)
-                return self._cast(self.bind(node.this), target, node, span_of(node, self._context.text))
+                given = before_cast(self.bind(node.this), target, self._context.dialect)
+                return self._cast(given, target, node, span_of(node, self._context.text))
             case exp.Case():
                 self._context.only(node, "this", "ifs", "default")
                 return self._case(node)
@@ -179,7 +183,13 @@ class Binder:
         return bound
 
     def _call(self, name: str, nodes: Sequence[exp.Expression], node: exp.Expression) -> Expression:
-        return self._apply(name, [self.bind(part) for part in nodes], node)
+        arguments = [self.bind(part) for part in nodes]
+        self._object(objection_to_types(name, arguments, node, self._context.dialect), node)
+        return self._apply(name, arguments, node)
+
+    def _object(self, found: Objection | None, node: exp.Expression) -> None:
+        if found is not None:
+            raise self._context.refuse(UnsupportedQueryError, found[0], node, found[1])
 
     def _apply(self, name: str, arguments: list[Expression], node: exp.Expression) -> Expression:
         try:
