@@ -9,7 +9,9 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
-from dpquery.kernel.release import NoisyAggregates
+from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.plan import PrivateAggregate
+from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
@@ -28,8 +30,10 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
+from dpquery.result.added import AddedTable, NoiseOfSum, with_added
 from dpquery.result.intervals import Measured
 from dpquery.result.released import to_arrow
+from dpquery.result.unions import carry_union
 
 Evaluate = Callable[[Relation, Sequence[pa.Table]], pa.Table]
 """Runs a relation over released and public tables, where no private table is within reach."""
@@ -53,7 +57,14 @@ class Finished:
     measured: Measured
 
 
-def finish(noisy: NoisyAggregates, result: Relation, *, evaluate: Evaluate, confidence: Fraction) -> Finished:
+def finish(
+    noisy: NoisyAggregates,
+    result: Relation,
+    *,
+    evaluate: Evaluate,
+    confidence: Fraction,
+    added: Sequence[tuple[int, PrivateAggregate]] = (),
+) -> Finished:
     """Returns what the query computes from the released tables.
 
     Args:
@@ -61,19 +72,22 @@ def finish(noisy: NoisyAggregates, result: Relation, *, evaluate: Evaluate, conf
         result: The post-processing; its columns are the answer's.
         evaluate: The engine for it.
         confidence: The probability with which the interval of a cell holds, at least.
+        added: Tables added up from released ones, as (number of the released table, what it gives); they are read
+            after the released ones.
     """
-    measures = frozenset(measure.id for table in noisy.tables for measure in table.aggregate.measures)
+    tables = with_added(noisy.tables, added)
+    measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
     annotated, meanings = _carry(result)
     columns = output(result)
     released = {node.index: node.columns for node in _released(result)}
-    made = evaluate(annotated, [to_arrow(table, released.get(i, ())) for i, table in enumerate(noisy.tables)])
+    made = evaluate(annotated, [to_arrow(table, released.get(i, ())) for i, table in enumerate(tables)])
     found = {c.name: meanings.get(c.id) for c in columns if measures and _is_noisy(meanings.get(c.id), measures)}
     read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
     measured = Measured(
         rows=len(made),
         columns=_Lazy(made.select(sorted(read))),
         measures=measures,
-        half_width=_half_widths(noisy, confidence),
+        half_width=_half_widths(tables, confidence),
     )
     table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
     return Finished(table=table, noisy=found, measured=measured)
@@ -109,6 +123,8 @@ def _carry(relation: Relation) -> tuple[Relation, Meanings]:
         case Window():
             source, meanings = _carry(relation.source)
             return replace(relation, source=source), meanings
+        case SetOperation(kind="union_all"):
+            return carry_union(relation, _carry(relation.left), _carry(relation.right))
         case SetOperation():
             return relation, {}
         case Join():
@@ -139,10 +155,11 @@ def _is_noisy(meaning: Expression | None, measures: frozenset[str]) -> bool:
     return meaning is None or any(column.id in measures for column in columns_of(meaning))
 
 
-def _half_widths(noisy: NoisyAggregates, confidence: Fraction) -> Callable[[str, int], float]:
-    found = {}
-    for table in noisy.tables:
-        for measure, noise in zip(table.aggregate.measures, table.noises, strict=True):
+def _half_widths(tables: Sequence[NoisyTable | AddedTable], confidence: Fraction) -> Callable[[str, int], float]:
+    found: dict[str, tuple[Calibrated | NoiseOfSum, Fraction]] = {}
+    for table in tables:
+        noises: Sequence[Calibrated | NoiseOfSum] = table.noises
+        for measure, noise in zip(table.aggregate.measures, noises, strict=True):
             found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
 
     def half_width(id: str, sharing: int) -> float:

@@ -88,6 +88,7 @@ class Context:
     text: str
     catalog: Catalog
     boundaries: list[Aggregate] = field(default_factory=list)
+    families: list[tuple[int, ...]] = field(default_factory=list)
     counter: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).replace(tzinfo=None))
     sizes: dict[str, int] = field(default_factory=dict)

@@ -36,10 +36,10 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     order = select.args.get("order")
     sorted_by = [] if order is None else list(order.expressions)
     group = select.args.get("group")
-    if group is not None and not group.args.get("expressions"):
+    if group is not None and not any(group.args.get(part) for part in ("expressions", "all")):
         context.only(group)
         raise context.refuse(UnsupportedQueryError, "GROUP BY names nothing", select)
-    grouped = Grouping(select, source, context) if is_grouped(select, sorted_by) else None
+    grouped = Grouping(select, source, context, items) if is_grouped(select, sorted_by) else None
     bound = [(name, grouped.bind(node) if grouped else Binder(context, source).bind(node)) for name, node in items]
     keys = [sort_key(node, items, bound, grouped, source, context) for node in sorted_by]
     having = select.args.get("having")
