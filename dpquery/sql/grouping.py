@@ -7,6 +7,7 @@ from sqlglot import exp
 from dpquery.errors import UnsupportedQueryError
 from dpquery.plan.expr import Column, Expression, Literal, children, rebuild
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, output
+from dpquery.plan.show import names_of, show
 from dpquery.plan.types import INT64
 from dpquery.sql.aggregates import Collector, has_aggregate
 from dpquery.sql.boundary import at_boundary
@@ -50,7 +51,7 @@ class Grouping:
                     self._add_key(node)
             return
         sets = key_sets(group, lambda node: self._add_key(self._key_tree(node)), self._context)
-        if has_sets(group):
+        if has_sets(group) and (len(sets) > 1 or len(sets[0]) < len({column.id for column in self._keys.values()})):
             self._sets = sets
             for column in self._keys.values():
                 self._rolled.setdefault(column.id, Column(id=self._context.fresh(), type=column.type))
@@ -98,12 +99,14 @@ class Grouping:
         spans = {column.id: key.span for key, column in reversed(self._keys.items())}
         keys = tuple(dict.fromkeys(column.id for column in self._keys.values()))
         if self._sets is not None:
+            named = names_of(self._source.relation)
             combined = GroupingSets(
                 sets=self._sets,
                 keys={column.id: column for column in self._keys.values()},
                 rolled=self._rolled,
                 indicators=self._indicators,
                 spans=spans,
+                names={column.id: show(key, named) for key, column in reversed(self._keys.items())},
             )
             return combined.combine(source, tuple(self._collector.columns), self._select, self._context)
         aggregate = Aggregate(

@@ -135,6 +135,7 @@ class GroupingSets:
         rolled: For each key's id the column that holds it in the result: NULL in sets that do not group by it.
         indicators: For the keys of each GROUPING(...) the column that holds its value.
         spans: The places of the keys.
+        names: The keys as people write them.
     """
 
     sets: tuple[KeySet, ...]
@@ -142,6 +143,7 @@ class GroupingSets:
     rolled: Mapping[str, Column]
     indicators: Mapping[KeySet, Column]
     spans: Mapping[str, Span | None]
+    names: Mapping[str, str]
 
     def combine(
         self, source: Relation, aggregates: tuple[AggregateColumn, ...], node: exp.Expression, context: Context
@@ -197,14 +199,16 @@ class GroupingSets:
     ) -> Project:
         """Returns the rows of one set under the result's ids: keys that it does not group by are NULL."""
         columns = [
-            Computed(id=rolled.id, name="", expression=key if id in keys else Literal(value=None, type=key.type))
+            Computed(
+                id=rolled.id, name=self.names[id], expression=key if id in keys else Literal(value=None, type=key.type)
+            )
             for (id, key), rolled in zip(self.keys.items(), self.rolled.values(), strict=True)
         ]
         for column, made in zip(aggregates, own, strict=True):
             columns.append(Computed(id=column.id, name=column.name, expression=Column(id=made.id, type=made.type)))
         for asked, indicator in self.indicators.items():
             columns.append(Computed(id=indicator.id, name="", expression=_bits(asked, keys)))
-        columns.append(Computed(id=order.id, name="", expression=Literal(value=number, type=INT64)))
+        columns.append(Computed(id=order.id, name="set", expression=Literal(value=number, type=INT64)))
         return Project(source=relation, columns=tuple(columns))
 
     def _union(self, arms: list[Project], context: Context, whole: bool = True) -> Relation:

@@ -29,6 +29,8 @@ _CLAUSES = {
     "method": "this kind of JOIN",
     "with_ties": "WITH TIES",
     "limit_options": "this form of LIMIT",
+    "grouping_sets": "a list of keys before GROUPING SETS",
+    "totals": "WITH TOTALS",
 }
 """Clauses that people know by another name than the parser."""
 
