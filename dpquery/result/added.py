@@ -18,8 +18,8 @@ from dpquery.kernel.plan import Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.kernel.selection import all_codes
 
-STEPS = 60
-"""Exponents that are tried for the tail of a sum of Laplace noises."""
+MARGIN = 1e-9
+"""Relative error of floating point that half-widths allow for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,23 +84,39 @@ def _wide(numbers: NDArray[Any], count: int) -> NDArray[Any]:
 
 @lru_cache(maxsize=1024)
 def _half_width(mechanism: Mechanism, parameter: Fraction, count: int, failure: Fraction) -> int:
-    """Chernoff's bound with the moment generating function of the law, rounded up.
+    """Returns the half-width of a sum of `count` noises, rounded up.
 
     Source:
-        Canonne, Kamath, Steinke 2020, lemma 8: E exp(t X) <= exp(t^2 variance / 2) for discrete Gaussian X. For
-        discrete Laplace X with q = exp(-1 / scale), E exp(t X) = (1 - q)^2 / ((1 - q e^t)(1 - q e^-t)), t < 1 / scale;
-        both are exact or upper bounds, so that every t gives a valid width.
+        Gaussian: Canonne, Kamath, Steinke 2020: E exp(t X) <= exp(t^2 variance / 2), then Chernoff's bound. Laplace:
+        docs/concepts/accuracy.md; the discrete sum is less spread than one of continuous noises (Birnbaum 1948, "On
+        Random Variables with Comparable Peakedness"), whose tail has a closed form.
     """
-    doubt = math.log(2) - math.log(failure.numerator) + math.log(failure.denominator)
     if mechanism is Mechanism.GAUSSIAN:
-        width = math.sqrt(2 * count * float(parameter) * doubt)
-    else:
-        width = min(_laplace_width(float(parameter), count, doubt, step / STEPS) for step in range(1, STEPS))
-    return math.ceil(width * (1 + 1e-9))
+        doubt = math.log(2) - math.log(failure.numerator) + math.log(failure.denominator)
+        return math.ceil(math.sqrt(2 * count * float(parameter) * doubt) * (1 + MARGIN))
+    scale, allowed = 1 / (2 * math.tanh(1 / (2 * float(parameter)))), float(failure) * (1 - MARGIN)
+    low, high = -1, 1
+    while _laplace_tail((high + 0.5) / scale, count) > allowed:
+        high *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _laplace_tail((middle + 0.5) / scale, count) <= allowed else (middle, high)
+    return high
 
 
-def _laplace_width(scale: float, count: int, doubt: float, part: float) -> float:
-    """Returns (count * ln E exp(t X) + doubt) / t for t = part / scale."""
-    t = part / scale
-    near, far, once = (-math.expm1(-(1 - part) / scale), -math.expm1(-(1 + part) / scale), -math.expm1(-1 / scale))
-    return (count * (2 * math.log(once) - math.log(near) - math.log(far)) + doubt) / t
+def _laplace_tail(x: float, count: int) -> float:
+    """Returns P(|X| > x) for the sum X of `count` continuous Laplace noises of scale 1.
+
+    X is the difference of two gamma variables: when the later one is reached, j of the other's steps were made, and
+    the rest is gamma of order count - j, for exponential steps have no memory.
+    """
+    factorials = _log_factorials(2 * count)
+    j = np.arange(count)
+    log_weights = factorials[count - 1 + j] - factorials[count - 1] - factorials[j] - (count + j) * math.log(2)
+    rests = np.exp(j * math.log(x) - x - factorials[j]).cumsum()[::-1]
+    return float(2 * (np.exp(log_weights) * rests).sum())
+
+
+@lru_cache(maxsize=16)
+def _log_factorials(most: int) -> NDArray[np.float64]:
+    return np.concatenate([[0.0], np.log(np.arange(1, most)).cumsum()])
