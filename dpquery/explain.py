@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import assert_never
 
@@ -29,14 +29,30 @@ from dpquery.plan.logical import (
 from dpquery.plan.show import names_of, show, show_aggregate, show_window
 
 
-def explain(plan: BudgetedPlan, result: Relation, measurements: tuple[Measurement, ...], charge: PrivacyLoss) -> str:
-    """Returns a plan for people: what is released, with which noise, from what, and at what price."""
+def explain(
+    plan: BudgetedPlan,
+    result: Relation,
+    measurements: tuple[Measurement, ...],
+    charge: PrivacyLoss,
+    *,
+    added: Sequence[tuple[int, PrivateAggregate]] = (),
+    notes: Sequence[str] = (),
+) -> str:
+    """Returns a plan for people: what is released, with which noise, from what, and at what price.
+
+    Args:
+        added: Tables added up from released ones, as (number of the released table, what it gives); numbered on.
+        notes: What was decided for each GROUP BY with several grouping sets.
+    """
     lines = list(_result(result))
     remaining = iter(measurements)
     for number, budgeted in enumerate(plan.aggregates, start=1):
         described = [next(remaining) for _ in budgeted.aggregate.measures]
         lines += [f"Release {number}: {_keys(budgeted, described)}"]
         lines += [f"  {line}" for line in _measured(budgeted.aggregate, described)]
+    for number, (leaf, aggregate) in enumerate(added, start=len(plan.aggregates) + 1):
+        lines.append(f"Release {number}: {_named(aggregate)}, free: sums of release {leaf + 1}")
+    lines += [f"Grouping sets: {note}" for note in notes]
     lines.append(f"Charge: {charge}" if plan.aggregates and measurements else "Charge: nothing")
     return "\n".join(lines)
 
@@ -76,8 +92,8 @@ def _above(relation: Relation) -> Iterator[str]:
             yield from _above(relation.right)
         case SetOperation():
             yield relation.kind.replace("_", " ")
-            yield from _above(relation.left)
-            yield from _above(relation.right)
+            for part in _parts(relation):
+                yield from _above(part)
         case Window():
             for made in relation.columns:
                 yield f"window {show_window(made, names)}"
@@ -86,6 +102,15 @@ def _above(relation: Relation) -> Iterator[str]:
             yield f"from {len(relation.rows)} literal rows"
         case _:
             assert_never(relation)
+
+
+def _parts(operation: SetOperation) -> Iterator[Relation]:
+    """Yields what a chain of UNION ALL puts together; of other operations the two sides."""
+    for side in (operation.left, operation.right):
+        if operation.kind == "union_all" and isinstance(side, SetOperation) and side.kind == "union_all":
+            yield from _parts(side)
+        else:
+            yield side
 
 
 def _column(relation: Relation, id: str) -> Expression:
@@ -105,6 +130,12 @@ def _keys(budgeted: BudgetedAggregate, described: list[Measurement]) -> str:
     if described and described[0].tau is not None:
         chosen = f"  tau={described[0].tau}  delta={amount(budgeted.selection_delta)}"
     return "by " + ", ".join(keys) + chosen
+
+
+def _named(aggregate: PrivateAggregate) -> str:
+    names = names_of(aggregate.source)
+    keys = (show(_column(aggregate.source, key.column), names) for key in aggregate.keys)
+    return "by " + ", ".join(keys) if aggregate.keys else "grand total"
 
 
 def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iterator[str]:

@@ -15,7 +15,8 @@ from dpquery.kernel.release import check, release
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Relation
 from dpquery.plan.show import names_of, show
-from dpquery.planner.allocate import Offer, allocate
+from dpquery.planner.allocate import Offer
+from dpquery.planner.choose import choose
 from dpquery.planner.keys import PublicValues
 from dpquery.planner.protect import Bounds, PrivatePlan, protect
 from dpquery.result.finish import finish
@@ -64,9 +65,8 @@ def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: Publi
         tree = parse(request.text, request.dialect, request.params)
         logical = bind(tree, catalog, request.text, request.dialect)
         private = protect(logical, catalog, public=public, describe=_describe, bounds=request.bounds)
-        budgeted = allocate(
-            private.aggregates, request.offer, budget=ledger.budget, neighbours=ledger.declarations.neighbours
-        )
+        neighbours = ledger.declarations.neighbours
+        private, budgeted = choose(private, request.offer, budget=ledger.budget, neighbours=neighbours)
     except RecursionError:
         raise QuerySyntaxError("the query is nested too deep") from None
     except QueryError as error:
@@ -84,7 +84,14 @@ def answer(request: Request, *, catalog: Catalog, ledger: Ledger, backend: Backe
     """Answers one query: the stages in order, and nothing else."""
     prepared = prepare(request, catalog=catalog, ledger=ledger, public=backend.public_values)
     noisy = release(prepared.budgeted, run=backend.run, ledger=ledger, analyst=analyst, query=request.recorded)
-    finished = finish(noisy, prepared.private.result, evaluate=backend.evaluate, confidence=request.confidence)
+    private = prepared.private
+    finished = finish(
+        noisy,
+        private.result,
+        evaluate=backend.evaluate,
+        confidence=request.confidence,
+        added=[(one.leaf, one.aggregate) for one in private.added],
+    )
     return Result(noisy, finished, guarantee=guarantee_of(prepared.budgeted), confidence=float(request.confidence))
 
 

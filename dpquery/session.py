@@ -39,7 +39,14 @@ class Plan:
         self.charge: PrivacyLoss = charge_of(prepared.budgeted, ledger.budget.kind)
         self.guarantee: PrivacyLoss = guarantee_of(prepared.budgeted)
         self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
-        self._text = explain(prepared.budgeted, prepared.private.result, self.measurements, self.charge)
+        self._text = explain(
+            prepared.budgeted,
+            prepared.private.result,
+            self.measurements,
+            self.charge,
+            added=[(one.leaf, one.aggregate) for one in prepared.private.added],
+            notes=prepared.private.notes,
+        )
 
     def __str__(self) -> str:
         return self._text

@@ -282,10 +282,13 @@ class LogicalPlan:
     Attributes:
         boundaries: The lowest aggregations over private rows; number i is read above as `Released(index=i)`.
         result: What is computed from released and public tables, in order; its columns are the answer's.
+        families: Boundaries of one GROUP BY with several grouping sets, as their numbers: they have the same source,
+            and the same aggregates in the same order, under ids of their own.
     """
 
     boundaries: tuple[Aggregate, ...]
     result: Relation
+    families: tuple[tuple[int, ...], ...] = ()
 
 
 def sources(relation: Relation) -> tuple[Relation, ...]:

@@ -100,6 +100,19 @@ def domain_of(
     return narrowed(expression, _enumerate(expression, domains, relevant), tuple(_conditions(relation)))
 
 
+def covers_all_rows(id: str, domain: Domain | None, relation: Relation, ranges: dict[str, Range]) -> bool:
+    """Whether every row has one of a grouping column's public values, as far as the declarations say.
+
+    NULL is the value that declarations allow and domains may lack.
+    """
+    if domain is None:
+        return False
+    expression, _ = definition(id, relation)
+    if None in domain or not ranges[id].nullable:
+        return True
+    return narrowed(expression, (None,), tuple(_conditions(relation))) == ()
+
+
 def _of_sides(
     id: str, operation: SetOperation, ranges: dict[str, Range], catalog: Catalog, public: PublicValues
 ) -> Domain | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpquery.catalog import Catalog
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
@@ -24,8 +24,10 @@ from dpquery.plan.logical import (
     with_sources,
 )
 from dpquery.plan.types import FLOAT64, INT64, Type, Value
-from dpquery.planner.contributions import contribution_of
-from dpquery.planner.keys import PublicValues, domain_of, leaf_ranges
+from dpquery.planner import grouping_sets
+from dpquery.planner.contributions import Contribution, contribution_of
+from dpquery.planner.grouping_sets import Added, Measured, Sum
+from dpquery.planner.keys import PublicValues, covers_all_rows, domain_of, leaf_ranges
 from dpquery.planner.ranges import ranges_of
 from dpquery.planner.rewrite import Measures, sum_type
 
@@ -51,12 +53,23 @@ class PrivatePlan:
     """What to measure, and what to compute from it.
 
     Attributes:
-        aggregates: One for each boundary of the query; number i is read in `result` as `Released(index=i)`.
+        aggregates: What is released; number i is read in `result` as `Released(index=i)`. One for each boundary of
+            the query, but for those that are added up.
         result: Post-processing; its columns are the answer's.
+        added: Tables added up from released ones; number j is read as `Released(index=len(aggregates) + j)`.
+        boundaries: For each of `aggregates` and then of `added` the boundary that it stands for.
+        families: For each GROUP BY with several sets its boundaries, and why none of them can be added up, if so.
+        alternatives: Other plans that answer the same query.
+        notes: What was decided between them, for people.
     """
 
     aggregates: tuple[PrivateAggregate, ...]
     result: Relation
+    added: tuple[Added, ...] = ()
+    boundaries: tuple[int, ...] = ()
+    families: tuple[tuple[tuple[int, ...], str], ...] = ()
+    alternatives: tuple[PrivatePlan, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def protect(
@@ -77,12 +90,34 @@ def protect(
         MissingBoundsError: An aggregate without a finite sensitivity.
         UnsupportedQueryError: More public groups than can be enumerated.
     """
-    aggregates, replaced = [], []
-    for index, boundary in enumerate(logical.boundaries):
-        aggregate, computed = _protect(index, boundary, catalog, public, describe, bounds)
-        aggregates.append(aggregate)
-        replaced.append(_released(index, boundary, aggregate, computed))
-    return PrivatePlan(aggregates=tuple(aggregates), result=_replace(logical.result, replaced))
+    measured = [
+        _protect(index, boundary, catalog, public, describe, bounds)
+        for index, boundary in enumerate(logical.boundaries)
+    ]
+    families = [{number: measured[number] for number in family} for family in logical.families]
+    for family in families:
+        grouping_sets.check_size(list(family.values()))
+    notes = tuple(
+        (tuple(family), "" if grouping_sets.sums(family) else grouping_sets.obstacle(family)) for family in families
+    )
+    first, *others = (_plan(logical, measured, chosen) for chosen in grouping_sets.combinations(families))
+    return replace(first, families=notes, alternatives=tuple(others))
+
+
+def _plan(logical: LogicalPlan, measured: list[Measured], sums: dict[int, Sum]) -> PrivatePlan:
+    """Returns the plan that adds up the given boundaries and releases all others."""
+    released = [number for number in range(len(measured)) if number not in sums]
+    place = {number: index for index, number in enumerate([*released, *sums])}
+    replaced = {
+        n: _released(place[n], logical.boundaries[n], measured[n].aggregate, measured[n].computed) for n in released
+    }
+    replaced |= {n: _released(place[n], logical.boundaries[n], one.aggregate, one.computed) for n, one in sums.items()}
+    return PrivatePlan(
+        aggregates=tuple(measured[number].aggregate for number in released),
+        result=_replace(logical.result, [replaced[number] for number in range(len(measured))]),
+        added=tuple(Added(leaf=place[s.leaf], aggregate=s.aggregate, groups=s.groups) for s in sums.values()),
+        boundaries=tuple(place),
+    )
 
 
 def _protect(
@@ -92,7 +127,7 @@ def _protect(
     public: PublicValues,
     describe: Callable[[Expression, Relation], str],
     bounds: Bounds,
-) -> tuple[PrivateAggregate, tuple[Computed, ...]]:
+) -> Measured:
     source = boundary.source
     units = locality(source, catalog.declarations).units
     bound = _bound(boundary, catalog, bounds)
@@ -133,7 +168,15 @@ def _protect(
             advice="Group by fewer or coarser keys.",
             span=next(iter(boundary.spans), None),
         )
-    return aggregate, computed
+    covering = (key.column for key in keys if covers_all_rows(key.column, key.domain, source, ranges))
+    declared = contribution_of(source, catalog)
+    return Measured(
+        aggregate=aggregate,
+        computed=computed,
+        covering=frozenset(covering),
+        follows=unit is None or _has_one_group(boundary, declared),
+        boundary=boundary,
+    )
 
 
 def _without_delta(boundary: Aggregate, keys: tuple[Key, ...], describe: Callable[[Expression], str]) -> QueryError:
@@ -156,11 +199,16 @@ def _bound(boundary: Aggregate, catalog: Catalog, bounds: Bounds) -> BoundContri
     declared = contribution_of(boundary.source, catalog)
     rows = bounds.max_rows or declared.rows or catalog.defaults.max_rows
     groups = bounds.max_groups or declared.max_groups or catalog.defaults.max_groups
-    if declared.rows == 1 or set(boundary.group_by) <= declared.attributes:
+    if _has_one_group(boundary, declared):
         groups = 1
     if catalog.declarations.unit_is_row:
         rows = groups = 1
     return BoundContributions(max_groups=groups, max_rows=rows)
+
+
+def _has_one_group(boundary: Aggregate, declared: Contribution) -> bool:
+    """Whether each unit has rows in one group alone, as far as the declarations say."""
+    return declared.rows == 1 or set(boundary.group_by) <= declared.attributes
 
 
 def _released(index: int, boundary: Aggregate, aggregate: PrivateAggregate, computed: tuple[Computed, ...]) -> Relation:

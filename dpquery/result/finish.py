@@ -9,15 +9,16 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
-from dpquery.kernel.release import NoisyAggregates
-from dpquery.plan.expr import Case, Column, Expression, Literal, columns_of, substitute
+from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.plan import PrivateAggregate
+from dpquery.kernel.release import NoisyAggregates, NoisyTable
+from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
     Computed,
     Filter,
     Join,
     Limit,
-    Matched,
     Project,
     Relation,
     Released,
@@ -29,10 +30,11 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
-from dpquery.plan.types import BOOLEAN
+from dpquery.result.added import AddedTable, NoiseOfSum, with_added
 from dpquery.result.intervals import Measured
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
+from dpquery.result.unions import carry_union
 
 Evaluate = Callable[[Relation, Sequence[pa.Table]], pa.Table]
 """Runs a relation over released and public tables, where no private table is within reach."""
@@ -56,7 +58,14 @@ class Finished:
     measured: Measured
 
 
-def finish(noisy: NoisyAggregates, result: Relation, *, evaluate: Evaluate, confidence: Fraction) -> Finished:
+def finish(
+    noisy: NoisyAggregates,
+    result: Relation,
+    *,
+    evaluate: Evaluate,
+    confidence: Fraction,
+    added: Sequence[tuple[int, PrivateAggregate]] = (),
+) -> Finished:
     """Returns what the query computes from the released tables.
 
     Args:
@@ -64,24 +73,27 @@ def finish(noisy: NoisyAggregates, result: Relation, *, evaluate: Evaluate, conf
         result: The post-processing; its columns are the answer's.
         evaluate: The engine for it.
         confidence: The probability with which the interval of a cell holds, at least.
+        added: Tables added up from released ones, as (number of the released table, what it gives); they are read
+            after the released ones.
     """
-    measures = frozenset(measure.id for table in noisy.tables for measure in table.aggregate.measures)
+    tables = with_added(noisy.tables, added)
+    measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
     again: dict[str, str] = {}
     annotated, meanings = _carry(result, again)
     measures |= {id for id, original in again.items() if original in measures}
     columns = output(result)
     released = {node.index: node.columns for node in _released(result)}
-    tables = [to_arrow(table, released.get(i, ())) for i, table in enumerate(noisy.tables)]
-    made = projected(annotated, tables)
+    given = [to_arrow(table, released.get(i, ())) for i, table in enumerate(tables)]
+    made = projected(annotated, given)
     if made is None:
-        made = evaluate(annotated, tables)
+        made = evaluate(annotated, given)
     found = {c.name: meanings.get(c.id) for c in columns if measures and _is_noisy(meanings.get(c.id), measures)}
     read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
     measured = Measured(
         rows=len(made),
         columns=_Lazy(made.select(sorted(read))),
         measures=measures,
-        half_width=_half_widths(noisy, confidence, again),
+        half_width=_half_widths(tables, confidence, again),
     )
     table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
     return Finished(table=table, noisy=found, measured=measured)
@@ -121,8 +133,10 @@ def _carry(relation: Relation, again: dict[str, str]) -> tuple[Relation, Meaning
         case Window():
             source, meanings = _carry(relation.source, again)
             return replace(relation, source=source), meanings
+        case SetOperation(kind="union_all"):
+            return carry_union(relation, _carry(relation.left, again), _carry(relation.right, again))
         case SetOperation():
-            return _carry_union(relation, again) if relation.kind == "union_all" else (relation, {})
+            return relation, {}
         case Join(kind="semi" | "anti"):
             left, meanings = _carry(relation.left, again)
             return replace(relation, left=left), meanings
@@ -177,47 +191,17 @@ def _carry_project(project: Project, again: dict[str, str]) -> tuple[Relation, M
     return Project(source=source, columns=(*project.columns, *carried)), known
 
 
-def _carry_union(union: SetOperation, again: dict[str, str]) -> tuple[Relation, Meanings]:
-    """Carries the columns of both sides, each NULL in the rows of the other, and whether a row is of the left side.
-
-    Nothing is carried where both sides read the same released table.
-    """
-    (left, of_left), (right, of_right) = _carry(union.left, again), _carry(union.right, again)
-    leaves = [
-        {leaf.id: leaf for meaning in meanings.values() for leaf in columns_of(meaning)}
-        for meanings in (of_left, of_right)
-    ]
-    if leaves[0].keys() & leaves[1].keys():
-        return union, {}
-    side = Column(id=f"{union.columns[0].id}_side", type=BOOLEAN)
-    carried = [Matched(id=side.id, name="", type=BOOLEAN, left=side.id, right=side.id)]
-    padded = []
-    for place, source in enumerate((left, right)):
-        columns = [Computed(id=c.id, name=c.name, expression=Column(id=c.id, type=c.type)) for c in output(source)]
-        columns.append(Computed(id=side.id, name="", expression=Literal(value=place == 0, type=BOOLEAN)))
-        columns += [
-            Computed(id=f"{leaf.id}_none", name="", expression=Literal(value=None, type=leaf.type))
-            for leaf in leaves[1 - place].values()
-        ]
-        padded.append(Project(source=source, columns=tuple(columns)))
-    carried += [Matched(id=a.id, name="", type=a.type, left=a.id, right=f"{a.id}_none") for a in leaves[0].values()]
-    carried += [Matched(id=b.id, name="", type=b.type, left=f"{b.id}_none", right=b.id) for b in leaves[1].values()]
-    known: Meanings = {column.id: Column(id=column.id, type=column.type) for column in carried}
-    for column in union.columns:
-        if column.left in of_left and column.right in of_right:
-            first, second = of_left[column.left], of_right[column.right]
-            known[column.id] = Case(branches=((side, first),), otherwise=second, type=column.type)
-    return replace(union, left=padded[0], right=padded[1], columns=(*union.columns, *carried)), known
-
-
 def _is_noisy(meaning: Expression | None, measures: frozenset[str]) -> bool:
     return meaning is None or any(column.id in measures for column in columns_of(meaning))
 
 
-def _half_widths(noisy: NoisyAggregates, confidence: Fraction, again: Mapping[str, str]) -> Callable[[str, int], float]:
-    found = {}
-    for table in noisy.tables:
-        for measure, noise in zip(table.aggregate.measures, table.noises, strict=True):
+def _half_widths(
+    tables: Sequence[NoisyTable | AddedTable], confidence: Fraction, again: Mapping[str, str]
+) -> Callable[[str, int], float]:
+    found: dict[str, tuple[Calibrated | NoiseOfSum, Fraction]] = {}
+    for table in tables:
+        noises: Sequence[Calibrated | NoiseOfSum] = table.noises
+        for measure, noise in zip(table.aggregate.measures, noises, strict=True):
             found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
 
     def half_width(id: str, sharing: int) -> float:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
+from dpquery.result.unions import on_side, side_of
 
 Floats = NDArray[np.float64]
 
@@ -51,10 +52,21 @@ class Measured:
 
     def interval(self, expression: Expression) -> Interval:
         """Returns the interval of an expression over measures and exact columns; unknown where no rule covers it."""
+        side = side_of(expression)
+        if side is not None:
+            return self._by_side(expression, side)
         read = {column.id for column in columns_of(expression)} & self.measures
         with np.errstate(all="ignore"):
             found = self._interval(expression, {id: self.half_width(id, len(read)) for id in read})
         return self._unknown() if found is None else found
+
+    def _by_side(self, expression: Expression, side: str) -> Interval:
+        """A row's interval is that of the side of the union that it came from."""
+        places, found = _floats(self.columns[side]), self._unknown()
+        for number in (0, 1):
+            taken, here = self.interval(on_side(expression, side, number)), places == number
+            found = Interval(np.where(here, taken.lower, found.lower), np.where(here, taken.upper, found.upper))
+        return found
 
     def _unknown(self) -> Interval:
         nothing = np.full(self.rows, np.nan)

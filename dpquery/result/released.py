@@ -17,12 +17,13 @@ from dpquery.kernel.plan import Key, Measure
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.logical import OutputColumn
 from dpquery.plan.types import Kind, Type
+from dpquery.result.added import AddedTable
 
 LARGEST = 2**63 - 1
 EXACT = Context(prec=80)
 
 
-def to_arrow(table: NoisyTable, columns: Sequence[OutputColumn]) -> pa.Table:
+def to_arrow(table: NoisyTable | AddedTable, columns: Sequence[OutputColumn]) -> pa.Table:
     """Returns a released table; types come from the plan alone.
 
     Args:

@@ -36,7 +36,8 @@ def bind(tree: Tree, catalog: Catalog, text: str, dialect: str = "postgres") -> 
         )
     if len(scope.columns) > MAX_COLUMNS:
         raise context.refuse(UnsupportedQueryError, f"a result has at most {MAX_COLUMNS} columns", tree)
-    return LogicalPlan(boundaries=tuple(context.boundaries), result=_with_names(scope))
+    families = tuple(context.families)
+    return LogicalPlan(boundaries=tuple(context.boundaries), result=_with_names(scope), families=families)
 
 
 def _with_names(scope: Scope) -> Relation:

@@ -9,14 +9,20 @@ from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, Literal, children, columns_of, rebuild
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, output
-from dpquery.plan.types import Value
+from dpquery.plan.show import names_of, show
+from dpquery.plan.types import INT64, Value
 from dpquery.sql.aggregates import Collector, has_aggregate
 from dpquery.sql.boundary import at_boundary
 from dpquery.sql.expressions import Binder, WindowFunctions, conjunct_trees
+from dpquery.sql.grouping_sets import GroupingSets, KeySet, has_sets, key_sets
 from dpquery.sql.joins import equality
+from dpquery.sql.parse import span_of
 from dpquery.sql.public_side import check_groups, with_all_keys
 from dpquery.sql.scope import Context, Scope
 from dpquery.sql.subqueries import JoinedSubqueries
+
+MAX_GROUPING = 62
+"""Arguments of GROUPING: its value is one bit for each."""
 
 
 def is_grouped(select: exp.Select, sorted_by: list[exp.Expression]) -> bool:
@@ -33,18 +39,48 @@ class Grouping:
         correlated: Conditions that read the query around, over the groups.
     """
 
-    def __init__(self, select: exp.Select, source: Scope, context: Context, below: JoinedSubqueries) -> None:
+    def __init__(
+        self,
+        select: exp.Select,
+        source: Scope,
+        context: Context,
+        below: JoinedSubqueries,
+        items: list[tuple[str, exp.Expression]],
+    ) -> None:
         self._select, self._source, self._context, self._below = select, source, context, below
         self._collector = Collector(context=context, scope=source, subqueries=below)
         self._keys: dict[Expression, Column] = {}
+        self._indicators: dict[KeySet, Column] = {}
+        self._sets: tuple[KeySet, ...] | None = None
+        self._rolled: dict[str, Column] = {}
         self.made_above: set[str] = set()  # ids of columns that are made from the groups
         self.correlated = tuple(self._correlate(condition) for condition in source.correlated)
         group = select.args.get("group")
         if group is not None:
-            context.only(group, "expressions")
-            for node in group.expressions:
-                self._add_key(self._key_tree(node))
+            self._read(group, items)
         self._subqueries = below.over_groups(self._over_groups)
+
+    def _read(self, group: exp.Group, items: list[tuple[str, exp.Expression]]) -> None:
+        """Finds the keys of GROUP BY, and its sets where it has several."""
+        if group.args.get("all") and not group.args.get("expressions"):
+            self._context.only(group, "all")
+            for _, node in items:
+                if not (has_aggregate(node) or node.find(exp.Window) or _is_constant(node)):
+                    self._add_key(node)
+            return
+        sets = key_sets(group, lambda node: self._add_key(self._key_tree(node)), self._context)
+        if not has_sets(group):
+            return
+        if self.correlated or self._source.public_side is not None:
+            where = (
+                "in a subquery that reads the query around" if self.correlated else "over a join that keeps public rows"
+            )
+            reason = f"several groupings at once {where} are not supported"
+            raise self._context.refuse(UnsupportedQueryError, reason, group, "Group by one list of keys.")
+        if len(sets) > 1 or len(sets[0]) < len({column.id for column in self._keys.values()}):
+            self._sets = sets
+            for column in self._keys.values():
+                self._rolled.setdefault(column.id, Column(id=self._context.fresh(), type=column.type))
 
     def bind(self, node: exp.Expression, windows: WindowFunctions | None = None) -> Expression:
         """Returns an expression over the keys and the aggregates and, where they are allowed, window functions."""
@@ -61,7 +97,7 @@ class Grouping:
         return [self.condition(part, "HAVING") for part in whole]
 
     def _binder(self, windows: WindowFunctions | None) -> Binder:
-        return Binder(self._context, self._source, self._collector, windows, self._subqueries)
+        return Binder(self._context, self._source, self, windows, self._subqueries)
 
     def over_nothing(self, expressions: list[Expression]) -> tuple[Value, ...] | None:
         """Returns the values over no rows, where correlation alone made the groups; else None."""
@@ -77,6 +113,29 @@ class Grouping:
             values.append(evaluate(expression, {id: 0 if id in counts else None for id in read}))
         return tuple(values)
 
+    def collect(self, node: exp.Expression) -> Column | None:
+        """Returns the column that will hold an aggregate or GROUPING(...), or None if the node is neither."""
+        if isinstance(node, exp.Grouping | exp.GroupingId):
+            return self._indicator(node)
+        return self._collector.collect(node)
+
+    def _indicator(self, node: exp.Expression) -> Column:
+        """Returns the column of GROUPING(...): for each argument a bit, 1 where the row's set does not group by it."""
+        self._context.only(node, "expressions")
+        known = {column.id: column for column in self._keys.values()}
+        bound = [Binder(self._context, self._source).bind(part) for part in node.expressions]
+        asked = tuple(self._keys[key].id if key in self._keys else "" for key in bound)
+        if "" in asked or not known:
+            part = node.expressions[asked.index("")] if "" in asked else node
+            reason = "GROUPING takes keys of this query's GROUP BY"
+            raise self._context.refuse(UnsupportedQueryError, reason, part, "Name keys as GROUP BY does.")
+        asked = asked or tuple(known)
+        if len(asked) > MAX_GROUPING:
+            reason = f"GROUPING takes at most {MAX_GROUPING} arguments"
+            raise self._context.refuse(UnsupportedQueryError, reason, node)
+        made = self._indicators.setdefault(asked, Column(id=self._context.fresh(), type=INT64))
+        return Column(id=made.id, type=INT64, span=span_of(node, self._context.text))
+
     def finish(self) -> Relation:
         """Returns the aggregation, or the released table where it is a privacy boundary."""
         source = self._below.apply(self._source.relation)
@@ -87,6 +146,17 @@ class Grouping:
             source = Project(source=source, columns=(*kept, *made))
         spans = {column.id: key.span for key, column in reversed(self._keys.items())}
         keys = tuple(dict.fromkeys(column.id for column in self._keys.values()))
+        if self._sets is not None:
+            named = names_of(self._source.relation)
+            combined = GroupingSets(
+                sets=self._sets,
+                keys={column.id: column for column in self._keys.values()},
+                rolled=self._rolled,
+                indicators=self._indicators,
+                spans=spans,
+                names={column.id: show(key, named) for key, column in reversed(self._keys.items())},
+            )
+            return combined.combine(source, tuple(self._collector.columns), self._select, self._context)
         aggregate = Aggregate(
             source=source,
             group_by=keys,
@@ -132,11 +202,12 @@ class Grouping:
                         return named
         return node
 
-    def _add_key(self, node: exp.Expression) -> None:
+    def _add_key(self, node: exp.Expression) -> str:
+        """Returns the id of a key's column."""
         key = Binder(self._context, self._source, subqueries=self._below).bind(node)
         if isinstance(key, Literal):
             raise self._context.refuse(UnsupportedQueryError, "GROUP BY a constant has no meaning", node)
-        self._as_key(key)
+        return self._as_key(key).id
 
     def _as_key(self, key: Expression) -> Column:
         """Returns the column that holds a grouping key."""
@@ -148,7 +219,10 @@ class Grouping:
     def _over_groups(self, bound: Expression, node: exp.Expression) -> Expression:
         """Returns the expression with keys replaced by their columns; nothing else of the source may remain."""
         if bound in self._keys:
-            return self._keys[bound]
+            column = self._keys[bound]
+            return self._rolled.get(column.id, column)
+        if isinstance(bound, Column) and bound in self._indicators.values():
+            return bound if self._sets is not None else Literal(value=0, type=INT64)
         known = {a.id for a in self._collector.columns} | {column.id for column in self._keys.values()}
         if isinstance(bound, Column) and not (bound.id in known | self.made_above or self._subqueries.gives(bound.id)):
             name = next((c.name for c in self._source.columns if c.id == bound.id), "of a subquery")
@@ -161,3 +235,9 @@ class Grouping:
             error.span = bound.span or error.span
             raise error
         return rebuild(bound, tuple(self._over_groups(part, node) for part in children(bound)))
+
+
+def _is_constant(node: exp.Expression) -> bool:
+    while isinstance(node, exp.Paren | exp.Neg | exp.Cast):
+        node = node.this
+    return isinstance(node, exp.Literal | exp.Boolean | exp.Null)

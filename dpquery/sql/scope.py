@@ -31,6 +31,8 @@ _CLAUSES = {
     "method": "this kind of JOIN",
     "with_ties": "WITH TIES",
     "limit_options": "this form of LIMIT",
+    "grouping_sets": "a list of keys before GROUPING SETS",
+    "totals": "WITH TOTALS",
 }
 """Clauses that people know by another name than the parser."""
 
@@ -117,6 +119,7 @@ class Context:
     catalog: Catalog
     dialect: str = "postgres"
     boundaries: list[Aggregate] = field(default_factory=list)
+    families: list[tuple[int, ...]] = field(default_factory=list)
     counter: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).replace(tzinfo=None))
     sizes: dict[str, int] = field(default_factory=dict)

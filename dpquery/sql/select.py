@@ -57,11 +57,11 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     order = select.args.get("order")
     sorted_by = [] if order is None else list(order.expressions)
     group = select.args.get("group")
-    if group is not None and not group.args.get("expressions"):
+    if group is not None and not any(group.args.get(part) for part in ("expressions", "all")):
         context.only(group)
         raise context.refuse(UnsupportedQueryError, "GROUP BY names nothing", select)
     below = subqueries_over(source)
-    grouped = Grouping(select, source, context, below) if is_grouped(select, sorted_by) else None
+    grouped = Grouping(select, source, context, below, items) if is_grouped(select, sorted_by) else None
     if grouped is None:
         must_group(source, context)
     windows = Windows(select, source, grouped, below, context)

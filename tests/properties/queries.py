@@ -404,12 +404,26 @@ def query(random: Random, *, row_unit: bool) -> Query:
     if random.random() < (0.8 if subqueries else 0.4):
         text += f" WHERE {random.choice(source.conditions)}"
     if keys:
-        text += f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}"
+        text += f" GROUP BY {_grouping(random, len(keys))}"
     return Query(
         text=text,
         max_groups=random.choice([None, None, 1, 2, 3, 5, 100]),
         max_rows=random.choice([None, None, 1, 2, 3, 7, 2000]),
     )
+
+
+def _grouping(random: Random, count: int) -> str:
+    """Returns the keys of GROUP BY by place, in a fifth of the queries in several sets."""
+    plain = ", ".join(str(i + 1) for i in range(count))
+    if random.random() < 0.8:
+        return plain
+    forms = [
+        f"ROLLUP ({plain})",
+        f"CUBE ({plain})",
+        f"GROUPING SETS (({plain}), (1))",
+        f"1, GROUPING SETS (({plain}), ())",
+    ]
+    return random.choice(forms)
 
 
 def _aggregate(random: Random, source: Source, row_unit: bool) -> str:

@@ -1,0 +1,89 @@
+"""Which of the plans that answer a query errs least for the loss offered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from dpquery.errors import InvalidLossError
+from dpquery.kernel.accountant import Budget
+from dpquery.kernel.declarations import Neighbours
+from dpquery.kernel.plan import BudgetedPlan
+from dpquery.planner.allocate import Offer, allocate
+from dpquery.planner.grouping_sets import expected_errors
+from dpquery.planner.protect import PrivatePlan
+
+LEAST = 1e-300
+"""Errors below this count as this one: logarithms are taken of them."""
+
+Errors = Mapping[int, tuple[float, ...]]
+"""For each boundary the expected error of each measure."""
+
+
+def choose(
+    private: PrivatePlan, offer: Offer, *, budget: Budget, neighbours: Neighbours
+) -> tuple[PrivatePlan, BudgetedPlan]:
+    """Returns the plan of least expected error, with its noise.
+
+    The error of a plan is the geometric mean of the standard deviations of all its numbers' noise, one for each
+    boundary and measure: each grouping set counts alike, however many groups it has.
+
+    Raises:
+        InvalidLossError, MissingDeltaError: As `allocate` does.
+    """
+    plans = (private, *private.alternatives)
+    budgeted = [allocate(plan.aggregates, offer, budget=budget, neighbours=neighbours) for plan in plans]
+    if len(plans) == 1:
+        return _noted(private, 0, plans, []), budgeted[0]
+    errors = [_errors(plan, made, neighbours) for plan, made in zip(plans, budgeted, strict=True)]
+    best = min(range(len(plans)), key=lambda place: _score(errors[place], errors[0] or {}))
+    return _noted(private, best, plans, errors), budgeted[best]
+
+
+def _errors(plan: PrivatePlan, budgeted: BudgetedPlan, neighbours: Neighbours) -> Errors | None:
+    """Returns what is expected of each boundary; None where the noise cannot be sampled."""
+    try:
+        found = expected_errors(budgeted, plan.added, neighbours)
+    except InvalidLossError:
+        return None
+    return dict(zip(plan.boundaries, found, strict=True))
+
+
+def _score(errors: Errors | None, of: Errors | Sequence[int]) -> float:
+    """Returns the mean logarithm of the errors of these boundaries, all measures alike."""
+    if errors is None:
+        return math.inf
+    logs = [math.log(max(error, LEAST)) for number in (of or errors) for error in errors[number]]
+    return math.fsum(logs) / max(1, len(logs))
+
+
+def _noted(private: PrivatePlan, best: int, plans: tuple[PrivatePlan, ...], errors: list[Errors | None]) -> PrivatePlan:
+    notes = tuple(_note(numbers, obstacle, best, plans, errors) for numbers, obstacle in private.families)
+    return replace(plans[best], families=private.families, alternatives=(), notes=notes)
+
+
+def _note(
+    numbers: tuple[int, ...],
+    obstacle: str,
+    best: int,
+    plans: tuple[PrivatePlan, ...],
+    errors: list[Errors | None],
+) -> str:
+    """Returns what was decided for one family of grouping sets, and why."""
+    if obstacle:
+        return f"each of {len(numbers)} is released: {obstacle}"
+    summed = [{number for number in numbers if number in _added(plan)} for plan in plans]
+    other = min(
+        (place for place in range(len(plans)) if bool(summed[place]) is not bool(summed[best])),
+        key=lambda place: _score(errors[place], numbers),
+    )
+    gain = _score(errors[other], numbers) - _score(errors[best], numbers)
+    factor = f"{math.exp(gain):.3g} times the error" if math.isfinite(gain) else "noise that cannot be sampled"
+    if summed[best]:
+        return f"{len(summed[best])} of {len(numbers)} are added up from finer ones; releasing each has {factor}"
+    return f"each of {len(numbers)} is released; adding up finer ones has {factor}"
+
+
+def _added(plan: PrivatePlan) -> tuple[int, ...]:
+    return plan.boundaries[len(plan.aggregates) :]

@@ -1,0 +1,122 @@
+"""Tables added up from the groups of released ones: exact sums of noisy integers, hence consistent with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpquery.errors import InternalError
+from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.plan import Mechanism, PrivateAggregate
+from dpquery.kernel.release import NoisyTable
+from dpquery.kernel.selection import all_codes
+
+MARGIN = 1e-9
+"""Relative error of floating point that half-widths allow for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseOfSum:
+    """The noise of a sum of `count` independent noises of one law."""
+
+    noise: Calibrated
+    count: int
+
+    def half_width(self, failure: Fraction) -> int:
+        """Returns a w with P(|noise| > w) <= failure, in lattice steps."""
+        if self.count == 1:
+            return self.noise.half_width(failure)
+        return _half_width(self.noise.mechanism, self.noise.parameter, self.count, failure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedTable:
+    """A table added up from a released one; attributes as of a `NoisyTable`."""
+
+    aggregate: PrivateAggregate
+    keys: tuple[NDArray[Any], ...]
+    numbers: tuple[NDArray[Any], ...]
+    noises: tuple[NoiseOfSum, ...]
+
+
+def with_added(
+    tables: Sequence[NoisyTable], added: Sequence[tuple[int, PrivateAggregate]]
+) -> tuple[NoisyTable | AddedTable, ...]:
+    """Returns the released tables, then those added up: each is (number of the released table, what it gives)."""
+    return (*tables, *(add_up(tables[leaf], aggregate) for leaf, aggregate in added))
+
+
+def add_up(leaf: NoisyTable, aggregate: PrivateAggregate) -> AddedTable:
+    """Returns the sums of a released table's noisy groups over the keys that `aggregate` leaves out.
+
+    Its keys are public, and all groups are there, in the order of their domains.
+    """
+    kept = {key.column for key in aggregate.keys}
+    groups, rest = leaf.aggregate.public_groups, aggregate.public_groups
+    if groups is None or rest is None or any(len(numbers) != groups for numbers in leaf.numbers):
+        raise InternalError("only public groups can be added up")
+    shape = tuple(len(key.domain or ()) for key in leaf.aggregate.keys)
+    axes = tuple(place for place, key in enumerate(leaf.aggregate.keys) if key.column not in kept)
+    summed = tuple(np.asarray(_wide(n, groups).reshape(shape).sum(axis=axes)).reshape(rest) for n in leaf.numbers)
+    count = math.prod(shape[axis] for axis in axes)
+    return AddedTable(
+        aggregate=aggregate,
+        keys=all_codes(aggregate.keys, rest),
+        numbers=summed,
+        noises=tuple(NoiseOfSum(noise=noise, count=count) for noise in leaf.noises),
+    )
+
+
+def _wide(numbers: NDArray[Any], count: int) -> NDArray[Any]:
+    """Returns the numbers as Python integers where a sum of so many might not fit into 64 bits."""
+    if numbers.dtype == object or not len(numbers):
+        return numbers
+    largest = max(abs(int(numbers.min())), abs(int(numbers.max())))
+    return numbers if largest * count < 2**63 else numbers.astype(object)
+
+
+@lru_cache(maxsize=1024)
+def _half_width(mechanism: Mechanism, parameter: Fraction, count: int, failure: Fraction) -> int:
+    """Returns the half-width of a sum of `count` noises, rounded up.
+
+    Source:
+        Gaussian: Canonne, Kamath, Steinke 2020: E exp(t X) <= exp(t^2 variance / 2), then Chernoff's bound. Laplace:
+        docs/concepts/accuracy.md; the discrete sum is less spread than one of continuous noises (Birnbaum 1948, "On
+        Random Variables with Comparable Peakedness"), whose tail has a closed form.
+    """
+    if mechanism is Mechanism.GAUSSIAN:
+        doubt = math.log(2) - math.log(failure.numerator) + math.log(failure.denominator)
+        return math.ceil(math.sqrt(2 * count * float(parameter) * doubt) * (1 + MARGIN))
+    scale, allowed = 1 / (2 * math.tanh(1 / (2 * float(parameter)))), float(failure) * (1 - MARGIN)
+    low, high = -1, 1
+    while _laplace_tail((high + 0.5) / scale, count) > allowed:
+        high *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _laplace_tail((middle + 0.5) / scale, count) <= allowed else (middle, high)
+    return high
+
+
+def _laplace_tail(x: float, count: int) -> float:
+    """Returns P(|X| > x) for the sum X of `count` continuous Laplace noises of scale 1.
+
+    X is the difference of two gamma variables: when the later one is reached, j of the other's steps were made, and
+    the rest is gamma of order count - j, for exponential steps have no memory.
+    """
+    factorials = _log_factorials(2 * count)
+    j = np.arange(count)
+    log_weights = factorials[count - 1 + j] - factorials[count - 1] - factorials[j] - (count + j) * math.log(2)
+    rests = np.exp(j * math.log(x) - x - factorials[j]).cumsum()[::-1]
+    return float(2 * (np.exp(log_weights) * rests).sum())
+
+
+@lru_cache(maxsize=16)
+def _log_factorials(most: int) -> NDArray[np.float64]:
+    return np.concatenate([[0.0], np.log(np.arange(1, most)).cumsum()])
