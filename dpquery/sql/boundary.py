@@ -8,6 +8,7 @@ from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.locality import NotUnitLocal, locality
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Relation, Released, is_private, output
+from dpquery.sql.aggregate_names import advice_on, spelled
 from dpquery.sql.aggregates import PRIVATE
 from dpquery.sql.scope import Context
 
@@ -25,9 +26,9 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
         if column.function not in PRIVATE:
             error = context.refuse(
                 UnsupportedQueryError,
-                f"{column.function.upper()} over different privacy units has no private mechanism here",
+                f"{spelled(column.function)} over different privacy units has no private mechanism here",
                 node,
-                "COUNT, SUM, AVG, VAR and STDDEV have.",
+                advice_on(column.function),
             )
             error.span = column.span or error.span
             raise error
