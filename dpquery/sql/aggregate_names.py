@@ -51,7 +51,7 @@ _UNKNOWN_NAMES = {
     **{name: name for name in ("product", "geomean", "geometric_mean", "kurtosis_pop", "entropy", "histogram", "mad")},
     **{name: name for name in ("sem", "json_agg", "jsonb_agg", "json_object_agg", "xmlagg", "range_agg")},
     **{name: name for name in ("fsum", "kahan_sum", "sumkahan", "favg", "mean", "sum_no_overflow", "bitstring_agg")},
-    "listagg": "string_agg",
+    "listagg": "listagg",
 }
 
 _BY_GROUPS = "GROUP BY the value and take COUNT(*): groups and their noisy counts can be shown."
@@ -72,6 +72,7 @@ ADVICE = {
     "string_agg": _BY_GROUPS,
     "sum_distinct": "Use SUM(x), or COUNT(DISTINCT x).",
     "avg_distinct": "Use AVG(x), or COUNT(DISTINCT x).",
+    "listagg": _BY_GROUPS,
     "array_agg": _BY_GROUPS,
     "json_agg": _BY_GROUPS,
     "jsonb_agg": _BY_GROUPS,

@@ -62,7 +62,7 @@ class Collector:
         if meaning is not None:
             column = AggregateColumn(
                 id=self.context.fresh(),
-                name=meaning.function,
+                name=call.name.lower() if isinstance(call, exp.Anonymous) else meaning.function,
                 function=meaning.function,
                 argument=meaning.argument,
                 filter=kept,

@@ -26,7 +26,7 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
         if column.function not in PRIVATE:
             error = context.refuse(
                 UnsupportedQueryError,
-                f"{spelled(column.function)} over different privacy units has no private mechanism here",
+                f"{spelled(column.name)} over different privacy units has no private mechanism here",
                 node,
                 advice_on(column.function),
             )
