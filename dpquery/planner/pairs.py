@@ -141,8 +141,8 @@ def _products(first: Side, second: Side, kept: Expression | None, measures: Meas
     whole = all(_is_whole(side) for side in (first, second)) and max(-lower, upper) <= EXACT
     value = call("multiply", (_deviation(first, whole), _deviation(second, whole)))
     lattice = lattices.for_sum(value.type, lower, upper, measures.rows * measures.groups)
-    shown = [f"({measures.describe(side.value)}{_less(side.centre)})" for side in (first, second)]
-    return measures.sum_of(value, kept, lattice, f"{shown[0]} * {shown[1]}")
+    shown = [_shown(measures.describe(side.value), side.centre) for side in (first, second)]
+    return measures.sum_of(value, kept, lattice, " * ".join(shown))
 
 
 def _deviation(side: Side, whole: bool) -> Expression:
@@ -209,9 +209,9 @@ def _float(value: Expression) -> Expression:
     return value if value.type == FLOAT64 else Cast(argument=value, type=FLOAT64)
 
 
-def _less(centre: Fraction) -> str:
+def _shown(name: str, centre: Fraction) -> str:
     if not centre:
-        return ""
+        return name if name.isidentifier() else f"({name})"
     size = abs(centre)
     shown = str(size.numerator) if size.denominator == 1 else f"{float(size):.6g}"
-    return f" {'-' if centre > 0 else '+'} {shown}"
+    return f"({name} {'-' if centre > 0 else '+'} {shown})"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from dpquery.explain import amount, figure
 from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT, rounding
 from dpquery.plan.functions.patterns import MAX_COUNT
 from dpquery.planner.keys import MAX_KEYS
@@ -14,7 +15,7 @@ from dpquery.planner.protect import MAX_GROUPS
 from dpquery.sql import parse
 from dpquery.sql.scope import MAX_SIZE, MAX_TABLES
 from dpquery.sql.select import MAX_COLUMNS, MAX_JOINS
-from tests.docs.sql_features import AGGREGATES, CATALOG, CLAUSES, KEYS, ROW_CLAUSES, ROWS, Answer, Engine
+from tests.docs.sql_features import AGGREGATES, CATALOG, CLAUSES, KEYS, PRICED, ROW_CLAUSES, ROWS, Answer, Engine
 from tests.docs.sql_functions import arguments_of, result_of, spellings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "sql.md"
@@ -50,8 +51,8 @@ def main() -> int:
 def page() -> str:
     """Returns the page."""
     with closing(Engine()) as engine:
-        parts = [_opening(), _clauses(engine), _rows(engine), _aggregates(engine), _keys(engine), _functions()]
-        parts += [_types(engine), _limits(), _examples()]
+        parts = [_opening(), _clauses(engine), _rows(engine), _aggregates(engine), _prices(engine)]
+        parts += [_keys(engine), _functions(), _types(engine), _limits(), _examples()]
         return "\n".join(line for part in parts for line in part)
 
 
@@ -107,11 +108,36 @@ measurements of one query are made and charged once. *Within one unit* (below th
     for call in AGGREGATES:
         over = engine.ask(f"SELECT {call} AS x FROM labs")
         within = engine.ask(f"SELECT COUNT(x) AS n FROM (SELECT id, {call} AS x FROM labs GROUP BY id) AS t")
-        inner = "SELECT test, id, value, lab FROM (SELECT test, COUNT(*) AS id, COUNT(*) AS value, COUNT(*) AS lab"
+        counts = ", ".join(f"COUNT(*) AS {name}" for name in ("id", "value", "lab", "cost"))
+        inner = f"SELECT test, id, value, lab, cost, urgent FROM (SELECT test, {counts}, COUNT(*) > 9 AS urgent"
         above = engine.ask(f"SELECT {call} AS x FROM ({inner} FROM labs GROUP BY test) AS t) AS noisy")
         said = ", ".join(_code(label) for label in over.measures) if over.error is None else "refused"
         rows.append((_code(call), said, *("yes" if a.error is None else "refused" for a in (within, above))))
     yield from _table(("aggregate", "over people: measured with noise", "within one unit", "over noisy groups"), rows)
+    yield ""
+
+
+def _prices(engine: Engine) -> Iterator[str]:
+    yield """\
+### Price and error
+
+What each aggregate costs where it stands alone, over the lab values of all patients, of which one patient weighs at most
+20: an epsilon of 1 is shared by the measurements of the line. *l1* and *linf* say how far one patient moves a
+measurement. 95 % of the noise is at most *error95*, in the measurement's own unit; the error of a mean, a covariance or a
+slope follows from these and from the number of rows, and `accuracy` of an answer has its interval. Measurements that
+several aggregates of one query share are made once: `AVG`, `VAR_POP`, `CORR` and `REGR_SLOPE` of the same two columns
+cost no more than `CORR` alone.
+"""
+    rows = []
+    for call in PRICED:
+        made = engine.price(call)
+        measured = (
+            "<br>".join(_code(one.label) for one in made),
+            *("<br>".join(amount(norm) for norm in norms) for norms in ([m.l1 for m in made], [m.linf for m in made])),
+            "<br>".join(figure(one.error95) for one in made),
+        )
+        rows.append((_code(call), *measured))
+    yield from _table(("aggregate", "measured", "l1", "linf", "error95"), rows)
     yield ""
 
 
