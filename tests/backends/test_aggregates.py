@@ -28,7 +28,7 @@ DAY = datetime.date
 
 def frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
     """Returns rows of (y, x, n, s, b, d)."""
-    columns = dict(zip(TYPES, zip(*rows, strict=True), strict=True)) if rows else {name: () for name in TYPES}
+    columns = dict(zip(TYPES, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(TYPES, ())
     kinds = {"y": "float64", "x": "float64", "n": "Int64", "s": "str", "b": "boolean", "d": "object"}
     return pd.DataFrame({name: pd.Series(list(values), dtype=kinds[name]) for name, values in columns.items()})
 
@@ -56,9 +56,7 @@ def one(function: str, argument: str, second: str | Expression | None, type: Typ
 
 
 def pairs() -> list[AggregateColumn]:
-    return [
-        one(name, "y", "x", INT64 if name == "regr_count" else FLOAT64, f"a{i}") for i, name in enumerate(PAIRS)
-    ]
+    return [one(name, "y", "x", INT64 if name == "regr_count" else FLOAT64, f"a{i}") for i, name in enumerate(PAIRS)]
 
 
 def xy(*given: tuple[float | None, float | None]) -> list[tuple[Any, ...]]:

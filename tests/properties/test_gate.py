@@ -112,6 +112,14 @@ def grouped(source: Relation, *keys: str) -> Aggregate:
     return Aggregate(source=source, group_by=keys, aggregates=(total,))
 
 
+def chosen(by: Expression) -> Aggregate:
+    """Returns the first score of each person by an expression."""
+    first = AggregateColumn(
+        id="t", name="first", function="first", argument=column("v_score"), second=by, filter=None, type=INT64
+    )
+    return Aggregate(source=VISITS, group_by=("v_person",), aggregates=(first,))
+
+
 def foreign(function: str) -> Call:
     """Returns a call of a function that nobody knows."""
     return Call(function=function, arguments=(column("v_score"),), type=BOOLEAN)
@@ -124,6 +132,7 @@ ALLOWED = {
     "public join": count(join(VISITS, PLACES, ("v_place", "c_code"))),
     "private join": count(join(VISITS, PEOPLE, ("v_person", "p_id"))),
     "per unit": count(grouped(VISITS, "v_person", "v_kind")),
+    "a row of each unit": count(chosen(column("v_visit"))),
     "public keys": count(VISITS, keys=(KIND,)),
     "selected": count(VISITS, keys=(NOTE,), measures=(ROWS, UNITS), selection="u", delta=Fraction(1, 10**9)),
 }
@@ -152,6 +161,8 @@ REFUSED = {
     "limited rows as public": count(Limit(source=sort(VISITS), count=3, offset=0), unit=None),
     "exact totals of all": count(grouped(VISITS, "v_kind"), unit="v_kind"),
     "exact grand total": count(grouped(VISITS), unit="t"),
+    "rows chosen by another table's column": count(chosen(column("p_age"))),
+    "rows chosen by an unknown function": count(chosen(foreign("random"))),
     "released table": count(Released(index=0, columns=(OutputColumn(id="v_person", name="", type=INT64),))),
     "join with a released table": count(
         join(VISITS, Released(index=0, columns=(OutputColumn(id="r", name="", type=INT64),)), ("v_score", "r"))

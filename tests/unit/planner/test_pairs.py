@@ -138,9 +138,7 @@ def test_intervals_hold_whatever_the_noise() -> None:
         selects=False,
         describe=lambda expression: "value",
     )
-    asked = [
-        AggregateColumn(id=f, name=f, function=f, argument=y, second=x, filter=None, type=FLOAT64) for f in PAIRS
-    ]
+    asked = [AggregateColumn(id=f, name=f, function=f, argument=y, second=x, filter=None, type=FLOAT64) for f in PAIRS]
     expressions = {column.id: column.expression for column in made.express(tuple(asked))}
     known = 0
     for _ in range(200):
