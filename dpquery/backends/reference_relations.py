@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
-from math import sqrt
 from typing import Any, assert_never
 
+from dpquery.backends.reference_aggregates import Row as Row
+from dpquery.backends.reference_aggregates import value_of
 from dpquery.backends.reference_windows import windowed
 from dpquery.errors import InternalError
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Expression
-from dpquery.plan.functions import cast_value
 from dpquery.plan.logical import (
     Aggregate,
-    AggregateColumn,
     Filter,
     Join,
     Limit,
@@ -33,12 +30,7 @@ from dpquery.plan.logical import (
     Window,
     output,
 )
-from dpquery.plan.types import FLOAT64, Kind, Value, decimal
-
-Row = dict[str, Value]
-
-LARGEST_SUMMAND = 1e290
-LARGEST_SQUARED = 1e140
+from dpquery.plan.types import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,24 +118,6 @@ def _combined(operation: SetOperation, left: list[Row], right: list[Row]) -> lis
     return [dict(zip(ids, row, strict=True)) for row in kept]
 
 
-def sum_of(values: list[Value], column: AggregateColumn) -> Value:
-    """Returns the sum of values that are not NULL; NULL of none, and where it does not fit its type."""
-    assert column.argument is not None
-    given = column.argument.type
-    if not values:
-        return None
-    if given.kind is Kind.INT64:
-        exact = sum(value for value in values if isinstance(value, int))
-        return exact if -(2**63) <= exact < 2**63 else None
-    if given.kind is Kind.DECIMAL and given.precision <= 18:
-        steps = sum(int(value.scaleb(given.scale)) for value in values if isinstance(value, Decimal))
-        return Decimal(steps).scaleb(-given.scale)
-    total = 0.0
-    for number in _floats(values, column.argument, LARGEST_SUMMAND):
-        total += number
-    return total if given == FLOAT64 else cast_value(total, FLOAT64, decimal(38, given.scale))
-
-
 def _all_equal(left: list[Value], right: list[Value]) -> bool:
     return all(a is not None and b is not None and a == b for a, b in zip(left, right, strict=True))
 
@@ -168,63 +142,6 @@ def _aggregate(aggregate: Aggregate, rows: list[Row]) -> list[Row]:
     for row in rows:
         groups.setdefault(tuple(row[id] for id in aggregate.group_by), []).append(row)
     return [
-        dict(zip(aggregate.group_by, key, strict=True)) | {a.id: _value_of(a, group) for a in aggregate.aggregates}
+        dict(zip(aggregate.group_by, key, strict=True)) | {a.id: value_of(a, group) for a in aggregate.aggregates}
         for key, group in groups.items()
     ]
-
-
-def _value_of(column: AggregateColumn, rows: list[Row]) -> Value:
-    if column.filter is not None:
-        rows = [row for row in rows if evaluate(column.filter, row) is True]
-    if column.argument is None:
-        return len(rows)
-    values: list[Value] = [v for row in rows if (v := evaluate(column.argument, row)) is not None]
-    match column.function:
-        case "count":
-            return len(values)
-        case "count_distinct":
-            return len(set(values))
-        case "min" | "max":
-            return _extreme(column.function, values)
-        case "sum":
-            return sum_of(values, column)
-        case "avg":
-            return _mean(_floats(values, column.argument, LARGEST_SUMMAND))
-        case "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp":
-            return _spread(column.function, _floats(values, column.argument, LARGEST_SQUARED))
-        case _:
-            raise InternalError(f"the aggregate {column.function} has no meaning here")
-
-
-def _extreme(function: str, values: list[Any]) -> Value:
-    if not values:
-        return None
-    found: Value = min(values) if function == "min" else max(values)
-    return found
-
-
-def _floats(values: list[Value], argument: Expression, limit: float) -> list[float]:
-    """Returns the values as floats within the limit, in ascending order: then rounding is repeatable."""
-    numbers = [cast_value(value, argument.type, FLOAT64) for value in values]
-    return sorted(min(max(number, -limit), limit) for number in numbers if isinstance(number, float))
-
-
-def _mean(numbers: list[float]) -> float | None:
-    total = 0.0
-    for number in numbers:
-        total += number
-    return total / len(numbers) if numbers else None
-
-
-def _spread(function: str, numbers: list[float]) -> float | None:
-    """Returns a variance or standard deviation by Welford's recurrence."""
-    mean = squares = 0.0
-    for count, number in enumerate(numbers, start=1):
-        before = number - mean
-        mean += before / count
-        squares += before * (number - mean)
-    under = len(numbers) - (1 if function.endswith("samp") else 0)
-    if under < 1:
-        return None
-    variance = squares / under
-    return sqrt(variance) if function.startswith("stddev") else variance

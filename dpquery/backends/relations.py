@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from dpquery.backends.aggregates_sql import exact
 from dpquery.backends.sql_expressions import lower
 from dpquery.backends.sql_names import name, normal
 from dpquery.backends.windows_sql import over
-from dpquery.errors import InternalError
-from dpquery.plan.expr import Cast, Expression, Literal
+from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.logical import (
     Aggregate,
-    AggregateColumn,
     Filter,
     Join,
     JoinKind,
@@ -29,7 +28,7 @@ from dpquery.plan.logical import (
     is_private,
     output,
 )
-from dpquery.plan.types import FLOAT64, Kind, Value
+from dpquery.plan.types import Value
 
 _JOINS: dict[JoinKind, str] = {
     "inner": "JOIN",
@@ -40,8 +39,6 @@ _JOINS: dict[JoinKind, str] = {
     "semi": "SEMI JOIN",
     "anti": "ANTI JOIN",
 }
-_LARGEST_SUMMAND = {"sum": "1e290", "avg": "1e290"}
-_LARGEST_SQUARED = "1e140"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +140,7 @@ class RelationWriter:
         types = {column.id: column.type for column in output(aggregate.source)}
         keys = [name(id) for id in aggregate.group_by]
         shown = [f"{normal(name(id), types[id])} AS {name(id)}" for id in aggregate.group_by]
-        columns = [*shown, *(f"{self._call(a)} AS {name(a.id)}" for a in aggregate.aggregates)]
+        columns = [*shown, *(f"{exact(a, self.write)} AS {name(a.id)}" for a in aggregate.aggregates)]
         grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
         return f"SELECT {', '.join(columns)} FROM {self._nested(aggregate.source)}{grouped}"
 
@@ -153,45 +150,3 @@ class RelationWriter:
         Ranges are not used to leave out guards: stored values may break their declared bounds.
         """
         return lower(expression, names=name, parameters=self.parameters)
-
-    def _call(self, column: AggregateColumn) -> str:
-        """Returns an exact aggregate; total, and independent of the order of rows."""
-        kept = "" if column.filter is None else f" FILTER (WHERE {self.write(column.filter)})"
-        if column.argument is None:
-            return f"COUNT(*){kept}"
-        argument = self.write(column.argument)
-        match column.function:
-            case "count":
-                return f"COUNT({argument}){kept}"
-            case "count_distinct":
-                return f"COUNT(DISTINCT {argument}){kept}"
-            case "min" | "max":
-                return f"{column.function.upper()}({argument}){kept}"
-            case "sum":
-                return self._sum(column, argument, kept)
-            case "avg" | "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp":
-                limit = _LARGEST_SUMMAND.get(column.function, _LARGEST_SQUARED)
-                return f"{column.function.upper()}({_ordered(self._float(column.argument), limit)}){kept}"
-            case _:
-                raise InternalError(f"the aggregate {column.function} has no form in SQL here")
-
-    def _sum(self, column: AggregateColumn, argument: str, kept: str) -> str:
-        """Integers and decimals of up to 18 digits add up exactly in 128 bits; others as floats in order of value."""
-        assert column.argument is not None
-        given = column.argument.type
-        if given.kind is Kind.INT64:
-            return f"TRY_CAST(SUM({argument}){kept} AS BIGINT)"
-        if given.kind is Kind.DECIMAL and given.precision <= 18:
-            return f"SUM({argument}){kept}"
-        total = f"SUM({_ordered(self._float(column.argument), _LARGEST_SUMMAND['sum'])}){kept}"
-        return total if given == FLOAT64 else f"TRY_CAST({total} AS DECIMAL(38, {given.scale}))"
-
-    def _float(self, expression: Expression) -> str:
-        return self.write(expression if expression.type == FLOAT64 else Cast(argument=expression, type=FLOAT64))
-
-
-def _ordered(value: str, limit: str) -> str:
-    """Returns a float argument clamped so that no sum overflows, with the order that makes its rounding repeatable."""
-    most, least = f"{limit}::DOUBLE", f"-{limit}::DOUBLE"
-    clamped = f"CASE WHEN {value} > {most} THEN {most} WHEN {value} < {least} THEN {least} ELSE {value} END"
-    return f"{clamped} ORDER BY {value}"

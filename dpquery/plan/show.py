@@ -113,12 +113,13 @@ def show_aggregate(column: AggregateColumn, names: Mapping[str, Expression]) -> 
     """Returns an aggregate as SQL writes it."""
     argument = "*" if column.argument is None else show(column.argument, names)
     if column.second is not None:
-        argument += f", {show(column.second, names)}"
+        chosen = column.function in ("first", "last")
+        argument += f"{' ORDER BY' if chosen else ','} {show(column.second, names)}"
     if column.fraction is not None:
         argument += f", {float(column.fraction):g}"
     function, distinct = column.function.upper(), ""
-    if column.function == "count_distinct":
-        function, distinct = "COUNT", "DISTINCT "
+    if column.function.endswith("_distinct"):
+        function, distinct = function.removesuffix("_DISTINCT"), "DISTINCT "
     kept = "" if column.filter is None else f" FILTER (WHERE {show(column.filter, names)})"
     return f"{function}({distinct}{argument}){kept}"
 

@@ -20,6 +20,8 @@ FINEST = Fraction(1, 2**400)
 """No grid of floats is finer: its square and its inverse are floats too."""
 MOST_STEPS = LARGEST_STEP // 2
 """Lattice steps between 0 and the end of a narrow range far from 0, where the range alone would ask for more."""
+NARROW_STEPS = 2**24
+"""Lattice steps between the middle of a range and its ends, where deviations are summed: at least so many."""
 SQUARE_STEPS = 2**20
 """Lattice steps between the middle of a range and its ends, where deviations are squared."""
 
@@ -31,22 +33,34 @@ def for_sum(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattic
 
 
 def for_deviations(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
-    """Returns the lattice for sums of deviations from the middle of the range."""
-    plain = for_sum(type, lower, upper, weight)
-    return Lattice(grid=plain.grid, lower=plain.lower, upper=plain.upper, offset=(plain.lower + plain.upper) // 2)
+    """Returns the lattice for sums of deviations from the middle of the range.
+
+    The range is at least `NARROW_STEPS` wide on either side of its middle, as far as doubles can tell values apart.
+    """
+    grid = for_sum(type, lower, upper, weight).grid
+    if (upper - lower) / 2 < grid * NARROW_STEPS:
+        fine = _grid(type, (upper - lower) / 2, min(NARROW_STEPS, max(1, MOST_MOVED // weight)))
+        grid = min(grid, max(fine, _finest(type, max(abs(lower), abs(upper), fine))))
+    low, high = math.floor(lower / grid), math.ceil(upper / grid)
+    return Lattice(grid=grid, lower=low, upper=high, offset=(low + high) // 2)
 
 
 def for_squares(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
     """Returns the lattice for sums of squared deviations, themselves taken from the middle of their range."""
     steps = min(SQUARE_STEPS, math.isqrt(max(1, MOST_MOVED // weight)))
     grid = _grid(type, (upper - lower) / 2, steps)
-    grid = max(grid, _power(10 if type.kind is Kind.DECIMAL else 2, max(abs(lower), abs(upper), grid) / MOST_STEPS))
+    grid = max(grid, _finest(type, max(abs(lower), abs(upper), grid)))
     low, high = math.floor(lower / grid), math.ceil(upper / grid)
     offset = (low + high) // 2
     largest = max(offset - low, high - offset)
     return Lattice(
         grid=grid, lower=low, upper=high, offset=offset, squared=True, offset_of_square=largest * largest // 2
     )
+
+
+def _finest(type: Type, magnitude: Fraction) -> Fraction:
+    """Returns the finest grid on which doubles of a magnitude can be told apart."""
+    return _power(10 if type.kind is Kind.DECIMAL else 2, magnitude / MOST_STEPS)
 
 
 def _grid(type: Type, magnitude: Fraction, steps: int) -> Fraction:

@@ -32,6 +32,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.ranges import UNKNOWN, Range, hull, number_of
 from dpquery.plan.types import Value
+from dpquery.planner.aggregate_ranges import exact_range
 from dpquery.planner.contributions import contribution_of
 from dpquery.planner.sums import sum_range
 from dpquery.planner.window_ranges import window_range
@@ -121,13 +122,16 @@ def _aggregate(column: AggregateColumn, source: Ranges, rows: int | None) -> Ran
     most = None if rows is None else Fraction(rows)
     if column.argument is None or column.function in ("count", "count_distinct"):
         return Range(lower=Fraction(0), upper=most, nullable=False)
+    exact = exact_range(column, source, most)
+    if exact is not None:
+        return exact
     known = range_of(column.argument, source)
     nullable = known.nullable or column.filter is not None
-    if column.function in ("min", "max", "avg"):
+    if column.function in ("min", "max", "avg", "avg_distinct"):
         return replace(known, nullable=nullable)
-    if column.function == "sum":
+    if column.function in ("sum", "sum_distinct"):
         return sum_range(known, most, nullable=nullable)
-    if known.lower is None or known.upper is None:
+    if not column.function.startswith(("var", "stddev")) or known.lower is None or known.upper is None:
         return UNKNOWN
     spread = (known.upper - known.lower) ** 2 / (4 if column.function.endswith("pop") else 2)
     if column.function.startswith("stddev"):

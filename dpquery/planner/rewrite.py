@@ -5,20 +5,22 @@ Aggregates of the same values share measures: COUNT(*), SUM(x), AVG(x) and STDDE
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpquery.errors import MissingBoundsError
 from dpquery.kernel.plan import Count, Lattice, Measure
-from dpquery.plan.expr import Case, Cast, Column, Expression, Literal
+from dpquery.plan.aggregates import PAIRS
+from dpquery.plan.expr import Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Kind, Type, decimal
+from dpquery.plan.types import FLOAT64, INT64, Kind, Type, decimal
 from dpquery.planner import lattices
+from dpquery.planner.arithmetic import clamped, number, ratio, where_more, without_number
+from dpquery.planner.pairs import express_pair, sides_of
 
 LARGEST, LARGEST_SQUARED = Fraction(10**290), Fraction(10**140)
 """Bounds on values whose sums, or sums of squares, stay finite as floats."""
@@ -67,6 +69,7 @@ class Measures:
     def express(self, columns: tuple[AggregateColumn, ...]) -> tuple[Computed, ...]:
         """Returns each aggregate as an expression over measures, which are added to `found`."""
         moments = {(c.argument, c.filter) for c in columns if c.function in MOMENTS}
+        moments |= {side for c in columns if c.function in PAIRS for side in sides_of(c, self)}
         return tuple(
             Computed(id=c.id, name=c.name, expression=self._express(c, (c.argument, c.filter) in moments))
             for c in columns
@@ -75,6 +78,8 @@ class Measures:
     def _express(self, column: AggregateColumn, shared: bool) -> Expression:
         if column.argument is None:
             return self._count(None, column.filter)
+        if column.function in PAIRS:
+            return express_pair(column, self)
         if column.function == "count":
             return self._count(column.argument, column.filter)
         if column.function == "count_distinct":
@@ -82,7 +87,7 @@ class Measures:
             if is_unit:
                 return _read(self._measure(Count.UNITS, None, column.filter, None), INT64)
             return _read(self._measure(Count.DISTINCT, column.argument, column.filter, None), INT64)
-        lower, upper = self._bounds(column)
+        lower, upper = self.bounds(column, column.argument)
         if column.function == "sum":
             return self._shared_sum(column, lower, upper) if shared else self._plain_sum(column, lower, upper)
         mean = self._mean(column, lower, upper)
@@ -90,25 +95,53 @@ class Measures:
             return mean
         return self._spread(column, lower, upper)
 
-    def _bounds(self, column: AggregateColumn) -> tuple[Fraction, Fraction]:
-        assert column.argument is not None
+    def bounds(self, column: AggregateColumn, value: Expression) -> tuple[Fraction, Fraction]:
+        """Returns the bounds of a value that the aggregate reads; raises MissingBoundsError where there are none."""
         most, found = LARGEST if column.function in ("sum", "avg") else LARGEST_SQUARED, "no bounds follow"
         for ranges in (self.ranges, self.ranges_by_rows):
-            known = range_of(column.argument, ranges)
+            known = range_of(value, ranges)
             if known.lower is not None and known.upper is not None:
                 if max(-known.lower, known.upper) <= most:
                     return known.lower, known.upper
                 found = f"no bounds within {float(most):.0e} follow"
-        name = self.describe(column.argument)
+        name = self.describe(value)
+        arguments = ", ".join(self.describe(part) for part in (column.argument, column.second) if part is not None)
         raise MissingBoundsError(
-            f"{column.name.upper()}({name}) has no finite sensitivity: {found} for {name}",
+            f"{column.name.upper()}({arguments}) has no finite sensitivity: {found} for {name}",
             advice=f"Declare bounds in the catalog, or write CLAMP({name}, lower, upper).",
             span=column.span,
         )
 
+    def is_nullable(self, value: Expression) -> bool:
+        """Whether the value can be NULL."""
+        return range_of(value, self.ranges).nullable
+
+    def count_of(self, value: Expression | None, kept: Expression | None) -> Expression:
+        """Returns the number of rows whose value is not NULL; without a value, of rows."""
+        return self._count(value, kept)
+
+    def sum_of(self, value: Expression, kept: Expression | None, lattice: Lattice, name: str = "") -> Expression:
+        """Returns the sum of the lattice's deviations of a value; `name` is what people read of it."""
+        measure = self._measure(Count.SUM, value, kept, lattice, name)
+        return _read(measure, FLOAT64 if lattice.squared else sum_type(value.type))
+
+    def variance(
+        self, value: Expression, kept: Expression | None, count: Expression, lower: Fraction, upper: Fraction
+    ) -> Expression:
+        """Returns the mean squared deviation less the squared mean deviation, before any clamp."""
+        weight = self.rows * self.groups
+        plain = lattices.for_deviations(value.type, lower, upper, weight)
+        lattice = lattices.for_squares(value.type, lower, upper, weight)
+        deviations, squares = self.sum_of(value, kept, plain), self.sum_of(value, kept, lattice)
+        middle = number(lattice.offset_of_square * lattice.unit, FLOAT64)
+        shift = number(plain.offset * plain.grid - lattice.offset * lattice.grid, FLOAT64)
+        mean = call("add", (shift, ratio(deviations, count)))
+        return call("subtract", (call("add", (middle, ratio(squares, count))), call("multiply", (mean, mean))))
+
     def _count(self, argument: Expression | None, kept: Expression | None) -> Expression:
         """Returns COUNT(argument); where the argument is never NULL, it counts rows."""
         if argument is not None and range_of(argument, self.ranges).nullable:
+            argument = without_number(argument)
             return _read(self._measure(Count.VALUES, argument, kept, None), INT64)
         count = Count.UNITS if self.rows == 1 and self.selects and kept is None else Count.ROWS
         return _read(self._measure(count, None, kept, None), INT64)
@@ -127,7 +160,7 @@ class Measures:
     def _shared_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
         """Returns middle * count + sum of deviations."""
         deviations, lattice = self._deviations(column, lower, upper)
-        middle = _number(lattice.offset * lattice.grid, deviations.type)
+        middle = number(lattice.offset * lattice.grid, deviations.type)
         total = call("add", (call("multiply", (self._count(column.argument, column.filter), middle)), deviations))
         return total if total.type == column.type else Cast(argument=total, type=column.type)
 
@@ -135,9 +168,9 @@ class Measures:
         """Returns middle + sum of deviations / count, within the bounds; NULL where the count is not positive."""
         count = self._count(column.argument, column.filter)
         deviations, lattice = self._deviations(column, lower, upper)
-        middle = _number(lattice.offset * lattice.grid, FLOAT64)
-        mean = call("add", (middle, _ratio(deviations, count)))
-        return _where_positive(count, 0, _clamped(mean, lower, upper))
+        middle = number(lattice.offset * lattice.grid, FLOAT64)
+        mean = call("add", (middle, ratio(deviations, count)))
+        return where_more(count, 0, clamped(mean, lower, upper))
 
     def _spread(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
         """Returns the variance or standard deviation: mean squared deviation less squared mean deviation."""
@@ -149,34 +182,31 @@ class Measures:
                 span=column.span,
             )
         count = self._count(column.argument, column.filter)
-        deviations, plain = self._deviations(column, lower, upper)
-        lattice = lattices.for_squares(column.argument.type, lower, upper, self.rows * self.groups)
-        squares = _read(self._measure(Count.SUM, column.argument, column.filter, lattice), FLOAT64)
-        middle = _number(lattice.offset_of_square * lattice.unit, FLOAT64)
-        shift = _number(plain.offset * plain.grid - lattice.offset * lattice.grid, FLOAT64)
-        mean = call("add", (shift, _ratio(deviations, count)))
-        spread: Expression = call(
-            "subtract", (call("add", (middle, _ratio(squares, count))), call("multiply", (mean, mean)))
-        )
+        spread = self.variance(column.argument, column.filter, count, lower, upper)
         width, least = (upper - lower) ** 2 / 4, 0
         if column.function.endswith("samp"):
             less = call("subtract", (count, Literal(value=1, type=INT64)))
-            spread = call("multiply", (spread, _ratio(count, less)))
+            spread = call("multiply", (spread, ratio(count, less)))
             width, least = width * 2, 1
-        spread = _clamped(spread, Fraction(0), width)
+        spread = clamped(spread, Fraction(0), width)
         if column.function.startswith("stddev"):
             spread = call("sqrt", (spread,))
-        return _where_positive(count, least, spread)
+        return where_more(count, least, spread)
 
     def _measure(
-        self, count: Count, value: Expression | None, kept: Expression | None, lattice: Lattice | None
+        self,
+        count: Count,
+        value: Expression | None,
+        kept: Expression | None,
+        lattice: Lattice | None,
+        name: str = "",
     ) -> Measure:
         """Returns the measure, the one already found if there is an equal one."""
         read, passing = self._input(value), self._input(kept)
         for known in self.found:
             if (known.count, known.value, known.filter, known.lattice) == (count, read, passing, lattice):
                 return known
-        label = self._label(count, value, kept, lattice)
+        label = self._label(count, name or ("" if value is None else self.describe(value)), kept, lattice)
         id = f"{self.prefix}{len(self.found) + 1}"
         self.found.append(Measure(id=id, label=label, count=count, value=read, filter=passing, lattice=lattice))
         return self.found[-1]
@@ -186,8 +216,7 @@ class Measures:
             return None
         return self.inputs.setdefault(expression, f"{self.prefix}v{len(self.inputs) + 1}")
 
-    def _label(self, count: Count, value: Expression | None, kept: Expression | None, lattice: Lattice | None) -> str:
-        name = "" if value is None else self.describe(value)
+    def _label(self, count: Count, name: str, kept: Expression | None, lattice: Lattice | None) -> str:
         if lattice is not None and lattice.offset:
             sign = "-" if lattice.offset > 0 else "+"
             name = f"{name} {sign} {_short(abs(lattice.offset) * lattice.grid)}"
@@ -210,36 +239,6 @@ def sum_type(type: Type) -> Type:
 
 def _read(measure: Measure, type: Type) -> Column:
     return Column(id=measure.id, type=type)
-
-
-def _number(value: Fraction, type: Type) -> Literal:
-    if type.kind is Kind.INT64 and value.denominator == 1:
-        return Literal(value=int(value), type=INT64)
-    return Literal(value=float(value), type=FLOAT64)
-
-
-def _ratio(over: Expression, under: Expression) -> Expression:
-    return call("divide", (Cast(argument=over, type=FLOAT64) if over.type != FLOAT64 else over, under))
-
-
-def _clamped(value: Expression, lower: Fraction, upper: Fraction) -> Expression:
-    ends = (Literal(value=_down(lower), type=FLOAT64), Literal(value=_up(upper), type=FLOAT64))
-    return call("clamp", (value, *ends))
-
-
-def _down(value: Fraction) -> float:
-    rounded = float(value)
-    return rounded if Fraction(rounded) <= value else math.nextafter(rounded, -math.inf)
-
-
-def _up(value: Fraction) -> float:
-    return -_down(-value)
-
-
-def _where_positive(count: Expression, least: int, value: Expression) -> Expression:
-    enough = call("gt", (count, Literal(value=least, type=INT64)))
-    assert enough.type == BOOLEAN
-    return Case(branches=((enough, value),), otherwise=Literal(value=None, type=value.type), type=value.type)
 
 
 def _short(value: Fraction) -> str:

@@ -8,9 +8,12 @@ from sqlglot import exp
 
 from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan import functions
+from dpquery.plan.aggregates import PAIRS
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import AggregateColumn
-from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, decimal
+from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, decimal
+from dpquery.sql.aggregate_names import is_named_aggregate
+from dpquery.sql.exact_aggregates import as_number, meaning_of
 from dpquery.sql.expressions import Binder, Subqueries
 from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Scope
@@ -33,7 +36,7 @@ MAX_AGGREGATES = 100
 
 MOMENTS = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 
-PRIVATE = ("count", "count_distinct", "sum", *MOMENTS)
+PRIVATE = ("count", "count_distinct", "sum", *MOMENTS, *PAIRS)
 """Aggregates that have a private mechanism."""
 
 
@@ -52,11 +55,24 @@ class Collector:
         if isinstance(node, exp.Filter):
             self.context.only(node, "this", "expression")
             call, condition = node.this, node.expression.this
-        name = _FUNCTIONS.get(type(call))
-        if name is None:
-            return None
         binder = Binder(self.context, self.scope, subqueries=self.subqueries)
+        meaning = meaning_of(call, binder, self.context)
+        if meaning is None and type(call) not in _FUNCTIONS:
+            return None
         kept = None if condition is None else binder.condition(condition, "FILTER")
+        if meaning is not None:
+            column = AggregateColumn(
+                id=self.context.fresh(),
+                name=call.name.lower() if isinstance(call, exp.Anonymous) else meaning.function,
+                function=meaning.function,
+                argument=meaning.argument,
+                filter=kept,
+                type=meaning.type,
+                second=meaning.second,
+                span=span_of(node, self.context.text),
+            )
+            return self._shared(column, node)
+        name = _FUNCTIONS[type(call)]
         function, argument, kept = self._meaning(name, call, binder, kept)
         column = AggregateColumn(
             id=self.context.fresh(),
@@ -67,12 +83,17 @@ class Collector:
             type=self._type(function, argument, call),
             span=span_of(node, self.context.text),
         )
+        return self._shared(column, node)
+
+    def _shared(self, column: AggregateColumn, node: exp.Expression) -> Column:
+        """Returns the column of an equal aggregate, or adds this one."""
+        read = (column.function, column.argument, column.second, column.filter)
         for known in self.columns:
-            if (known.function, known.argument, known.filter) == (function, argument, kept):
+            if (known.function, known.argument, known.second, known.filter) == read:
                 return Column(id=known.id, type=known.type, span=column.span)
         if len(self.columns) >= MAX_AGGREGATES:
             raise self._refuse(f"a SELECT holds at most {MAX_AGGREGATES} aggregates", node)
-        self.context.measure(column.id, *(part for part in (argument, kept) if part is not None))
+        self.context.measure(column.id, *(part for part in read[1:] if part is not None))
         self.columns.append(column)
         return Column(id=column.id, type=column.type, span=column.span)
 
@@ -96,15 +117,11 @@ class Collector:
             self.context.only(inner, "expressions")
             if name in ("min", "max"):
                 return name, binder.bind(inner.expressions[0]), kept
-            if name != "count" or len(inner.expressions) != 1:
-                raise self._refuse(
-                    f"{name.upper()}(DISTINCT ...) has no private form here", call, "Use COUNT(DISTINCT x)."
-                )
-            return "count_distinct", binder.bind(inner.expressions[0]), kept
+            raise self._refuse(f"{name.upper()}(DISTINCT ...) is not supported", call, "Use COUNT(DISTINCT x).")
         argument = binder.bind(inner)
         if name == "count" and isinstance(argument, Literal) and argument.value is not None:
             return "count", None, kept
-        return name, argument, kept
+        return name, as_number(argument) if name in ("sum", *MOMENTS) else argument, kept
 
     def _type(self, function: str, argument: Expression | None, call: exp.Expression) -> Type:
         if argument is None or function in ("count", "count_distinct"):
@@ -113,9 +130,7 @@ class Collector:
         if function in ("min", "max"):
             return given
         if not given.is_numeric:
-            advice = "Cast it, or count with COUNT_IF." if given == BOOLEAN else ""
-            if given in (DATE, TIMESTAMP):
-                advice = "Take a difference of dates first, in days."
+            advice = "Take a difference of dates first, in days." if given in (DATE, TIMESTAMP) else ""
             raise self._refuse(f"{function.upper()} needs a number, not a {given}", call, advice)
         if function != "sum":
             return FLOAT64
@@ -139,6 +154,6 @@ def has_aggregate(node: exp.Expression) -> bool:
         return any(has_aggregate(part) for part in inside) or (
             isinstance(node.this, exp.Filter) and has_aggregate(node.this.expression)
         )
-    if isinstance(node, exp.AggFunc | exp.Filter):
+    if isinstance(node, exp.AggFunc | exp.Filter) or is_named_aggregate(node):
         return True
     return any(has_aggregate(part) for part in node.iter_expressions())

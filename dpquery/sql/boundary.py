@@ -11,6 +11,7 @@ from dpquery.kernel.locality import NotUnitLocal, locality
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
+from dpquery.sql.aggregate_names import advice_on, spelled
 from dpquery.sql.aggregates import MAX_AGGREGATES, PRIVATE
 from dpquery.sql.scope import Context
 
@@ -28,9 +29,9 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
         if column.function not in PRIVATE:
             error = context.refuse(
                 UnsupportedQueryError,
-                f"{column.function.upper()} over different privacy units has no private mechanism here",
+                f"{spelled(column.name)} over different privacy units has no private mechanism here",
                 node,
-                "COUNT, SUM, AVG, VAR and STDDEV have.",
+                advice_on(column.function),
             )
             error.span = column.span or error.span
             raise error

@@ -14,6 +14,7 @@ from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild, size_of
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import BOOLEAN, DATE, TEXT, TIMESTAMP, Type
+from dpquery.sql.aggregate_names import advice_on, is_named_aggregate, spelled, unknown_name
 from dpquery.sql.dialects import Objection, before_cast, objection, objection_to_types, rewritten
 from dpquery.sql.functions import division_of, is_known, operation_of
 from dpquery.sql.parse import span_of
@@ -252,7 +253,7 @@ class Binder:
 
     def _unknown(self, node: exp.Expression) -> QueryError:
         context = self._context
-        if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
+        if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup) or is_named_aggregate(node):
             return self._unknown_aggregate(node)
         if isinstance(node, exp.Window):
             return context.refuse(
@@ -283,7 +284,9 @@ class Binder:
 
     def _unknown_aggregate(self, node: exp.Expression) -> QueryError:
         if self._aggregates is not None:
-            reason, advice = "this aggregate has no private form here", "COUNT, SUM, AVG, VAR and STDDEV have."
+            name = unknown_name(node)
+            what = "this aggregate" if name is None else f"the aggregate {spelled(name)}"
+            reason, advice = f"{what} is not supported", advice_on(name or "")
         else:
             reason = "an aggregate cannot stand inside another one, nor in WHERE, ON or GROUP BY"
             advice = "Aggregate in a subquery, or filter groups with HAVING."

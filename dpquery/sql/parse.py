@@ -50,6 +50,8 @@ _BEFORE: tuple[tuple[type[exp.Expression] | tuple[type[exp.Expression], ...], re
     (exp.Cast, re.compile(r"\b(?:try_)?cast\s*\(\s*$", re.IGNORECASE)),
     (exp.Extract, re.compile(r"\bextract\s*\(\s*\w+\s+from\s+$", re.IGNORECASE)),
     (exp.GroupConcat, re.compile(r"\b(?:string_agg|group_concat|listagg)\s*\(\s*$", re.IGNORECASE)),
+    ((exp.ArgMin, exp.ArgMax), re.compile(r"\b(?:arg_?(?:min|max)|(?:min|max)_by)\s*\(\s*$", re.IGNORECASE)),
+    (exp.JSONArrayAgg, re.compile(r"\b(?:json_agg|json_arrayagg)\s*\(\s*$", re.IGNORECASE)),
 )
 """Words that begin a node, and of which the parser keeps no place."""
 _LOOK_BACK = 60

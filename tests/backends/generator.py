@@ -294,6 +294,8 @@ class Generator:
 
     def exact(self, source: Relation) -> AggregateColumn:
         """Returns one exact aggregate. Averages and variances are left to other tests: their last digits are free."""
+        if self.random.random() < 0.3:
+            return self.chosen(source)
         function = self.random.choice(["count", "count_all", "count_distinct", "sum", "min", "max"])
         kept = self.expression(source, BOOLEAN, 1) if self.random.random() < 0.3 else None
         type = self.random.choice([INT64, PRICE] if function == "sum" else [INT64, FLOAT64, PRICE, TEXT, DATE, BOOLEAN])
@@ -305,6 +307,22 @@ class Generator:
             result = decimal(38, type.scale) if type.kind is Kind.DECIMAL else type
         name = "count" if function == "count_all" else function
         return AggregateColumn(id=self.fresh(), name="", function=name, argument=argument, filter=kept, type=result)
+
+    def chosen(self, source: Relation) -> AggregateColumn:
+        """Returns one exact aggregate of logic, bits, distinct values, texts or chosen rows."""
+        kinds = {"bool_and": BOOLEAN, "bool_or": BOOLEAN, "bit_or": INT64, "bit_and": INT64, "sum_distinct": INT64}
+        function = self.random.choice([*kinds, "any_value", "first", "last", "arg_min", "arg_max", "regr_count"])
+        type = kinds.get(function) or self.random.choice([INT64, FLOAT64, PRICE, TEXT, DATE, BOOLEAN])
+        type = INT64 if function == "regr_count" else type
+        second = None
+        if function in ("first", "last", "arg_min", "arg_max", "regr_count"):
+            by = INT64 if function == "regr_count" else self.random.choice([INT64, FLOAT64, TEXT, DATE])
+            second = self.expression(source, by, 1)
+        kept = self.expression(source, BOOLEAN, 1) if self.random.random() < 0.3 else None
+        argument = self.expression(source, type, 1)
+        return AggregateColumn(
+            id=self.fresh(), name="", function=function, argument=argument, second=second, filter=kept, type=type
+        )
 
     def unit_of(self, relation: Relation) -> Column:
         """Returns a column that holds the privacy unit."""

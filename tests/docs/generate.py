@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from dpquery.explain import amount, figure
 from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT, rounding
 from dpquery.plan.functions.patterns import MAX_COUNT
 from dpquery.plan.windows import WINDOW_FUNCTIONS
@@ -15,7 +16,7 @@ from dpquery.planner.protect import MAX_GROUPS
 from dpquery.sql import parse
 from dpquery.sql.scope import MAX_SIZE, MAX_TABLES
 from dpquery.sql.select import MAX_COLUMNS, MAX_JOINS
-from tests.docs.sql_features import AGGREGATES, CATALOG, CLAUSES, KEYS, ROW_CLAUSES, ROWS, Answer, Engine
+from tests.docs.sql_features import AGGREGATES, CATALOG, CLAUSES, KEYS, PRICED, ROW_CLAUSES, ROWS, Answer, Engine
 from tests.docs.sql_functions import arguments_of, result_of, spellings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "sql.md"
@@ -56,6 +57,7 @@ def page() -> str:
             _clauses(engine),
             _rows(engine),
             _aggregates(engine),
+            _prices(engine),
             _windows(),
             _keys(engine),
             _functions(),
@@ -111,12 +113,19 @@ def _aggregates(engine: Engine) -> Iterator[str]:
 *Over people* is the privacy boundary: the aggregate is measured with noise, and the column says what is measured. Equal
 measurements of one query are made and charged once. *Within one unit* (below the boundary) and *over noisy groups*
 (above it) aggregates are computed without further noise.
+
+Booleans count as 0 and 1. Aggregates of two numbers take *y* before *x* and skip pairs with a NULL; over people,
+`REGR_R2` is NULL where the noisy spread of either is not positive. `COUNT(DISTINCT a, b)` skips combinations with a NULL,
+`COUNT(DISTINCT (a, b))` counts them. Exact aggregates never depend on how rows are stored: `ANY_VALUE` is the least value,
+`FIRST` and `LAST` need an `ORDER BY` whose NULLs stand at the other end, rows that tie give the least value,
+`ARG_MIN` and `ARG_MAX` skip rows with a NULL in either argument, and `STRING_AGG` joins texts in their own order.
 """
     rows = []
     for call in AGGREGATES:
         over = engine.ask(f"SELECT {call} AS x FROM labs")
         within = engine.ask(f"SELECT COUNT(x) AS n FROM (SELECT id, {call} AS x FROM labs GROUP BY id) AS t")
-        inner = "SELECT test, id, value, lab FROM (SELECT test, COUNT(*) AS id, COUNT(*) AS value, COUNT(*) AS lab"
+        counts = ", ".join(f"COUNT(*) AS {name}" for name in ("id", "value", "lab", "cost"))
+        inner = f"SELECT test, id, value, lab, cost, urgent FROM (SELECT test, {counts}, COUNT(*) > 9 AS urgent"
         above = engine.ask(f"SELECT {call} AS x FROM ({inner} FROM labs GROUP BY test) AS t) AS noisy")
         said = ", ".join(_code(label) for label in over.measures) if over.error is None else "refused"
         rows.append((_code(call), said, *("yes" if a.error is None else "refused" for a in (within, above))))
@@ -142,6 +151,30 @@ def _windows() -> Iterator[str]:
   added, each decimal is clamped to 28 digits. A sum of integers that does not fit into 64 bits is NULL.
 - Offsets of `LAG` and `LEAD`, and the numbers of `NTILE`, `NTH_VALUE` and frames, are constants.
 """
+
+
+def _prices(engine: Engine) -> Iterator[str]:
+    yield """\
+### Price and error
+
+What each aggregate costs where it stands alone, over the lab values of all patients, of which one patient weighs at most
+20: an epsilon of 1 is shared by the measurements of the line. *l1* and *linf* say how far one patient moves a
+measurement. 95 % of the noise is at most *error95*, in the measurement's own unit; the error of a mean, a covariance or a
+slope follows from these and from the number of rows, and `accuracy` of an answer has its interval. Measurements that
+several aggregates of one query share are made once: `AVG`, `VAR_POP`, `CORR` and `REGR_SLOPE` of the same two columns
+cost no more than `CORR` alone.
+"""
+    rows = []
+    for call in PRICED:
+        made = engine.price(call)
+        measured = (
+            "<br>".join(_code(one.label) for one in made),
+            *("<br>".join(amount(norm) for norm in norms) for norms in ([m.l1 for m in made], [m.linf for m in made])),
+            "<br>".join(figure(one.error95) for one in made),
+        )
+        rows.append((_code(call), *measured))
+    yield from _table(("aggregate", "measured", "l1", "linf", "error95"), rows)
+    yield ""
 
 
 def _keys(engine: Engine) -> Iterator[str]:

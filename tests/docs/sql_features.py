@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError
+from dpquery.kernel.mechanisms import Measurement
 from dpquery.session import Session
 from tests.docs.worlds import session_over
 
@@ -35,6 +36,8 @@ tables:
       lab: {type: int64}
       test: {type: text, keys_from: tests.code}
       value: {type: float64, lower: 0, upper: 500}
+      cost: {type: int64, lower: 0, upper: 200}
+      urgent: {type: boolean}
       taken: {type: date, lower: 2010-01-01, upper: 2019-12-31}
   flags:
     unit: {via: labs, on: {lab: lab}}
@@ -265,24 +268,36 @@ AGGREGATES = (
         "MODE(test)",
         "SUM(DISTINCT value)",
     ),
-    *(
-        "CORR(value, lab)",
-        "COVAR_POP(value, lab)",
-        "REGR_SLOPE(value, lab)",
-        "STRING_AGG(test, ',')",
-        "ARRAY_AGG(test)",
-    ),
-    *("BOOL_AND(value > 1)", "BIT_AND(lab)", "ANY_VALUE(test)", "APPROX_COUNT_DISTINCT(test)"),
+    *("COUNT(DISTINCT (test, lab))", "COUNT(DISTINCT test, lab)", "APPROX_COUNT_DISTINCT(test)", "AVG(DISTINCT value)"),
+    *("SUM(urgent)", "AVG(value > 100)", "COVAR_POP(value, cost)", "COVAR_SAMP(value, cost)", "CORR(value, cost)"),
+    *("REGR_SLOPE(value, cost)", "REGR_INTERCEPT(value, cost)", "REGR_R2(value, cost)", "REGR_COUNT(value, cost)"),
+    *("REGR_AVGX(value, cost)", "REGR_AVGY(value, cost)", "REGR_SXX(value, cost)", "REGR_SYY(value, cost)"),
+    *("REGR_SXY(value, cost)", "BOOL_AND(urgent)", "EVERY(urgent)", "BOOL_OR(urgent)", "BIT_AND(lab)", "BIT_OR(lab)"),
+    *("BIT_XOR(lab)", "ANY_VALUE(test)", "ARG_MIN(test, value)", "ARG_MAX(test, value)", "FIRST(value ORDER BY cost)"),
+    *("LAST(value ORDER BY cost NULLS FIRST)", "STRING_AGG(test, ',' ORDER BY test)", "STRING_AGG(test, ',')"),
+    *("ARRAY_AGG(test)", "PRODUCT(cost)", "GEOMEAN(cost)", "SKEWNESS(value)", "KURTOSIS(value)", "ENTROPY(test)"),
+    *("HISTOGRAM(test)",),
 )
+"""Aggregates over one table; which of them are answered, and where, is for the engine to say."""
+
+PRICED = (
+    *("COUNT(*)", "COUNT(value)", "COUNT_IF(urgent)", "COUNT(DISTINCT id)", "COUNT(DISTINCT test)"),
+    *("COUNT(DISTINCT (test, lab))", "SUM(value)", "SUM(urgent)", "AVG(value)", "VAR_POP(value)", "STDDEV_SAMP(value)"),
+    *("COVAR_POP(value, cost)", "COVAR_SAMP(value, cost)", "CORR(value, cost)", "REGR_SLOPE(value, cost)"),
+    *("REGR_INTERCEPT(value, cost)", "REGR_R2(value, cost)", "REGR_COUNT(value, cost)", "REGR_AVGX(value, cost)"),
+    *("REGR_AVGY(value, cost)", "REGR_SXX(value, cost)", "REGR_SYY(value, cost)", "REGR_SXY(value, cost)"),
+)
+"""Aggregates over different privacy units, to be shown with their sensitivity and their error: one line each."""
 
 
 class Engine:
     """Puts queries to sessions without rows."""
 
     def __init__(self) -> None:
-        self._folders = [TemporaryDirectory(), TemporaryDirectory()]
-        catalogs = (Catalog.from_yaml(CATALOG), Catalog.from_yaml(ROWS))
-        self.units, self.rows = (
+        self._folders = [TemporaryDirectory(), TemporaryDirectory(), TemporaryDirectory()]
+        pure = CATALOG.replace("{epsilon: 4, delta: 1e-6}", "{epsilon: 4}")
+        catalogs = (Catalog.from_yaml(CATALOG), Catalog.from_yaml(ROWS), Catalog.from_yaml(pure))
+        self.units, self.rows, self.pure = (
             session_over(catalog, Path(folder.name)) for catalog, folder in zip(catalogs, self._folders, strict=True)
         )
 
@@ -297,6 +312,10 @@ class Engine:
             measures=tuple(dict.fromkeys(made.label for made in plan.measurements)),
             selected=any(made.tau is not None for made in plan.measurements),
         )
+
+    def price(self, call: str) -> tuple[Measurement, ...]:
+        """Returns what an aggregate over the lab values of all patients measures for an epsilon of 1 in all."""
+        return self.pure.explain(f"SELECT {call} AS x FROM labs", epsilon="1").measurements
 
     def close(self) -> None:
         """Removes the ledgers."""

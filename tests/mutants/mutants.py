@@ -11,6 +11,7 @@ NEIGHBOURS = "tests/properties/test_neighbours.py"
 GATE = "tests/properties/test_gate.py"
 NONINTERFERENCE = "tests/properties/test_noninterference.py"
 CALIBRATION = "tests/statistical/test_calibration.py"
+AGGREGATES = "tests/backends/test_aggregates.py"
 THRESHOLDS = "tests/statistical/test_thresholds.py"
 SAMPLERS = "tests/statistical/test_samplers.py"
 LOSS = "tests/unit/kernel/test_loss.py"
@@ -724,5 +725,42 @@ MUTANTS = (
         old='"synchronous": 3',
         new='"synchronous": 1',
         tests=LEDGER,
+    ),
+    # Exact aggregates within one unit depend on the unit's rows, not on how they are stored.
+    Mutant(
+        name="rows that tie are left to how they are stored",
+        file="backends/aggregates_sql.py",
+        old='order = f"{by} {direction} NULLS LAST, {argument} ASC NULLS LAST"',
+        new='order = f"{by} {direction} NULLS LAST"',
+        tests=AGGREGATES,
+    ),
+    Mutant(
+        name="texts are joined as they are stored",
+        file="backends/aggregates_sql.py",
+        old='{write(column.second)} ORDER BY {argument})"',
+        new='{write(column.second)})"',
+        tests=AGGREGATES,
+    ),
+    Mutant(
+        name="products of pairs are added up as they are stored",
+        file="backends/aggregates_sql.py",
+        old="{first}, {second} ORDER BY {first}, {second})",
+        new="{first}, {second})",
+        tests=AGGREGATES,
+    ),
+    Mutant(
+        name="what chooses a row is not looked at",
+        file="kernel/locality.py",
+        old="for part in (a.argument, a.second, a.filter)",
+        new="for part in (a.argument, a.filter)",
+        tests=GATE,
+    ),
+    Mutant(
+        name="the value of any person is shown",
+        file="sql/aggregates.py",
+        old="*MOMENTS, *PAIRS)",
+        new="*MOMENTS, *PAIRS, 'any_value')",
+        tests="tests/cases/test_cases.py",
+        only="aggregates",
     ),
 )

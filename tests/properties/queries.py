@@ -85,6 +85,9 @@ PERSON_KEYS = (
 PERSON_CONDITIONS = ("p.age > 30", "p.sex = 'F'", "p.income IS NOT NULL", "p.town <> 't1'")
 
 
+PAIRS = ("COVAR_POP", "COVAR_SAMP", "CORR", "REGR_SLOPE", "REGR_R2", "REGR_COUNT", "REGR_AVGX", "REGR_SYY")
+
+
 def _renamed(texts: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
     return tuple(text.replace(f"{old}.", f"{new}.") for text in texts)
 
@@ -167,6 +170,23 @@ PERSON_SOURCES = (
         numbers=("CLAMP(u.n, 0, 5)", "u.least"),
         keys=("u.kind", "u.n", "CASE WHEN u.n > 1 THEN 'several' ELSE 'one' END"),
         conditions=("u.n > 1", "u.kind <> 'b'"),
+    ),
+    Source(
+        text="(SELECT person, FIRST(score ORDER BY day) AS early, ARG_MAX(cost, score) AS top, BOOL_AND(ok) AS good,"
+        " ANY_VALUE(kind) AS some, SUM(DISTINCT score) AS sums, BIT_OR(score) AS bits FROM visits GROUP BY person) u",
+        unit="u.person",
+        numbers=("u.early", "u.top", "u.sums", "u.bits", "u.good"),
+        keys=("u.some", "u.good"),
+        conditions=("u.good", "u.early > 0", "u.some <> 'a'"),
+    ),
+    Source(
+        text="(SELECT person, kind, CORR(score, cost) AS r, COVAR_SAMP(cost, rate) AS c, REGR_COUNT(score, cost) AS n,"
+        " REGR_SLOPE(cost, score) AS slope, STRING_AGG(note, ',' ORDER BY note) AS notes FROM visits"
+        " GROUP BY person, kind) u",
+        unit="u.person",
+        numbers=("u.r", "u.c", "u.n", "CLAMP(u.slope, -9, 9)"),
+        keys=("u.kind", "u.notes", "u.r > 0"),
+        conditions=("u.n > 1", "u.r > 0", "u.notes LIKE 'n%'"),
     ),
     Source(
         text="(SELECT DISTINCT person, kind, note FROM visits WHERE score > 0) u",
@@ -438,6 +458,9 @@ def _aggregate(random: Random, source: Source, row_unit: bool) -> str:
         f"AVG({number})",
         f"VAR_POP({number})",
         f"STDDEV_SAMP({number})",
+        f"{random.choice(PAIRS)}({number}, {random.choice(source.numbers)})",
+        f"AVG({random.choice(source.conditions)})",
+        f"COUNT(DISTINCT ({key}, {random.choice(source.keys)}))",
     ]
     if not row_unit:
         choices.append(f"COUNT(DISTINCT {source.unit})")

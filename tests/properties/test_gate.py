@@ -143,6 +143,14 @@ def numbered(id: str, *by: str, order: str = "v_score", function: str = "row_num
     )
 
 
+def chosen(by: Expression) -> Aggregate:
+    """Returns the first score of each person by an expression."""
+    first = AggregateColumn(
+        id="t", name="first", function="first", argument=column("v_score"), second=by, filter=None, type=INT64
+    )
+    return Aggregate(source=VISITS, group_by=("v_person",), aggregates=(first,))
+
+
 def foreign(function: str) -> Call:
     """Returns a call of a function that nobody knows."""
     return Call(function=function, arguments=(column("v_score"),), type=BOOLEAN)
@@ -175,6 +183,7 @@ ALLOWED = {
     "window over a window": count(
         windowed(windowed(VISITS, numbered("w", "v_person")), numbered("x", "v_person", order="w"))
     ),
+    "a row of each unit": count(chosen(column("v_visit"))),
     "public keys": count(VISITS, keys=(KIND,)),
     "selected": count(VISITS, keys=(NOTE,), measures=(ROWS, UNITS), selection="u", delta=Fraction(1, 10**9)),
 }
@@ -336,6 +345,8 @@ REFUSED = {
         windowed(VISITS, numbered("w", "v_person"), numbered("x", "v_person", order="v_visit"))
     ),
     "a column made by a window as the unit": count(windowed(VISITS, numbered("w", "v_person")), unit="w"),
+    "rows chosen by another table's column": count(chosen(column("p_age"))),
+    "rows chosen by an unknown function": count(chosen(foreign("random"))),
     "released table": count(Released(index=0, columns=(OutputColumn(id="v_person", name="", type=INT64),))),
     "join with a released table": count(
         join(VISITS, Released(index=0, columns=(OutputColumn(id="r", name="", type=INT64),)), ("v_score", "r"))

@@ -1,0 +1,162 @@
+"""Exact aggregates in DuckDB's SQL: total, and functions of the multiset of a group's rows alone.
+
+Floats are added up in order of their values, so that neither the order of rows nor an engine's batches decide how sums
+are rounded; rows are chosen in an order that leaves only equal values to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dpquery.errors import InternalError
+from dpquery.plan.aggregates import BITS, CHOSEN, PAIRS, TEXT_LIMIT
+from dpquery.plan.expr import Cast, Expression
+from dpquery.plan.logical import AggregateColumn
+from dpquery.plan.types import FLOAT64, Kind
+
+Write = Callable[[Expression], str]
+
+_LARGEST_SUMMAND, _LARGEST_SQUARED = "1e290", "1e140"
+_MOMENTS = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
+_PLAIN = {
+    "count": "COUNT",
+    "min": "MIN",
+    "max": "MAX",
+    "any_value": "MIN",
+    "bool_and": "BOOL_AND",
+    "bool_or": "BOOL_OR",
+}
+
+
+def exact(column: AggregateColumn, write: Write) -> str:
+    """Returns an exact aggregate in SQL.
+
+    Args:
+        write: Writes an expression over the columns of the aggregation's source.
+    """
+    kept = [] if column.filter is None else [write(column.filter)]
+    if column.argument is None:
+        return f"COUNT(*){_where(kept)}"
+    argument = write(column.argument)
+    name = column.function
+    if name in PAIRS:
+        return _pair(column, write, kept)
+    if name in CHOSEN and name != "any_value":
+        return _chosen(column, argument, write, kept)
+    if name in _PLAIN:
+        return f"{_PLAIN[name]}({argument}){_where(kept)}"
+    if name in BITS:
+        return f"{name.upper()}({argument}){_where(kept)}"
+    match name:
+        case "count_distinct":
+            return f"COUNT(DISTINCT {argument}){_where(kept)}"
+        case "sum" | "sum_distinct":
+            return _sum(column, argument, write, kept)
+        case "avg_distinct":
+            return (
+                f"AVG(DISTINCT {_in_order(_clamped(_float(column.argument, write), _LARGEST_SUMMAND))}){_where(kept)}"
+            )
+        case "string_agg" if column.second is not None:
+            joined = f"STRING_AGG({argument}, {write(column.second)} ORDER BY {argument})"
+            return f"LEFT({joined}{_where(kept)}, {TEXT_LIMIT})"
+    if name in _MOMENTS:
+        limit = _LARGEST_SUMMAND if name == "avg" else _LARGEST_SQUARED
+        return f"{name.upper()}({_ordered(_float(column.argument, write), limit)}){_where(kept)}"
+    raise InternalError(f"the aggregate {name} has no form in SQL here")
+
+
+def _sum(column: AggregateColumn, argument: str, write: Write, kept: list[str]) -> str:
+    """Integers and decimals of up to 18 digits add up exactly in 128 bits; others as floats in order of value."""
+    assert column.argument is not None
+    given, distinct = column.argument.type, "DISTINCT " if column.function == "sum_distinct" else ""
+    if given.kind is Kind.INT64:
+        return f"TRY_CAST(SUM({distinct}{argument}){_where(kept)} AS BIGINT)"
+    if given.kind is Kind.DECIMAL and given.precision <= 18:
+        return f"SUM({distinct}{argument}){_where(kept)}"
+    value = _float(column.argument, write)
+    if distinct:
+        return f"SUM(DISTINCT {_in_order(_clamped(value, _LARGEST_SUMMAND))}){_where(kept)}"
+    total = f"SUM({_ordered(value, _LARGEST_SUMMAND)}){_where(kept)}"
+    return total if given == FLOAT64 else f"TRY_CAST({total} AS DECIMAL(38, {given.scale}))"
+
+
+def _chosen(column: AggregateColumn, argument: str, write: Write, kept: list[str]) -> str:
+    if column.second is None:
+        raise InternalError(f"the aggregate {column.function} has no order")
+    by = write(column.second)
+    if column.function.startswith("arg"):
+        kept = [*kept, f"{argument} IS NOT NULL", f"{by} IS NOT NULL"]
+    direction = "DESC" if column.function in ("last", "arg_max") else "ASC"
+    order = f"{by} {direction} NULLS LAST, {argument} ASC NULLS LAST"
+    return f"FIRST({argument} ORDER BY {order}){_where(kept)}"
+
+
+def _pair(column: AggregateColumn, write: Write, kept: list[str]) -> str:
+    """Aggregates of pairs, from a covariance, variances and means over the pairs without NULL."""
+    if column.argument is None or column.second is None:
+        raise InternalError(f"the aggregate {column.function} has one argument")
+    y, x = _float(column.argument, write), _float(column.second, write)
+    where = _where([*kept, f"{y} IS NOT NULL", f"{x} IS NOT NULL"])
+    first, second = _clamped(y, _LARGEST_SQUARED), _clamped(x, _LARGEST_SQUARED)
+
+    def one(function: str, value: str) -> str:
+        return f"{function}({_in_order(value)}){where}"
+
+    def both(function: str) -> str:
+        return f"{function}({first}, {second} ORDER BY {first}, {second}){where}"
+
+    count = f"COUNT(*){where}"
+    x_spread, y_spread, joint = one("VAR_POP", second), one("VAR_POP", first), both("COVAR_POP")
+    spreads = f"(sqrt({y_spread}) * sqrt({x_spread}))"
+    slope = f"CASE WHEN {x_spread} > 0 THEN {joint} / {x_spread} END"
+    correlation = f"CASE WHEN {spreads} > 0 THEN GREATEST(LEAST({joint} / {spreads}, 1), -1) END"
+    match column.function:
+        case "covar_pop" | "covar_samp":
+            return both(column.function.upper())
+        case "corr":
+            return correlation
+        case "regr_slope":
+            return slope
+        case "regr_intercept":
+            found = f"({one('AVG', first)} - ({slope}) * {one('AVG', second)})"
+            return f"CASE WHEN NOT isnan({found}) THEN {found} END"
+        case "regr_r2":
+            squared = f"({correlation}) * ({correlation})"
+            return f"CASE WHEN {x_spread} > 0 AND {y_spread} = 0 THEN 1.0::DOUBLE ELSE {squared} END"
+        case "regr_count":
+            return count
+        case "regr_avgx":
+            return one("AVG", second)
+        case "regr_avgy":
+            return one("AVG", first)
+        case "regr_sxx":
+            return f"{count} * {x_spread}"
+        case "regr_syy":
+            return f"{count} * {y_spread}"
+        case "regr_sxy":
+            return f"{count} * {joint}"
+        case _:
+            raise InternalError(f"the aggregate {column.function} of pairs has no form in SQL here")
+
+
+def _where(conditions: list[str]) -> str:
+    return f" FILTER (WHERE {' AND '.join(f'({one})' for one in conditions)})" if conditions else ""
+
+
+def _float(expression: Expression, write: Write) -> str:
+    return write(expression if expression.type == FLOAT64 else Cast(argument=expression, type=FLOAT64))
+
+
+def _clamped(value: str, limit: str) -> str:
+    """Returns a float moved to where no sum overflows."""
+    most, least = f"{limit}::DOUBLE", f"-{limit}::DOUBLE"
+    return f"CASE WHEN {value} > {most} THEN {most} WHEN {value} < {least} THEN {least} ELSE {value} END"
+
+
+def _in_order(value: str) -> str:
+    return f"{value} ORDER BY {value}"
+
+
+def _ordered(value: str, limit: str) -> str:
+    """Returns a clamped float with the order that makes the rounding of its sum repeatable."""
+    return f"{_clamped(value, limit)} ORDER BY {value}"

@@ -1,0 +1,49 @@
+"""Arithmetic on measures: the few forms of which computed aggregates are made."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpquery.plan.expr import Case, Cast, Expression, Literal
+from dpquery.plan.functions import call
+from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Kind, Type
+
+
+def number(value: Fraction, type: Type) -> Literal:
+    """Returns a constant: an integer where the type is one and the value too, else the nearest float."""
+    if type.kind is Kind.INT64 and value.denominator == 1:
+        return Literal(value=int(value), type=INT64)
+    return Literal(value=float(value), type=FLOAT64)
+
+
+def without_number(value: Expression) -> Expression:
+    """Returns the boolean that stands as 0 or 1, or the value itself: it is NULL where the value is."""
+    as_integer = isinstance(value, Cast) and value.type == INT64 and value.argument.type == BOOLEAN
+    return value.argument if isinstance(value, Cast) and as_integer else value
+
+
+def ratio(over: Expression, under: Expression) -> Expression:
+    """Returns a quotient of floats; NULL for a divisor of zero."""
+    return call("divide", (Cast(argument=over, type=FLOAT64) if over.type != FLOAT64 else over, under))
+
+
+def clamped(value: Expression, lower: Fraction, upper: Fraction) -> Expression:
+    """Returns a float moved into [lower, upper], ends rounded outward."""
+    ends = (Literal(value=_down(lower), type=FLOAT64), Literal(value=_up(upper), type=FLOAT64))
+    return call("clamp", (value, *ends))
+
+
+def where_more(count: Expression, least: int, value: Expression) -> Expression:
+    """Returns the value where the count exceeds `least`, else NULL."""
+    enough = call("gt", (count, Literal(value=least, type=INT64)))
+    return Case(branches=((enough, value),), otherwise=Literal(value=None, type=value.type), type=value.type)
+
+
+def _down(value: Fraction) -> float:
+    rounded = float(value)
+    return rounded if Fraction(rounded) <= value else math.nextafter(rounded, -math.inf)
+
+
+def _up(value: Fraction) -> float:
+    return -_down(-value)

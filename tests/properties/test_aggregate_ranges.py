@@ -1,0 +1,73 @@
+"""Ranges of exact aggregates: no group of rows within the columns' ranges gives a value outside."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from random import Random
+
+import pytest
+
+from dpquery.backends.reference_aggregates import Row, value_of
+from dpquery.plan.aggregates import BITS, CHOSEN, PAIRS
+from dpquery.plan.expr import Column
+from dpquery.plan.functions import call
+from dpquery.plan.logical import AggregateColumn
+from dpquery.plan.ranges import Range
+from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Type
+from dpquery.planner.aggregate_ranges import exact_range
+
+FUNCTIONS: dict[str, Type] = {
+    **dict.fromkeys(PAIRS, INT64),
+    **dict.fromkeys(CHOSEN, INT64),
+    **dict.fromkeys(BITS, INT64),
+    **dict.fromkeys(("bool_and", "bool_or"), BOOLEAN),
+}
+A_FEW = Fraction(1, 10**9)
+
+
+def columns(random: Random) -> tuple[dict[str, Range], list[Row]]:
+    """Returns the ranges of `a`, `b` and `c`, and some rows within them."""
+    ranges = {}
+    for id in "ab":
+        lower = random.choice([0, 1, 5, 12, -1, -9, -64])
+        upper = lower + random.choice([0, 1, 3, 60, 200])
+        ranges[id] = Range(lower=Fraction(lower), upper=Fraction(upper), nullable=random.random() < 0.3)
+    ranges["c"] = Range(lower=Fraction(0), upper=Fraction(1), nullable=False)
+
+    def drawn(known: Range) -> int | None:
+        if known.nullable and random.random() < 0.3:
+            return None
+        assert known.lower is not None
+        assert known.upper is not None
+        ends = (int(known.lower), int(known.upper))
+        return random.choice([*ends, random.randint(*ends)])
+
+    rows: list[Row] = []
+    for _ in range(random.choice([1, 1, 2, 3, 8])):
+        rows.append({"a": drawn(ranges["a"]), "b": drawn(ranges["b"]), "c": random.random() < 0.5})
+    return ranges, rows
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_no_aggregate_leaves_its_range(function: str) -> None:
+    random = Random(function)
+    argument = Column(id="c", type=BOOLEAN) if FUNCTIONS[function] == BOOLEAN else Column(id="a", type=INT64)
+    second = Column(id="b", type=INT64) if function in PAIRS or function in CHOSEN[1:] else None
+    type = FLOAT64 if function in PAIRS else FUNCTIONS[function]
+    for _ in range(400):
+        ranges, rows = columns(random)
+        kept = call("is_true", (Column(id="c", type=BOOLEAN),)) if random.random() < 0.3 else None
+        column = AggregateColumn(
+            id="x", name="", function=function, argument=argument, second=second, filter=kept, type=type
+        )
+        known = exact_range(column, ranges, Fraction(len(rows)))
+        assert known is not None
+        value = value_of(column, rows)
+        if value is None:
+            assert known.nullable
+            continue
+        assert isinstance(value, bool | int | float)
+        slack = A_FEW * (1 + abs(Fraction(value))) if math.isfinite(value) else Fraction(0)
+        assert known.lower is None or known.lower <= Fraction(value) + slack
+        assert known.upper is None or Fraction(value) - slack <= known.upper
