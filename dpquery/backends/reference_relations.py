@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from math import sqrt
+from fractions import Fraction
+from math import ceil, floor, sqrt
 from typing import Any, assert_never
 
 from dpquery.errors import InternalError
@@ -153,12 +154,33 @@ def _value_of(column: AggregateColumn, rows: list[Row]) -> Value:
             return _extreme(column.function, values)
         case "sum":
             return sum_of(values, column)
+        case "mode":
+            return min(values, key=lambda value: (-values.count(value), value)) if values else None
+        case "quantile_disc":
+            return _place(sorted(values), column.fraction)  # type: ignore[type-var]
+        case "quantile_cont":
+            return _between(_floats(values, column.argument, LARGEST_SUMMAND), column.fraction)
         case "avg":
             return _mean(_floats(values, column.argument, LARGEST_SUMMAND))
         case "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp":
             return _spread(column.function, _floats(values, column.argument, LARGEST_SQUARED))
         case _:
             raise InternalError(f"the aggregate {column.function} has no meaning here")
+
+
+def _place(ordered: list[Value], fraction: Fraction | None) -> Value:
+    """Returns the first value at which so large a part of all is reached."""
+    return ordered[max(1, ceil(len(ordered) * (fraction or 0))) - 1] if ordered else None
+
+
+def _between(ordered: list[float], fraction: Fraction | None) -> float | None:
+    """Returns the value at a place, with fractions of places interpolated."""
+    if not ordered:
+        return None
+    place = (len(ordered) - 1) * (fraction or Fraction(0))
+    low = ordered[floor(place)]
+    part = place - floor(place)
+    return low if not part else low + (ordered[floor(place) + 1] - low) * (part.numerator / part.denominator)
 
 
 def _extreme(function: str, values: list[Any]) -> Value:

@@ -118,11 +118,30 @@ class RelationWriter:
                 return f"{column.function.upper()}({argument}){kept}"
             case "sum":
                 return self._sum(column, argument, kept)
+            case "mode":
+                return f"MODE({argument} ORDER BY {argument}){kept}"
+            case "quantile_cont" | "quantile_disc":
+                return self._quantile(column, kept)
             case "avg" | "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp":
                 limit = _LARGEST_SUMMAND.get(column.function, _LARGEST_SQUARED)
                 return f"{column.function.upper()}({_ordered(self._float(column.argument), limit)}){kept}"
             case _:
                 raise InternalError(f"the aggregate {column.function} has no form in SQL here")
+
+    def _quantile(self, column: AggregateColumn, kept: str) -> str:
+        """Returns the value at a place of the sorted list, or between two places; exact arithmetic finds the place."""
+        assert column.argument is not None and column.fraction is not None
+        r, q = column.fraction.numerator, column.fraction.denominator
+        argument = self.write(column.argument)
+        if column.function == "quantile_disc":
+            place = f"GREATEST(1, (COUNT({argument}){kept} * {r} + {q - 1}) // {q})"
+            return f"list_extract(list_sort(LIST({argument}){_non_null(argument, kept)}), {place})"
+        argument = _within(self._float(column.argument), _LARGEST_SUMMAND["avg"])
+        count, values = f"COUNT({argument}){kept}", f"list_sort(LIST({argument}){_non_null(argument, kept)})"
+        place = f"(({count} - 1) * {r})"
+        low, high = (f"list_extract({values}, {place} // {q} + {after})" for after in (1, 2))
+        between = f"{low} + ({high} - {low}) * (({place} % {q}) / {q}::DOUBLE)"
+        return f"CASE WHEN {count} = 0 THEN NULL WHEN {place} % {q} = 0 THEN {low} ELSE {between} END"
 
     def _sum(self, column: AggregateColumn, argument: str, kept: str) -> str:
         """Integers and decimals of up to 18 digits add up exactly in 128 bits; others as floats in order of value."""
@@ -153,6 +172,15 @@ def name(id: str) -> str:
 
 def _ordered(value: str, limit: str) -> str:
     """Returns a float argument clamped so that no sum overflows, with the order that makes its rounding repeatable."""
+    return f"{_within(value, limit)} ORDER BY {value}"
+
+
+def _within(value: str, limit: str) -> str:
     most, least = f"{limit}::DOUBLE", f"-{limit}::DOUBLE"
-    clamped = f"CASE WHEN {value} > {most} THEN {most} WHEN {value} < {least} THEN {least} ELSE {value} END"
-    return f"{clamped} ORDER BY {value}"
+    return f"CASE WHEN {value} > {most} THEN {most} WHEN {value} < {least} THEN {least} ELSE {value} END"
+
+
+def _non_null(value: str, kept: str) -> str:
+    """Returns the filter with the condition that a value is not NULL."""
+    present = f"({value}) IS NOT NULL"
+    return f" FILTER (WHERE {present})" if not kept else f"{kept[:-1]} AND {present})"

@@ -76,7 +76,7 @@ def _aggregate(column: AggregateColumn, source: Ranges, rows: int | None) -> Ran
         return Range(lower=Fraction(0), upper=most, nullable=False)
     known = range_of(column.argument, source)
     nullable = known.nullable or column.filter is not None
-    if column.function in ("min", "max", "avg"):
+    if column.function in ("min", "max", "avg", "quantile_cont", "quantile_disc", "mode"):
         return replace(known, nullable=nullable)
     if column.function == "sum":
         return _sum(known, most, nullable)

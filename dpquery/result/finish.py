@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,6 +10,7 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
+from dpquery.kernel.plan import CHOICES
 from dpquery.kernel.release import NoisyAggregates
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import (
@@ -135,9 +137,12 @@ def _half_widths(noisy: NoisyAggregates, confidence: Fraction) -> Callable[[str,
     found = {}
     for table in noisy.tables:
         for measure, noise in zip(table.aggregate.measures, table.noises, strict=True):
-            found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
+            if measure.count not in CHOICES:
+                found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
 
     def half_width(id: str, sharing: int) -> float:
+        if id not in found:
+            return math.nan  # how far a choice is off in values depends on the data
         noise, step = found[id]
         return float(noise.half_width((1 - confidence) / sharing) * step)
 

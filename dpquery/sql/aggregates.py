@@ -13,6 +13,7 @@ from dpquery.plan.logical import AggregateColumn
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, decimal
 from dpquery.sql.expressions import Binder
 from dpquery.sql.parse import span_of
+from dpquery.sql.quantiles import NAMES, Chosen, read_quantile
 from dpquery.sql.scope import Context, Scope
 
 _FUNCTIONS: dict[type[exp.Expression], str] = {
@@ -33,7 +34,9 @@ MAX_AGGREGATES = 100
 
 MOMENTS = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 
-PRIVATE = ("count", "count_distinct", "sum", *MOMENTS)
+CHOICES = ("min", "max", "quantile_cont", "quantile_disc", "mode")
+
+PRIVATE = ("count", "count_distinct", "sum", *MOMENTS, *CHOICES)
 """Aggregates that have a private mechanism."""
 
 
@@ -51,12 +54,17 @@ class Collector:
         if isinstance(node, exp.Filter):
             self.context.only(node, "this", "expression")
             call, condition = node.this, node.expression.this
-        name = _FUNCTIONS.get(type(call))
+        binder = Binder(self.context, self.scope)
+        chosen = read_quantile(call, self.context, binder)
+        name = chosen.name if chosen is not None else _FUNCTIONS.get(type(call))
         if name is None:
             return None
-        binder = Binder(self.context, self.scope)
         kept = None if condition is None else binder.condition(condition, "FILTER")
-        function, argument, kept = self._meaning(name, call, binder, kept)
+        argument: Expression | None
+        if chosen is not None:
+            function, argument = self._choice(chosen, binder)
+        else:
+            function, argument, kept = self._meaning(name, call, binder, kept)
         column = AggregateColumn(
             id=self.context.fresh(),
             name=name,
@@ -64,10 +72,16 @@ class Collector:
             argument=argument,
             filter=kept,
             type=self._type(function, argument, call),
+            fraction=None if chosen is None else chosen.fraction,
             span=span_of(node, self.context.text),
         )
         for known in self.columns:
-            if (known.function, known.argument, known.filter) == (function, argument, kept):
+            if (known.function, known.argument, known.filter, known.fraction) == (
+                function,
+                argument,
+                kept,
+                column.fraction,
+            ):
                 return Column(id=known.id, type=known.type, span=column.span)
         if len(self.columns) >= MAX_AGGREGATES:
             raise self._refuse(f"a SELECT holds at most {MAX_AGGREGATES} aggregates", node)
@@ -105,12 +119,24 @@ class Collector:
             return "count", None, kept
         return name, argument, kept
 
+    def _choice(self, chosen: Chosen, binder: Binder) -> tuple[str, Expression]:
+        """Returns the function and argument of a quantile or mode; dates have nothing between two days."""
+        argument = binder.bind(chosen.argument)
+        if chosen.function == "mode":
+            return chosen.function, argument
+        if argument.type in (DATE, TIMESTAMP):
+            return "quantile_disc", argument
+        if not argument.type.is_numeric:
+            reason = f"{chosen.name.upper()} needs a number, a date or a timestamp, not a {argument.type}"
+            raise self._refuse(reason, chosen.argument)
+        return chosen.function, argument
+
     def _type(self, function: str, argument: Expression | None, call: exp.Expression) -> Type:
         if argument is None or function in ("count", "count_distinct"):
             return INT64
         given = argument.type
-        if function in ("min", "max"):
-            return given
+        if function in CHOICES:
+            return FLOAT64 if function == "quantile_cont" else given
         if not given.is_numeric:
             advice = "Cast it, or count with COUNT_IF." if given == BOOLEAN else ""
             if given in (DATE, TIMESTAMP):
@@ -128,10 +154,14 @@ def _both(first: Expression, second: Expression) -> Expression:
     return functions.call("and", (first, second))
 
 
+def _is_quantile(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Anonymous) and str(node.this).upper() in NAMES
+
+
 def has_aggregate(node: exp.Expression) -> bool:
     """Whether the expression contains an aggregate of its own, not one of a subquery."""
     if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation | exp.Window):
         return False
-    if isinstance(node, exp.AggFunc | exp.Filter):
+    if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup) or _is_quantile(node):
         return True
     return any(has_aggregate(part) for part in node.iter_expressions())

@@ -276,7 +276,7 @@ def _at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) -
                 UnsupportedQueryError,
                 f"{column.function.upper()} over different privacy units has no private mechanism here",
                 node,
-                "COUNT, SUM, AVG, VAR and STDDEV have.",
+                "COUNT, SUM, AVG, VAR, STDDEV, MIN, MAX, MEDIAN, quantiles and MODE have.",
             )
             error.span = column.span or error.span
             raise error
