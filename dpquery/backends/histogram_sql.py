@@ -56,8 +56,8 @@ def of_units(
     valued = _valued(rows, unit, value, passing, domain)
     if dropped:
         valued = f"SELECT * FROM ({valued}) AS given ANTI JOIN dropped ON {_same('given', 'dropped', unit)}"
-    crowded = f"SELECT {group}, COUNT(*) AS n FROM valued GROUP BY {group} HAVING COUNT(*) > {most}"
-    weight = f"CASE WHEN n IS NULL THEN {WEIGHT} ELSE {WEIGHT * most} // n END"
+    crowded = f"SELECT {group}, COUNT(*) AS counted FROM valued GROUP BY {group} HAVING COUNT(*) > {most}"
+    weight = f"CASE WHEN counted IS NULL THEN {WEIGHT} ELSE {WEIGHT * most} // counted END"
     weighed = f"SELECT valued.*, {weight} AS weight FROM valued LEFT JOIN crowded ON {_same('valued', 'crowded', unit)}"
     added = f"SELECT {columns}, SUM(weight)::BIGINT AS weight FROM ({weighed}) GROUP BY {columns}"
     tables = f"valued AS MATERIALIZED ({valued}), crowded AS MATERIALIZED ({crowded})"

@@ -28,7 +28,7 @@ from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
 from dpquery.plan.logical import output
 
 _OWN = re.compile(
-    r"unit|place|value|code|found|keep|present|counted|n|weight|kept\d*|(key|number|level)\d+|part\d+_[ns]"
+    r"unit|place|value|code|found|keep|present|counted|weight|kept\d*|(key|number|level)\d+|part\d+_[ns]"
 )
 """Names that the SQL gives to columns of its own."""
 BUCKETS = 63

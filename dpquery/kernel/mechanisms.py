@@ -17,7 +17,7 @@ from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Measure, Mechanism, Noise
 from dpquery.kernel.sensitivity import Sensitivity, groups_per_unit, sensitivity
-from dpquery.kernel.utilities import candidates, rank_of_extreme, step_of
+from dpquery.kernel.utilities import rank_error, step_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Calibrated:
                 assert_never(self.mechanism)
 
     def half_width(self, failure: Fraction) -> int:
-        """Returns a w with P(|noise| > w) <= failure, in lattice steps; of a choice see `rank_error`."""
+        """Returns a w with P(|noise| > w) <= failure, in lattice steps; of a choice see `utilities.rank_error`."""
         if self.mechanism is Mechanism.EXPONENTIAL:
             raise InternalError("a choice has no half-width that is known without the data")
         return _half_width(self.mechanism, self.parameter, failure)
@@ -101,17 +101,6 @@ def calibrate(moved: Sensitivity, noise: Noise) -> Calibrated:
 def _root_down(square: Fraction) -> Fraction:
     """Returns the square root, rounded down to a multiple of 2^-256."""
     return Fraction(math.isqrt((square.numerator << 512) // square.denominator), 1 << 256)
-
-
-def rank_error(measure: Measure, weight: int, made: Calibrated, failure: Fraction) -> float:
-    """Returns how many ranks a choice is off at most but with the probability `failure`; of a mode, how many values.
-
-    All candidates that are worse by w or more are chosen with probability at most candidates * exp(-c w).
-    """
-    first, last = candidates(measure)
-    worse = (math.log(last - first + 1) - math.log(failure)) / float(made.parameter)
-    extreme = rank_of_extreme(measure, made.parameter) - 1 if measure.target in (0, 1) else 0
-    return (worse + extreme) * float(step_of(measure, weight))
 
 
 @lru_cache(maxsize=1024)
@@ -250,7 +239,7 @@ def _describe(
         scale=scale,
         loss=noise.loss,
         tau=tau,
-        error95=rank_error(measure, weight, made, failure) if choice else float(made.half_width(failure) * step),
+        error95=rank_error(measure, weight, made.parameter, failure) if choice else float(made.half_width(failure) * step),
         unit={Count.QUANTILE: "ranks", Count.MODE: "values"}.get(measure.count, ""),
     )
 

@@ -14,9 +14,10 @@ from dpquery.errors import InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
-from dpquery.kernel.mechanisms import calibrate, rank_error
+from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.sensitivity import sensitivity
+from dpquery.kernel.utilities import rank_error
 
 DEFAULT_SHARE_OF_DELTA = Fraction(1, 1000)
 """The part of the budget's delta that a query gets if it names none."""
@@ -129,7 +130,7 @@ def _error(aggregates: Iterable[PrivateAggregate], noises: list[Noise], neighbou
                 made, failure = calibrate(moved, noise), Fraction(1, 20)
                 choice = measure.count in CHOICES
                 total += math.log1p(
-                    rank_error(measure, aggregate.weight, made, failure) if choice else made.half_width(failure)
+                    rank_error(measure, aggregate.weight, made.parameter, failure) if choice else made.half_width(failure)
                 )
             except InvalidLossError:
                 return math.inf

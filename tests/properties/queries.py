@@ -216,6 +216,10 @@ def _aggregate(random: Random, source: Source, row_unit: bool) -> str:
         f"AVG({number})",
         f"VAR_POP({number})",
         f"STDDEV_SAMP({number})",
+        f"MEDIAN({number})",
+        f"{random.choice(['MIN', 'MAX'])}({number})",
+        f"QUANTILE_DISC({number}, {random.choice(['0.1', '0.9', '0.25', '0.999'])})",
+        f"MODE({key})",
     ]
     if not row_unit:
         choices.append(f"COUNT(DISTINCT {source.unit})")
