@@ -79,7 +79,8 @@ class PrivateWriter:
         if self._alone:
             grouped = self._histograms("source_rows", keys)[0].replace(" AS kept", " AS kept0", 1)
         else:
-            grouped = f"SELECT {', '.join([*keys, *numbers]) or '1'} FROM source_rows{_group_by(keys)}"
+            columns = ", ".join([*keys, *numbers]) or "COUNT(*) AS present"
+            grouped = f"SELECT {columns} FROM source_rows{_group_by(keys)}"
         selected = f"SELECT {', '.join([*self._codes(), *given])} FROM ({grouped}) AS given {self._joined()}"
         if self._alone:
             return selected

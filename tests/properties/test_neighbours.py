@@ -667,7 +667,7 @@ MIXING = [
     "SELECT SUM(u.n) FROM (SELECT kind, COUNT(*) AS n FROM visits GROUP BY kind) u JOIN visits v ON u.kind = v.kind",
     "SELECT person, COUNT(*) FROM visits GROUP BY person",
     "SELECT * FROM visits",
-    "SELECT MAX(score) FROM visits",
+    "SELECT MAX(kind) FROM visits",
     "SELECT MIN(kind) FROM visits",
     "WITH places AS (SELECT person AS code, note AS region FROM visits) SELECT code, region FROM places",
     "WITH places AS (SELECT note AS region FROM visits) SELECT region FROM places ORDER BY region LIMIT 1",
