@@ -27,9 +27,7 @@ from dpquery.errors import InternalError
 from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
 from dpquery.plan.logical import output
 
-_OWN = re.compile(
-    r"unit|place|value|code|found|keep|present|counted|weight|kept\d*|(key|number|level)\d+|part\d+_[ns]"
-)
+_OWN = re.compile(r"unit|place|value|code|found|keep|present|counted|weight|kept\d*|(key|number|level)\d+|part\d+_[ns]")
 """Names that the SQL gives to columns of its own."""
 BUCKETS = 63
 MOST_MASKED_GROUPS = 16
@@ -77,7 +75,7 @@ class PrivateWriter:
         numbers = [f"{self._row_number(m)} AS number{i}" for i, m in self._added(Count.DISTINCT)]
         given = [f"number{i}" for i, _ in self._added(Count.DISTINCT)] + self._kept
         if self._alone:
-            grouped = self._histograms("source_rows", keys)[0].replace(" AS kept", " AS kept0", 1)
+            grouped = self._histograms("source_rows", keys)[0]
         else:
             columns = ", ".join([*keys, *numbers]) or "COUNT(*) AS present"
             grouped = f"SELECT {columns} FROM source_rows{_group_by(keys)}"
@@ -109,7 +107,7 @@ class PrivateWriter:
             ctes += [f"masks AS MATERIALIZED ({self._mask()})", f"candidates AS ({self._candidates()})"]
         if self._alone:
             ctes.append(f"kept0 AS ({self._histograms(self._candidate_rows, self._keys)[0]})")
-            return f"WITH {', '.join(ctes)} SELECT {', '.join([*self._keys, 'kept AS kept0'])} FROM kept0"
+            return f"WITH {', '.join(ctes)} SELECT {', '.join([*self._keys, *self._kept])} FROM kept0"
         ctes.append(f"parts AS MATERIALIZED ({self._parts()})")
         numbers = [f"number{i}" for i, _ in self._added()]
         kept = f"SELECT {', '.join([*self._keys, *numbers]) or '1'} FROM parts"
@@ -248,7 +246,7 @@ class PrivateWriter:
     @property
     def _kept(self) -> list[str]:
         count = len(histogram_sql.signatures(self.aggregate.measures))
-        return ["kept0"] if self._alone else [f"kept{i}.kept AS kept{i}" for i in range(count)]
+        return ["kept AS kept0"] if self._alone else [f"kept{i}.kept AS kept{i}" for i in range(count)]
 
     @property
     def _alone(self) -> bool:

@@ -239,7 +239,9 @@ def _describe(
         scale=scale,
         loss=noise.loss,
         tau=tau,
-        error95=rank_error(measure, weight, made.parameter, failure) if choice else float(made.half_width(failure) * step),
+        error95=rank_error(measure, weight, made.parameter, failure)
+        if choice
+        else float(made.half_width(failure) * step),
         unit={Count.QUANTILE: "ranks", Count.MODE: "values"}.get(measure.count, ""),
     )
 

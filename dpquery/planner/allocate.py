@@ -130,7 +130,9 @@ def _error(aggregates: Iterable[PrivateAggregate], noises: list[Noise], neighbou
                 made, failure = calibrate(moved, noise), Fraction(1, 20)
                 choice = measure.count in CHOICES
                 total += math.log1p(
-                    rank_error(measure, aggregate.weight, made.parameter, failure) if choice else made.half_width(failure)
+                    rank_error(measure, aggregate.weight, made.parameter, failure)
+                    if choice
+                    else made.half_width(failure)
                 )
             except InvalidLossError:
                 return math.inf
