@@ -13,7 +13,7 @@ from dpquery.plan.expr import Literal
 from dpquery.sql.expressions import Binder
 from dpquery.sql.scope import Context
 
-FINEST = 10**6
+FINEST = 10**4
 """The largest denominator of a quantile's fraction."""
 
 _CLASSES: dict[type[exp.Expression], tuple[str, str]] = {
@@ -87,5 +87,5 @@ def _fraction(node: exp.Expression, context: Context, binder: Binder) -> Fractio
         fraction = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
         if fraction.denominator <= FINEST:
             return fraction
-    reason = "the fraction of a quantile is a constant from 0 to 1 of at most six digits"
+    reason = "the fraction of a quantile is a constant from 0 to 1 of at most four digits"
     raise context.refuse(UnsupportedQueryError, reason, node)

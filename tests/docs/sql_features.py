@@ -182,8 +182,15 @@ AGGREGATES = (
     *(
         "MAX(value)",
         "MEDIAN(value)",
+        "MIN(taken)",
+        "MAX(test)",
+        "QUANTILE_CONT(value, 0.9)",
+        "QUANTILE_DISC(taken, 0.25)",
         "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY value)",
+        "PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY taken)",
+        "APPROX_QUANTILE(value, 0.5)",
         "MODE(test)",
+        "MODE() WITHIN GROUP (ORDER BY test)",
         "SUM(DISTINCT value)",
     ),
     *(
