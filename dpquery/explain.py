@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import assert_never
@@ -26,7 +28,9 @@ from dpquery.plan.logical import (
     column,
     output,
 )
+from dpquery.plan.ranges import EPOCH, MICROSECOND
 from dpquery.plan.show import names_of, show, show_aggregate, show_window
+from dpquery.plan.types import Kind, Type
 
 
 def explain(
@@ -141,7 +145,8 @@ def _named(aggregate: PrivateAggregate) -> str:
 def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iterator[str]:
     for made in described:
         loss = f"epsilon={amount(made.loss.epsilon)}" if made.loss.epsilon else f"rho={amount(made.loss.rho)}"
-        yield f"{made.label}: {made.mechanism} scale={figure(made.scale)}  {loss}  error95={figure(made.error95)}"
+        unit = f" {made.unit}" if made.unit else ""
+        yield f"{made.label}: {made.mechanism} scale={figure(made.scale)}{unit}  {loss}  " + _error(made)
         yield f"  l0={made.l0} linf={amount(made.linf)} l1={amount(made.l1)} l2={figure(made.l2)}"
     yield from dict.fromkeys(_clamps(aggregate))
     names = names_of(aggregate.source)
@@ -155,14 +160,28 @@ def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iter
         yield f"  {line}"
 
 
+def _error(made: Measurement) -> str:
+    return f"error95={math.ceil(made.error95)} {made.unit}" if made.unit else f"error95={figure(made.error95)}"
+
+
 def _clamps(aggregate: PrivateAggregate) -> Iterator[str]:
     names = names_of(aggregate.source)
     for measure in aggregate.measures:
         if measure.lattice is not None and measure.value is not None:
             lattice = measure.lattice
             value = show(_column(aggregate.source, measure.value), names)
-            ends = f"[{amount(lattice.lower * lattice.grid)}, {amount(lattice.upper * lattice.grid)}]"
-            yield f"Clamp {value} {ends}  grid={amount(lattice.grid)}"
+            type = _column(aggregate.source, measure.value).type
+            ends = ", ".join(_bound(end * lattice.grid, type) for end in (lattice.lower, lattice.upper))
+            yield f"Clamp {value} [{ends}]  grid={amount(lattice.grid)}{_STEPS.get(type.kind, '')}"
+
+
+_STEPS = {Kind.DATE: " days", Kind.TIMESTAMP: " microseconds"}
+
+
+def _bound(value: Fraction, type: Type) -> str:
+    if type.kind is Kind.DATE:
+        return str(EPOCH.date() + datetime.timedelta(days=int(value)))
+    return str(EPOCH + int(value) * MICROSECOND) if type.kind is Kind.TIMESTAMP else amount(value)
 
 
 def _below(relation: Relation) -> Iterator[str]:

@@ -56,6 +56,10 @@ def exact(column: AggregateColumn, write: Write) -> str:
             return (
                 f"AVG(DISTINCT {_in_order(_clamped(_float(column.argument, write), _LARGEST_SUMMAND))}){_where(kept)}"
             )
+        case "mode":
+            return f"MODE({argument} ORDER BY {argument}){_where(kept)}"
+        case "quantile_cont" | "quantile_disc":
+            return _quantile(column, argument, write, kept)
         case "string_agg" if column.second is not None:
             joined = f"STRING_AGG({argument}, {write(column.second)} ORDER BY {argument})"
             return f"LEFT({joined}{_where(kept)}, {TEXT_LIMIT})"
@@ -78,6 +82,22 @@ def _sum(column: AggregateColumn, argument: str, write: Write, kept: list[str]) 
         return f"SUM(DISTINCT {_in_order(_clamped(value, _LARGEST_SUMMAND))}){_where(kept)}"
     total = f"SUM({_ordered(value, _LARGEST_SUMMAND)}){_where(kept)}"
     return total if given == FLOAT64 else f"TRY_CAST({total} AS DECIMAL(38, {given.scale}))"
+
+
+def _quantile(column: AggregateColumn, argument: str, write: Write, kept: list[str]) -> str:
+    """Returns the value at a place of the sorted list, or between two places; exact arithmetic finds the place."""
+    assert column.argument is not None and column.fraction is not None
+    r, q = column.fraction.numerator, column.fraction.denominator
+    if column.function == "quantile_cont":
+        argument = _clamped(_float(column.argument, write), _LARGEST_SUMMAND)
+    count = f"COUNT({argument}){_where(kept)}"
+    values = f"list_sort(LIST({argument}){_where([*kept, f'({argument}) IS NOT NULL'])})"
+    if column.function == "quantile_disc":
+        return f"list_extract({values}, GREATEST(1, ({count} * {r} + {q - 1}) // {q}))"
+    place = f"(({count} - 1) * {r})"
+    low, high = (f"list_extract({values}, {place} // {q} + {after})" for after in (1, 2))
+    between = f"{low} + ({high} - {low}) * (({place} % {q}) / {q}::DOUBLE)"
+    return f"CASE WHEN {count} = 0 THEN NULL WHEN {place} % {q} = 0 THEN {low} ELSE {between} END"
 
 
 def _chosen(column: AggregateColumn, argument: str, write: Write, kept: list[str]) -> str:

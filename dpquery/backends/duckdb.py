@@ -14,9 +14,11 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpquery.backends.engine import Engine, fetch, fetch_few, fetch_integers, fetch_objects, fetch_rows
+from dpquery.backends.histogram_sql import signature, signatures
 from dpquery.backends.private_sql import PrivateWriter
 from dpquery.backends.reading import read
 from dpquery.backends.relations import RelationWriter
@@ -24,7 +26,8 @@ from dpquery.backends.sources import Source, open_source, quote_name
 from dpquery.backends.sql_names import name
 from dpquery.catalog import Catalog, Table
 from dpquery.errors import BackendError, CatalogError
-from dpquery.kernel.plan import Count, PrivateAggregate
+from dpquery.kernel.exponential import Histogram
+from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import Relation, Scan, output
 from dpquery.plan.types import Type, Value
@@ -60,15 +63,23 @@ class DuckDBBackend:
         relations = RelationWriter(scan=self._scan, released=_no_released)
         cursor = self._private.cursor()
         domains = [None if k.domain is None else self._private.domain(k.type, k.domain) for k in aggregate.keys]
-        writer = PrivateWriter(relations=relations, aggregate=aggregate, domains=tuple(domains), key=key)
+        choices = [None if m.domain is None else self._choices(aggregate, m) for m in aggregate.measures]
+        writer = PrivateWriter(
+            relations=relations, aggregate=aggregate, domains=tuple(domains), choices=tuple(choices), key=key
+        )
+        histograms = signatures(aggregate.measures)
         keys = [f"key{i}" for i in range(len(aggregate.keys))]
-        numbers = [part for i, m in enumerate(aggregate.measures) for part in _in_64_bits(f"number{i}", m.count)]
+        plain = [(i, m.count) for i, m in enumerate(aggregate.measures) if m.count not in CHOICES]
+        numbers = [part for i, count in plain for part in _in_64_bits(f"number{i}", count)]
+        kept = [f"kept{i}" for i in range(len(histograms))]
         text = writer.select()
-        if (aggregate.public_groups or FEW_ROWS) < FEW_ROWS:
+        if not histograms and (aggregate.public_groups or FEW_ROWS) < FEW_ROWS:
             made = fetch_few(cursor, text, relations.parameters)
         else:
+            text = f"SELECT {', '.join([*keys, *numbers, *kept])} FROM ({text})"
+            if histograms:
+                return _with_histograms(aggregate, fetch(cursor, text, relations.parameters))
             fetched = fetch_objects if aggregate.is_selected else fetch_integers
-            text = f"SELECT {', '.join([*keys, *numbers])} FROM ({text})"
             made = fetched(cursor, text, relations.parameters)
         return ExactAggregates(
             keys=tuple(_key(made[f"key{i}"], k.domain is not None) for i, k in enumerate(aggregate.keys)),
@@ -76,6 +87,11 @@ class DuckDBBackend:
                 _wide(made[f"number{i}"], made.get(f"number{i}_digits")) for i in range(len(aggregate.measures))
             ),
         )
+
+    def _choices(self, aggregate: PrivateAggregate, measure: Measure) -> str:
+        """Returns the table of the domain of a mode."""
+        type = next(column.type for column in output(aggregate.source) if column.id == measure.value)
+        return self._private.domain(type, measure.domain or ())
 
     def public_values(self, table: str, column: str) -> tuple[Value, ...]:
         """Returns the different non-NULL values of a column of a public table, read once."""
@@ -244,6 +260,50 @@ def _needed(catalog: Catalog, table: str) -> dict[str, Type]:
             if step.parent == table:
                 needed |= {b: type for _, b, type in step.on if b not in needed}
     return needed
+
+
+def _with_histograms(aggregate: PrivateAggregate, made: pa.Table) -> ExactAggregates:
+    """Returns the aggregates of a statement that gives histograms too; choices of the same values share one."""
+    places = signatures(aggregate.measures)
+    histograms = [_histogram(made[f"kept{i}"]) for i in range(len(places))]
+    numbers, kept = [], []
+    for i, measure in enumerate(aggregate.measures):
+        if measure.count not in CHOICES:
+            numbers.append(_wide(_column(made[f"number{i}"]), _digits(made, i)))
+            continue
+        kept.append(histograms[places[signature(measure)]])
+        counted = np.zeros(len(made), np.int64)
+        np.add.at(counted, kept[-1].group, kept[-1].weight)
+        numbers.append(counted)
+    keys = tuple(_key(_column(made[f"key{i}"]), key.domain is not None) for i, key in enumerate(aggregate.keys))
+    return ExactAggregates(keys=keys, numbers=tuple(numbers), histograms=tuple(kept))
+
+
+def _digits(made: pa.Table, i: int) -> NDArray[Any] | None:
+    """Returns the digits of a number's column, which counts do not have."""
+    name = f"number{i}_digits"
+    return _column(made[name]) if name in made.column_names else None
+
+
+def _histogram(column: pa.ChunkedArray) -> Histogram:
+    """Returns a column of lists of (value, weight) as flat arrays."""
+    lists = column.combine_chunks()
+    parts = lists.flatten()
+    lengths = np.nan_to_num(pc.list_value_length(lists).to_numpy(zero_copy_only=False)).astype(np.int64)
+    return Histogram(
+        group=np.repeat(np.arange(len(lists)), lengths),
+        value=parts.field("value").to_numpy(zero_copy_only=False).astype(np.int64),
+        weight=parts.field("weight").to_numpy(zero_copy_only=False).astype(np.int64),
+    )
+
+
+def _column(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Returns a column as integers, or with NULL or other values as Python values, NULL as None."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return np.asarray(column.to_numpy())
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.to_pylist()
+    return values
 
 
 def _in_64_bits(number: str, count: Count) -> tuple[str, ...]:

@@ -19,11 +19,17 @@ def lattice_value(value: str, type: Type, lattice: Lattice) -> str:
 def _on_grid(value: str, type: Type, lattice: Lattice) -> str:
     """Returns round(clamp(value / grid)): exact for integers on a grid of 1, else in floats below 2^53 steps.
 
+    Dates are days and timestamps microseconds since 1970-01-01.
+
     Bounds are compared before anything is rounded, so nothing overflows. DuckDB orders NaN above infinity, so NaN
     passes no branch; its cast of a float to an integer rounds half to even.
     """
     lower, upper = lattice.lower, lattice.upper
-    if type.kind is Kind.INT64 and lattice.grid == 1:
+    if type.kind is Kind.DATE:
+        value = f"({value} - DATE '1970-01-01')"
+    elif type.kind is Kind.TIMESTAMP:
+        value = f"epoch_us({value})"
+    if type.kind in (Kind.INT64, Kind.DATE, Kind.TIMESTAMP) and lattice.grid == 1:
         return (
             f"CASE WHEN {value} BETWEEN {lower} AND {upper} THEN {value} "
             f"WHEN {value} < {lower} THEN {lower} WHEN {value} > {upper} THEN {upper} END"

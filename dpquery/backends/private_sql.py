@@ -8,6 +8,7 @@ The text is a chain of named subqueries:
 - `parts`: per unit and group, the bounded contributions.
 - `heavy`, `dropped`: units that still have more groups than they may keep, and the groups that they lose.
 - `sums`: everything, less what was dropped, per group.
+- `kept0`, `kept1`, ...: the histograms of choices, joined to the groups.
 
 `masks` holds, for each unit, which of 63 buckets of the hash its groups fall into, and from that the buckets up to the
 one that holds the g-th smallest: the g smallest hashes lie in these, so rows of other buckets are left out before the
@@ -19,14 +20,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dpquery.backends import histogram_sql
 from dpquery.backends.lattice_sql import lattice_value
 from dpquery.backends.relations import RelationWriter
 from dpquery.backends.sql_names import name, normal
 from dpquery.errors import InternalError
-from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate
 from dpquery.plan.logical import output
 
-_OWN = re.compile(r"unit|place|value|code|found|keep|present|counted|(key|number|level)\d+|part\d+_[ns]")
+_OWN = re.compile(r"unit|place|value|code|found|keep|present|counted|weight|kept\d*|(key|number|level)\d+|part\d+_[ns]")
 """Names that the SQL gives to columns of its own."""
 BUCKETS = 63
 MOST_MASKED_GROUPS = 16
@@ -40,18 +42,20 @@ class PrivateWriter:
     """Writes one private aggregate.
 
     The SELECT gives, for each key, `key0`, `key1`, ...: the code of a public key, the value of another; then, for each
-    measure, `number0`, `number1`, ...
+    measure that is no choice, `number0`, `number1`, ..., and for each histogram (see `histogram_sql`) `kept0`, ...
 
     Attributes:
         relations: Writes the source.
         aggregate: What is written.
         domains: For each public key the name of a table with columns `value` and `code`.
+        choices: For each measure the same of its domain, or None.
         key: 128 bits that decide which groups and values a unit keeps.
     """
 
     relations: RelationWriter
     aggregate: PrivateAggregate
     domains: tuple[str | None, ...]
+    choices: tuple[str | None, ...]
     key: int
 
     def __post_init__(self) -> None:
@@ -69,10 +73,17 @@ class PrivateWriter:
 
     def _of_rows(self) -> str:
         keys = [name(key.column) for key in self.aggregate.keys]
-        numbers = [f"{self._row_number(m)} AS number{i}" for i, m in enumerate(self.aggregate.measures)]
-        grouped = f"SELECT {', '.join([*keys, *numbers])} FROM source_rows{_group_by(keys)}"
-        given = [f"number{i}" for i in range(len(numbers))]
-        return f"SELECT {', '.join([*self._codes(), *given])} FROM ({grouped}) AS given {self._joined()}"
+        numbers = [f"{self._row_number(m)} AS number{i}" for i, m in self._added(Count.DISTINCT)]
+        given = [f"number{i}" for i, _ in self._added(Count.DISTINCT)] + self._kept
+        if self._alone:
+            grouped = self._histograms("source_rows", keys)[0]
+        else:
+            columns = ", ".join([*keys, *numbers]) or "COUNT(*) AS present"
+            grouped = f"SELECT {columns} FROM source_rows{_group_by(keys)}"
+        selected = f"SELECT {', '.join([*self._codes(), *given])} FROM ({grouped}) AS given {self._joined()}"
+        if self._alone:
+            return selected
+        return f"{selected} {' '.join(self._with_histograms('source_rows', 'given', keys))}"
 
     def _row_number(self, measure: Measure) -> str:
         kept = _filter(measure)
@@ -85,6 +96,8 @@ class PrivateWriter:
                 return f"COUNT(DISTINCT {_value(measure)}){kept}"
             case Count.SUM:
                 return f"COALESCE(SUM({self._lattice_value(measure)}){kept}, 0)"
+            case Count.QUANTILE | Count.MODE:
+                raise InternalError("a choice is no number")
 
     # Where units have rows: aggregate per unit and group, bound, aggregate per group.
 
@@ -93,8 +106,11 @@ class PrivateWriter:
         ctes = [rows, f"coded AS {'MATERIALIZED ' if masked else ''}({self._coded()})"]
         if masked:
             ctes += [f"masks AS MATERIALIZED ({self._mask()})", f"candidates AS ({self._candidates()})"]
+        if self._alone:
+            ctes.append(f"kept0 AS ({self._histograms(self._candidate_rows, self._keys)[0]})")
+            return f"WITH {', '.join(ctes)} SELECT {', '.join([*self._keys, *self._kept])} FROM kept0"
         ctes.append(f"parts AS MATERIALIZED ({self._parts()})")
-        numbers = [f"number{i}" for i, m in enumerate(self.aggregate.measures) if m.count is not Count.DISTINCT]
+        numbers = [f"number{i}" for i, _ in self._added()]
         kept = f"SELECT {', '.join([*self._keys, *numbers]) or '1'} FROM parts"
         if self._ranks:
             heavy = f"SELECT unit FROM parts GROUP BY unit HAVING COUNT(*) > {self._max_groups}"
@@ -127,11 +143,11 @@ class PrivateWriter:
 
     def _parts(self) -> str:
         """Returns the bounded contributions of each unit to each of its groups."""
-        measures = list(enumerate(self.aggregate.measures))
+        measures = self._added()
         needed = [f"{call} AS part{i}_{part}" for i, m in measures for part, call in self._needs(m)]
         unit = ["unit", *self._keys]
         grouped = f"SELECT {', '.join([*unit, *needed])} FROM {self._candidate_rows}{_group_by(unit)}"
-        numbers = [f"{self._bounded(i, m)} AS number{i}" for i, m in measures if m.count is not Count.DISTINCT]
+        numbers = [f"{self._bounded(i, m)} AS number{i}" for i, m in measures]
         return f"SELECT {', '.join([*unit, *numbers])} FROM ({grouped})"
 
     def _needs(self, measure: Measure) -> list[tuple[str, str]]:
@@ -141,7 +157,7 @@ class PrivateWriter:
                 return [("n", f"COUNT(*){kept}")]
             case Count.VALUES:
                 return [("n", f"COUNT({_value(measure)}){kept}")]
-            case Count.DISTINCT:
+            case Count.DISTINCT | Count.QUANTILE | Count.MODE:
                 return []
             case Count.SUM:
                 total = f"COALESCE(SUM({self._lattice_value(measure)}){kept}, 0)"
@@ -156,8 +172,8 @@ class PrivateWriter:
                 return f"LEAST(part{i}_n, {rows})"
             case Count.SUM:
                 return self._scaled(measure, f"part{i}_s", f"part{i}_n")
-            case Count.DISTINCT:
-                raise InternalError("a distinct count has no contributions to add up")
+            case Count.DISTINCT | Count.QUANTILE | Count.MODE:
+                raise InternalError("a distinct count or a choice has no contributions to add up")
 
     def _scaled(self, measure: Measure, total: str, count: str) -> str:
         """Returns trunc(total * min(1, max_rows / count)): in 64 bits up to the count from which it might not fit."""
@@ -182,12 +198,16 @@ class PrivateWriter:
         """Returns the last SELECT: the sums, with each distinct count joined to them."""
         columns, joins = [f"sums.{key}" for key in self._keys], []
         for i, measure in enumerate(self.aggregate.measures):
+            if measure.count in CHOICES:
+                continue
             if measure.count is not Count.DISTINCT:
                 columns.append(f"sums.number{i}")
                 continue
             on = " AND ".join(f"sums.{key} IS NOT DISTINCT FROM counted{i}.{key}" for key in self._keys) or "TRUE"
             joins.append(f"LEFT JOIN ({self._distinct(measure)}) AS counted{i} ON {on}")
             columns.append(f"COALESCE(counted{i}.counted, 0) AS number{i}")
+        columns += self._kept
+        joins += self._with_histograms(self._candidate_rows, "sums", self._keys)
         return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{self._present()}"
 
     def _present(self) -> str:
@@ -211,6 +231,46 @@ class PrivateWriter:
         chosen = f"SELECT * FROM ({ranked}) WHERE place <= {self.aggregate.bound.max_rows}"
         counted = ", ".join([*self._keys, "COUNT(DISTINCT value) AS counted"])
         return f"SELECT {counted} FROM ({chosen}){_group_by(self._keys)}"
+
+    # Histograms of choices.
+
+    def _histograms(self, rows: str, keys: list[str]) -> list[str]:
+        """Returns the SELECT of each histogram, over rows with these key columns."""
+        bound, made = self.aggregate.bound, {}
+        for measure, domain in zip(self.aggregate.measures, self.choices, strict=True):
+            if measure.count in CHOICES:
+                value = _value(measure) if domain is not None else self._lattice_value(measure)
+                read = (rows, keys, value, "TRUE" if measure.filter is None else name(measure.filter), domain)
+                made[histogram_sql.signature(measure)] = (
+                    histogram_sql.of_rows(*read)
+                    if self.aggregate.unit is None
+                    else histogram_sql.of_units(*read, most=bound.max_rows, dropped=self._ranks)
+                )
+        return list(made.values())
+
+    def _with_histograms(self, rows: str, groups: str, keys: list[str]) -> list[str]:
+        """Returns the joins of the groups with their histograms."""
+        joins = []
+        for i, histogram in enumerate(self._histograms(rows, keys)):
+            on = " AND ".join(f"{groups}.{key} IS NOT DISTINCT FROM kept{i}.{key}" for key in keys) or "TRUE"
+            joins.append(f"LEFT JOIN ({histogram}) AS kept{i} ON {on}")
+        return joins
+
+    @property
+    def _kept(self) -> list[str]:
+        count = len(histogram_sql.signatures(self.aggregate.measures))
+        return ["kept AS kept0"] if self._alone else [f"kept{i}.kept AS kept{i}" for i in range(count)]
+
+    @property
+    def _alone(self) -> bool:
+        """Whether one histogram is all that is asked for: then it alone reads the rows."""
+        one = len(histogram_sql.signatures(self.aggregate.measures)) == 1
+        return one and not self._ranks and all(m.count in CHOICES for m in self.aggregate.measures)
+
+    def _added(self, *also: Count) -> list[tuple[int, Measure]]:
+        """Returns the measures that are sums of contributions, with their places, and those of the kinds `also`."""
+        others = (*CHOICES, Count.DISTINCT)
+        return [(i, m) for i, m in enumerate(self.aggregate.measures) if m.count not in others or m.count in also]
 
     @property
     def _keys(self) -> list[str]:
@@ -264,7 +324,7 @@ class PrivateWriter:
     def _lattice_value(self, measure: Measure) -> str:
         types = {column.id: column.type for column in output(self.aggregate.source)}
         if measure.lattice is None or measure.value is None:
-            raise InternalError("a sum has a value and a lattice")
+            raise InternalError("a sum or a quantile has a value and a lattice")
         return lattice_value(name(measure.value), types[measure.value], measure.lattice)
 
 

@@ -7,8 +7,10 @@ more of them.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -24,10 +26,12 @@ from dpquery.backends.reference_reading import read
 from dpquery.backends.reference_relations import Interpreter, Row
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, InternalError
-from dpquery.kernel.plan import Count, Key, Lattice, Measure, PrivateAggregate
+from dpquery.kernel.exponential import Histogram
+from dpquery.kernel.plan import CHOICES, Count, Key, Lattice, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.evaluate import normal
 from dpquery.plan.logical import Ownership, OwnerStep, Relation, Released, Scan, output
+from dpquery.plan.ranges import number_of
 from dpquery.plan.types import Type, Value
 
 Group = tuple[Value, ...]
@@ -64,7 +68,15 @@ class ReferenceBackend:
             for index, measure in enumerate(aggregate.measures)
         ]
         keys = [_key_column(each, [group[i] for group in added]) for i, each in enumerate(aggregate.keys)]
-        return ExactAggregates(keys=tuple(keys), numbers=tuple(_integers(column) for column in numbers))
+        return ExactAggregates(
+            keys=tuple(keys),
+            numbers=tuple(_integers(column) for column in numbers),
+            histograms=tuple(
+                _histogram([lists[index] for lists in added.values()])
+                for index, measure in enumerate(aggregate.measures)
+                if measure.count in CHOICES
+            ),
+        )
 
     def public_values(self, table: str, column: str) -> tuple[Value, ...]:
         """Returns the different non-NULL values of a column of a public table, in any order."""
@@ -147,6 +159,9 @@ class ReferenceBackend:
 
 def lattice_value(lattice: Lattice, value: Value) -> int:
     """Returns the integer that stands for a value: exact, though a float is divided by a power of two."""
+    if isinstance(value, datetime.date):
+        whole = number_of(value)
+        value = int(whole) if whole is not None else 0
     if isinstance(value, float) and math.isinf(value):
         step = lattice.lower if value < 0 else lattice.upper
     else:
@@ -181,8 +196,13 @@ def _keep(things: Iterable[Any], most: int, key: int, owner: object) -> list[Any
 
 
 def _contribution(measure: Measure, rows: list[Row], aggregate: PrivateAggregate, key: int, place: object) -> Any:
-    """Returns what one unit adds to one group: an integer, or for distinct counts the values it keeps."""
+    """Returns what one unit adds to one group: an integer, the values it keeps, or their weights."""
     most = aggregate.bound.max_rows
+
+    def weighed(places: list[int]) -> dict[int, int]:
+        weight = math.trunc(aggregate.weight * min(Fraction(1), Fraction(most, max(1, len(places)))))
+        return {place: weight * count for place, count in Counter(places).items()}
+
     counted = [row for row in rows if measure.filter is None or row[measure.filter] is True]
     values = [row[measure.value] for row in counted if row[measure.value] is not None] if measure.value else []
     match measure.count:
@@ -198,12 +218,32 @@ def _contribution(measure: Measure, rows: list[Row], aggregate: PrivateAggregate
             assert measure.lattice is not None
             exact = sum(lattice_value(measure.lattice, value) for value in values)
             return math.trunc(exact * min(Fraction(1), Fraction(most, max(1, len(values)))))
+        case Count.QUANTILE:
+            assert measure.lattice is not None
+            return weighed([lattice_value(measure.lattice, value) for value in values])
+        case Count.MODE:
+            assert measure.domain is not None
+            return weighed([measure.domain.index(value) for value in values if value in measure.domain])
 
 
 def _total(measure: Measure, contributions: list[Any]) -> int:
     if measure.count is Count.DISTINCT:
         return len({value for kept in contributions for value in kept})
+    if measure.count in CHOICES:
+        return sum(sum(weights.values()) for weights in contributions)
     return sum(contributions)
+
+
+def _histogram(groups: list[list[dict[int, int]]]) -> Histogram:
+    """Returns the weight of each value in each group, summed over units."""
+    found = []
+    for index, units in enumerate(groups):
+        total: Counter[int] = Counter()
+        for weights in units:
+            total.update(weights)
+        found += [(index, value, weight) for value, weight in total.items() if weight]
+    columns = np.array(found, dtype=np.int64).reshape(-1, 3)
+    return Histogram(group=columns[:, 0], value=columns[:, 1], weight=columns[:, 2])
 
 
 def _key_column(key: Key, values: list[Value]) -> NDArray[Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
+from fractions import Fraction
 from functools import reduce
-from math import isnan, sqrt
+from math import ceil, floor, isnan, sqrt
 from operator import and_, or_, xor
 from typing import Any
 
@@ -49,6 +50,12 @@ def value_of(column: AggregateColumn, rows: list[Row]) -> Value:
             return str(column.second.value).join(sorted(values))[:TEXT_LIMIT] if values else None
         case "sum":
             return sum_of(values, column)
+        case "mode":
+            return min(values, key=lambda value: (-values.count(value), value)) if values else None
+        case "quantile_disc":
+            return _place(sorted(values), column.fraction)
+        case "quantile_cont":
+            return _between(_floats(values, column.argument, LARGEST_SUMMAND), column.fraction)
         case "sum_distinct":
             return _sum_distinct(values, column)
         case "avg":
@@ -87,6 +94,21 @@ def _sum_distinct(values: list[Value], column: AggregateColumn) -> Value:
     if column.argument.type == FLOAT64:
         return sum_of(list(dict.fromkeys(_floats(values, column.argument, LARGEST_SUMMAND))), column)
     return sum_of(list(dict.fromkeys(values)), column)
+
+
+def _place(ordered: list[Value], fraction: Fraction | None) -> Value:
+    """Returns the first value at which so large a part of all is reached."""
+    return ordered[max(1, ceil(len(ordered) * (fraction or 0))) - 1] if ordered else None
+
+
+def _between(ordered: list[float], fraction: Fraction | None) -> float | None:
+    """Returns the value at a place, with fractions of places interpolated."""
+    if not ordered:
+        return None
+    place = (len(ordered) - 1) * (fraction or Fraction(0))
+    low = ordered[floor(place)]
+    part = place - floor(place)
+    return low if not part else low + (ordered[floor(place) + 1] - low) * (part.numerator / part.denominator)
 
 
 def _extreme(function: str, values: list[Any]) -> Value:

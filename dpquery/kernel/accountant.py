@@ -12,7 +12,7 @@ from enum import Enum
 from fractions import Fraction
 
 from dpquery.errors import InternalError, InvalidLossError
-from dpquery.kernel.loss import ZERO, PrivacyLoss, parse_amount, pure_to_zcdp, rho_within
+from dpquery.kernel.loss import ZERO, PrivacyLoss, bounded_range_to_zcdp, parse_amount, pure_to_zcdp, rho_within
 from dpquery.kernel.plan import BudgetedPlan, Mechanism, Noise
 
 EPSILON_UNIT = RHO_UNIT = Fraction(1, 10**12)
@@ -119,10 +119,11 @@ def compose(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
 def guarantee_of(plan: BudgetedPlan) -> PrivacyLoss:
     """Returns what the answer satisfies alone, whatever the ledger's currency; exact.
 
-    Only Laplace noise: (epsilon, delta)-DP, the sums of epsilons and of the deltas of selections. Otherwise
-    rho-zCDP except with probability delta, a Laplace measure with epsilon weighing epsilon^2 / 2.
+    Where all noise is paid with epsilon: (epsilon, delta)-DP, the sums of epsilons and of the deltas of selections.
+    Otherwise rho-zCDP except with probability delta; epsilon then weighs epsilon^2 / 2 for a Laplace measure, and
+    epsilon^2 / 8 for a choice.
     """
-    pure = all(noise.mechanism is Mechanism.LAPLACE for part in plan.aggregates for noise in part.noise)
+    pure = all(noise.loss.epsilon for part in plan.aggregates for noise in part.noise)
     return _loss_of(plan, in_epsilon=pure)
 
 
@@ -148,11 +149,16 @@ def _loss_of(plan: BudgetedPlan, *, in_epsilon: bool) -> PrivacyLoss:
 
 def _loss_of_noise(noise: Noise, in_epsilon: bool) -> PrivacyLoss:
     """Returns the exact loss of one measure in epsilon or in rho."""
-    loss, laplace = noise.loss, noise.mechanism is Mechanism.LAPLACE
-    if loss.delta or not (loss.epsilon and not loss.rho if laplace else loss.rho and not loss.epsilon):
+    loss, choice = noise.loss, noise.mechanism is Mechanism.EXPONENTIAL
+    paid_in_epsilon = loss.epsilon > 0
+    if loss.delta or paid_in_epsilon is (loss.rho > 0):
+        raise InternalError("noise loses either epsilon or rho")
+    if not choice and paid_in_epsilon is not (noise.mechanism is Mechanism.LAPLACE):
         raise InternalError("Laplace noise loses epsilon alone, and Gaussian noise rho alone")
-    if in_epsilon and not laplace:
-        raise InternalError("a pure budget pays for no Gaussian noise")
+    if in_epsilon and not paid_in_epsilon:
+        raise InternalError("a pure budget pays for no loss of rho")
     if in_epsilon:
         return PrivacyLoss(epsilon=loss.epsilon)
-    return PrivacyLoss(rho=pure_to_zcdp(loss.epsilon) if laplace else loss.rho)
+    if not paid_in_epsilon:
+        return PrivacyLoss(rho=loss.rho)
+    return PrivacyLoss(rho=bounded_range_to_zcdp(loss.epsilon) if choice else pure_to_zcdp(loss.epsilon))

@@ -121,6 +121,15 @@ def pure_to_zcdp(epsilon: Fraction) -> Fraction:
     return epsilon * epsilon / 2
 
 
+def bounded_range_to_zcdp(epsilon: Fraction) -> Fraction:
+    """Returns the rho that a mechanism of bounded range epsilon satisfies: epsilon^2 / 8; exact.
+
+    Source:
+        Cesar, Rogers 2021, "Bounding, Concentrating, and Truncating", Lemma 3.4; docs/proofs/exponential.md, Lemma 1.
+    """
+    return epsilon * epsilon / 8
+
+
 @lru_cache(maxsize=4096)
 def zcdp_to_approximate(rho: Fraction, delta: Fraction) -> Fraction:
     """Returns an epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up to a multiple of 1e-18.

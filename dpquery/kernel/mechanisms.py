@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.errors import InternalError, InvalidLossError
-from dpquery.kernel import samplers, tails
+from dpquery.kernel import exponential, samplers, tails
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, Measure, Mechanism, Noise
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Measure, Mechanism, Noise
 from dpquery.kernel.sensitivity import Sensitivity, groups_per_unit, sensitivity
+from dpquery.kernel.utilities import rank_error, step_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,24 +26,29 @@ class Calibrated:
 
     Attributes:
         mechanism: The law.
-        parameter: Laplace: the scale b. Gaussian: the variance. In lattice steps (squared for the variance); exact.
+        parameter: Laplace: the scale b. Gaussian: the variance. In lattice steps (squared for the variance).
+            Exponential: the coefficient c of the utility. Exact.
     """
 
     mechanism: Mechanism
     parameter: Fraction
 
     def sample(self, size: int) -> NDArray[np.int64]:
-        """Returns fresh independent noise, shape (size,), in lattice steps."""
+        """Returns fresh independent noise, shape (size,), in lattice steps; a choice has none."""
         match self.mechanism:
             case Mechanism.LAPLACE:
                 return samplers.discrete_laplace(self.parameter, size)
             case Mechanism.GAUSSIAN:
                 return samplers.discrete_gaussian(self.parameter, size)
+            case Mechanism.EXPONENTIAL:
+                raise InternalError("the exponential mechanism adds no noise")
             case _:
                 assert_never(self.mechanism)
 
     def half_width(self, failure: Fraction) -> int:
-        """Returns a w with P(|noise| > w) <= failure, in lattice steps."""
+        """Returns a w with P(|noise| > w) <= failure, in lattice steps; of a choice see `utilities.rank_error`."""
+        if self.mechanism is Mechanism.EXPONENTIAL:
+            raise InternalError("a choice has no half-width that is known without the data")
         return _half_width(self.mechanism, self.parameter, failure)
 
     def tail(self, k: int) -> Fraction:
@@ -56,10 +62,11 @@ def calibrate(moved: Sensitivity, noise: Noise) -> Calibrated:
 
     Privacy:
         Laplace of scale l1 / epsilon is epsilon-DP; Gaussian of variance l2^2 / (2 rho) is rho-zCDP; both on the
-        integers, for integer vectors.
+        integers, for integer vectors. A choice in one group whose utilities move apart by w has a bounded range of
+        c w, so it is (c w)-DP and (c w)^2 / 8-zCDP; over the groups of a unit these add up to c l1 and c^2 l2^2 / 8.
     Source:
         Ghosh, Roughgarden, Sundararajan 2009 (geometric mechanism); Canonne, Kamath, Steinke 2020, theorem 4;
-        docs/proofs/mechanisms.md.
+        Cesar, Rogers 2021 (bounded range to zCDP); docs/proofs/mechanisms.md, docs/proofs/exponential.md.
     Raises:
         InvalidLossError: The loss asks for a scale outside what the samplers make.
     """
@@ -74,15 +81,26 @@ def calibrate(moved: Sensitivity, noise: Noise) -> Calibrated:
                 raise InternalError("Gaussian noise is paid for with rho alone")
             parameter = moved.l2_squared / (2 * noise.loss.rho)
             least, greatest = samplers.MIN_GAUSSIAN_VARIANCE, samplers.MAX_GAUSSIAN_VARIANCE
+        case Mechanism.EXPONENTIAL:
+            if noise.loss.delta or (noise.loss.epsilon > 0) is (noise.loss.rho > 0):
+                raise InternalError("the exponential mechanism is paid for with epsilon or with rho")
+            paid = noise.loss.epsilon / moved.l1
+            parameter = paid or _root_down(8 * noise.loss.rho / moved.l2_squared)
+            least, greatest = exponential.MIN_COEFFICIENT, exponential.MAX_COEFFICIENT
         case _:
             assert_never(noise.mechanism)
     if not least <= parameter <= greatest:
-        size = "small" if parameter < least else "large"
+        size = "small" if (parameter < least) is (noise.mechanism is not Mechanism.EXPONENTIAL) else "large"
         raise InvalidLossError(
             f"the loss asked for makes the noise too {size} to be sampled exactly",
             advice="Ask for " + ("less" if size == "small" else "more") + " epsilon or rho, or narrower bounds.",
         )
     return Calibrated(mechanism=noise.mechanism, parameter=parameter)
+
+
+def _root_down(square: Fraction) -> Fraction:
+    """Returns the square root, rounded down to a multiple of 2^-256."""
+    return Fraction(math.isqrt((square.numerator << 512) // square.denominator), 1 << 256)
 
 
 @lru_cache(maxsize=1024)
@@ -125,13 +143,17 @@ class Measurement:
         id: The column of the released table.
         label: What is measured, for people.
         aggregate: `count`, `sum`, `count_distinct`, ...
-        mechanism: `laplace` or `gaussian`.
+        mechanism: `laplace`, `gaussian` or `exponential`.
         l0, linf, l1, l2: Sensitivity of the column over its groups; exact, in the unit of the released number (l2 is
-            a float, rounded up, where it is irrational).
-        scale: Laplace b or Gaussian sigma, in the same unit.
-        loss: What the column alone costs: epsilon for Laplace, rho for Gaussian.
+            a float, rounded up, where it is irrational). Of a choice: how far the utilities of a group move apart, in
+            ranks (values of full weight) whatever the unit of the value.
+        scale: Laplace b or Gaussian sigma, in the same unit. Of a choice: the ranks by which a candidate must be worse
+            to be less likely by a factor of e.
+        loss: What the column alone costs: epsilon for Laplace, rho for Gaussian, one of them for a choice.
         tau: Least noisy number of units for a group to be shown; None where groups are public.
-        error95: Half-width of the 95 % interval of one released number, in its unit.
+        error95: Half-width of the 95 % interval of one released number, in its unit. Of a choice: the ranks that it
+            is off at most with a chance of 95 %; how far that is in values depends on the data.
+        unit: What these figures are in where it is not the unit of the released number: `ranks` or `values`.
     """
 
     id: str
@@ -146,6 +168,7 @@ class Measurement:
     loss: PrivacyLoss
     tau: int | None
     error95: float
+    unit: str = ""
 
 
 _AGGREGATES = {
@@ -154,14 +177,20 @@ _AGGREGATES = {
     Count.VALUES: "count",
     Count.DISTINCT: "count_distinct",
     Count.SUM: "sum",
+    Count.QUANTILE: "quantile",
+    Count.MODE: "mode",
 }
 
 
 def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Calibrated, ...]:
     """Returns the noise of each measure, in order, recomputed from the plan."""
     aggregate = budgeted.aggregate
-    pairs = zip(aggregate.measures, budgeted.noise, strict=True)
-    return tuple(calibrate(sensitivity(aggregate, measure, neighbours), noise) for measure, noise in pairs)
+    made = []
+    for measure, noise in zip(aggregate.measures, budgeted.noise, strict=True):
+        if (measure.count in CHOICES) is not (noise.mechanism is Mechanism.EXPONENTIAL):
+            raise InternalError("choices are made by the exponential mechanism, and nothing else is")
+        made.append(calibrate(sensitivity(aggregate, measure, neighbours), noise))
+    return tuple(made)
 
 
 def tau_of(budgeted: BudgetedAggregate, noises: tuple[Calibrated, ...]) -> int | None:
@@ -181,27 +210,46 @@ def measurements(plan: BudgetedPlan, neighbours: Neighbours) -> tuple[Measuremen
         tau = tau_of(budgeted, noises)
         for measure, noise, made in zip(budgeted.aggregate.measures, budgeted.noise, noises, strict=True):
             moved = sensitivity(budgeted.aggregate, measure, neighbours)
-            described.append(_describe(measure, noise, made, moved, tau))
+            described.append(_describe(measure, budgeted.aggregate.weight, noise, made, moved, tau))
     return tuple(described)
 
 
-def _describe(measure: Measure, noise: Noise, made: Calibrated, moved: Sensitivity, tau: int | None) -> Measurement:
-    step = measure.lattice.unit if measure.lattice else Fraction(1)
-    laplace = made.mechanism is Mechanism.LAPLACE
+def _describe(
+    measure: Measure, weight: int, noise: Noise, made: Calibrated, moved: Sensitivity, tau: int | None
+) -> Measurement:
+    choice = made.mechanism is Mechanism.EXPONENTIAL
+    step = step_of(measure, weight) if choice else measure.lattice.unit if measure.lattice else Fraction(1)
+    match made.mechanism:
+        case Mechanism.LAPLACE:
+            scale = float(made.parameter * step)
+        case Mechanism.GAUSSIAN:
+            scale = math.sqrt(made.parameter) * float(step)
+        case Mechanism.EXPONENTIAL:
+            scale = float(step / made.parameter)
+    failure = Fraction(1, 20)
     return Measurement(
         id=measure.id,
         label=measure.label,
-        aggregate=_AGGREGATES[measure.count],
+        aggregate=_name(measure),
         mechanism=made.mechanism.value,
         l0=moved.l0,
         linf=moved.linf * step,
         l1=moved.l1 * step,
         l2=_root(moved.l2_squared, step),
-        scale=float(made.parameter * step) if laplace else math.sqrt(made.parameter) * float(step),
+        scale=scale,
         loss=noise.loss,
         tau=tau,
-        error95=float(made.half_width(Fraction(1, 20)) * step),
+        error95=rank_error(measure, weight, made.parameter, failure)
+        if choice
+        else float(made.half_width(failure) * step),
+        unit={Count.QUANTILE: "ranks", Count.MODE: "values"}.get(measure.count, ""),
     )
+
+
+def _name(measure: Measure) -> str:
+    if measure.target in (0, 1):
+        return "min" if measure.target == 0 else "max"
+    return _AGGREGATES[measure.count]
 
 
 def _root(square: int, step: Fraction) -> Fraction | float:

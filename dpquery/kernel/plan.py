@@ -6,11 +6,12 @@ steps, which every backend owes the kernel word by word (docs/proofs/private-agg
 1. For each privacy unit and group: n_j, the number of counted values, and s_j, the exact sum of their lattice values.
 2. Bound: the unit keeps at most `max_groups` groups, chosen by a hash of (unit, group) under the release's key, and
    contributes trunc(s_j * min(1, max_rows / n_j)) to sums, min(n_j, max_rows) to counts, and to distinct counts at
-   most `max_rows` values in each group, chosen by a hash in the same way.
-3. Sum over units, by group.
+   most `max_rows` values in each group, chosen by a hash in the same way. For a choice each of its counted values
+   weighs trunc(WEIGHT * min(1, max_rows / n_j)).
+3. Sum over units, by group; for a choice, by group and lattice value: a histogram.
 
 Rows whose unit is NULL and rows whose key is not in a public domain are dropped first.
-Where the unit is the row, `unit` is None, every row is a unit, and step 2 does nothing.
+Where the unit is the row, `unit` is None, every row is a unit, and step 2 does nothing; a value weighs 1.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ LARGEST_STEP = 2**53
 """No bound of a lattice may exceed this: backends may divide by the grid, and clamp, in double precision."""
 
 
+WEIGHT = 2**16
+"""What a value weighs in a histogram if its unit has no more than `max_rows` of them in the group."""
+
+
 class Count(Enum):
     """What a measure counts or adds up, over one group's rows that pass the measure's filter."""
 
@@ -43,6 +48,14 @@ class Count(Enum):
     """Different non-NULL values over all kept rows of all units."""
     SUM = "sum"
     """The sum of the lattice values of the non-NULL values."""
+    QUANTILE = "quantile"
+    """Chooses the lattice value at the rank `target` among the weighed values: 0 is the least, 1 the greatest."""
+    MODE = "mode"
+    """Chooses the value of `domain` that weighs most, by its place there; values outside are not counted."""
+
+
+CHOICES = (Count.QUANTILE, Count.MODE)
+"""What chooses a value, by the exponential mechanism, instead of adding noise to a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +107,7 @@ class Lattice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One integer per group.
+    """One integer per group; of a choice, the lattice value or the place in the domain that was chosen.
 
     Attributes:
         id: The column under which the noisy number is released; unique in the plan.
@@ -102,7 +115,9 @@ class Measure:
         count: What is counted or added up.
         value: Id of the source's column that is counted or added; None for UNITS and ROWS.
         filter: Id of a boolean column of the source; only rows where it is true count. None: all rows.
-        lattice: For SUM alone.
+        lattice: For SUM and QUANTILE alone; the values of a MODE are their places in the domain.
+        target: For QUANTILE alone, from 0 to 1.
+        domain: For MODE alone: the public values to choose from, each once.
     """
 
     id: str
@@ -111,10 +126,16 @@ class Measure:
     value: str | None = None
     filter: str | None = None
     lattice: Lattice | None = None
+    target: Fraction | None = None
+    domain: tuple[Value, ...] | None = None
 
     def __post_init__(self) -> None:
-        if (self.lattice is None) is (self.count is Count.SUM):
-            raise ValueError("a lattice belongs to sums alone")
+        if (self.lattice is None) is (self.count in (Count.SUM, Count.QUANTILE)):
+            raise ValueError("a lattice belongs to sums and quantiles alone")
+        if (self.target is None) is (self.count is Count.QUANTILE) or (self.domain is None) is (
+            self.count is Count.MODE
+        ):
+            raise ValueError("a target belongs to quantiles alone, and a domain to modes")
         if (self.value is None) is not (self.count in (Count.UNITS, Count.ROWS)):
             raise ValueError("a measure has a value unless it counts rows or units")
 
@@ -171,6 +192,11 @@ class PrivateAggregate:
     selection: str | None = None
 
     @property
+    def weight(self) -> int:
+        """What a value weighs in the histogram of a choice where contributions are not bounded."""
+        return 1 if self.unit is None else WEIGHT
+
+    @property
     def is_selected(self) -> bool:
         """Whether some key has no public domain, so that groups are shown only above a threshold."""
         return any(key.domain is None for key in self.keys)
@@ -187,15 +213,17 @@ class PrivateAggregate:
 
 
 class Mechanism(Enum):
-    """A law of noise on the integers."""
+    """A law of noise on the integers, or of choosing one."""
 
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
+    EXPONENTIAL = "exponential"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Which noise a measure gets, and the loss it may cause: epsilon for Laplace, rho for Gaussian."""
+    """Which noise a measure gets, and the loss it may cause: epsilon for Laplace, rho for Gaussian, one of them for
+    the exponential mechanism, which all choices and nothing else get."""
 
     mechanism: Mechanism
     loss: PrivacyLoss

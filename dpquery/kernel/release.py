@@ -16,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.errors import BackendError, InternalError
-from dpquery.kernel import samplers, selection
+from dpquery.kernel import exponential, samplers, selection
 from dpquery.kernel.accountant import charge_of
 from dpquery.kernel.declarations import Declarations
+from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.locality import locality
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated, Measurement, calibrated, measurements, tau_of
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Measure, PrivateAggregate
+from dpquery.kernel.utilities import candidates
 from dpquery.plan.logical import output
-from dpquery.plan.types import BOOLEAN, is_value
+from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, is_value
 
 Integers = NDArray[Any]
 
@@ -37,11 +39,14 @@ class ExactAggregates:
     Attributes:
         keys: For each key with a domain the position of the group's value in it (int64), for each other key the value
             itself (object); shape (groups,).
-        numbers: For each measure the exact integers, int64 or Python integers; shape (groups,).
+        numbers: For each measure the exact integers, int64 or Python integers; of a choice, the weight of its values;
+            shape (groups,).
+        histograms: For each choice, in the order of the measures, its values; groups are indices into the above.
     """
 
     keys: tuple[Integers, ...] = field(repr=False)
     numbers: tuple[Integers, ...] = field(repr=False)
+    histograms: tuple[Histogram, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +56,7 @@ class NoisyTable:
     Attributes:
         aggregate: What was measured.
         keys: As in `ExactAggregates`, for the shown groups, in the order of the keys.
-        numbers: For each measure the noisy integers in lattice steps.
+        numbers: For each measure the noisy integers in lattice steps; for a MODE places in its domain.
         noises: The law of each measure's noise.
     """
 
@@ -122,9 +127,20 @@ def check(budgeted: BudgetedAggregate, declared: Declarations) -> None:
             raise InternalError("a key is not of the type of its column")
     if any(measure.filter is not None and given.get(measure.filter) != BOOLEAN for measure in aggregate.measures):
         raise InternalError("a measure's filter is not a boolean column of its source")
+    for measure in aggregate.measures:
+        if measure.count in CHOICES:
+            _check_choice(measure, given[measure.value or ""])
     if len({measure.id for measure in aggregate.measures}) != len(aggregate.measures):
         raise InternalError("two measures share an id")
     _check_selection(budgeted)
+
+
+def _check_choice(measure: Measure, type: Type) -> None:
+    candidates(measure)
+    if measure.count is Count.QUANTILE and not (type.is_numeric or type in (DATE, TIMESTAMP)):
+        raise InternalError("a quantile is chosen from numbers, dates or timestamps")
+    if not all(is_value(value, type) for value in measure.domain or ()):
+        raise InternalError("the domain of a mode is not of the type of its column")
 
 
 def _check_selection(budgeted: BudgetedAggregate) -> None:
@@ -147,8 +163,9 @@ def _measure(budgeted: BudgetedAggregate, run: Run, declared: Declarations) -> N
     groups = aggregate.public_groups
     if groups is None:
         return _select(budgeted, exact, noises)
-    filled = (selection.on_all_groups(aggregate.keys, exact.keys, numbers, groups) for numbers in exact.numbers)
-    noisy = tuple(_add(numbers, noise) for numbers, noise in zip(filled, noises, strict=True))
+    filled = tuple(selection.on_all_groups(aggregate.keys, exact.keys, numbers, groups) for numbers in exact.numbers)
+    places = selection.group_numbers(aggregate.keys, exact.keys, len(exact.numbers[0]) if exact.numbers else 0)
+    noisy = _noisy(aggregate, filled, exact.histograms, noises, places)
     keys = selection.all_codes(aggregate.keys, groups)
     return NoisyTable(aggregate=aggregate, keys=keys, numbers=noisy, noises=noises)
 
@@ -157,11 +174,42 @@ def _select(budgeted: BudgetedAggregate, exact: ExactAggregates, noises: tuple[C
     aggregate, tau = budgeted.aggregate, tau_of(budgeted, noises)
     if tau is None:
         raise InternalError("groups are selected without a threshold")
-    noisy = tuple(_add(numbers, noise) for numbers, noise in zip(exact.numbers, noises, strict=True))
+    same = np.arange(len(exact.numbers[0]))
+    noisy = _noisy(aggregate, exact.numbers, exact.histograms, noises, same)
     deciding = [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
     shown = selection.selected_order(noisy[deciding], tau, exact.keys)
     keys = tuple(column[shown] for column in exact.keys)
     return NoisyTable(aggregate=aggregate, keys=keys, numbers=tuple(n[shown] for n in noisy), noises=noises)
+
+
+def _noisy(
+    aggregate: PrivateAggregate,
+    numbers: tuple[Integers, ...],
+    histograms: tuple[Histogram, ...],
+    noises: tuple[Calibrated, ...],
+    places: NDArray[np.int64],
+) -> tuple[Integers, ...]:
+    """Returns what is released of each measure: numbers plus noise, or a choice for each group.
+
+    Args:
+        places: For each group of the engine its index among those of `numbers`.
+    """
+    remaining, released = iter(histograms), []
+    for measure, exact, noise in zip(aggregate.measures, numbers, noises, strict=True):
+        if measure.count in CHOICES:
+            released.append(_choose(measure, noise, next(remaining), places, len(exact)))
+        else:
+            released.append(_add(exact, noise))
+    return tuple(released)
+
+
+def _choose(
+    measure: Measure, noise: Calibrated, kept: Histogram, places: NDArray[np.int64], groups: int
+) -> NDArray[np.int64]:
+    if len(kept.group) and not (kept.group.min() >= 0 and kept.group.max() < len(places)):
+        raise InternalError("a histogram names a group that is not there")
+    moved = Histogram(group=places[kept.group], value=kept.value, weight=kept.weight)
+    return exponential.choose(measure, noise.parameter, moved, groups)
 
 
 def _run(aggregate: PrivateAggregate, run: Run) -> ExactAggregates:
@@ -172,7 +220,9 @@ def _run(aggregate: PrivateAggregate, run: Run) -> ExactAggregates:
     if exact is None:
         raise BackendError("the engine could not run the query; the charge stands, for failure may depend on data")
     lengths = {len(column) for column in (*exact.keys, *exact.numbers)}
-    if len(exact.keys) != len(aggregate.keys) or len(exact.numbers) != len(aggregate.measures) or len(lengths) > 1:
+    choices = sum(measure.count in CHOICES for measure in aggregate.measures)
+    columns = len(exact.keys), len(exact.numbers), len(exact.histograms)
+    if columns != (len(aggregate.keys), len(aggregate.measures), choices) or len(lengths) > 1:
         raise InternalError("the engine gave another shape than was asked for")
     return exact
 

@@ -11,12 +11,16 @@ from typing import assert_never
 
 from dpquery.errors import InternalError
 from dpquery.kernel.declarations import Neighbours
-from dpquery.kernel.plan import LARGEST_STEP, LARGEST_VALUE, Count, Measure, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, LARGEST_STEP, LARGEST_VALUE, Count, Measure, PrivateAggregate
+from dpquery.kernel.utilities import spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
     """The most that neighbouring databases differ in one measure's vector, in lattice steps.
+
+    Of a choice, the vector holds for each group how far its utilities move apart: the greatest change of the utility
+    of a candidate less the least one. It is in steps of utility.
 
     Attributes:
         l0: Coordinates that change.
@@ -54,8 +58,18 @@ def contribution(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, in
                 raise InternalError(f"the squares of {measure.id} have too many steps")
             least, greatest = measure.lattice.values
             return min(0, rows * least), max(0, rows * greatest)
+        case Count.QUANTILE | Count.MODE:
+            raise InternalError(f"the choice {measure.id} adds nothing up")
         case _:
             assert_never(measure.count)
+
+
+def movement(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, int]:
+    """Returns how far one group moves at most where a unit comes or goes, and where one takes another's place."""
+    if measure.count in CHOICES:
+        return spread(measure, aggregate.weight * (1 if aggregate.unit is None else aggregate.bound.max_rows))
+    least, greatest = contribution(aggregate, measure)
+    return max(-least, greatest, 1), max(greatest - least, 1)
 
 
 def groups_per_unit(aggregate: PrivateAggregate) -> int:
@@ -69,7 +83,8 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
     """Returns the sensitivity of one measure's vector over the groups, exactly, in lattice steps.
 
     Returns:
-        With M the largest magnitude and W the width of one contribution, g the groups of a unit and K all groups:
+        With M the largest magnitude and W the width of one contribution (see `movement`), g the groups of a unit and K
+        all groups:
         add_remove: l0 = g, linf = M, l1 = g M, l2 squared = g M^2.
         replace_one: k shared groups move by W, the other 2 (g - k) by M, for the worst k with 2 g - k <= K.
         A vector that cannot move is given a step of 1, so that no scale is 0.
@@ -77,11 +92,10 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         Neighbours as declared; one unit weighs in at most g groups (BoundContributions), and by at most one
         `contribution` in each.
     Source:
-        docs/proofs/private-aggregate.md; Wilson et al. 2020, "Differentially Private SQL with Bounded User
-        Contribution".
+        docs/proofs/private-aggregate.md, docs/proofs/exponential.md; Wilson et al. 2020, "Differentially Private SQL
+        with Bounded User Contribution".
     """
-    least, greatest = contribution(aggregate, measure)
-    largest, width = max(-least, greatest, 1), max(greatest - least, 1)
+    largest, width = movement(aggregate, measure)
     if largest >= LARGEST_VALUE:
         raise InternalError(f"one unit could move {measure.id} by {largest} lattice steps; its grid is too fine")
     groups = groups_per_unit(aggregate)

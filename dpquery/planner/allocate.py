@@ -15,8 +15,9 @@ from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
 from dpquery.kernel.mechanisms import calibrate
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.sensitivity import sensitivity
+from dpquery.kernel.utilities import rank_error
 
 DEFAULT_SHARE_OF_DELTA = Fraction(1, 1000)
 """The part of the budget's delta that a query gets if it names none."""
@@ -61,22 +62,23 @@ def allocate(
         InvalidLossError: An offer that does not fit the budget's kind.
         MissingDeltaError: Groups are selected, and there is no delta for it.
     """
-    count = sum(len(aggregate.measures) for aggregate in aggregates)
+    choices = [measure.count in CHOICES for aggregate in aggregates for measure in aggregate.measures]
+    count = len(choices)
     selections = sum(aggregate.is_selected for aggregate in aggregates)
     if count == 0:
         return _plan(aggregates, [], Fraction(0))
     delta = _selection_delta(offer, budget, selections)
     if budget.kind is BudgetKind.PURE:
-        return _plan(aggregates, _equal(Mechanism.LAPLACE, _epsilon(offer, budget), count), delta)
+        return _plan(aggregates, _equal(Mechanism.LAPLACE, _epsilon(offer, budget), choices), delta)
     if offer.rho is not None:
-        return _plan(aggregates, _equal(Mechanism.GAUSSIAN, offer.rho, count), delta)
+        return _plan(aggregates, _equal(Mechanism.GAUSSIAN, offer.rho, choices), delta)
     if budget.kind is BudgetKind.ZCDP:
         raise InvalidLossError("this budget counts rho", advice="Ask with rho=..., for example rho='0.01'.")
     epsilon = _epsilon(offer, budget)
-    laplace = _equal(Mechanism.LAPLACE, epsilon, count)
+    laplace = _equal(Mechanism.LAPLACE, epsilon, choices)
     conversion = _delta(offer, budget) - delta * selections
     rho = rho_within(epsilon, conversion)
-    candidates = [laplace, _equal(Mechanism.GAUSSIAN, rho, count)] if rho else [laplace]
+    candidates = [laplace, _equal(Mechanism.GAUSSIAN, rho, choices)] if rho else [laplace]
     best = min(candidates, key=lambda noises: _error(aggregates, noises, neighbours))
     return _plan(aggregates, best, delta)
 
@@ -111,10 +113,11 @@ def _selection_delta(offer: Offer, budget: Budget, selections: int) -> Fraction:
     return total / selections if offer.rho is not None else total / 2 / selections
 
 
-def _equal(mechanism: Mechanism, amount: Fraction, count: int) -> list[Noise]:
-    share = amount / count
+def _equal(mechanism: Mechanism, amount: Fraction, choices: list[bool]) -> list[Noise]:
+    """Returns equal shares of epsilon for Laplace noise, or of rho for Gaussian noise; choices get the same share."""
+    share = amount / len(choices)
     loss = PrivacyLoss(epsilon=share) if mechanism is Mechanism.LAPLACE else PrivacyLoss(rho=share)
-    return [Noise(mechanism=mechanism, loss=loss)] * count
+    return [Noise(mechanism=Mechanism.EXPONENTIAL if choice else mechanism, loss=loss) for choice in choices]
 
 
 def _error(aggregates: Iterable[PrivateAggregate], noises: list[Noise], neighbours: Neighbours) -> float:
@@ -124,7 +127,13 @@ def _error(aggregates: Iterable[PrivateAggregate], noises: list[Noise], neighbou
         for measure in aggregate.measures:
             moved, noise = sensitivity(aggregate, measure, neighbours), next(remaining)
             try:
-                total += math.log(1 + calibrate(moved, noise).half_width(Fraction(1, 20)))
+                made, failure = calibrate(moved, noise), Fraction(1, 20)
+                choice = measure.count in CHOICES
+                total += math.log1p(
+                    rank_error(measure, aggregate.weight, made.parameter, failure)
+                    if choice
+                    else made.half_width(failure)
+                )
             except InvalidLossError:
                 return math.inf
     return total

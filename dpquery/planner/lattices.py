@@ -1,4 +1,4 @@
-"""Which lattice a value is put on before it is summed: a choice from the plan alone.
+"""Which lattice a value is put on before it is summed or chosen from: a choice from the plan alone.
 
 The grid is exact for integers and decimals, and a power of two far below the noise for floats. It is made coarser
 where one unit could otherwise move a sum by more lattice steps than the samplers' widest noise allows for.
@@ -24,6 +24,8 @@ NARROW_STEPS = 2**24
 """Lattice steps between the middle of a range and its ends, where deviations are summed: at least so many."""
 SQUARE_STEPS = 2**20
 """Lattice steps between the middle of a range and its ends, where deviations are squared."""
+QUANTILE_STEPS = 2**48
+"""Lattice steps of a range that a quantile is chosen from, at most; of floats there are `FLOAT_STEPS`."""
 
 
 def for_sum(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
@@ -56,6 +58,18 @@ def for_squares(type: Type, lower: Fraction, upper: Fraction, weight: int) -> La
     return Lattice(
         grid=grid, lower=low, upper=high, offset=offset, squared=True, offset_of_square=largest * largest // 2
     )
+
+
+def for_quantile(type: Type, lower: Fraction, upper: Fraction) -> Lattice:
+    """Returns the lattice to choose a quantile of values in [lower, upper] from: points within these bounds.
+
+    Dates are days and timestamps microseconds since 1970-01-01.
+    """
+    grid = _grid(type, (upper - lower) or abs(upper), QUANTILE_STEPS)
+    base = 10 if type.kind is Kind.DECIMAL else 2
+    grid = max(grid, _power(base, max(abs(lower), abs(upper), grid) / MOST_STEPS))
+    first, last = math.ceil(lower / grid), math.floor(upper / grid)
+    return Lattice(grid=grid, lower=first, upper=max(first, last))
 
 
 def _finest(type: Type, magnitude: Fraction) -> Fraction:

@@ -9,7 +9,7 @@ from dpquery.catalog import Catalog
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.locality import locality
-from dpquery.kernel.plan import BoundContributions, Count, Key, Measure, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, BoundContributions, Count, Key, Measure, PrivateAggregate
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.logical import (
     Aggregate,
@@ -23,6 +23,7 @@ from dpquery.plan.logical import (
     sources,
     with_sources,
 )
+from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, INT64, Type, Value
 from dpquery.planner import grouping_sets
 from dpquery.planner.contributions import Contribution, contribution_of
@@ -145,6 +146,7 @@ def _protect(
         groups=bound.max_groups,
         selects=any(key.domain is None for key in keys),
         describe=lambda expression: describe(expression, source),
+        domain=lambda expression: _domain(expression, source, ranges, catalog, public),
     )
     computed = measures.express(boundary.aggregates)
     selection = measures.selection() if measures.selects else None
@@ -177,6 +179,14 @@ def _protect(
         follows=unit is None or _has_one_group(boundary, declared),
         boundary=boundary,
     )
+
+
+def _domain(
+    expression: Expression, source: Relation, ranges: dict[str, Range], catalog: Catalog, public: PublicValues
+) -> tuple[Value, ...] | None:
+    """Returns the public values of an expression over the source, as of a key."""
+    given = Project(source=source, columns=(Computed(id="value", name="", expression=expression),))
+    return domain_of("value", given, ranges, catalog, public)
 
 
 def _without_delta(boundary: Aggregate, keys: tuple[Key, ...], describe: Callable[[Expression], str]) -> QueryError:
@@ -221,7 +231,10 @@ def _released(index: int, boundary: Aggregate, aggregate: PrivateAggregate, comp
 
 
 def released_type(measure: Measure, aggregate: PrivateAggregate) -> Type:
-    """Returns the type of a released number: of counts int64, of sums that of the values, of squares float64."""
+    """Returns the type of a released number: of counts int64, of sums and choices that of the values, of squares
+    float64."""
+    if measure.count in CHOICES:
+        return next(c.type for c in output(aggregate.source) if c.id == measure.value)
     if measure.count is not Count.SUM or measure.lattice is None:
         return INT64
     if measure.lattice.squared:

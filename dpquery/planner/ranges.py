@@ -127,7 +127,7 @@ def _aggregate(column: AggregateColumn, source: Ranges, rows: int | None) -> Ran
         return exact
     known = range_of(column.argument, source)
     nullable = known.nullable or column.filter is not None
-    if column.function in ("min", "max", "avg", "avg_distinct"):
+    if column.function in ("min", "max", "avg", "avg_distinct", "quantile_cont", "quantile_disc", "mode"):
         return replace(known, nullable=nullable)
     if column.function in ("sum", "sum_distinct"):
         return sum_range(known, most, nullable=nullable)

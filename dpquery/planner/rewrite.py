@@ -6,10 +6,10 @@ Aggregates of the same values share measures: COUNT(*), SUM(x), AVG(x) and STDDE
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from dpquery.errors import MissingBoundsError
+from dpquery.errors import MissingBoundsError, UnsupportedQueryError
 from dpquery.kernel.plan import Count, Lattice, Measure
 from dpquery.plan.aggregates import PAIRS
 from dpquery.plan.expr import Cast, Column, Expression, Literal
@@ -17,7 +17,7 @@ from dpquery.plan.functions import call
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import FLOAT64, INT64, Kind, Type, decimal
+from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, Value, decimal
 from dpquery.planner import lattices
 from dpquery.planner.arithmetic import clamped, number, ratio, where_more, without_number
 from dpquery.planner.pairs import express_pair, sides_of
@@ -27,6 +27,10 @@ LARGEST, LARGEST_SQUARED = Fraction(10**290), Fraction(10**140)
 
 WIDEST_SPREAD = Fraction(10) ** 140
 """Width of the range of a value whose variance can be computed in double precision."""
+
+TARGETS = {"min": Fraction(0), "max": Fraction(1)}
+"""Aggregates that are quantiles by another name."""
+QUANTILES = (*TARGETS, "quantile_cont", "quantile_disc")
 
 MOMENTS = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 
@@ -44,6 +48,7 @@ class Measures:
         groups: Groups in which one unit may weigh.
         selects: Whether groups are selected, so that units are counted in any case.
         describe: An expression to a text for people.
+        domain: The public values of an expression, or None.
     """
 
     prefix: str
@@ -54,6 +59,7 @@ class Measures:
     groups: int
     selects: bool
     describe: Callable[[Expression], str]
+    domain: Callable[[Expression], tuple[Value, ...] | None]
     found: list[Measure] = field(default_factory=list)
     inputs: dict[Expression, str] = field(default_factory=dict)
 
@@ -87,6 +93,10 @@ class Measures:
             if is_unit:
                 return _read(self._measure(Count.UNITS, None, column.filter, None), INT64)
             return _read(self._measure(Count.DISTINCT, column.argument, column.filter, None), INT64)
+        if column.function == "mode":
+            return self._mode(column)
+        if column.function in QUANTILES:
+            return self._quantile(column)
         lower, upper = self.bounds(column, column.argument)
         if column.function == "sum":
             return self._shared_sum(column, lower, upper) if shared else self._plain_sum(column, lower, upper)
@@ -137,6 +147,36 @@ class Measures:
         shift = number(plain.offset * plain.grid - lattice.offset * lattice.grid, FLOAT64)
         mean = call("add", (shift, ratio(deviations, count)))
         return call("subtract", (call("add", (middle, ratio(squares, count))), call("multiply", (mean, mean))))
+
+    def _quantile(self, column: AggregateColumn) -> Expression:
+        """Returns the choice of the value at a rank; QUANTILE_CONT and QUANTILE_DISC differ by less than its noise."""
+        assert column.argument is not None
+        given = column.argument.type
+        if not (given.is_numeric or given in (DATE, TIMESTAMP)):
+            raise UnsupportedQueryError(
+                f"{column.name.upper()} over different privacy units needs numbers, dates or timestamps, not a {given}",
+                advice="COUNT the values, or write MODE for the most frequent one of public keys.",
+                span=column.span,
+            )
+        target = TARGETS.get(column.function, column.fraction)
+        assert target is not None
+        lower, upper = self.bounds(column, column.argument)
+        lattice = lattices.for_quantile(given, lower, upper)
+        chosen = _read(self._measure(Count.QUANTILE, column.argument, column.filter, lattice, target=target), given)
+        return chosen if given == column.type else Cast(argument=chosen, type=column.type)
+
+    def _mode(self, column: AggregateColumn) -> Expression:
+        """Returns the choice among the public values of the argument."""
+        assert column.argument is not None
+        domain = self.domain(column.argument)
+        if not domain:
+            name = self.describe(column.argument)
+            raise UnsupportedQueryError(
+                f"{column.name.upper()}({name}) has no public values to choose from",
+                advice=f"Declare keys for the column in the catalog, or write CASE {name} WHEN ... THEN ... END.",
+                span=column.span,
+            )
+        return _read(self._measure(Count.MODE, column.argument, column.filter, None, domain=domain), column.type)
 
     def _count(self, argument: Expression | None, kept: Expression | None) -> Expression:
         """Returns COUNT(argument); where the argument is never NULL, it counts rows."""
@@ -200,23 +240,35 @@ class Measures:
         kept: Expression | None,
         lattice: Lattice | None,
         name: str = "",
+        *,
+        target: Fraction | None = None,
+        domain: tuple[Value, ...] | None = None,
     ) -> Measure:
         """Returns the measure, the one already found if there is an equal one."""
-        read, passing = self._input(value), self._input(kept)
+        made = Measure(
+            id=f"{self.prefix}{len(self.found) + 1}",
+            label=self._label(count, name or ("" if value is None else self.describe(value)), kept, lattice, target),
+            count=count,
+            value=self._input(value),
+            filter=self._input(kept),
+            lattice=lattice,
+            target=target,
+            domain=domain,
+        )
         for known in self.found:
-            if (known.count, known.value, known.filter, known.lattice) == (count, read, passing, lattice):
+            if replace(made, id=known.id, label=known.label) == known:
                 return known
-        label = self._label(count, name or ("" if value is None else self.describe(value)), kept, lattice)
-        id = f"{self.prefix}{len(self.found) + 1}"
-        self.found.append(Measure(id=id, label=label, count=count, value=read, filter=passing, lattice=lattice))
-        return self.found[-1]
+        self.found.append(made)
+        return made
 
     def _input(self, expression: Expression | None) -> str | None:
         if expression is None:
             return None
         return self.inputs.setdefault(expression, f"{self.prefix}v{len(self.inputs) + 1}")
 
-    def _label(self, count: Count, name: str, kept: Expression | None, lattice: Lattice | None) -> str:
+    def _label(
+        self, count: Count, name: str, kept: Expression | None, lattice: Lattice | None, target: Fraction | None
+    ) -> str:
         if lattice is not None and lattice.offset:
             sign = "-" if lattice.offset > 0 else "+"
             name = f"{name} {sign} {_short(abs(lattice.offset) * lattice.grid)}"
@@ -228,8 +280,15 @@ class Measures:
             Count.VALUES: f"COUNT({name})",
             Count.DISTINCT: f"COUNT(DISTINCT {name})",
             Count.SUM: f"SUM({name})",
+            Count.QUANTILE: _quantile_label(name, target),
+            Count.MODE: f"MODE({name})",
         }[count]
         return label if kept is None else f"{label} FILTER (WHERE {self.describe(kept)})"
+
+
+def _quantile_label(name: str, target: Fraction | None) -> str:
+    known = {Fraction(0): "MIN", Fraction(1): "MAX", Fraction(1, 2): "MEDIAN"}.get(target or Fraction(0))
+    return f"{known}({name})" if known else f"QUANTILE({name}, {_short(target or Fraction(0))})"
 
 
 def sum_type(type: Type) -> Type:

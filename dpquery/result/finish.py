@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -10,7 +11,7 @@ from typing import Any, assert_never
 import pyarrow as pa
 
 from dpquery.kernel.mechanisms import Calibrated
-from dpquery.kernel.plan import PrivateAggregate
+from dpquery.kernel.plan import CHOICES, PrivateAggregate
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import (
@@ -202,9 +203,12 @@ def _half_widths(
     for table in tables:
         noises: Sequence[Calibrated | NoiseOfSum] = table.noises
         for measure, noise in zip(table.aggregate.measures, noises, strict=True):
-            found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
+            if measure.count not in CHOICES:
+                found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
 
     def half_width(id: str, sharing: int) -> float:
+        if again.get(id, id) not in found:
+            return math.nan  # how far a choice is off in values depends on the data
         noise, step = found[again.get(id, id)]
         return float(noise.half_width((1 - confidence) / sharing) * step)
 

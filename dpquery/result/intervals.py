@@ -77,6 +77,8 @@ class Measured:
             exact = self._exact(expression)
             return None if exact is None else Interval(exact, exact)
         match expression:
+            case Column() if not expression.type.is_numeric:
+                return None
             case Column():
                 value = _floats(self.columns[expression.id])
                 return Interval(value - widths[expression.id], value + widths[expression.id])

@@ -33,12 +33,27 @@ def to_arrow(table: NoisyTable | AddedTable, columns: Sequence[OutputColumn]) ->
     arrays: dict[str, pa.Array] = {}
     for key, values in zip(table.aggregate.keys, table.keys, strict=True):
         arrays[key.column] = _key(key, values)
-    for measure, numbers in zip(table.aggregate.measures, table.numbers, strict=True):
+    for measure, numbers in zip(table.aggregate.measures, _in_order(table), strict=True):
         if measure.id in types:
             arrays[measure.id] = _number(measure, numbers, types[measure.id])
     if not arrays:
         return pa.table({"nothing": pa.nulls(1, pa.int64())})
     return pa.table(arrays)
+
+
+def _in_order(table: NoisyTable | AddedTable) -> list[NDArray[Any]]:
+    """Returns the numbers of each measure, with the quantiles of one value in the order of their targets."""
+    numbers = list(table.numbers)
+    sharing: dict[object, list[int]] = {}
+    for i, measure in enumerate(table.aggregate.measures):
+        if measure.target is not None:
+            sharing.setdefault((measure.value, measure.filter, measure.lattice), []).append(i)
+    for places in sharing.values():
+        places.sort(key=lambda i: table.aggregate.measures[i].target or Fraction(0))
+        ordered = np.sort(np.stack([numbers[i] for i in places]), axis=0)
+        for i, column in zip(places, ordered, strict=True):
+            numbers[i] = column
+    return numbers
 
 
 def _key(key: Key, values: NDArray[Any]) -> pa.Array:
@@ -48,7 +63,9 @@ def _key(key: Key, values: NDArray[Any]) -> pa.Array:
 
 
 def _number(measure: Measure, numbers: NDArray[Any], type: Type) -> pa.Array:
-    """Returns noisy lattice values in the unit of the measure; int64 saturates."""
+    """Returns noisy lattice values in the unit of the measure, or values of its domain; int64 saturates."""
+    if measure.domain is not None:
+        return pa.array(list(measure.domain), type=arrow_type(type)).take(pa.array(numbers))
     step = measure.lattice.unit if measure.lattice else Fraction(1)
     match type.kind:
         case Kind.INT64 if step.denominator == 1:
@@ -60,6 +77,10 @@ def _number(measure: Measure, numbers: NDArray[Any], type: Type) -> pa.Array:
             return pa.array(numbers.astype(np.float64) * float(step) + 0.0)
         case Kind.DECIMAL:
             return _decimals(numbers, step, type)
+        case Kind.DATE if step.denominator == 1:
+            return pa.array((numbers * int(step)).astype(np.int32)).cast(pa.date32())
+        case Kind.TIMESTAMP if step.denominator == 1:
+            return pa.array(numbers * int(step)).cast(arrow_type(type))
         case _:
             raise InternalError(f"a released number cannot be a {type}")
 

@@ -100,7 +100,7 @@ ADVICE = {
 }
 """What to write instead, over different privacy units, by the function's name in plans."""
 
-_DEFAULT_ADVICE = "COUNT, SUM, AVG, VAR, STDDEV, COVAR, CORR and REGR have."
+_DEFAULT_ADVICE = "COUNT, SUM, AVG, VAR, STDDEV, COVAR, CORR, REGR, MIN, MAX, MEDIAN, quantiles and MODE have."
 
 
 def plain(call: exp.Expression) -> exp.Expression:

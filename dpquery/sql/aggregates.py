@@ -16,6 +16,7 @@ from dpquery.sql.aggregate_names import is_named_aggregate
 from dpquery.sql.exact_aggregates import as_number, meaning_of
 from dpquery.sql.expressions import Binder, Subqueries
 from dpquery.sql.parse import span_of
+from dpquery.sql.quantiles import NAMES, Chosen, read_quantile
 from dpquery.sql.scope import Context, Scope
 
 _FUNCTIONS: dict[type[exp.Expression], str] = {
@@ -36,7 +37,9 @@ MAX_AGGREGATES = 100
 
 MOMENTS = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 
-PRIVATE = ("count", "count_distinct", "sum", *MOMENTS, *PAIRS)
+CHOICES = ("min", "max", "quantile_cont", "quantile_disc", "mode")
+
+PRIVATE = ("count", "count_distinct", "sum", *MOMENTS, *PAIRS, *CHOICES)
 """Aggregates that have a private mechanism."""
 
 
@@ -56,8 +59,9 @@ class Collector:
             self.context.only(node, "this", "expression")
             call, condition = node.this, node.expression.this
         binder = Binder(self.context, self.scope, subqueries=self.subqueries)
-        meaning = meaning_of(call, binder, self.context)
-        if meaning is None and type(call) not in _FUNCTIONS:
+        chosen = read_quantile(call, self.context, binder)
+        meaning = None if chosen is not None else meaning_of(call, binder, self.context)
+        if chosen is None and meaning is None and type(call) not in _FUNCTIONS:
             return None
         kept = None if condition is None else binder.condition(condition, "FILTER")
         if meaning is not None:
@@ -72,8 +76,12 @@ class Collector:
                 span=span_of(node, self.context.text),
             )
             return self._shared(column, node)
-        name = _FUNCTIONS[type(call)]
-        function, argument, kept = self._meaning(name, call, binder, kept)
+        argument: Expression | None
+        if chosen is not None:
+            name, (function, argument) = chosen.name, self._choice(chosen, binder)
+        else:
+            name = _FUNCTIONS[type(call)]
+            function, argument, kept = self._meaning(name, call, binder, kept)
         column = AggregateColumn(
             id=self.context.fresh(),
             name=name,
@@ -81,19 +89,22 @@ class Collector:
             argument=argument,
             filter=kept,
             type=self._type(function, argument, call),
+            fraction=None if chosen is None else chosen.fraction,
             span=span_of(node, self.context.text),
         )
         return self._shared(column, node)
 
     def _shared(self, column: AggregateColumn, node: exp.Expression) -> Column:
         """Returns the column of an equal aggregate, or adds this one."""
-        read = (column.function, column.argument, column.second, column.filter)
+        read = (column.function, column.argument, column.second, column.filter, column.fraction)
         for known in self.columns:
-            if (known.function, known.argument, known.second, known.filter) == read:
+            if (known.function, known.argument, known.second, known.filter, known.fraction) == read:
                 return Column(id=known.id, type=known.type, span=column.span)
         if len(self.columns) >= MAX_AGGREGATES:
             raise self._refuse(f"a SELECT holds at most {MAX_AGGREGATES} aggregates", node)
-        self.context.measure(column.id, *(part for part in read[1:] if part is not None))
+        self.context.measure(
+            column.id, *(part for part in (column.argument, column.second, column.filter) if part is not None)
+        )
         self.columns.append(column)
         return Column(id=column.id, type=column.type, span=column.span)
 
@@ -123,12 +134,24 @@ class Collector:
             return "count", None, kept
         return name, as_number(argument) if name in ("sum", *MOMENTS) else argument, kept
 
+    def _choice(self, chosen: Chosen, binder: Binder) -> tuple[str, Expression]:
+        """Returns the function and argument of a quantile or mode; dates have nothing between two days."""
+        argument = binder.bind(chosen.argument)
+        if chosen.function == "mode":
+            return chosen.function, argument
+        if argument.type in (DATE, TIMESTAMP):
+            return "quantile_disc", argument
+        if not argument.type.is_numeric:
+            reason = f"{chosen.name.upper()} needs a number, a date or a timestamp, not a {argument.type}"
+            raise self._refuse(reason, chosen.argument)
+        return chosen.function, argument
+
     def _type(self, function: str, argument: Expression | None, call: exp.Expression) -> Type:
         if argument is None or function in ("count", "count_distinct"):
             return INT64
         given = argument.type
-        if function in ("min", "max"):
-            return given
+        if function in CHOICES:
+            return FLOAT64 if function == "quantile_cont" else given
         if not given.is_numeric:
             advice = "Take a difference of dates first, in days." if given in (DATE, TIMESTAMP) else ""
             raise self._refuse(f"{function.upper()} needs a number, not a {given}", call, advice)
@@ -144,6 +167,10 @@ def _both(first: Expression, second: Expression) -> Expression:
     return functions.call("and", (first, second))
 
 
+def _is_quantile(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Anonymous) and str(node.this).upper() in NAMES
+
+
 def has_aggregate(node: exp.Expression) -> bool:
     """Whether the expression contains an aggregate of its own, not one of a subquery."""
     if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
@@ -154,6 +181,6 @@ def has_aggregate(node: exp.Expression) -> bool:
         return any(has_aggregate(part) for part in inside) or (
             isinstance(node.this, exp.Filter) and has_aggregate(node.this.expression)
         )
-    if isinstance(node, exp.AggFunc | exp.Filter) or is_named_aggregate(node):
+    if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup) or _is_quantile(node) or is_named_aggregate(node):
         return True
     return any(has_aggregate(part) for part in node.iter_expressions())

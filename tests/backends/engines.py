@@ -12,7 +12,7 @@ from dpquery.backends.base import Backend
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.backends.reference import ReferenceBackend
 from dpquery.catalog import Catalog
-from dpquery.kernel.plan import PrivateAggregate
+from dpquery.kernel.plan import CHOICES, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import Relation, output
 from dpquery.plan.types import Value
@@ -39,6 +39,7 @@ def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
     assert len(exact.keys) == len(aggregate.keys)
     assert len(exact.numbers) == len(aggregate.measures)
     assert len({len(column) for column in (*exact.keys, *exact.numbers)}) <= 1
+    check_histograms(aggregate, exact)
     columns: list[list[Value]] = []
     for key, values in zip(aggregate.keys, exact.keys, strict=True):
         assert values.dtype == (object if key.domain is None else np.int64)
@@ -56,6 +57,32 @@ def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
     if aggregate.is_selected or not aggregate.keys:
         return groups
     return {group: numbers for group, numbers in groups.items() if any(numbers)}
+
+
+def check_histograms(aggregate: PrivateAggregate, exact: ExactAggregates) -> None:
+    """Fails unless each choice has a histogram whose weights add up to its number in each group, each value once."""
+    numbers = [n for n, m in zip(exact.numbers, aggregate.measures, strict=True) if m.count in CHOICES]
+    for total, histogram in zip(numbers, exact.histograms, strict=True):
+        assert {column.dtype for column in (histogram.group, histogram.value, histogram.weight)} == {np.dtype("int64")}
+        pairs = list(zip(histogram.group.tolist(), histogram.value.tolist(), strict=True))
+        assert len(set(pairs)) == len(pairs)
+        added = np.zeros(len(total), np.int64)
+        np.add.at(added, histogram.group, histogram.weight)
+        assert added.tolist() == total.tolist()
+        assert (histogram.weight > 0).all()
+
+
+def histograms(backend: Backend, aggregate: PrivateAggregate, key: int = KEY) -> list[dict[tuple[object, ...], int]]:
+    """Returns the histogram of each choice: the weight of each value by (key values, value)."""
+    exact, found = backend.run(aggregate, key), []
+    columns = [
+        [_plain(value) if key.domain is None else key.domain[value] for value in values]
+        for key, values in zip(aggregate.keys, exact.keys, strict=True)
+    ]
+    for histogram in exact.histograms:
+        triples = zip(*(c.tolist() for c in (histogram.group, histogram.value, histogram.weight)), strict=True)
+        found.append({(*(column[group] for column in columns), value): weight for group, value, weight in triples})
+    return found
 
 
 def run(backend: Backend, aggregate: PrivateAggregate, key: int = KEY) -> Groups:

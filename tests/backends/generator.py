@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
@@ -442,9 +442,34 @@ class Generator:
         numeric = [c for c in output(source) if c.type.is_numeric]
         if count is Count.SUM and not numeric:
             return Measure(id=self.fresh(), label="", count=Count.ROWS, filter=kept)
+        if count is Count.QUANTILE:
+            return self.quantile(source, kept)
+        if count is Count.MODE:
+            return self.mode(source, kept)
         value = self.random.choice(numeric if count is Count.SUM else output(source))
         on = self.lattice(value.type) if count is Count.SUM else None
         return Measure(id=self.fresh(), label="", count=count, value=value.id, filter=kept, lattice=on)
+
+    def quantile(self, source: Relation, kept: str | None) -> Measure:
+        """Returns a quantile of numbers or moments, or a number of rows where there are none."""
+        ordered = [c for c in output(source) if c.type.is_numeric or c.type in (DATE, TIMESTAMP)]
+        if not ordered:
+            return Measure(id=self.fresh(), label="", count=Count.ROWS, filter=kept)
+        value = self.random.choice(ordered)
+        on = replace(self.lattice(value.type), offset=0, squared=False, offset_of_square=0)
+        target = Fraction(self.random.choice([0, 1, 2, 3, 4]), 4)
+        return Measure(
+            id=self.fresh(), label="", count=Count.QUANTILE, value=value.id, filter=kept, lattice=on, target=target
+        )
+
+    def mode(self, source: Relation, kept: str | None) -> Measure:
+        """Returns a mode over some values, or a number of rows where there are none to choose from."""
+        value = self.random.choice(output(source))
+        pool = [v for v in dict.fromkeys(POOLS.get(value.type, [])) if v == v and v is not None]
+        if not pool:
+            return Measure(id=self.fresh(), label="", count=Count.ROWS, filter=kept)
+        domain = tuple(self.random.sample(pool, self.random.choice([1, len(pool)])))
+        return Measure(id=self.fresh(), label="", count=Count.MODE, value=value.id, filter=kept, domain=domain)
 
     def lattice(self, type: Type) -> Lattice:
         """Returns a lattice for a type, as the planner chooses them: at most 2^40 steps wide."""

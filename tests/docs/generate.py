@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from dpquery.explain import amount, figure
+from dpquery.kernel.utilities import FINEST_TARGET
 from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT, rounding
 from dpquery.plan.functions.patterns import MAX_COUNT
 from dpquery.plan.windows import WINDOW_FUNCTIONS
@@ -130,7 +131,22 @@ Booleans count as 0 and 1. Aggregates of two numbers take *y* before *x* and ski
         said = ", ".join(_code(label) for label in over.measures) if over.error is None else "refused"
         rows.append((_code(call), said, *("yes" if a.error is None else "refused" for a in (within, above))))
     yield from _table(("aggregate", "over people: measured with noise", "within one unit", "over noisy groups"), rows)
-    yield ""
+    yield f"""
+Quantiles, `MIN`, `MAX` and `MODE` over people *choose* a value by the exponential mechanism instead of adding noise to
+it: a value is likelier the nearer its rank is to the rank asked for. Their error is one of ranks, so `explain` gives
+`scale` and `error95` in ranks, and an answer has no interval for them: how far apart values of neighbouring ranks are
+depends on the data. They need bounds, as `SUM` does, and give a value within them; over no rows they give a random one.
+
+- `QUANTILE_CONT` and `QUANTILE_DISC` are one measurement over people, for they differ by less than a rank. `_CONT` of
+  numbers gives a float64; of dates and timestamps it is `_DISC`. A fraction has a denominator of at most
+  {FINEST_TARGET:,}; several quantiles of one value come in the order of their fractions.
+- The least value is that of a single person, and no mechanism may show it. `MIN` asks for the K-th smallest value, K =
+  1 + 2 g m ln(20 N) / epsilon for N points of the lattice, g groups and m rows of one person, which is seldom below the least.
+  `MAX` is its mirror image. The larger the loss, the nearer K is to 1. For a bound of typical values, ask for
+  `QUANTILE_DISC(x, 0.99)` instead.
+- `MODE` chooses among public values, as a key has them (below); of values that are equally frequent the least is
+  first. Within one unit all of these are exact.
+"""
 
 
 def _windows() -> Iterator[str]:

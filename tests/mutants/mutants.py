@@ -14,6 +14,8 @@ CALIBRATION = "tests/statistical/test_calibration.py"
 AGGREGATES = "tests/backends/test_aggregates.py"
 THRESHOLDS = "tests/statistical/test_thresholds.py"
 SAMPLERS = "tests/statistical/test_samplers.py"
+CHOICES = "tests/statistical/test_choices.py"
+EXPONENTIAL = "tests/unit/kernel/test_exponential.py"
 LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 LEDGER = "tests/unit/kernel/test_ledger.py"
@@ -75,7 +77,7 @@ MUTANTS = (
     Mutant(
         name="each measure gets the whole loss",
         file="planner/allocate.py",
-        old="share = amount / count",
+        old="share = amount / len(choices)",
         new="share = amount",
         tests=CALIBRATION,
         only="share",
@@ -91,8 +93,8 @@ MUTANTS = (
     Mutant(
         name="half of the loss is given away",
         file="planner/allocate.py",
-        old="share = amount / count",
-        new="share = amount / count / 2",
+        old="share = amount / len(choices)",
+        new="share = amount / len(choices) / 2",
         tests=CALIBRATION,
     ),
     Mutant(
@@ -603,12 +605,10 @@ MUTANTS = (
     Mutant(
         name="public groups without rows are left out",
         file="kernel/release.py",
-        old="""exact.keys, numbers, groups) for numbers in exact.numbers)
-    noisy = tuple(_add(numbers, noise) for numbers, noise in zip(filled, noises, strict=True))
+        old="""    noisy = _noisy(aggregate, filled, exact.histograms, noises, places)
     keys = selection.all_codes(aggregate.keys, groups)
 """,
-        new="""exact.keys, numbers, groups) for numbers in exact.numbers)
-    noisy = tuple(_add(numbers, noise) for numbers, noise in zip(exact.numbers, noises, strict=True))
+        new="""    noisy = _noisy(aggregate, exact.numbers, exact.histograms, noises, np.arange(len(places)))
     keys = exact.keys
 """,
         tests=NEIGHBOURS,
@@ -762,5 +762,82 @@ MUTANTS = (
         new="*MOMENTS, *PAIRS, 'any_value')",
         tests="tests/cases/test_cases.py",
         only="aggregates",
+    ),
+    # Choices.
+    Mutant(
+        name="the smaller side of a quantile's target",
+        file="kernel/utilities.py",
+        old="return 2 * weight * max(r, q - r), 2 * weight * q",
+        new="return 2 * weight * min(r, q - r), 2 * weight * q",
+        tests=NEIGHBOURS,
+        only="quartile or decile",
+    ),
+    Mutant(
+        name="utilities move to one side alone",
+        file="kernel/utilities.py",
+        old="return 2 * weight * max(r, q - r), 2 * weight * q",
+        new="return weight * max(r, q - r), 2 * weight * q",
+        tests=NEIGHBOURS,
+        only="median",
+    ),
+    Mutant(
+        name="a replaced row moves a quantile like an added one",
+        file="kernel/utilities.py",
+        old="return 2 * weight * max(r, q - r), 2 * weight * q",
+        new="return 2 * weight * max(r, q - r), 2 * weight * max(r, q - r)",
+        tests=NEIGHBOURS,
+        only="quartile",
+    ),
+    Mutant(
+        name="a replaced row moves a mode like an added one",
+        file="kernel/utilities.py",
+        old="return weight, 2 * weight",
+        new="return weight, weight",
+        tests=NEIGHBOURS,
+        only="mode",
+    ),
+    Mutant(
+        name="a choice ignores in how many groups a unit is",
+        file="kernel/mechanisms.py",
+        old="paid = noise.loss.epsilon / moved.l1",
+        new="paid = noise.loss.epsilon / moved.linf",
+        tests=CHOICES,
+    ),
+    Mutant(
+        name="a choice of half the loss more",
+        file="kernel/mechanisms.py",
+        old="_root_down(8 * noise.loss.rho / moved.l2_squared)",
+        new="_root_down(18 * noise.loss.rho / moved.l2_squared)",
+        tests=CHOICES,
+    ),
+    Mutant(
+        name="a choice costs a quarter of its epsilon in rho",
+        file="kernel/loss.py",
+        old="return epsilon * epsilon / 8",
+        new="return epsilon * epsilon / 32",
+        tests=EXPONENTIAL,
+    ),
+    Mutant(
+        name="all values of a unit have their full weight",
+        file="backends/histogram_sql.py",
+        old="{WEIGHT * most} // counted END",
+        new="{WEIGHT} END",
+        tests=NEIGHBOURS,
+        only="median",
+    ),
+    Mutant(
+        name="choices keep the groups that a unit may not keep",
+        file="backends/private_sql.py",
+        old="dropped=self._ranks",
+        new="dropped=False",
+        tests=NEIGHBOURS,
+        only="median",
+    ),
+    Mutant(
+        name="the choices of all groups share a draw",
+        file="kernel/exponential.py",
+        old="drawn = (_random_integers(groups) >>",
+        new="drawn = (_random_integers(1).repeat(groups) >>",
+        tests=CHOICES,
     ),
 )

@@ -9,10 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 import dpquery as dp
 from dpquery import pipeline
 from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.kernel.plan import BudgetedPlan, Measure, PrivateAggregate
+from dpquery.kernel import utilities
+from dpquery.kernel.exponential import Histogram
+from dpquery.kernel.plan import CHOICES, WEIGHT, BudgetedPlan, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
@@ -20,8 +25,10 @@ from tests.properties.queries import Query
 
 EPSILON = "1"
 Group = tuple[object, ...]
-Groups = dict[Group, tuple[int, ...]]
-"""The exact numbers of each group, by its key values; for a public key its place in the domain."""
+Weights = tuple[tuple[int, int], ...]
+"""The histogram of a choice in one group: (value, weight), sorted."""
+Groups = dict[Group, tuple[int | Weights, ...]]
+"""The exact numbers of each group, or histograms, by its key values; for a public key its place in the domain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +72,10 @@ def claimed(made: dp.Measurement) -> Norms:
     return Norms(l0=Fraction(made.l0), linf=made.linf, l1=made.l1, l2_squared=Fraction(made.l2) ** 2)
 
 
-def step_of(measure: Measure) -> Fraction:
-    """Returns what one lattice step is in the unit of the released number."""
+def step_of(measure: Measure, weight: int) -> Fraction:
+    """Returns what one lattice step is in the unit of the released number; of a choice a step of utility, in ranks."""
+    if measure.count in CHOICES:
+        return utilities.step_of(measure, weight)
     return Fraction(1) if measure.lattice is None else measure.lattice.unit
 
 
@@ -154,28 +163,74 @@ class Prepared:
         """The measures of all aggregates, in the order of the plan's measurements."""
         return tuple(measure for aggregate in self.aggregates for measure in aggregate.measures)
 
+    @property
+    def steps(self) -> tuple[Fraction, ...]:
+        """What one step of each measure is in the unit of its sensitivities."""
+        return tuple(step_of(measure, a.weight) for a in self.aggregates for measure in a.measures)
+
 
 def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
     """Returns the exact numbers by group, after checking that they have the shape that the kernel is promised."""
     assert len(exact.keys) == len(aggregate.keys)
     assert len(exact.numbers) == len(aggregate.measures)
-    rows = list(zip(*(numbers.tolist() for numbers in exact.numbers), strict=True))
+    remaining = iter(exact.histograms)
+    given: list[list[int | Weights]] = [
+        weights_of(next(remaining), len(numbers)) if measure.count in CHOICES else numbers.tolist()
+        for measure, numbers in zip(aggregate.measures, exact.numbers, strict=True)
+    ]
+    assert next(remaining, None) is None
+    rows = list(zip(*given, strict=True))
     columns = [column.tolist() for column in exact.keys]
     groups = list(zip(*columns, strict=True)) if columns else [()] * len(rows)
     assert len(set(groups)) == len(groups), "a group came back twice"
     assert aggregate.keys or len(groups) == 1, "a grand total has one row"
-    assert all(type(number) is int for row in rows for number in row)
+    assert all(type(number) in (int, tuple) for row in rows for number in row)
     return dict(zip(groups, rows, strict=True))
+
+
+def weights_of(histogram: Histogram, groups: int) -> list[int | Weights]:
+    """Returns the histogram of each group."""
+    found: list[list[tuple[int, int]]] = [[] for _ in range(groups)]
+    columns = (column.tolist() for column in (histogram.group, histogram.value, histogram.weight))
+    for group, value, weight in zip(*columns, strict=True):
+        found[group].append((value, weight))
+    return [tuple(sorted(pairs)) for pairs in found]
+
+
+def change(measure: Measure, here: int | Weights, there: int | Weights) -> int:
+    """Returns how far a number moves; of a choice how far its utilities move apart, whatever rank an extreme asks for.
+
+    Utilities are constant between values, so candidates beside the values of both sides stand for all.
+    """
+    if isinstance(here, int) and isinstance(there, int):
+        return here - there
+    assert isinstance(here, tuple) and isinstance(there, tuple)
+    first, last = utilities.candidates(measure)
+    near = {value + step for value, _ in (*here, *there) for step in (-1, 0, 1)}
+    tried = np.array(sorted({first, last, *(value for value in near if first <= value <= last)}))
+    apart = 0
+    for extreme in (1, WEIGHT, 2 * WEIGHT, 10 * WEIGHT):
+        moved = _utilities(measure, here, tried, extreme) - _utilities(measure, there, tried, extreme)
+        apart = max(apart, int(moved.max() - moved.min()))
+    return apart
+
+
+def _utilities(measure: Measure, weights: Weights, tried: NDArray[np.int64], extreme: int) -> NDArray[np.int64]:
+    values, given = np.array(weights, dtype=np.int64).reshape(-1, 2).T
+    below = np.array([given[values < candidate].sum() for candidate in tried])
+    equal = np.array([given[values == candidate].sum() for candidate in tried])
+    total = np.full(len(tried), given.sum())
+    return utilities.utilities(measure, extreme, below=below, equal=equal, total=total)
 
 
 def changes(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups]) -> list[list[int]]:
     """Returns for each measure its change in each group that exists on one side at least; elsewhere both are 0."""
     found: list[list[int]] = []
     for aggregate, here, there in zip(prepared.aggregates, left, right, strict=True):
-        zeros = (0,) * len(aggregate.measures)
+        zeros = tuple(() if measure.count in CHOICES else 0 for measure in aggregate.measures)
         groups = here.keys() | there.keys()
         pairs = [(here.get(group, zeros), there.get(group, zeros)) for group in groups]
-        found += [[a[i] - b[i] for a, b in pairs] for i in range(len(aggregate.measures))]
+        found += [[change(m, a[i], b[i]) for a, b in pairs] for i, m in enumerate(aggregate.measures)]
     return found
 
 
@@ -186,8 +241,8 @@ def check_inputs(prepared: Prepared, left: Sequence[Groups], right: Sequence[Gro
     pair realises, summed over measures, is within the charge for each of them.
     """
     moved = changes(prepared, left, right)
-    for measure, change, made in zip(prepared.measures, moved, prepared.plan.measurements, strict=True):
-        realised = norms_of(change, step_of(measure))
+    for step, change, made in zip(prepared.steps, moved, prepared.plan.measurements, strict=True):
+        realised = norms_of(change, step)
         assert realised.within(claimed(made)), f"{label}: {made.label} moves by {realised}, declared {claimed(made)}"
     start = 0
     for aggregate in prepared.aggregates:

@@ -461,6 +461,10 @@ def _aggregate(random: Random, source: Source, row_unit: bool) -> str:
         f"{random.choice(PAIRS)}({number}, {random.choice(source.numbers)})",
         f"AVG({random.choice(source.conditions)})",
         f"COUNT(DISTINCT ({key}, {random.choice(source.keys)}))",
+        f"MEDIAN({number})",
+        f"{random.choice(['MIN', 'MAX'])}({number})",
+        f"QUANTILE_DISC({number}, {random.choice(['0.1', '0.9', '0.25', '0.999'])})",
+        f"MODE({key})",
     ]
     if not row_unit:
         choices.append(f"COUNT(DISTINCT {source.unit})")

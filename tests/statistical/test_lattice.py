@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import dpquery as dp
-from tests.properties.neighbours import Hall, folder, step_of
+from tests.properties.neighbours import Hall, folder
 from tests.properties.queries import Query
 
 CELLS = 200
@@ -73,7 +73,8 @@ def test_released_numbers_are_multiples_of_the_grid(epsilon: str, people: range,
         max_rows=3,
     )
     opened = Hall(catalog(), shelf).open(visits(people))
-    steps = {measure.label: step_of(measure) for measure in opened.prepare(query).measures}
+    prepared = opened.prepare(query)
+    steps = {measure.label: step for measure, step in zip(prepared.measures, prepared.steps, strict=True)}
     table = opened.session.sql(query.text, epsilon=epsilon, max_groups=2, max_rows=3).to_arrow()
     assert all(type(value) is int for name in ("n", "k") for value in table[name].to_pylist())
     for name in SUMS:

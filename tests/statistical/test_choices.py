@@ -1,0 +1,174 @@
+"""The law of choices: the sampler against probabilities worked out in decimals, and whole queries through Session.sql.
+
+A correct engine fails one check with a chance of at most FALSE_ALARM (Massart 1990, for distributions on a line), and
+each check must reject a law whose coefficient is off by a factor.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dpquery as dp
+from dpquery.kernel.exponential import Histogram, choose
+from dpquery.kernel.plan import Count, Lattice, Measure
+from tests.properties.neighbours import folder
+
+FALSE_ALARM = 1e-9
+
+
+@pytest.fixture(scope="module")
+def shelf() -> Iterator[str]:
+    with folder() as name:
+        yield name
+
+
+_numbers = itertools.count()
+
+
+def law(utilities: Sequence[Fraction], coefficient: Fraction) -> list[float]:
+    """Returns the probabilities proportional to exp(coefficient * utility)."""
+    with localcontext(prec=60):
+        best = max(utilities)
+        powers = [coefficient * (u - best) for u in utilities]
+        masses = [(Decimal(p.numerator) / Decimal(p.denominator)).exp() for p in powers]
+        return [float(mass / sum(masses)) for mass in masses]
+
+
+def gap(drawn: Sequence[int], probabilities: Sequence[float]) -> float:
+    """Returns the largest distance between the distribution functions, over candidates 0, 1, ..."""
+    counts = Counter(drawn)
+    empirical = itertools.accumulate(counts[i] / len(drawn) for i in range(len(probabilities)))
+    return max(abs(a - b) for a, b in zip(empirical, itertools.accumulate(probabilities), strict=True))
+
+
+def allowed(samples: int) -> float:
+    return math.sqrt(math.log(2 / FALSE_ALARM) / (2 * samples))
+
+
+def distances(values: Sequence[int], target: Fraction, size: int) -> list[Fraction]:
+    """Returns minus the rank distance of each candidate 0, 1, ... to the target."""
+    found = []
+    for t in range(size):
+        below, upto = sum(v < t for v in values), sum(v <= t for v in values)
+        found.append(-max(Fraction(0), below - target * len(values), target * len(values) - upto))
+    return found
+
+
+VALUES = [2, 2, 3, 7, 7, 7, 8, 30, 31, 39]
+SAMPLES = 200_000
+
+
+@pytest.mark.parametrize("target", [Fraction(1, 2), Fraction(1, 10), Fraction(7, 8)])
+@pytest.mark.parametrize(("factor", "accepted"), [("1", True), ("0.9", False), ("1.1", False), ("2", False)])
+def test_a_choice_has_its_law_and_no_other(target: Fraction, factor: str, accepted: bool) -> None:
+    on = Lattice(grid=Fraction(1), lower=0, upper=49)
+    measure = Measure(id="q", label="", count=Count.QUANTILE, value="x", lattice=on, target=target)
+    counts = Counter(VALUES)
+    columns = [np.tile(np.array(list(part), dtype=np.int64), SAMPLES) for part in (counts.keys(), counts.values())]
+    given = Histogram(group=np.repeat(np.arange(SAMPLES), len(counts)), value=columns[0], weight=columns[1])
+    coefficient = Fraction(2, 3) / target.denominator
+    drawn = choose(measure, coefficient, given, SAMPLES).tolist()
+    ranks = distances(VALUES, target, 50)
+    assert (gap(drawn, law(ranks, Fraction(2, 3) * Fraction(factor))) <= allowed(SAMPLES)) is accepted
+
+
+# Whole queries: the coefficient follows from what was charged and from the bounds, by hand.
+
+CELLS, QUERIES = 1000, 12
+PURE, CONCENTRATED = {"epsilon": 1_000_000}, {"rho": 1_000_000, "delta": "1/10"}
+
+
+def session(shelf: str, budget: dict[str, object], unit: str, neighbours: str) -> dp.Session:
+    """Returns a session over cells with the same ten values, each of a person of its own."""
+    columns: dict[str, object] = {
+        "cell": {"type": "int64", "keys": list(range(CELLS))},
+        "score": {"type": "int64", "lower": 0, "upper": 49},
+        "kind": {"type": "int64", "keys": [0, 1, 2, 3]},
+    }
+    if unit == "person":
+        columns["person"] = {"type": "int64"}
+    table = {"columns": columns, **({"unit": "person"} if unit == "person" else {})}
+    catalog = dp.Catalog(dataset="d", privacy_unit=unit, neighbours=neighbours, budget=budget, tables={"visits": table})
+    ledger = dp.Ledger.create(f"{shelf}/{next(_numbers)}", catalog.declarations, catalog.budget, catalog.analysts)
+    rows = [(cell, value, value % 3) for cell in range(CELLS) for value in VALUES]
+    data = {name: [row[i] for row in rows] for i, name in enumerate(("cell", "score", "kind"))}
+    return dp.connect(catalog, {"visits": pa.table(data | {"person": list(range(len(rows)))})}, ledger=ledger)
+
+
+# (aggregate, utilities in ranks, how far a unit with one row moves them apart, and where one is replaced)
+KINDS = [-Fraction(0) + Fraction([v % 3 for v in VALUES].count(k)) for k in range(4)]
+CASES = {
+    "median": ("MEDIAN(score)", distances(VALUES, Fraction(1, 2), 50), Fraction(1), Fraction(2)),
+    "quartile": ("QUANTILE_DISC(score, 0.25)", distances(VALUES, Fraction(1, 4), 50), Fraction(3, 2), Fraction(2)),
+    "mode": ("MODE(kind)", KINDS, Fraction(1), Fraction(2)),
+}
+
+
+@pytest.mark.parametrize("currency", ["epsilon", "rho"])
+@pytest.mark.parametrize(
+    ("unit", "neighbours", "groups", "rows"),
+    [
+        ("row", "add_remove", 1, 1),
+        ("person", "add_remove", 1, 1),
+        ("person", "add_remove", 3, 2),
+        ("row", "replace_one", 1, 1),
+    ],
+)
+@pytest.mark.parametrize("name", CASES)
+def test_choices_have_the_law_that_the_charge_pays_for(
+    name: str, unit: str, neighbours: str, groups: int, rows: int, currency: str, shelf: str
+) -> None:
+    aggregate, ranks, apart, replaced = CASES[name]
+    opened = session(shelf, PURE if currency == "epsilon" else CONCENTRATED, unit, neighbours)
+    text = f"SELECT cell, {aggregate} AS q FROM visits GROUP BY cell"
+    bounds = {} if unit == "row" else {"max_groups": groups, "max_rows": rows}
+    asked = Fraction(2) if currency == "epsilon" else Fraction(1, 2)
+    drawn: list[int] = []
+    for _ in range(QUERIES):
+        answer = opened.sql(text, **{currency: asked}, **bounds)  # type: ignore[arg-type]
+        drawn += [int(value) for value in answer.to_arrow()["q"].to_pylist()]
+    charged = getattr(opened._ledger.spent(None), currency) / QUERIES
+    assert charged == asked
+    # one unit moves `groups` cells by `apart * rows`, or where a row is replaced two by `apart` or one by `replaced`
+    if neighbours == "replace_one":
+        l1, square = max(2 * apart, replaced), max(2 * apart**2, replaced**2)
+    else:
+        l1, square = groups * rows * apart, groups * (rows * apart) ** 2
+    coefficient = charged / l1 if currency == "epsilon" else Fraction(math.sqrt(8 * charged / square))
+    for factor in (Fraction(1, 2), Fraction(1), Fraction(2)):
+        fits = gap(drawn, law(ranks, coefficient * factor)) <= allowed(len(drawn))
+        assert fits is (factor == 1), factor
+
+
+def test_two_choices_share_the_loss(shelf: str) -> None:
+    """MEDIAN and COUNT get half of it each."""
+    opened = session(shelf, PURE, "person", "add_remove")
+    drawn: list[int] = []
+    for _ in range(QUERIES):
+        answer = opened.sql(
+            "SELECT cell, MEDIAN(score) AS q, COUNT(*) AS n FROM visits GROUP BY cell",
+            epsilon=4,
+            max_groups=1,
+            max_rows=1,
+        )
+        drawn += [int(value) for value in answer.to_arrow()["q"].to_pylist()]
+    for factor in (1, 2, 4):
+        assert (gap(drawn, law(CASES["median"][1], Fraction(factor))) <= allowed(len(drawn))) is (factor == 2)
+
+
+def test_quantiles_come_in_the_order_of_their_fractions(shelf: str) -> None:
+    opened = session(shelf, PURE, "person", "add_remove")
+    fractions = ("0.1", "0.25", "0.5", "0.75", "0.9")
+    items = ", ".join(f"QUANTILE_DISC(score, {p}) AS q{i}" for i, p in enumerate(fractions))
+    table = opened.sql(f"SELECT cell, MAX(score) AS b, MIN(score) AS a, {items} FROM visits GROUP BY cell", epsilon=1)
+    columns = [table.to_arrow()[name].to_pylist() for name in ("a", "q0", "q1", "q2", "q3", "q4", "b")]
+    assert all(list(row) == sorted(row) for row in zip(*columns, strict=True))
