@@ -123,7 +123,10 @@ CLAUSES = {
     "IN with a subquery": "SELECT COUNT(*) AS n FROM patients WHERE id IN (SELECT id FROM labs)",
     "EXISTS": "SELECT COUNT(*) AS n FROM patients AS p WHERE EXISTS (SELECT 1 FROM labs AS l WHERE l.id = p.id)",
     "subquery as a value": "SELECT COUNT(*) AS n, (SELECT COUNT(*) FROM labs) AS m FROM patients",
-    "ROLLUP, CUBE, GROUPING SETS": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY ROLLUP (sex)",
+    "ROLLUP, CUBE, GROUPING SETS": "SELECT sex, smoker, COUNT(*) AS n FROM patients GROUP BY ROLLUP (sex, smoker)",
+    "GROUPING": "SELECT sex, GROUPING(sex) AS total, COUNT(*) AS n FROM patients GROUP BY CUBE (sex)",
+    "GROUP BY ALL": "SELECT sex, smoker, COUNT(*) AS n FROM patients GROUP BY ALL",
+    "grouping sets with and without the unit": "SELECT id, sex, COUNT(*) AS n FROM patients GROUP BY ROLLUP (id, sex)",
     "ORDER BY or LIMIT over single people": (
         "SELECT COUNT(*) AS n FROM (SELECT id FROM patients ORDER BY age LIMIT 10) AS t"
     ),
