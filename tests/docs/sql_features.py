@@ -199,7 +199,10 @@ CLAUSES = {
     ),
     "DISTINCT in a window function": "SELECT sex, COUNT(DISTINCT COUNT(*)) OVER () AS n FROM patients GROUP BY sex",
     "IGNORE NULLS": "SELECT sex, LAG(COUNT(*)) IGNORE NULLS OVER (ORDER BY sex) AS n FROM patients GROUP BY sex",
-    "ROLLUP, CUBE, GROUPING SETS": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY ROLLUP (sex)",
+    "ROLLUP, CUBE, GROUPING SETS": "SELECT sex, smoker, COUNT(*) AS n FROM patients GROUP BY ROLLUP (sex, smoker)",
+    "GROUPING": "SELECT sex, GROUPING(sex) AS total, COUNT(*) AS n FROM patients GROUP BY CUBE (sex)",
+    "GROUP BY ALL": "SELECT sex, smoker, COUNT(*) AS n FROM patients GROUP BY ALL",
+    "grouping sets with and without the unit": "SELECT id, sex, COUNT(*) AS n FROM patients GROUP BY ROLLUP (id, sex)",
     "ORDER BY or LIMIT over single people": (
         "SELECT COUNT(*) AS n FROM (SELECT id FROM patients ORDER BY age LIMIT 10) AS t"
     ),
