@@ -88,7 +88,8 @@ def _above(relation: Relation) -> Iterator[str]:
             yield f"limit {relation.count}" + (f" offset {relation.offset}" if relation.offset else "")
             yield from _above(relation.source)
         case Aggregate():
-            yield "aggregate " + ", ".join(show_aggregate(a, names) for a in relation.aggregates)
+            made = ", ".join(show_aggregate(a, names) for a in relation.aggregates)
+            yield f"aggregate {made}" if made else "distinct"
             yield from _above(relation.source)
         case Join():
             yield f"{relation.kind} join"
