@@ -48,7 +48,8 @@ class Aggregates(Protocol):
 class Binds(Protocol):
     """Turns a parsed expression into a typed one."""
 
-    def bind(self, node: exp.Expression) -> Expression: ...
+    def bind(self, node: exp.Expression) -> Expression:
+        """Returns the typed expression."""
 
 
 class Subqueries(Protocol):

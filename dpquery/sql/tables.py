@@ -78,7 +78,17 @@ def bind_from(
     first = [condition for condition, late in own if not late and condition not in correlated]
     last = [condition for condition, late in own if late and condition not in correlated]
     relation = _filtered(subqueries.apply(_filtered(scope.relation, first)), last)
+    if outer is not None:
+        correlated += _owner_conditions(outer.relation, relation, correlated, context)
     return replace(scope, relation=relation, correlated=tuple(correlated))
+
+
+def _owner_conditions(
+    outer: Relation, inner: Relation, correlated: list[Expression], context: Context
+) -> list[Expression]:
+    """Returns the equality of units that correlation along an ownership path implies."""
+    pairs = [pair for condition in correlated if (pair := _equality(condition, outer, inner)) is not None]
+    return [functions.call("eq", pair) for pair in owner_equality(outer, inner, pairs, context)]
 
 
 def _where(
