@@ -56,7 +56,8 @@ class WindowFunctions(Protocol):
 class Binds(Protocol):
     """Turns a parsed expression into a typed one."""
 
-    def bind(self, node: exp.Expression) -> Expression: ...
+    def bind(self, node: exp.Expression) -> Expression:
+        """Returns the typed expression."""
 
 
 class Subqueries(Protocol):

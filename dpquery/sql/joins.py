@@ -122,7 +122,17 @@ def join_where(
     late = [condition for condition in own if any(map(subqueries.gives, read[id(condition)]))]
     relation = _filtered(scope.relation, [condition for condition in own if condition not in late])
     relation = _filtered(subqueries.apply(relation), late)
+    if outer is not None:
+        correlated += _owner_conditions(outer.relation, relation, correlated, context)
     return replace(scope, relation=relation, correlated=tuple(correlated))
+
+
+def _owner_conditions(
+    outer: Relation, inner: Relation, correlated: list[Expression], context: Context
+) -> list[Expression]:
+    """Returns the equality of units that correlation along an ownership path implies."""
+    pairs = [pair for condition in correlated if (pair := _equality(condition, outer, inner)) is not None]
+    return [functions.call("eq", pair) for pair in owner_equality(outer, inner, pairs, context)]
 
 
 def _bound(first: Scope, joins: Sequence[Written], context: Context) -> list[_Step]:
