@@ -100,8 +100,8 @@ def _above(relation: Relation) -> Iterator[str]:
             for part in _parts(relation):
                 yield from _above(part)
         case Window():
-            for made in relation.columns:
-                yield f"window {show_window(made, names)}"
+            for over in relation.columns:
+                yield f"window {show_window(over, names)}"
             yield from _above(relation.source)
         case Values():
             yield f"from {len(relation.rows)} literal rows"

@@ -106,7 +106,8 @@ def join_where(
 ) -> Scope:
     """Returns the scope of FROM and WHERE; arguments as in `bind_from`."""
     steps = _bound(first, joins, context)
-    everything = Scope(relation=first.relation, columns=steps[-1].columns if steps else first.columns)
+    items = (first.relation, *(written.scope.relation for written in joins))
+    everything = Scope(relation=first.relation, columns=steps[-1].columns if steps else first.columns, items=items)
     subqueries = subqueries_over(everything)
     conditions = [] if where is None else _where(where, everything, subqueries, outer, context)
     scope, pending = _joined(first, steps, conditions, context)
@@ -123,7 +124,8 @@ def join_where(
     relation = _filtered(scope.relation, [condition for condition in own if condition not in late])
     relation = _filtered(subqueries.apply(relation), late)
     if outer is not None:
-        correlated += _owner_conditions(outer.relation, relation, correlated, context)
+        for item in outer.items or (outer.relation,):
+            correlated += _owner_conditions(item, relation, correlated, context)
     return replace(scope, relation=relation, correlated=tuple(correlated))
 
 
