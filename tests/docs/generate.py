@@ -108,7 +108,8 @@ Booleans count as 0 and 1. Aggregates of two numbers take *y* before *x* and ski
 `REGR_R2` is NULL where the noisy spread of either is not positive. `COUNT(DISTINCT a, b)` skips combinations with a
 NULL, `COUNT(DISTINCT (a, b))` counts them. Exact aggregates never depend on how rows are stored: `ANY_VALUE` is the
 least value, `FIRST` and `LAST` need an `ORDER BY` whose NULLs stand at the other end, rows that tie give the least
-value, `ARG_MIN` and `ARG_MAX` skip rows with a NULL in either argument, and `STRING_AGG` joins texts in their own order.
+value, `ARG_MIN` and `ARG_MAX` skip rows with a NULL in either argument, and `STRING_AGG` joins texts in their own
+order.
 """
     rows = []
     for call in AGGREGATES:
