@@ -184,9 +184,10 @@ def _protect(
 def _domain(
     expression: Expression, source: Relation, ranges: dict[str, Range], catalog: Catalog, public: PublicValues
 ) -> tuple[Value, ...] | None:
-    """Returns the public values of an expression over the source, as of a key."""
+    """Returns the public values of an expression over the source, as of a key, but for NULL: modes leave it out."""
     given = Project(source=source, columns=(Computed(id="value", name="", expression=expression),))
-    return domain_of("value", given, ranges, catalog, public)
+    domain = domain_of("value", given, ranges, catalog, public)
+    return None if domain is None else tuple(value for value in domain if value is not None)
 
 
 def _without_delta(boundary: Aggregate, keys: tuple[Key, ...], describe: Callable[[Expression], str]) -> QueryError:
