@@ -1,8 +1,9 @@
 """Random queries over a study: without noise equal to plain SQL over the same rows, or refused by our errors.
 
 Equal means: the same rows, whatever their order (in the order of the query where it gives one to all columns), floats
-within 1e-6 (where squares are measured, whose lattice is as coarse as their range is wide: within 1 or 1e-3). Groups of public keys without rows may be there in addition, with 0 or
-NULL for each aggregate; groups whose key is NULL may be missing where keys are public; a SUM over no rows may be 0.
+within 1e-6 (where squares are measured, whose lattice is as coarse as their range is wide: within 1 or 1e-3). Groups of
+public keys without rows may be there in addition, with 0 or NULL for each aggregate; groups whose key is NULL may be
+missing where keys are public; a SUM over no rows may be 0.
 Queries whose groups cannot be empty have none of this freedom but the last. Groups without public keys are shown from
 one unit on, by a threshold of 1.
 """
