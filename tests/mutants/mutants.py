@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 NEIGHBOURS = "tests/properties/test_neighbours.py"
 GATE = "tests/properties/test_gate.py"
+CASES = "tests/cases/test_cases.py"
 NONINTERFERENCE = "tests/properties/test_noninterference.py"
 CALIBRATION = "tests/statistical/test_calibration.py"
 AGGREGATES = "tests/backends/test_aggregates.py"
@@ -361,7 +362,8 @@ MUTANTS = (
         file="kernel/local_joins.py",
         old="    if not units:\n        word = operation.kind",
         new='    if not units and operation.kind == "union_all":\n        word = operation.kind',
-        tests=GATE,
+        tests=CASES,
+        only="set_operations",
     ),
     Mutant(
         name="private rows beside public ones",
@@ -382,7 +384,8 @@ MUTANTS = (
         file="kernel/local_joins.py",
         old='    if operation.kind != "union_all":',
         new="    if False:",
-        tests=GATE,
+        tests=CASES,
+        only="set_operations",
     ),
     Mutant(
         name="people decide about each other by IN and EXISTS",
