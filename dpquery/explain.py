@@ -88,8 +88,8 @@ def _above(relation: Relation) -> Iterator[str]:
             yield f"limit {relation.count}" + (f" offset {relation.offset}" if relation.offset else "")
             yield from _above(relation.source)
         case Aggregate():
-            made = ", ".join(show_aggregate(a, names) for a in relation.aggregates)
-            yield f"aggregate {made}" if made else "distinct"
+            computed = ", ".join(show_aggregate(a, names) for a in relation.aggregates)
+            yield f"aggregate {computed}" if computed else "distinct"
             yield from _above(relation.source)
         case Join():
             yield f"{relation.kind} join"
