@@ -46,7 +46,8 @@ class Aggregates(Protocol):
 class WindowFunctions(Protocol):
     """Where window functions are allowed: turns one into the column that will hold it."""
 
-    def collect(self, node: exp.Window) -> Column: ...
+    def collect(self, node: exp.Window) -> Column:
+        """Returns the column that will hold the window function."""
 
 
 class Binder:
