@@ -137,6 +137,7 @@ def test_intervals_hold_whatever_the_noise() -> None:
         groups=1,
         selects=False,
         describe=lambda expression: "value",
+        domain=lambda expression: None,
     )
     asked = [AggregateColumn(id=f, name=f, function=f, argument=y, second=x, filter=None, type=FLOAT64) for f in PAIRS]
     expressions = {column.id: column.expression for column in made.express(tuple(asked))}
