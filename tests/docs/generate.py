@@ -142,9 +142,9 @@ depends on the data. They need bounds, as `SUM` does, and give a value within th
   numbers gives a float64; of dates and timestamps it is `_DISC`. A fraction has a denominator of at most
   {FINEST_TARGET:,}; several quantiles of one value come in the order of their fractions.
 - The least value is that of a single person, and no mechanism may show it. `MIN` asks for the K-th smallest value, K =
-  1 + 2 g m ln(20 N) / epsilon for N points of the lattice, g groups and m rows of one person, which is seldom below the least.
-  `MAX` is its mirror image. The larger the loss, the nearer K is to 1. For a bound of typical values, ask for
-  `QUANTILE_DISC(x, 0.99)` instead.
+  1 + 2 g m ln(20 N) / epsilon for N points of the lattice, g groups and m rows of one person. It is seldom below the
+  least, and the larger the loss, the nearer K is to 1. `MAX` is its mirror image. For a bound of typical values, ask
+  for `QUANTILE_DISC(x, 0.99)` instead.
 - `MODE` chooses among public values, as a key has them (below); of values that are equally frequent the least is
   first. Within one unit all of these are exact.
 """
