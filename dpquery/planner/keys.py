@@ -50,6 +50,7 @@ from dpquery.plan.logical import (
 from dpquery.plan.ranges import EPOCH, Range
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Value
 from dpquery.planner.narrowing import narrowed
+from dpquery.planner.passing import passing
 
 MAX_KEYS = 10_000
 """Values that one key's domain may have when it is enumerated."""
@@ -91,13 +92,14 @@ def domain_of(
         operation = _set_operation(leaf, relation)
         if operation is not None:
             known[leaf] = _of_sides(leaf, operation, ranges, catalog, public)
+    conditions = tuple(conditions_of(relation))
     domains = tuple(
-        (leaf, (*values, None) if ranges[leaf].nullable else values)
+        (leaf, passing(leaf, (*values, None) if ranges[leaf].nullable else values, conditions))
         for leaf, values in sorted(known.items())
         if values is not None
     )
     relevant = tuple(sorted(((leaf, ranges[leaf]) for leaf in leaves if leaf in ranges), key=lambda pair: pair[0]))
-    return narrowed(expression, _enumerate(expression, domains, relevant), tuple(_conditions(relation)))
+    return narrowed(expression, _enumerate(expression, domains, relevant), conditions)
 
 
 def covers_all_rows(id: str, domain: Domain | None, relation: Relation, ranges: dict[str, Range]) -> bool:
@@ -110,7 +112,7 @@ def covers_all_rows(id: str, domain: Domain | None, relation: Relation, ranges: 
     expression, _ = definition(id, relation)
     if None in domain or not ranges[id].nullable:
         return True
-    return narrowed(expression, (None,), tuple(_conditions(relation))) == ()
+    return narrowed(expression, (None,), tuple(conditions_of(relation))) == ()
 
 
 def _of_sides(
@@ -170,20 +172,20 @@ def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
             return Column(id=id, type=next(c.type for c in relation.columns if c.id == id)), {}
 
 
-def _conditions(relation: Relation) -> list[Expression]:
+def conditions_of(relation: Relation) -> list[Expression]:
     """Returns what WHERE demands of every row, over the columns of scans."""
     match relation:
         case Filter():
             read = {column.id for column in columns_of(relation.condition)}
             meaning = {id: definition(id, relation.source)[0] for id in read}
             own = conjuncts(substitute(relation.condition, meaning))
-            return [*own, *_conditions(relation.source)]
+            return [*own, *conditions_of(relation.source)]
         case Project() | Aggregate() | Window() | Sort():
-            return _conditions(relation.source)
+            return conditions_of(relation.source)
         case Join(kind="inner" | "cross"):
-            return [*_met(relation), *_conditions(relation.left), *_conditions(relation.right)]
+            return [*_met(relation), *conditions_of(relation.left), *conditions_of(relation.right)]
         case Join(kind="left" | "semi" | "anti"):
-            return _conditions(relation.left)
+            return conditions_of(relation.left)
         case Join() | SetOperation() | Scan() | Values() | Limit() | Released():
             return []
         case _:
