@@ -18,7 +18,8 @@ _KEPT_UP = Context(prec=30, rounding=ROUND_CEILING, Emin=-999_999, Emax=999_999,
 _KEPT_DOWN = Context(prec=30, rounding=ROUND_FLOOR, Emin=-999_999, Emax=999_999, traps=_TRAPS)
 
 LARGEST_EXPONENT = 10_000
-"""Beyond it e^x is not followed: e^-10000 stands for what is smaller."""
+SMALLEST_EXPONENT = -1_000
+"""Below it e^x, which is under 1e-434, is not followed: it lies between 0 and e^-1000."""
 
 _PI = Fraction(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # and less than one unit more
 _PI_UP = _PI + Fraction(1, 10**61)
@@ -43,34 +44,36 @@ def below(value: Fraction) -> Fraction:
 
 def ln_up(value: Fraction) -> Fraction:
     """Returns an upper bound on ln(value): the quotient rounds up, ln rounds to nearest, one unit more exceeds it."""
-    return Fraction(UPWARD.next_plus(UPWARD.ln(_quotient(UPWARD, value))))
+    return _next_up(UPWARD.ln(_quotient(UPWARD, value)))
 
 
 def ln_down(value: Fraction) -> Fraction:
     """Returns a lower bound on ln(value), in the same way."""
-    return Fraction(DOWNWARD.next_minus(DOWNWARD.ln(_quotient(DOWNWARD, value))))
+    found = DOWNWARD.ln(_quotient(DOWNWARD, value))
+    return Fraction(DOWNWARD.next_minus(found)) if found else Fraction(0)
 
 
 def sqrt_up(value: Fraction) -> Fraction:
     """Returns an upper bound on the square root, in the same way."""
-    return Fraction(UPWARD.next_plus(UPWARD.sqrt(_quotient(UPWARD, value))))
+    return _next_up(UPWARD.sqrt(_quotient(UPWARD, value)))
 
 
 def sqrt_down(value: Fraction) -> Fraction:
     """Returns a lower bound on the square root of a number of at least 0, in the same way."""
-    return max(Fraction(0), Fraction(DOWNWARD.next_minus(DOWNWARD.sqrt(_quotient(DOWNWARD, value)))))
+    found = DOWNWARD.sqrt(_quotient(DOWNWARD, value))
+    return Fraction(DOWNWARD.next_minus(found)) if found else Fraction(0)
 
 
 def exp_up(x: Fraction) -> Fraction:
     """Returns an upper bound on e^x; refuses x above LARGEST_EXPONENT."""
     if x > LARGEST_EXPONENT:
         raise InvalidLossError(f"a privacy loss above {LARGEST_EXPONENT} is not computed with")
-    return Fraction(UPWARD.next_plus(UPWARD.exp(_quotient(UPWARD, max(x, Fraction(-LARGEST_EXPONENT))))))
+    return _next_up(UPWARD.exp(_quotient(UPWARD, max(x, Fraction(SMALLEST_EXPONENT)))))
 
 
 def exp_down(x: Fraction) -> Fraction:
-    """Returns a lower bound on e^x; 0 for x below -LARGEST_EXPONENT."""
-    if x < -LARGEST_EXPONENT:
+    """Returns a lower bound on e^x; 0 for x below SMALLEST_EXPONENT."""
+    if x < SMALLEST_EXPONENT:
         return Fraction(0)
     return Fraction(DOWNWARD.next_minus(DOWNWARD.exp(_quotient(DOWNWARD, min(x, Fraction(LARGEST_EXPONENT))))))
 
@@ -134,3 +137,8 @@ def _continued(x: int) -> tuple[int, int]:
 
 def _quotient(context: Context, value: Fraction) -> Decimal:
     return context.divide(Decimal(value.numerator), Decimal(value.denominator))
+
+
+def _next_up(found: Decimal) -> Fraction:
+    """Returns the number after it. 0 is exact, ln(1) or the root of 0, and the number after it has a million digits."""
+    return Fraction(UPWARD.next_plus(found)) if found else Fraction(0)
