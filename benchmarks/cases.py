@@ -70,6 +70,13 @@ CASES = [
         plain=two_level("region, product"),
         limit=2.5,
     ),
+    Case(
+        name="row-level median",
+        unit_is_row=True,
+        private="SELECT MEDIAN(amount) AS m FROM visits",
+        plain="SELECT quantile_disc(amount, 0.5) FROM visits",
+        limit=None,
+    ),
 ]
 
 MANY_GROUPS = Case(

@@ -88,7 +88,8 @@ def _above(relation: Relation) -> Iterator[str]:
             yield f"limit {relation.count}" + (f" offset {relation.offset}" if relation.offset else "")
             yield from _above(relation.source)
         case Aggregate():
-            yield "aggregate " + ", ".join(show_aggregate(a, names) for a in relation.aggregates)
+            computed = ", ".join(show_aggregate(a, names) for a in relation.aggregates)
+            yield f"aggregate {computed}" if computed else "distinct"
             yield from _above(relation.source)
         case Join():
             yield f"{relation.kind} join"
@@ -99,8 +100,8 @@ def _above(relation: Relation) -> Iterator[str]:
             for part in _parts(relation):
                 yield from _above(part)
         case Window():
-            for made in relation.columns:
-                yield f"window {show_window(made, names)}"
+            for over in relation.columns:
+                yield f"window {show_window(over, names)}"
             yield from _above(relation.source)
         case Values():
             yield f"from {len(relation.rows)} literal rows"

@@ -37,10 +37,19 @@ def exact(column: AggregateColumn, write: Write) -> str:
     kept = [] if column.filter is None else [write(column.filter)]
     if column.argument is None:
         return f"COUNT(*){_where(kept)}"
-    argument = write(column.argument)
     name = column.function
     if name in PAIRS:
         return _pair(column, write, kept)
+    if name in ("sum", "sum_distinct"):
+        return _sum(column, column.argument, write, kept)
+    if name == "quantile_cont":
+        return _quantile(column, _clamped(_float(column.argument, write), _LARGEST_SUMMAND), kept)
+    if name == "avg_distinct":
+        return f"AVG(DISTINCT {_in_order(_clamped(_float(column.argument, write), _LARGEST_SUMMAND))}){_where(kept)}"
+    if name in _MOMENTS:
+        limit = _LARGEST_SUMMAND if name == "avg" else _LARGEST_SQUARED
+        return f"{name.upper()}({_ordered(_float(column.argument, write), limit)}){_where(kept)}"
+    argument = write(column.argument)  # written where it is read alone: what is written binds its texts
     if name in CHOSEN and name != "any_value":
         return _chosen(column, argument, write, kept)
     if name in _PLAIN:
@@ -50,46 +59,34 @@ def exact(column: AggregateColumn, write: Write) -> str:
     match name:
         case "count_distinct":
             return f"COUNT(DISTINCT {argument}){_where(kept)}"
-        case "sum" | "sum_distinct":
-            return _sum(column, argument, write, kept)
-        case "avg_distinct":
-            return (
-                f"AVG(DISTINCT {_in_order(_clamped(_float(column.argument, write), _LARGEST_SUMMAND))}){_where(kept)}"
-            )
         case "mode":
             return f"MODE({argument} ORDER BY {argument}){_where(kept)}"
-        case "quantile_cont" | "quantile_disc":
-            return _quantile(column, argument, write, kept)
+        case "quantile_disc":
+            return _quantile(column, argument, kept)
         case "string_agg" if column.second is not None:
             joined = f"STRING_AGG({argument}, {write(column.second)} ORDER BY {argument})"
             return f"LEFT({joined}{_where(kept)}, {TEXT_LIMIT})"
-    if name in _MOMENTS:
-        limit = _LARGEST_SUMMAND if name == "avg" else _LARGEST_SQUARED
-        return f"{name.upper()}({_ordered(_float(column.argument, write), limit)}){_where(kept)}"
     raise InternalError(f"the aggregate {name} has no form in SQL here")
 
 
-def _sum(column: AggregateColumn, argument: str, write: Write, kept: list[str]) -> str:
+def _sum(column: AggregateColumn, argument: Expression, write: Write, kept: list[str]) -> str:
     """Integers and decimals of up to 18 digits add up exactly in 128 bits; others as floats in order of value."""
-    assert column.argument is not None
-    given, distinct = column.argument.type, "DISTINCT " if column.function == "sum_distinct" else ""
+    given, distinct = argument.type, "DISTINCT " if column.function == "sum_distinct" else ""
     if given.kind is Kind.INT64:
-        return f"TRY_CAST(SUM({distinct}{argument}){_where(kept)} AS BIGINT)"
+        return f"TRY_CAST(SUM({distinct}{write(argument)}){_where(kept)} AS BIGINT)"
     if given.kind is Kind.DECIMAL and given.precision <= 18:
-        return f"SUM({distinct}{argument}){_where(kept)}"
-    value = _float(column.argument, write)
+        return f"SUM({distinct}{write(argument)}){_where(kept)}"
+    value = _float(argument, write)
     if distinct:
         return f"SUM(DISTINCT {_in_order(_clamped(value, _LARGEST_SUMMAND))}){_where(kept)}"
     total = f"SUM({_ordered(value, _LARGEST_SUMMAND)}){_where(kept)}"
     return total if given == FLOAT64 else f"TRY_CAST({total} AS DECIMAL(38, {given.scale}))"
 
 
-def _quantile(column: AggregateColumn, argument: str, write: Write, kept: list[str]) -> str:
+def _quantile(column: AggregateColumn, argument: str, kept: list[str]) -> str:
     """Returns the value at a place of the sorted list, or between two places; exact arithmetic finds the place."""
-    assert column.argument is not None and column.fraction is not None
+    assert column.fraction is not None
     r, q = column.fraction.numerator, column.fraction.denominator
-    if column.function == "quantile_cont":
-        argument = _clamped(_float(column.argument, write), _LARGEST_SUMMAND)
     count = f"COUNT({argument}){_where(kept)}"
     values = f"list_sort(LIST({argument}){_where([*kept, f'({argument}) IS NOT NULL'])})"
     if column.function == "quantile_disc":

@@ -62,6 +62,7 @@ class DuckDBBackend:
         """Returns the exact integers of a private aggregate; see `Backend`."""
         relations = RelationWriter(scan=self._scan, released=_no_released)
         cursor = self._private.cursor()
+        self._private.forget_domains()
         domains = [None if k.domain is None else self._private.domain(k.type, k.domain) for k in aggregate.keys]
         choices = [None if m.domain is None else self._choices(aggregate, m) for m in aggregate.measures]
         writer = PrivateWriter(

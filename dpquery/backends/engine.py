@@ -34,7 +34,7 @@ LOCK = {
 TIME_LIMIT = 600.0
 """Seconds that a statement may take. One that takes longer fails like any other; what was charged stays charged."""
 MOST_DOMAINS = 64
-"""Public domains that a thread keeps registered."""
+"""Public domains that a thread keeps registered before it forgets them."""
 
 
 class Engine:
@@ -79,16 +79,21 @@ class Engine:
 
     def domain(self, type: Type, values: tuple[Value, ...]) -> str:
         """Returns the name, for this thread, of a table with the columns `value` and `code`, its place in `values`."""
-        cursor = self.cursor()
+        self.cursor()
         known: dict[tuple[Type, tuple[Value, ...]], str] = self._threads.domains
         if (type, values) not in known:
-            if len(known) >= MOST_DOMAINS:
-                for registered in known.values():
-                    cursor.unregister(registered)
-                known.clear()
             codes = pa.array(range(len(values)), pa.int64())
             known[type, values] = self.register(pa.table({"value": pa.array(values, arrow_type(type)), "code": codes}))
         return known[type, values]
+
+    def forget_domains(self) -> None:
+        """Forgets this thread's domains where they have become many; between statements, for each needs all of its own."""
+        cursor = self.cursor()
+        known: dict[tuple[Type, tuple[Value, ...]], str] = self._threads.domains
+        if len(known) >= MOST_DOMAINS:
+            for registered in known.values():
+                cursor.unregister(registered)
+            known.clear()
 
     def register(self, table: pa.Table) -> str:
         """Returns the name, for this thread, of a table that is new to the engine."""

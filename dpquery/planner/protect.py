@@ -29,6 +29,7 @@ from dpquery.planner import grouping_sets
 from dpquery.planner.contributions import Contribution, contribution_of
 from dpquery.planner.grouping_sets import Added, Measured, Sum
 from dpquery.planner.keys import PublicValues, covers_all_rows, domain_of, leaf_ranges
+from dpquery.planner.owned import owned_by_one_unit
 from dpquery.planner.ranges import ranges_of
 from dpquery.planner.rewrite import Measures, sum_type
 
@@ -134,6 +135,7 @@ def _protect(
     bound = _bound(boundary, catalog, bounds)
     ranges = leaf_ranges(source, lambda relation: ranges_of(relation, catalog))
     keys = tuple(_key(id, source, domain_of(id, source, ranges, catalog, public)) for id in boundary.group_by)
+    _refuse_owned(boundary, keys, catalog)
     if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
         raise _without_delta(boundary, keys, lambda expression: describe(expression, source))
     prefix = f"m{index + 1}_"
@@ -184,9 +186,23 @@ def _protect(
 def _domain(
     expression: Expression, source: Relation, ranges: dict[str, Range], catalog: Catalog, public: PublicValues
 ) -> tuple[Value, ...] | None:
-    """Returns the public values of an expression over the source, as of a key."""
+    """Returns the public values of an expression over the source, as of a key, but for NULL: modes leave it out."""
     given = Project(source=source, columns=(Computed(id="value", name="", expression=expression),))
-    return domain_of("value", given, ranges, catalog, public)
+    domain = domain_of("value", given, ranges, catalog, public)
+    return None if domain is None else tuple(value for value in domain if value is not None)
+
+
+def _refuse_owned(boundary: Aggregate, keys: tuple[Key, ...], catalog: Catalog) -> None:
+    """Raises where groups must be selected, and each belongs to one privacy unit alone: none would ever be shown."""
+    if all(key.domain is not None for key in keys):
+        return
+    name = owned_by_one_unit(boundary.group_by, boundary.source, catalog)
+    if name is not None:
+        raise UnsupportedQueryError(
+            f"each group of equal {name} belongs to one {catalog.privacy_unit} alone, so that none can be shown",
+            advice="Group by something that many share, or count the groups with COUNT(DISTINCT ...).",
+            span=next(iter(boundary.spans), None),
+        )
 
 
 def _without_delta(boundary: Aggregate, keys: tuple[Key, ...], describe: Callable[[Expression], str]) -> QueryError:

@@ -1,7 +1,8 @@
 """Where dialects give one form two meanings: it is read as its dialect means it, or refused.
 
 Each set names the dialects in which a form means what it means here; in any other it is refused, with what to write
-instead. Comparisons of texts (by code points), LIKE's escapes and names of units are those of PostgreSQL in all.
+instead. Comparisons of texts (by code points), LIKE's escapes, names of units and the rounding of halves (to even for
+floats) are those of PostgreSQL in all.
 """
 
 from __future__ import annotations

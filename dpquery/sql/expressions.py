@@ -44,19 +44,22 @@ _FORMS: dict[type[exp.Expression], str] = {
 class Aggregates(Protocol):
     """Where aggregates are allowed: turns an aggregate into the column that will hold it, or None if it is none."""
 
-    def collect(self, node: exp.Expression) -> Column | None: ...
+    def collect(self, node: exp.Expression) -> Column | None:
+        """Returns the column that will hold an aggregate, or None if the node is none."""
 
 
 class WindowFunctions(Protocol):
     """Where window functions are allowed: turns one into the column that will hold it."""
 
-    def collect(self, node: exp.Window) -> Column: ...
+    def collect(self, node: exp.Window) -> Column:
+        """Returns the column that will hold the window function."""
 
 
 class Binds(Protocol):
     """Turns a parsed expression into a typed one."""
 
-    def bind(self, node: exp.Expression) -> Expression: ...
+    def bind(self, node: exp.Expression) -> Expression:
+        """Returns the typed expression."""
 
 
 class Subqueries(Protocol):

@@ -106,7 +106,8 @@ def join_where(
 ) -> Scope:
     """Returns the scope of FROM and WHERE; arguments as in `bind_from`."""
     steps = _bound(first, joins, context)
-    everything = Scope(relation=first.relation, columns=steps[-1].columns if steps else first.columns)
+    items = (first.relation, *(written.scope.relation for written in joins))
+    everything = Scope(relation=first.relation, columns=steps[-1].columns if steps else first.columns, items=items)
     subqueries = subqueries_over(everything)
     conditions = [] if where is None else _where(where, everything, subqueries, outer, context)
     scope, pending = _joined(first, steps, conditions, context)
@@ -122,7 +123,18 @@ def join_where(
     late = [condition for condition in own if any(map(subqueries.gives, read[id(condition)]))]
     relation = _filtered(scope.relation, [condition for condition in own if condition not in late])
     relation = _filtered(subqueries.apply(relation), late)
+    if outer is not None:
+        for item in outer.items or (outer.relation,):
+            correlated += _owner_conditions(item, relation, correlated, context)
     return replace(scope, relation=relation, correlated=tuple(correlated))
+
+
+def _owner_conditions(
+    outer: Relation, inner: Relation, correlated: list[Expression], context: Context
+) -> list[Expression]:
+    """Returns the equality of units that correlation along an ownership path implies."""
+    pairs = [pair for condition in correlated if (pair := _equality(condition, outer, inner)) is not None]
+    return [functions.call("eq", pair) for pair in owner_equality(outer, inner, pairs, context)]
 
 
 def _bound(first: Scope, joins: Sequence[Written], context: Context) -> list[_Step]:

@@ -49,6 +49,7 @@ class Predicate:
 
     @property
     def is_exists(self) -> bool:
+        """Whether it asks for rows alone, whatever is in them."""
         return not self.function
 
 

@@ -69,6 +69,7 @@ class Scope:
     Attributes:
         correlated: Conditions of WHERE that read columns of the query around as well; whoever joins the relation owes
             them. The columns of the relation that they read are given by it.
+        items: The relations that FROM joins, while they are not joined yet.
         over_nothing: Where an aggregation without GROUP BY was grouped by the columns of such conditions: the value of
             each visible column for a group without rows.
     """
@@ -77,6 +78,7 @@ class Scope:
     columns: tuple[Visible, ...]
     correlated: tuple[Expression, ...] = ()
     over_nothing: tuple[Value, ...] | None = None
+    items: tuple[Relation, ...] = ()
     public_side: PublicSide | None = None
 
     def find(self, node: exp.Column, context: Context) -> Column:

@@ -175,7 +175,7 @@ class JoinedSubqueries:
         """Returns (outer expression, inner expression) of the equalities that tie a subquery to this query, and the AND
         of the conditions that are no equalities."""
         given = {column.id for column in output(inner.relation)}
-        mine = {column.id for column in self._scope.columns}
+        mine = {c.id for c in self._scope.columns} | {c.id for c in output(self._scope.relation)}
         pairs, others = [], []
         for condition in inner.correlated:
             pair = equality(condition, mine, given)

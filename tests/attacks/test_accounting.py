@@ -20,6 +20,7 @@ from dpquery.errors import (
     LedgerError,
 )
 from dpquery.kernel.ledger import Ledger, State
+from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.session import Session
@@ -119,6 +120,30 @@ def test_many_sessions_share_one_limit(tmp_path: Path) -> None:
         thread.join(120)
     assert sum(answered) == 100
     assert small.ledger.spent(None).epsilon == 1
+
+
+def test_public_questions_are_answered_when_nothing_is_left(tmp_path: Path) -> None:
+    """ACC-02: what reads no private table is exact, costs nothing, and needs no budget."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    small.one(COUNT, epsilon=1)
+    entries = small.ledger.mark
+    assert small.session.sql("SELECT 1 + 1 AS two").to_arrow().to_pylist() == [{"two": 2}]
+    for query in ("SELECT COUNT(*) FROM wards", "SELECT (SELECT COUNT(*) FROM wards WHERE code IN (SELECT 'a'))"):
+        answer = small.session.sql(query)
+        assert answer.charge == PrivacyLoss()
+        assert answer.accuracy.empty
+    assert small.ledger.mark == entries
+    with pytest.raises(InsufficientBudgetError):
+        small.one(f"SELECT (SELECT COUNT(*) FROM wards) + ({COUNT})", epsilon="0.1")
+
+
+def test_what_is_asked_twice_in_one_query_is_one_draw(tmp_path: Path) -> None:
+    """ACC-02: averaging copies of a number within a query gains nothing: there is one."""
+    small = Clinic(tmp_path, budget="{epsilon: 10}")
+    for _ in range(20):
+        assert small.one(f"SELECT ({COUNT}) - ({COUNT})", epsilon="0.1") == 0
+        assert small.one(f"WITH c AS ({COUNT}) SELECT a.count - b.count FROM c AS a, c AS b", epsilon="0.1") == 0
+    assert small.ledger.spent(None).epsilon == 4
 
 
 ANALYSTS = "analysts: {alice: {epsilon: 0.6}, bob: {epsilon: 0.6}}\ntables:"

@@ -1,4 +1,4 @@
-"""Exact aggregates of pairs, of chosen rows, of bits and of texts: the same on every backend, in every order of rows."""
+"""Exact aggregates of pairs, of chosen rows, of bits and of texts: the same on every backend and in every order."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pandas as pd
@@ -26,7 +27,7 @@ from dpquery.plan.logical import (
     SortKey,
     column,
 )
-from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, TEXT, TIMESTAMP, Type, Value, decimal
+from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type, Value, decimal
 from tests.backends.engines import Engine, catalog_of, rows_of, sorted_rows
 from tests.backends.plans import extended, grouped, joined, literal, scan, where
 
@@ -218,6 +219,29 @@ AGGREGATES: list[tuple[str, str, str, list[Any], Type, Value]] = [
     ),
     ("count_distinct", "float64", "of zeros and NaN", [0.0, -0.0, math.nan, math.nan, 1.0], INT64, 2),
     ("count_distinct", "text", "of similar texts", ["a", "A", "a ", "a", None], INT64, 3),
+    ("mode", "text", "with ties, the least", ["b", "a", "c", "b", "a", None, None, None], TEXT, "a"),
+    ("mode", "int64", "of nothing", [None], INT64, None),
+    ("mode", "boolean", "of booleans", [True, False, True], BOOLEAN, True),
+]
+QUANTILES = [
+    ("quantile_disc", "1/2", "int64", [4, 1, 3, 2, None], INT64, 2),
+    ("quantile_disc", "7/100", "int64", list(range(1, 101)), INT64, 7),
+    ("quantile_disc", "0", "float64", [INF, -INF, math.nan], FLOAT64, -INF),
+    ("quantile_disc", "1", "text", ["b", "a"], TEXT, "b"),
+    (
+        "quantile_disc",
+        "1/4",
+        "date",
+        [datetime.date(2020, 1, day) for day in range(1, 6)],
+        DATE,
+        datetime.date(2020, 1, 2),
+    ),
+    ("quantile_disc", "1/2", "int64", [None], INT64, None),
+    ("quantile_cont", "1/2", "int64", [4, 1, 3, 2, None], FLOAT64, 2.5),
+    ("quantile_cont", "1/3", "float64", [1.0, 2.0, 4.0, 8.0], FLOAT64, 2.0),
+    ("quantile_cont", "9/10", "float64", [0.0, 10.0], FLOAT64, 9.0),
+    ("quantile_cont", "1/2", "float64", [-INF, INF], FLOAT64, 0.0),
+    ("quantile_cont", "1/2", "float64", [None], FLOAT64, None),
 ]
 
 
@@ -231,6 +255,27 @@ def test_exact_aggregates(
         ((found,),) = rows_of(backend, relation)
         rounded = function.startswith(("var", "stddev")) and expected is not None
         assert found == (pytest.approx(expected, rel=1e-12) if rounded else expected)
+
+
+@pytest.mark.parametrize(("function", "fraction", "type", "values", "result", "expected"), QUANTILES)
+def test_exact_quantiles(
+    engine: Engine, function: str, fraction: str, type: str, values: list[Any], result: Type, expected: Value
+) -> None:
+    """All rows, and those that pass a filter among others."""
+    keep = [True] * len(values) + [False, None] * len(values)
+    catalog, backend = opened(engine, {"x": type, "keep": "boolean"}, {"x": values + 2 * values[::-1], "keep": keep})
+    source = scan(catalog, "t")
+    found = AggregateColumn(
+        id="found",
+        name="found",
+        function=function,
+        argument=column(source, "t_x"),
+        filter=column(source, "t_keep"),
+        type=result,
+        fraction=Fraction(fraction),
+    )
+    ((given,),) = rows_of(backend, Aggregate(source=source, group_by=(), aggregates=(found,)))
+    assert given == expected
 
 
 def test_a_filter_holds_for_its_aggregate_alone(engine: Engine) -> None:

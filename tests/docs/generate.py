@@ -116,10 +116,11 @@ measurements of one query are made and charged once. *Within one unit* (below th
 (above it) aggregates are computed without further noise.
 
 Booleans count as 0 and 1. Aggregates of two numbers take *y* before *x* and skip pairs with a NULL; over people,
-`REGR_R2` is NULL where the noisy spread of either is not positive. `COUNT(DISTINCT a, b)` skips combinations with a NULL,
-`COUNT(DISTINCT (a, b))` counts them. Exact aggregates never depend on how rows are stored: `ANY_VALUE` is the least value,
-`FIRST` and `LAST` need an `ORDER BY` whose NULLs stand at the other end, rows that tie give the least value,
-`ARG_MIN` and `ARG_MAX` skip rows with a NULL in either argument, and `STRING_AGG` joins texts in their own order.
+`REGR_R2` is NULL where the noisy spread of either is not positive. `COUNT(DISTINCT a, b)` skips combinations with a
+NULL, `COUNT(DISTINCT (a, b))` counts them. Exact aggregates never depend on how rows are stored: `ANY_VALUE` is the
+least value, `FIRST` and `LAST` need an `ORDER BY` whose NULLs stand at the other end, rows that tie give the least
+value, `ARG_MIN` and `ARG_MAX` skip rows with a NULL in either argument, and `STRING_AGG` joins texts in their own
+order.
 """
     rows = []
     for call in AGGREGATES:
@@ -141,9 +142,9 @@ depends on the data. They need bounds, as `SUM` does, and give a value within th
   numbers gives a float64; of dates and timestamps it is `_DISC`. A fraction has a denominator of at most
   {FINEST_TARGET:,}; several quantiles of one value come in the order of their fractions.
 - The least value is that of a single person, and no mechanism may show it. `MIN` asks for the K-th smallest value, K =
-  1 + 2 g m ln(20 N) / epsilon for N points of the lattice, g groups and m rows of one person, which is seldom below the least.
-  `MAX` is its mirror image. The larger the loss, the nearer K is to 1. For a bound of typical values, ask for
-  `QUANTILE_DISC(x, 0.99)` instead.
+  1 + 2 g m ln(20 N) / epsilon for N points of the lattice, g groups and m rows of one person. It is seldom below the
+  least, and the larger the loss, the nearer K is to 1. `MAX` is its mirror image. For a bound of typical values, ask
+  for `QUANTILE_DISC(x, 0.99)` instead.
 - `MODE` chooses among public values, as a key has them (below); of values that are equally frequent the least is
   first. Within one unit all of these are exact.
 """
@@ -173,10 +174,10 @@ def _prices(engine: Engine) -> Iterator[str]:
     yield """\
 ### Price and error
 
-What each aggregate costs where it stands alone, over the lab values of all patients, of which one patient weighs at most
-20: an epsilon of 1 is shared by the measurements of the line. *l1* and *linf* say how far one patient moves a
-measurement. 95 % of the noise is at most *error95*, in the measurement's own unit; the error of a mean, a covariance or a
-slope follows from these and from the number of rows, and `accuracy` of an answer has its interval. Measurements that
+What each aggregate costs where it stands alone, over the lab values of all patients, of which one patient weighs at
+most 20: an epsilon of 1 is shared by the measurements of the line. *l1* and *linf* say how far one patient moves a
+measurement. 95 % of the noise is at most *error95*, in the measurement's own unit; the error of a mean, a covariance or
+a slope follows from these and from the number of rows, and `accuracy` of an answer has its interval. Measurements that
 several aggregates of one query share are made once: `AVG`, `VAR_POP`, `CORR` and `REGR_SLOPE` of the same two columns
 cost no more than `CORR` alone.
 """

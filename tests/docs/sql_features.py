@@ -111,17 +111,27 @@ CLAUSES = {
     "join of private tables on anything else": (
         "SELECT COUNT(*) AS n FROM patients AS p JOIN labs AS l ON p.age = l.value"
     ),
-    "left join of private tables on the unit": (
+    "left and right joins of private tables on their unit": (
         "SELECT COUNT(*) AS n FROM patients AS p LEFT JOIN labs AS l ON p.id = l.id"
     ),
-    "left join, a public table preserved": (
+    "full join of private tables on their unit": (
+        "SELECT sex, COUNT(*) AS n FROM patients FULL JOIN labs USING (id) GROUP BY sex"
+    ),
+    "public table preserved, its columns as keys": (
         "SELECT t.code, COUNT(l.id) AS n FROM tests AS t LEFT JOIN labs AS l ON l.test = t.code GROUP BY t.code"
+    ),
+    "public table preserved, its rows counted": (
+        "SELECT t.code, COUNT(*) AS n FROM tests AS t LEFT JOIN labs AS l ON l.test = t.code GROUP BY t.code"
+    ),
+    "joins in brackets": (
+        "SELECT COUNT(*) AS n FROM patients AS p"
+        " LEFT JOIN (labs AS l JOIN tests AS t ON l.test = t.code) ON p.id = l.id"
     ),
     "join of two noisy results": (
         "SELECT a.n FROM (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) AS a"
         " JOIN (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) AS b ON a.sex = b.sex"
     ),
-    "right and full joins": "SELECT COUNT(*) AS n FROM labs AS l RIGHT JOIN tests AS t ON l.test = t.code",
+    "full join with a public table": "SELECT COUNT(*) AS n FROM labs AS l FULL JOIN tests AS t ON l.test = t.code",
     "NATURAL JOIN": "SELECT COUNT(*) AS n FROM patients NATURAL JOIN labs",
     "UNION, INTERSECT, EXCEPT of noisy and public tables": (
         "SELECT COUNT(*) AS n FROM patients UNION ALL SELECT COUNT(*) AS n FROM labs"
@@ -208,7 +218,10 @@ CLAUSES = {
     ),
     "TABLESAMPLE": "SELECT COUNT(*) AS n FROM patients TABLESAMPLE SYSTEM (10)",
     "LATERAL": "SELECT COUNT(*) AS n FROM patients AS p, LATERAL (SELECT 1 AS x) AS t",
-    "VALUES": "SELECT COUNT(*) AS n FROM (VALUES (1)) AS t",
+    "VALUES": (
+        "SELECT v.name, COUNT(*) AS n FROM labs JOIN (VALUES ('a1', 'sugar'), ('b2', 'salt')) AS v (code, name)"
+        " ON test = code GROUP BY v.name"
+    ),
     "SELECT without FROM": "SELECT 1 AS one",
     "several statements": "SELECT COUNT(*) FROM patients; SELECT COUNT(*) FROM labs",
     "other statements": "DELETE FROM patients",

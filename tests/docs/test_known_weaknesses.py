@@ -38,14 +38,6 @@ def test_ownership_is_checked_when_a_session_opens_and_not_again(tmp_path: Path)
         _session(tmp_path, "again", TABLES, {"people": str(people), "things": things})
 
 
-def test_a_common_table_used_twice_is_measured_twice(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"id": range(10), "note": "x"})
-    session = _session(tmp_path, "twice", {"people": TABLES["people"]}, {"people": frame})
-    once = "WITH t AS (SELECT COUNT(*) AS n FROM people) SELECT a.n FROM t AS a"
-    twice = f"{once} CROSS JOIN t AS b"
-    assert [len(session.explain(query, epsilon=1).measurements) for query in (once, twice)] == [1, 2]
-
-
 def test_the_page_speaks_of_what_the_readme_promises_it_does() -> None:
     page = (ROOT / "docs" / "known-weaknesses.md").read_text(encoding="utf-8")
     for topic in (

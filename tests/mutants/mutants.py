@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 NEIGHBOURS = "tests/properties/test_neighbours.py"
 GATE = "tests/properties/test_gate.py"
+CASES = "tests/cases/test_cases.py"
 NONINTERFERENCE = "tests/properties/test_noninterference.py"
 CALIBRATION = "tests/statistical/test_calibration.py"
 AGGREGATES = "tests/backends/test_aggregates.py"
@@ -361,7 +362,8 @@ MUTANTS = (
         file="kernel/local_joins.py",
         old="    if not units:\n        word = operation.kind",
         new='    if not units and operation.kind == "union_all":\n        word = operation.kind',
-        tests=GATE,
+        tests=CASES,
+        only="set_operations",
     ),
     Mutant(
         name="private rows beside public ones",
@@ -382,7 +384,8 @@ MUTANTS = (
         file="kernel/local_joins.py",
         old='    if operation.kind != "union_all":',
         new="    if False:",
-        tests=GATE,
+        tests=CASES,
+        only="set_operations",
     ),
     Mutant(
         name="people decide about each other by IN and EXISTS",
@@ -400,16 +403,16 @@ MUTANTS = (
         only="mix_people",
     ),
     Mutant(
-        name="public rows are kept where private ones are",
+        name="the unit of a semi-join is looked for on the right",
         file="kernel/local_semijoins.py",
-        old="    if not left.private:",
-        new="    if False:",
+        old="    return Locality(private=True, units=left.units)",
+        new="    return Locality(private=True, units=left.units | right.units)",
         tests=GATE,
     ),
     Mutant(
-        name="rows that are units decide about each other",
-        file="kernel/local_semijoins.py",
-        old="    if declared.unit_is_row:",
+        name="private rows are compared with a limited table",
+        file="kernel/local_joins.py",
+        old="    if any(_is_limited(side) for side in (join.left, join.right)):",
         new="    if False:",
         tests=GATE,
     ),

@@ -43,9 +43,10 @@ def columns(random: Random) -> tuple[dict[str, Range], list[Row]]:
         ends = (int(known.lower), int(known.upper))
         return random.choice([*ends, random.randint(*ends)])
 
-    rows: list[Row] = []
-    for _ in range(random.choice([1, 1, 2, 3, 8])):
-        rows.append({"a": drawn(ranges["a"]), "b": drawn(ranges["b"]), "c": random.random() < 0.5})
+    rows: list[Row] = [
+        {"a": drawn(ranges["a"]), "b": drawn(ranges["b"]), "c": random.random() < 0.5}
+        for _ in range(random.choice([1, 1, 2, 3, 8]))
+    ]
     return ranges, rows
 
 

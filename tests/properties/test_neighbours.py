@@ -670,6 +670,15 @@ MIXING = [
     "SELECT COUNT(*) FROM places c LEFT JOIN visits v ON v.place = c.code",
     "SELECT c.code, v.score FROM places c LEFT JOIN visits v ON v.place = c.code",
     "SELECT COUNT(*) FROM (SELECT c.code FROM places c LEFT JOIN visits v ON v.place = c.code) u",
+    "SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v)",
+    "SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.score = p.age)",
+    "SELECT COUNT(*) FROM people p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.visit = p.id)",
+    "SELECT COUNT(*) FROM people p WHERE id IN (SELECT visit FROM visits)",
+    "SELECT COUNT(*) FROM people p WHERE id NOT IN (SELECT person + 0 FROM visits)",
+    "SELECT COUNT(*) FROM people p WHERE age > ALL (SELECT score FROM visits)",
+    "SELECT COUNT(*) FROM people p WHERE age > (SELECT AVG(score) FROM visits)",
+    "SELECT COUNT(*) FROM places c WHERE EXISTS (SELECT 1 FROM visits v WHERE v.place = c.code)",
+    "SELECT COUNT(*) FROM places c WHERE code NOT IN (SELECT place FROM visits)",
     "SELECT COUNT(*) FROM (SELECT kind FROM visits LIMIT 3) u",
     "SELECT COUNT(*) FROM (SELECT DISTINCT kind FROM visits) u JOIN visits v ON v.kind = u.kind",
     "SELECT SUM(u.n) FROM (SELECT kind, COUNT(*) AS n FROM visits GROUP BY kind) u JOIN visits v ON u.kind = v.kind",
@@ -756,10 +765,11 @@ def test_which_row_is_the_first_depends_on_no_other_person(shelf: str) -> None:
             prepared = database.prepare(Query(text=text, max_groups=4, max_rows=100))
             whole = database.inputs(prepared, 5)[0]
             rest = empty(hall, {"visits": [r for r in order if r["person"] != 7]}).inputs(prepared, 5)[0]
-            moved = {group: tuple(a - b for a, b in zip(n, rest[group], strict=True)) for group, n in whole.items()}
-            found.append(moved)
-    assert all(moved == found[0] for moved in found)
+            zeros = (0,) * len(prepared.measures)
+            own = {g: [a - b for a, b in zip(n, rest.get(g, zeros), strict=True)] for g, n in whole.items()}
+            found.append({group: numbers for group, numbers in own.items() if any(numbers)})
     assert found[0]
+    assert all(own == found[0] for own in found)
 
 
 def test_a_common_table_hides_the_table_of_its_name(shelf: str) -> None:

@@ -58,5 +58,8 @@ def _compare(name: str, text: str) -> None:
     answer = private.sql(text, epsilon="10", max_groups=100, max_rows=200)
     found = plain.execute(text).fetchall()
     rows = [tuple(float(value) if isinstance(value, Decimal) else value for value in row) for row in found]
-    assert not differences_from(answer, rows, tolerance=TOLERANCE, ordered=name in ORDERED)
+    different = differences_from(answer, rows, tolerance=TOLERANCE, ordered=name in ORDERED)
+    if any(measured.tau is not None for measured in answer.measurements):  # small groups are not shown
+        different = [one for one in different if not one.startswith("the answer has no row")]
+    assert not different
     assert (private.remaining == before) is (OUTCOMES[name].kind is Kind.FREE)

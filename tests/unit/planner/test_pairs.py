@@ -1,4 +1,4 @@
-"""Aggregates of pairs without noise agree with exact arithmetic, wherever their ranges lie; and share their measures."""
+"""Aggregates of pairs without noise agree with exact arithmetic, wherever their ranges lie, and share measures."""
 
 from __future__ import annotations
 
@@ -137,6 +137,7 @@ def test_intervals_hold_whatever_the_noise() -> None:
         groups=1,
         selects=False,
         describe=lambda expression: "value",
+        domain=lambda expression: None,
     )
     asked = [AggregateColumn(id=f, name=f, function=f, argument=y, second=x, filter=None, type=FLOAT64) for f in PAIRS]
     expressions = {column.id: column.expression for column in made.express(tuple(asked))}
@@ -145,10 +146,12 @@ def test_intervals_hold_whatever_the_noise() -> None:
         exact = {measure.id: random.gauss(0, 1) * random.choice([10, 1e3, 1e6]) for measure in made.found}
         exact[made.found[0].id] = float(random.randint(1, 2000))
         width = random.choice([0.1, 1.0, 20.0, 1e4])
+
+        def half_width(id: str, sharing: int, width: float = width) -> float:
+            return width
+
         noisy = {id: [value + random.uniform(-width, width)] for id, value in exact.items()}
-        measured = Measured(
-            rows=1, columns=noisy, measures=frozenset(exact), half_width=lambda id, sharing, width=width: width
-        )
+        measured = Measured(rows=1, columns=noisy, measures=frozenset(exact), half_width=half_width)
         for expression in expressions.values():
             interval, value = measured.interval(expression), evaluate(expression, exact)
             lower, upper = float(interval.lower[0]), float(interval.upper[0])

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 import dpquery as dp
+from dpquery.frontends.cli_opening import read_params
 from tests.cases.catalogs import session_of
 from tests.scripted import zero_noise
 
@@ -204,3 +206,26 @@ def test_the_ledger_records_the_values() -> None:
     session.sql("SELECT COUNT(*) AS n FROM patients WHERE town = ?", params=["it's\n"])
     recorded = session._ledger.entries()[-1].query
     assert recorded.split("\n")[-1] == '-- params: ("it\'s\\n",)'
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        (["1=40", "2=F"], [40, "F"]),
+        (["2=F", "1=40"], [40, "F"]),
+        (["a=1.50", "b=1e3"], {"a": Decimal("1.50"), "b": 1000.0}),
+        (["a=true", "b=NULL"], {"a": True, "b": None}),
+        (["a='40'", "b='it''s'"], {"a": "40", "b": "it's"}),
+        (["a=007", "b=2011-03-04", "c=a=b", "d="], {"a": "007", "b": "2011-03-04", "c": "a=b", "d": ""}),
+        (["a=nan", "b=inf", "c=1_0"], {"a": "nan", "b": "inf", "c": "1_0"}),
+        ([], None),
+    ],
+)
+def test_the_command_line_reads_plain_values(given: list[str], values: Any) -> None:
+    assert read_params(given) == values
+
+
+@pytest.mark.parametrize("given", [["a"], ["=1"], ["a=1", "a=2"]])
+def test_the_command_line_refuses_other_forms(given: list[str]) -> None:
+    with pytest.raises(typer.BadParameter):
+        read_params(given)
