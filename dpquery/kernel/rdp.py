@@ -114,8 +114,8 @@ def rdp_to_approximate(curve: Curve, delta: Fraction) -> Fraction:
         For each order epsilon(order) + ln(1 / (order delta)) / (order - 1) + ln(1 - 1 / order) does, and 0 does where
         1 - exp(-epsilon(order)) <= delta^2. The order is chosen in floating point; any is valid.
     Source:
-        Canonne, Kamath, Steinke 2020, Proposition 12 (also Asoodeh et al. 2020, and before them Balle et al. 2020);
-        for 0: Bretagnolle, Huber 1978. docs/proofs/renyi.md.
+        Canonne, Kamath, Steinke 2020, Proposition 12, and Balle et al. 2020, Theorem 21; for 0: Bretagnolle, Huber
+        1978. docs/proofs/renyi.md.
     """
     _check_curve(curve)
     if not 0 < delta < 1:

@@ -111,7 +111,7 @@ def rdp_to_approximate(curve: Mapping[Fraction, Fraction], delta: Amount) -> Fra
     """Returns an epsilon such that a mechanism with this curve is (epsilon, delta)-DP; rounded up.
 
     The best over the orders of the curve, so that a denser curve gives a smaller epsilon.
-    Source: Canonne, Kamath, Steinke 2020, Proposition 12, which improves on Balle et al. 2020.
+    Source: Canonne, Kamath, Steinke 2020, Proposition 12, and Balle et al. 2020, Theorem 21.
     Proof: docs/proofs/renyi.md.
     """
     return rdp.rdp_to_approximate(_curve(curve), read_delta(delta))
