@@ -857,13 +857,6 @@ MUTANTS = (
         tests=DIRECTED,
     ),
     Mutant(
-        name="the part of a series that is left out is ignored",
-        file="kernel/directed.py",
-        old="return low, high + term_high",
-        new="return low, low",
-        tests=DIRECTED,
-    ),
-    Mutant(
         name="discrete Laplace noise has the Rényi curve of the continuous",
         file="kernel/rdp.py",
         old="return min(_raised(epsilon, inside, order), rdp_of_pure(epsilon, order))",

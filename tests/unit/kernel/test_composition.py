@@ -106,6 +106,7 @@ def test_advanced_composition_by_hand() -> None:
 
 
 @given(st.lists(EPSILONS, min_size=1, max_size=8), DELTAS)
+@settings(deadline=None)
 def test_sequential_and_parallel(epsilons: list[Fraction], delta: Fraction) -> None:
     losses = [PrivacyLoss(epsilon=epsilon, delta=delta) for epsilon in epsilons]
     together = composition.sequential(losses)
@@ -115,6 +116,7 @@ def test_sequential_and_parallel(epsilons: list[Fraction], delta: Fraction) -> N
 
 
 @given(EPSILONS, DELTAS, st.integers(1, 12), st.integers(1, 12))
+@settings(deadline=None)
 def test_groups_of_groups_are_groups(epsilon: Fraction, delta: Fraction, one: int, other: int) -> None:
     loss = PrivacyLoss(epsilon=epsilon, delta=delta)
     at_once, in_turn = composition.group(loss, one * other), composition.group(composition.group(loss, one), other)

@@ -33,6 +33,7 @@ def exact(value: Fraction) -> mp.mpf:
 
 
 @given(EXPONENTS)
+@settings(deadline=None)
 def test_exponentials_and_logarithms_enclose_the_truth(x: Fraction) -> None:
     truth = Fraction(WIDE.exp(wide(x)))
     assert directed.exp_down(x) < truth < directed.exp_up(x)
@@ -42,6 +43,7 @@ def test_exponentials_and_logarithms_enclose_the_truth(x: Fraction) -> None:
 
 
 @given(POSITIVE)
+@settings(deadline=None)
 def test_roots_enclose_the_truth(value: Fraction) -> None:
     low, high = directed.sqrt_down(value), directed.sqrt_up(value)
     assert low * low <= value <= high * high
@@ -90,12 +92,14 @@ def test_normal_tails_enclose_the_truth(x: Fraction) -> None:
 
 
 @given(PLACES, PLACES)
+@settings(deadline=None)
 def test_mills_ratio_falls(one: Fraction, other: Fraction) -> None:
     near, far = sorted([one, other])
     assert directed.mills_ratio(far)[0] <= directed.mills_ratio(near)[1]
 
 
 @given(POSITIVE)
+@settings(deadline=None)
 def test_thirty_digits_are_kept_to_the_right_side(value: Fraction) -> None:
     low, high = directed.below(value), directed.above(value)
     assert low <= value <= high <= low * (1 + Fraction(2, 10**29))

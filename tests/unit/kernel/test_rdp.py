@@ -74,7 +74,7 @@ def test_discrete_laplace_against_its_sum(scale: str, steps: int, order: Fractio
 
 
 @given(EPSILONS, ORDER)
-@settings(max_examples=40)
+@settings(deadline=None, max_examples=40)
 def test_discrete_noise_loses_more_than_continuous_noise_and_less_than_pure_privacy_allows(
     epsilon: Fraction, order: Fraction
 ) -> None:
@@ -85,6 +85,7 @@ def test_discrete_noise_loses_more_than_continuous_noise_and_less_than_pure_priv
 
 
 @given(EPSILONS, ORDER, ORDER)
+@settings(deadline=None)
 def test_curves_grow_with_the_order_and_with_epsilon(epsilon: Fraction, one: Fraction, other: Fraction) -> None:
     low, high = sorted([one, other])
     for curve in (rdp.rdp_of_pure, rdp.rdp_of_laplace):
@@ -122,6 +123,7 @@ def test_conversion_agrees_with_the_library(epsilon: str, count: int, delta: str
 
 
 @given(EPSILONS, DELTAS)
+@settings(deadline=None)
 def test_there_and_back(epsilon: Fraction, delta: Fraction) -> None:
     curve = {order: rdp.rdp_of_laplace(epsilon, order) for order in rdp.ORDERS[::9]}
     found = rdp.rdp_to_approximate(curve, delta)

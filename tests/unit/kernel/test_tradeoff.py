@@ -8,7 +8,7 @@ from fractions import Fraction
 from statistics import NormalDist
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpquery.errors import InvalidLossError
@@ -75,6 +75,7 @@ def test_gaussian_against_the_best_test(mu: str, x: Fraction) -> None:
 
 
 @given(EPSILONS, SMALL, CHANCES, CHANCES)
+@settings(deadline=None)
 def test_what_every_trade_off_is(epsilon: Fraction, delta: Fraction, one: Fraction, other: Fraction) -> None:
     low, high = sorted([one, other])
     kinds: list[Callable[[Fraction], Fraction]] = [
@@ -92,6 +93,7 @@ def test_what_every_trade_off_is(epsilon: Fraction, delta: Fraction, one: Fracti
 
 
 @given(EPSILONS, CHANCES)
+@settings(deadline=None)
 def test_what_is_promised_is_below_what_is_true(epsilon: Fraction, x: Fraction) -> None:
     assert tradeoff.tradeoff_of_randomised_response(epsilon, x) <= tradeoff.tradeoff_of_laplace(epsilon, x)
     mu = epsilon / 4
@@ -100,6 +102,7 @@ def test_what_is_promised_is_below_what_is_true(epsilon: Fraction, x: Fraction) 
 
 
 @given(EPSILONS, EPSILONS, CHANCES)
+@settings(deadline=None)
 def test_the_delta_of_laplace_lies_on_its_trade_off(epsilon: Fraction, total: Fraction, x: Fraction) -> None:
     delta = tradeoff.laplace_delta(epsilon, total)
     assert tradeoff.tradeoff_of_approximate(total, delta, x) <= tradeoff.tradeoff_of_laplace(epsilon, x) + Fraction(
