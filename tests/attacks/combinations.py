@@ -28,7 +28,12 @@ CONDITIONS = ("{}x > 30", "{}y > 0", "{}t <> 'hdl'", "{}t IS NULL", "{}x IS NOT 
 CONDITIONS += ("{}t LIKE '%a%'", "{}x > {}y", "{}t IN ('sbp', 'F', 'ang')", "{}y % 3 = 1", "NOT ({}x < 50)")
 KEYS = ("{}t", "{}t", "{}y > 0", "CASE WHEN {}x > 50 THEN 'high' WHEN {}x <= 50 THEN 'low' END", "COALESCE({}t, 'no')")
 KEYS += ("{}x IS NULL", "UPPER({}t)", "CLAMP({}y // 100, -3, 3)", "{}t = 'sbp'", "LENGTH({}t)")
-NUMBERS = ("CLAMP({}x, -500, 500)", "CLAMP({}y, -1000, 1000)", "CLAMP({}x * 2 - {}y, -2000, 2000)", "LEAST(LENGTH({}t), 20)")
+NUMBERS = (
+    "CLAMP({}x, -500, 500)",
+    "CLAMP({}y, -1000, 1000)",
+    "CLAMP({}x * 2 - {}y, -2000, 2000)",
+    "LEAST(LENGTH({}t), 20)",
+)
 NUMBERS += ("CASE WHEN {}t = 'hdl' THEN 1 ELSE 0 END", "CLAMP(COALESCE({}x, {}y), 0, 90)", "LEAST(GREATEST({}y, 0), 9)")
 INTEGERS = ("CLAMP({}y, -1000, 1000)", "CLAMP(LENGTH({}t), 0, 20)", "CASE WHEN {}x > 40 THEN 2 ELSE 3 END", "{}y")
 RAW = ("{}x", "{}y", "{}x / 2", "{}y + 1")
@@ -75,7 +80,10 @@ class Mixed:
         if not self.ctes:
             return made
         return Mixture(
-            text=f"WITH {', '.join(self.ctes)} {made.text}", mild=made.mild, ordered=made.ordered, broken=made.broken,
+            text=f"WITH {', '.join(self.ctes)} {made.text}",
+            mild=made.mild,
+            ordered=made.ordered,
+            broken=made.broken,
             illegal=made.illegal,
         )
 
@@ -108,7 +116,9 @@ class Mixed:
         kept = "b" if kind == "RIGHT JOIN" else "a"
         how = self.pick(["a.id = b.id", "a.id = b.id AND a.t = b.t", "b.id = a.id AND a.y > b.y", "USING"])
         id, how = ("id", "USING (id)") if how == "USING" else (f"{kept}.id", f"ON {how}")
-        shown = self.pick(["a.x, b.y, a.t", "b.x, a.y, b.t", "COALESCE(a.x, b.x) AS x, b.y, COALESCE(b.t, 'none') AS t"])
+        shown = self.pick(
+            ["a.x, b.y, a.t", "b.x, a.y, b.t", "COALESCE(a.x, b.x) AS x, b.y, COALESCE(b.t, 'none') AS t"]
+        )
         where = f" WHERE {self.of(CONDITIONS, self.pick(['a.', 'b.']))}" if self.chance(0.2) else ""
         return f"SELECT {id}, {shown} FROM {self.source(depth)} a {kind} {self.source(depth)} b {how}{where}"
 
@@ -149,8 +159,8 @@ class Mixed:
             "SELECT id, x, y, t FROM {0} q QUALIFY ROW_NUMBER() OVER (PARTITION BY {1} ORDER BY {2}) = 1",
             "SELECT id, x, y, t FROM {0} q QUALIFY ROW_NUMBER() OVER (PARTITION BY {1} ORDER BY {2}) <= 3",
             "SELECT DISTINCT ON ({1}) id, x, y, t FROM {0} q ORDER BY {1}, {2}",
-            "SELECT id, x, y, t FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {1} ORDER BY {2}) AS place FROM {0} q) r"
-            " WHERE place = 2",
+            "SELECT id, x, y, t FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {1} ORDER BY {2}) AS place FROM {0} q)"
+            " r WHERE place = 2",
         ]
         return self.pick(forms).format(self.source(depth), part, TIES)
 
@@ -158,7 +168,9 @@ class Mixed:
         x = self.pick(["MAX(x)", "MIN(x)", "AVG(y)", "SUM(CLAMP(x, 0, 300))", "MEDIAN(y)", "VAR_POP(y)", "COUNT(x)"])
         y = self.pick(["COUNT(*)", "COUNT(DISTINCT t)", "MIN(y)", "MAX(y) - MIN(y)", "SUM(y)", "COUNT(x)"])
         y += " FILTER (WHERE y > 0)" if "-" not in y and self.chance(0.2) else ""
-        having = f" HAVING {self.pick(['COUNT(*) > 1', 'MAX(y) > 0', 'COUNT(DISTINCT t) < 3'])}" if self.chance(0.3) else ""
+        having = (
+            f" HAVING {self.pick(['COUNT(*) > 1', 'MAX(y) > 0', 'COUNT(DISTINCT t) < 3'])}" if self.chance(0.3) else ""
+        )
         if self.chance(0.5):
             return f"SELECT id, {x} AS x, {y} AS y, t FROM {self.source(depth)} g GROUP BY id, t{having}"
         return f"SELECT id, {x} AS x, {y} AS y, MAX(t) AS t FROM {self.source(depth)} g GROUP BY id{having}"
@@ -238,7 +250,9 @@ class Mixed:
             items.append(f"GROUPING({keys[0]}) AS g")
         shown = ", ".join(keys)
         sets = self.pick([f"ROLLUP ({shown})", f"CUBE ({shown})", f"GROUPING SETS (({shown}), ())"])
-        return Mixture(text=f"SELECT {', '.join(items)} FROM {self.source(2)} u{self.where()} GROUP BY {sets}", mild=False)
+        return Mixture(
+            text=f"SELECT {', '.join(items)} FROM {self.source(2)} u{self.where()} GROUP BY {sets}", mild=False
+        )
 
     def choice(self) -> Mixture:
         """Quantiles and modes."""
@@ -249,7 +263,11 @@ class Mixed:
             integer = self.of(INTEGERS[:3])
             counted.append(f"COUNT({integer}) > 0.5")
             forms = [f"MIN({integer})", f"MAX({integer})", f"QUANTILE_DISC({integer}, 0.3713)"]
-            forms += [f"MODE({integer})", f"QUANTILE_DISC({integer}, 0.9017)", f"PERCENTILE_DISC(0.1171) WITHIN GROUP (ORDER BY {integer})"]
+            forms += [
+                f"MODE({integer})",
+                f"QUANTILE_DISC({integer}, 0.9017)",
+                f"PERCENTILE_DISC(0.1171) WITHIN GROUP (ORDER BY {integer})",
+            ]
             items.append(f"{self.pick(forms)} AS q{i}")
         items.append("COUNT(*) AS a")
         text = f"SELECT {', '.join(items)} FROM {self.source(2)} u{self.where()}"
@@ -265,7 +283,8 @@ class Mixed:
         value = self.pick([value, value, f"{value} * 2", f"CASE WHEN {value} > 30 THEN {value} ELSE 0 END"])
         null = "" if self.chance(0.5) and key in ("t", "UPPER(t)") else f" AND {key} IS NOT NULL"
         having = f" HAVING COUNT(*) > {self.pick(['0.5', '0.5', '20.5', f'({self.total()}) / 9 + 0.51'])}{null}"
-        return f"SELECT CAST({key} AS TEXT) AS k, {value} AS n FROM {self.source(2)} u{self.where()} GROUP BY {key}{having}"
+        source = f"{self.source(2)} u{self.where()}"
+        return f"SELECT CAST({key} AS TEXT) AS k, {value} AS n FROM {source} GROUP BY {key}{having}"
 
     def total(self) -> str:
         return f"SELECT COUNT(*) FROM {self.source(1)} z"
@@ -305,7 +324,7 @@ class Mixed:
             f"SELECT k, n FROM (SELECT k, n FROM {a} a UNION ALL SELECT code, rank FROM {VALUES}) u",
             f"SELECT ({self.total()}) - ({self.total()}) AS d",
             f"SELECT x.k, x.n, y.n AS m FROM {a} x CROSS JOIN (SELECT SUM(n) AS n FROM {b} b) y",
-            f"SELECT k, n, LAG(n) OVER (ORDER BY k NULLS LAST, n) AS p, NTILE(2) OVER (ORDER BY k NULLS LAST, n) AS q FROM {a} a",
+            f"SELECT k, LAG(n) OVER w AS p, NTILE(2) OVER w AS q FROM {a} a WINDOW w AS (ORDER BY k NULLS LAST, n)",
         ]
         text = self.pick(forms)
         return Mixture(text=text, mild=True)
@@ -326,7 +345,7 @@ class Mixed:
             f"SELECT COUNT(*) FROM {a} a FULL JOIN {b} b ON a.id = b.id AND a.id IS NULL OR a.t = b.t",
             f"SELECT COUNT(*) FROM {VALUES} LEFT JOIN {a} a ON v.code = a.t",
             f"SELECT COUNT(*) FROM {a} a FULL JOIN {VALUES} ON v.code = a.t",
-            f"SELECT SUM(CLAMP(w, 0, 9)) FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY t ORDER BY y) AS w FROM {a} a) c",
+            f"SELECT AVG(CLAMP(w, 0, 9)) FROM (SELECT id, RANK() OVER (PARTITION BY t ORDER BY y) AS w FROM {a} a) c",
             f"SELECT SUM(CLAMP(w, 0, 9)) FROM (SELECT id, COUNT(*) OVER () AS w FROM {a} a) c",
             f"SELECT SUM(CLAMP(w, 0, 9)) FROM (SELECT id, LAG(y) OVER (ORDER BY id) AS w FROM {a} a) c",
             f"SELECT COUNT(*) FROM (SELECT DISTINCT ON (t) id, t, y FROM {a} a ORDER BY t, y) c",
@@ -373,6 +392,23 @@ class Mixed:
         made = self.draw.choice([self.plain, self.sets, self.over])()
         words = made.text.split(" ")
         place = self.draw.randrange(len(words))
-        others = ["id", "t", "y", "NOT", "(", ")", "NULL", "1", "DISTINCT", "OR", "LEFT", "u.id", ",", "a.t", "b.id", "x"]
+        others = [
+            "id",
+            "t",
+            "y",
+            "NOT",
+            "(",
+            ")",
+            "NULL",
+            "1",
+            "DISTINCT",
+            "OR",
+            "LEFT",
+            "u.id",
+            ",",
+            "a.t",
+            "b.id",
+            "x",
+        ]
         words[place : place + 1] = self.draw.choice([[], [words[place]] * 2, [self.pick(others)], [self.pick(others)]])
         return Mixture(text=" ".join(words), mild=False, broken=True)
