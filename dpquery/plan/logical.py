@@ -12,6 +12,7 @@ from typing import Literal as OneOf
 
 from dpquery.errors import Span
 from dpquery.plan.expr import Column, Expression, Literal
+from dpquery.plan.remembered import remembered
 from dpquery.plan.types import BOOLEAN, Type, Value
 
 
@@ -302,6 +303,7 @@ def sources(relation: Relation) -> tuple[Relation, ...]:
             return (relation.source,)
 
 
+@remembered
 def output(relation: Relation) -> tuple[OutputColumn, ...]:
     """Returns the columns that a relation gives, in order. A scan's unit comes last, unless it is a column already."""
     match relation:

@@ -89,9 +89,12 @@ def domain_of(
     leaves = {column.id for column in columns_of(expression)}
     known = {leaf: _declared(leaf, scans, ranges, catalog, public) for leaf in leaves}
     for leaf in leaves - scans.keys():
-        operation = _set_operation(leaf, relation)
-        if operation is not None:
-            known[leaf] = _of_sides(leaf, operation, ranges, catalog, public)
+        origin = _origin(leaf, relation)
+        if isinstance(origin, SetOperation):
+            known[leaf] = _of_sides(leaf, origin, ranges, catalog, public)
+        elif isinstance(origin, Join):
+            side = origin.left if _gives(origin.left, leaf) else origin.right
+            known[leaf] = domain_of(leaf, side, ranges, catalog, public)
     conditions = tuple(conditions_of(relation))
     domains = tuple(
         (leaf, passing(leaf, (*values, None) if ranges[leaf].nullable else values, conditions))
@@ -129,16 +132,28 @@ def _of_sides(
     return None if left is None or right is None else _sorted((*left, *right))
 
 
-def _set_operation(id: str, relation: Relation) -> SetOperation | None:
-    """Returns the set operation under this relation that gives the column, if one does."""
+def _origin(id: str, relation: Relation) -> SetOperation | Join | None:
+    """Returns the operation under this relation at which the column's definition ends, if it ends at one."""
     if isinstance(relation, SetOperation) and any(column.id == id for column in relation.columns):
         return relation
-    found = (_set_operation(id, source) for source in sources(relation))
-    return next((operation for operation in found if operation is not None), None)
+    if isinstance(relation, Join) and _is_filled(id, relation):
+        return relation
+    found = (_origin(id, source) for source in sources(relation))
+    return next((origin for origin in found if origin is not None), None)
+
+
+def _is_filled(id: str, join: Join) -> bool:
+    """Whether an outer join gives NULL for the column where the column's side has no row."""
+    sides = {"left": [join.right], "right": [join.left], "full": [join.left, join.right]}.get(join.kind, [])
+    return any(_gives(side, id) for side in sides)
 
 
 def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
-    """Returns a column as an expression over stored and literal columns, and where each of these comes from."""
+    """Returns a column as an expression over columns that have none, and where the stored and literal ones come from.
+
+    It ends at aggregates, windows, set operations, and at the side that an outer join fills up: there the column itself
+    is NULL, whatever its expression makes of NULL.
+    """
     match relation:
         case Scan():
             found = [column for column in relation.columns if column.id == id]
@@ -156,6 +171,8 @@ def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
             return substitute(expression, values), scans
         case Join():
             side = relation.left if _gives(relation.left, id) else relation.right
+            if _is_filled(id, relation):
+                return Column(id=id, type=next(c.type for c in output(side) if c.id == id)), {}
             return definition(id, side)
         case Aggregate():
             if id in relation.group_by:
