@@ -843,4 +843,25 @@ MUTANTS = (
         new="drawn = (_random_integers(1).repeat(groups) >>",
         tests=CHOICES,
     ),
+    Mutant(
+        name="a histogram of many values and a frequent one is an error",
+        file="kernel/exponential.py",
+        old="_sum(weight) >= LARGEST_UTILITY",
+        new="int(weight.max()) >= LARGEST_UTILITY // len(weight)",
+        tests=EXPONENTIAL,
+    ),
+    Mutant(
+        name="utilities of heavy groups wrap around",
+        file="kernel/utilities.py",
+        old="numbers.astype(object)",
+        new="numbers.copy()",
+        tests=EXPONENTIAL,
+    ),
+    Mutant(
+        name="candidates within reach are left out of a wide choice",
+        file="kernel/exponential.py",
+        old="Fraction(1, 2**52), Fraction(2**60)",
+        new="Fraction(1, 2**60), Fraction(2**60)",
+        tests=EXPONENTIAL,
+    ),
 )
