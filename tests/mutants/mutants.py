@@ -419,8 +419,8 @@ MUTANTS = (
     Mutant(
         name="the unit of unmatched rows is looked for on the right",
         file="kernel/local_joins.py",
-        old='units=left.units if join.kind == "left" else left.units | right.units',
-        new="units=left.units | right.units",
+        old="units=left.units, partial=left.partial | right.telling",
+        new="units=left.units | right.units, partial=left.partial | right.telling",
         tests=GATE,
     ),
     Mutant(
@@ -761,8 +761,8 @@ MUTANTS = (
     Mutant(
         name="the value of any person is shown",
         file="sql/aggregates.py",
-        old="*MOMENTS, *PAIRS)",
-        new="*MOMENTS, *PAIRS, 'any_value')",
+        old="*MOMENTS, *PAIRS, *CHOICES)",
+        new="*MOMENTS, *PAIRS, *CHOICES, 'any_value')",
         tests="tests/cases/test_cases.py",
         only="aggregates",
     ),
