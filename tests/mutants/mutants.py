@@ -424,8 +424,8 @@ MUTANTS = (
     Mutant(
         name="the unit of unmatched rows is looked for on the right",
         file="kernel/local_joins.py",
-        old="units=left.units, partial=left.partial | right.telling)",
-        new="units=left.units | right.units, partial=left.partial)",
+        old="units=left.units, partial=left.partial | right.telling",
+        new="units=left.units | right.units, partial=left.partial | right.telling",
         tests=GATE,
     ),
     Mutant(
@@ -919,5 +919,26 @@ MUTANTS = (
         new="float(1 / noise.scale) * 0.999",
         tests="tests/unit/privacy/test_batches.py",
         only="randomised_response",
+    ),
+    Mutant(
+        name="a histogram of many values and a frequent one is an error",
+        file="kernel/exponential.py",
+        old="_sum(weight) >= LARGEST_UTILITY",
+        new="int(weight.max()) >= LARGEST_UTILITY // len(weight)",
+        tests=EXPONENTIAL,
+    ),
+    Mutant(
+        name="utilities of heavy groups wrap around",
+        file="kernel/utilities.py",
+        old="numbers.astype(object)",
+        new="numbers.copy()",
+        tests=EXPONENTIAL,
+    ),
+    Mutant(
+        name="candidates within reach are left out of a wide choice",
+        file="kernel/exponential.py",
+        old="Fraction(1, 2**52), Fraction(2**60)",
+        new="Fraction(1, 2**60), Fraction(2**60)",
+        tests=EXPONENTIAL,
     ),
 )
