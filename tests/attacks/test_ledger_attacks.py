@@ -425,7 +425,10 @@ def test_another_dataset_put_in_place_refuses(path: Path, folder: Path) -> None:
     path.write_bytes((folder / "other").read_bytes())
     with pytest.raises(LedgerError, match="older copy"):
         ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
-    assert Ledger.open(path).declarations.dataset == "other"  # which the gate compares with the plan's
+    ledger.close()
+    with pytest.raises(LedgerError, match="mark of another ledger"):
+        Ledger.open(path)
+    assert Ledger.open(path, mark=folder / "other.mark").declarations.dataset == "other"  # which the gate compares
 
 
 # Damage (LED-08, LED-14, LED-15)
@@ -526,13 +529,14 @@ def test_other_databases_are_refused_and_left_alone(path: Path, mode: str) -> No
         "DELETE FROM entry",
         "UPDATE entry SET epsilon = 0 WHERE seq = 40",
         "UPDATE entry SET epsilon = -epsilon WHERE seq = 3",
-        "UPDATE entry SET analyst = 'bob'",
-        "UPDATE entry SET query = 'SELECT 1' WHERE seq = 7",
+        "UPDATE entry SET account = 'bob'",
+        "UPDATE entry SET kind = 'data' WHERE seq = 7",
+        "UPDATE entry SET text = 'SELECT 1' WHERE seq = 7",
         "UPDATE entry SET time = '1970-01-01' WHERE seq = 7",
         "UPDATE entry SET hash = 'x' WHERE seq = 40",
         "UPDATE entry SET seq = 41 WHERE seq = 40",
         "UPDATE entry SET answered = 2 WHERE seq = 40",
-        "INSERT INTO entry VALUES (41, '', 'alice', 0, 0, 0, '', '', 0)",
+        "INSERT INTO entry VALUES (41, '', 'charge', 'alice', 0, 0, 0, '', '', 0)",
         "UPDATE account SET spent_epsilon = 0",
         "UPDATE account SET spent_epsilon = spent_epsilon - 1 WHERE name = 'alice'",
         "UPDATE account SET limit_epsilon = limit_epsilon * 2",
@@ -551,7 +555,7 @@ def test_other_databases_are_refused_and_left_alone(path: Path, mode: str) -> No
         "ALTER TABLE account ADD COLUMN more INT",
         "PRAGMA application_id = 1",
         "PRAGMA user_version = 0",
-        "PRAGMA user_version = 2",
+        "PRAGMA user_version = 3",
     ],
 )
 def test_tampering_is_found(path: Path, tampering: str) -> None:
@@ -667,7 +671,7 @@ def test_the_clock_decides_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
     """LED-12: times may go back and repeat."""
     ledger = create(path, "0.003")
     for moment in ("2038-01-20T00:00:00", "1970-01-01T00:00:00", "1970-01-01T00:00:00"):
-        monkeypatch.setattr("dpquery.kernel.ledger._now", lambda moment=moment: moment)
+        monkeypatch.setattr("dpquery.kernel.ledger_book.now", lambda moment=moment: moment)
         ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
     with pytest.raises(InsufficientBudgetError):
         ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
