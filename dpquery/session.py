@@ -247,8 +247,8 @@ def _check_budget(who: str, declared: Budget, counts: Budget | None) -> None:
         )
     if declared != counts:
         raise LedgerError(
-            f"the catalog's budget for {who} is {parts_of(declared)}, and the ledger's is {parts_of(counts)}, which is "
-            "the one that counts: write it in the catalog, or have the owner change the ledger with dpquery ledger limit"
+            f"the catalog's budget for {who} is {parts_of(declared)}, and the ledger's is {parts_of(counts)}, which "
+            "counts: write it in the catalog, or have the owner change the ledger with dpquery ledger limit"
         )
 
 

@@ -70,6 +70,8 @@ def act(by: str, why: str, budget: Budget | None = None) -> str:
         if type(said) is not str or not said.strip() or len(said) > most or not said.isprintable():
             advice = "Say who decides, and why; the ledger keeps both."
             raise InvalidLossError(f"{what} is a printable text of 1 to {most:,} characters", advice=advice)
+    if budget is not None and type(budget) is not Budget:
+        raise InvalidLossError("a limit is a budget", advice="Write Budget.of(epsilon=1).")
     told: dict[str, object] = {"by": by, "why": why}
     return json.dumps(told if budget is None else {**told, "budget": budget_to_list(budget)}, sort_keys=True)
 

@@ -119,8 +119,11 @@ class MarkFile:
 
 
 def _slot_of(seq: int) -> int:
-    """Returns where a level is written: level n replaces one that is about as far back as 2 to the slot's number."""
-    return (seq & -seq).bit_length() - 1 if seq else SLOTS - 1
+    """Returns where a level is written: of the numbers that 2 divides k times and no more, the last two are kept."""
+    if not seq:
+        return SLOTS - 1
+    twos = (seq & -seq).bit_length() - 1
+    return 2 * twos + (seq >> (twos + 1) & 1)
 
 
 def _whole(identity: str, levels: list[Level]) -> bytes:

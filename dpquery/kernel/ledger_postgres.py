@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -129,6 +130,10 @@ class LedgerServer(Store):
                 raw.close()
             elif raw is not None:
                 leave_alone(raw)
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_connection", None) is not None and not is_finalizing():
+            self.close()
 
 
 class _Translated:
