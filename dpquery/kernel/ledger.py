@@ -170,7 +170,8 @@ class Ledger(Book):
         with self._transaction() as connection:
             remaining = self._remaining(connection, analyst)
             if connection.execute(schema.ACCOUNT, (analyst,)).fetchone() is None:
-                connection.execute(schema.OPEN_ACCOUNT, (analyst, *self._account(connection, analyst)[0]))
+                limit, spent = self._account(connection, analyst)
+                connection.execute(schema.OPEN_ACCOUNT, (analyst, *limit, *spent))
             for name in (DATASET, analyst):
                 if connection.execute(schema.SPEND, {"name": name, **amounts}).rowcount != 1:
                     reason = f"The query costs {from_units(units)}; what is left for {analyst} is {remaining}."

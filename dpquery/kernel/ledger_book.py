@@ -18,7 +18,7 @@ from dpquery.kernel.accountant import Units, from_units
 from dpquery.kernel.ledger_entries import check_analyst
 from dpquery.kernel.ledger_mark import Level, MarkFile
 from dpquery.kernel.ledger_places import Place
-from dpquery.kernel.ledger_replay import Terms, verify
+from dpquery.kernel.ledger_replay import Terms, verify, widest
 from dpquery.kernel.ledger_schema import DATASET, NOTHING, Kind, Mark
 from dpquery.kernel.ledger_store import Connection
 from dpquery.kernel.loss import PrivacyLoss
@@ -85,7 +85,8 @@ class Book:
         if not self._terms.is_open:
             advice = "The owner gives it one: dpquery ledger limit LEDGER --analyst NAME."
             raise InvalidLossError(f"no budget is set apart for the analyst {name!r}", advice=advice)
-        return self._terms.limit(name) or NOTHING, NOTHING
+        lost = self._terms.lost
+        return widest(self._terms.limit(name) or NOTHING, lost), lost
 
     def _remaining(self, connection: Connection, analyst: str) -> PrivacyLoss:
         accounts = (self._account(connection, None), self._account(connection, check_analyst(analyst)))

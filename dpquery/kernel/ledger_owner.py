@@ -9,7 +9,7 @@ from dpquery.errors import InvalidLossError, LedgerError
 from dpquery.kernel import ledger_schema as schema
 from dpquery.kernel.accountant import Budget, Units, from_units, limit_of, to_units
 from dpquery.kernel.ledger_mark import Level, MarkFile
-from dpquery.kernel.ledger_replay import Terms
+from dpquery.kernel.ledger_replay import Terms, widest
 from dpquery.kernel.ledger_schema import DATASET, NOTHING, PARTS, Mark
 from dpquery.kernel.ledger_store import Connection
 
@@ -37,8 +37,8 @@ def set_limit(connection: Connection, terms: Terms, account: str, budget: Budget
     values = dict(zip(PARTS, units, strict=True))
     row = connection.execute(schema.ACCOUNT, (account,)).fetchone()
     if row is None:
-        connection.execute(schema.OPEN_ACCOUNT, (account, *units))
-        return units
+        row = (account, *units, *terms.lost)
+        connection.execute(schema.OPEN_ACCOUNT, (account, *widest(units, terms.lost), *terms.lost))
     everybody = account == DATASET and terms.is_open
     statement = _SET if everybody else f"{_SET} AND name = :name"
     _, *limits = row

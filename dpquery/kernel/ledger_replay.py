@@ -30,6 +30,8 @@ class Terms:
         budgets: The budget of the dataset, under DATASET, and of each analyst who has one, in the owner's words.
         data_version: Number and beginning of the hash of the entry that began it; no two states share one.
         place: Where the mark is kept: a path, or "" for beside the ledger.
+        lost: What all restored ledgers together may have lost, which accounts that are opened later begin with too: the
+            entry that opened them before may be among what was lost.
     """
 
     identity: str
@@ -37,6 +39,7 @@ class Terms:
     budgets: Mapping[str, Budget]
     data_version: str
     place: str
+    lost: Units = NOTHING
 
     @property
     def is_open(self) -> bool:
@@ -100,7 +103,7 @@ class _Replay:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.sums: defaultdict[str, Units] = defaultdict(lambda: NOTHING)
+        self.sums: defaultdict[str, Units] = defaultdict(lambda: self.terms.lost)
 
     def follow(self, connection: Connection, head: str) -> Mark:
         """Returns the last entry after following the chain from the founding document's hash."""
@@ -127,9 +130,10 @@ class _Replay:
                 self.terms = replace(self.terms, data_version=f"{mark.seq}-{mark.hash[:16]}")
                 return account == DATASET and units == NOTHING
             case Kind.RESTORE:
-                self.terms = replace(self.terms, data_version=f"{mark.seq}-{mark.hash[:16]}")
                 for name in self.terms.budgets.keys() | self.sums.keys():
                     self.sums[name] = plus(self.sums[name], units)
+                lost = plus(self.terms.lost, units)
+                self.terms = replace(self.terms, data_version=f"{mark.seq}-{mark.hash[:16]}", lost=lost)
                 return account == DATASET
 
     def _spend(self, name: str, units: Units) -> bool:

@@ -27,7 +27,8 @@ NOTHING: Units = (0, 0, 0)
 
 PARTS = ("epsilon", "delta", "rho")
 COLUMNS = "seq, time, kind, account, epsilon, delta, rho, text, hash, answered"
-OPEN_ACCOUNT = "INSERT INTO account (name, limit_epsilon, limit_delta, limit_rho) VALUES (?, ?, ?, ?)"
+OPEN_ACCOUNT = """INSERT INTO account
+    (name, limit_epsilon, limit_delta, limit_rho, spent_epsilon, spent_delta, spent_rho) VALUES (?, ?, ?, ?, ?, ?, ?)"""
 ACCOUNT = """SELECT name, limit_epsilon, limit_delta, limit_rho, spent_epsilon, spent_delta, spent_rho
     FROM account WHERE name = ?"""
 ACCOUNTS = ACCOUNT.replace("WHERE name = ?", "ORDER BY name")
@@ -110,7 +111,7 @@ def found(
     document = json.dumps(content, sort_keys=True)
     connection.execute("INSERT INTO founding VALUES (0, ?, ?)", (document, hash_of(document)))
     for name, own in budgets.items():
-        connection.execute(OPEN_ACCOUNT, (name, *to_units(limit_of(own))))
+        connection.execute(OPEN_ACCOUNT, (name, *to_units(limit_of(own)), *NOTHING))
     return Mark(0, hash_of(document))
 
 
