@@ -61,9 +61,10 @@ class MarkFile:
 
         Raises LedgerError where it is missing, damaged beyond one unfinished write, or of another ledger.
         """
-        with self._told():
-            content = self.path.read_bytes()
-        return self._levels(content, identity)
+        with self._told(), open(self.path, "r+b", buffering=0) as file:  # what cannot be written is refused early
+            if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o022:
+                raise LedgerError(f"other users may write to its mark {self.path}; run chmod 600 on it")
+            return self._levels(file.read(), identity)
 
     def advance(self, identity: str, level: Level) -> None:
         """Remembers a level durably, unless a later one is remembered already.

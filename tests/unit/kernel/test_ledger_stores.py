@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from dpquery.kernel import ledger_mark, ledger_postgres, ledger_store
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.ledger import Kind, Ledger, State
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from tests.postgres import Cluster, cluster
+from tests.postgres import NOBODY, Cluster, cluster
 from tests.unit.kernel.ledgers import OWNER, QUERY, UNIT, Site, database_site, declarations, epsilon, file_site
 
 FORK = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -323,8 +324,32 @@ def test_the_mark_of_another_ledger_is_refused(site: Site, tmp_path: Path) -> No
 
 
 def test_the_mark_is_the_owners_file(site: Site) -> None:
-    site.create()
+    ledger = site.create()
     assert site.mark.stat().st_mode & 0o777 == 0o600
+    site.mark.chmod(0o620)
+    with pytest.raises(LedgerError, match="chmod 600"):
+        ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
+
+
+def test_a_mark_that_may_not_be_written_refuses_before_a_charge() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        site = file_site(Path(name))
+        site.create().close()
+        if os.getuid() == 0:
+            for path in (Path(name), site.mark.parent, site.mark, Path(site.place)):
+                os.chown(path, NOBODY, NOBODY)
+
+        def work() -> None:
+            if os.getuid() == 0:
+                os.setuid(NOBODY)
+            ledger = site.open()
+            site.mark.chmod(0o400)
+            with pytest.raises(LedgerError, match="Permission denied"):
+                ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
+            site.mark.chmod(0o600)
+            assert ledger.verify() == 0
+
+        assert status_of(in_child(work)) == 0
 
 
 # Accepting what was restored
