@@ -12,9 +12,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
+import pandas as pd
 import psycopg
 import pytest
 
+import dpquery as dp
 from dpquery.errors import InsufficientBudgetError, InvalidLossError, LedgerError
 from dpquery.kernel import ledger_mark, ledger_postgres, ledger_store
 from dpquery.kernel.accountant import Budget
@@ -566,6 +568,53 @@ def test_acts_change_no_total(site: Site) -> None:
     ledger.new_data_version(**OWNER)
     ledger.set_limit("alice", Budget.of(epsilon="0.7"), **OWNER)
     assert ledger.spent(None) == ledger.spent("alice") == UNIT
+
+
+# Sessions
+
+CATALOG = """
+dataset: shop
+privacy_unit: person
+budget: {epsilon: 1}
+analysts: {ann: {epsilon: 0.5}}
+tables:
+  visits: {unit: person, columns: {person: {type: int64}, town: {type: text, keys: [east, west]}}}
+"""
+VISITS = pd.DataFrame({"person": range(100), "town": ["east", "west"] * 50})
+
+
+def test_sessions_share_a_ledger_in_either_store(site: Site) -> None:
+    catalog = dp.Catalog.from_yaml(CATALOG)
+    dp.create_ledger(catalog, site.place, mark=site.mark).close()
+    for turn in range(2):  # as after the restart of a notebook
+        with dp.connect(catalog, {"visits": VISITS}, ledger=site.place, analyst="ann") as session:
+            session.sql("SELECT town, COUNT(*) AS n FROM visits GROUP BY town", epsilon="0.2")
+            assert session.remaining == epsilon("0.3" if turn == 0 else "0.1")
+    assert [entry.state for entry in site.open().entries()] == [State.ANSWERED] * 2
+
+
+@pytest.mark.parametrize(
+    ("declared", "changed"),
+    [
+        ("privacy_unit: person", "privacy_unit: row"),
+        ("{unit: person,", "{public: true,"),
+        ("dataset: shop", "dataset: other"),
+        ("privacy_unit: person", "privacy_unit: person\nneighbours: replace_one"),
+        ("budget: {epsilon: 1}", "budget: {epsilon: 2}"),
+        ("{ann: {epsilon: 0.5}}", "{ann: {epsilon: 0.6}}"),
+        ("{ann: {epsilon: 0.5}}", "{ann: {epsilon: 0.5}, bob: {epsilon: 0.5}}"),
+        ("analysts: {ann: {epsilon: 0.5}}\n", ""),
+    ],
+)
+def test_a_catalog_that_says_otherwise_is_refused(tmp_path: Path, declared: str, changed: str) -> None:
+    site = file_site(tmp_path)
+    dp.create_ledger(dp.Catalog.from_yaml(CATALOG), site.place, mark=site.mark).close()
+    text = CATALOG.replace(declared, changed)
+    assert text != CATALOG
+    if "row" in changed:
+        text = text.replace("{unit: person,", "{")
+    with pytest.raises(LedgerError, match="ledger"):
+        dp.connect(dp.Catalog.from_yaml(text), {"visits": VISITS}, ledger=site.place, analyst="ann")
 
 
 # PostgreSQL alone
