@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedQueryError,
     )
+    from dpquery.frontends.audit import export_ledger
+    from dpquery.kernel.accountant import Budget
     from dpquery.kernel.ledger import Ledger
     from dpquery.kernel.loss import PrivacyLoss
     from dpquery.kernel.mechanisms import Measurement
@@ -31,6 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BackendError",
+    "Budget",
     "Catalog",
     "CatalogError",
     "DPQueryError",
@@ -53,9 +56,11 @@ __all__ = [
     "UnsupportedQueryError",
     "connect",
     "create_ledger",
+    "export_ledger",
 ]
 
 _HOMES = {
+    "Budget": "dpquery.kernel.accountant",
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.kernel.ledger",
     "Measurement": "dpquery.kernel.mechanisms",
@@ -65,6 +70,7 @@ _HOMES = {
     "Session": "dpquery.session",
     "connect": "dpquery.session",
     "create_ledger": "dpquery.session",
+    "export_ledger": "dpquery.frontends.audit",
 }
 """Where public names live, unless in `errors`. They load on first use, so that the command line starts quickly."""
 
