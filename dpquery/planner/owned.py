@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dpquery.catalog import Catalog
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Relation, Scan
-from dpquery.planner.keys import definition
+from dpquery.planner.definitions import origin_of
 
 
 def owned_by_one_unit(group_by: tuple[str, ...], source: Relation, catalog: Catalog) -> str | None:
@@ -19,7 +19,7 @@ def owned_by_one_unit(group_by: tuple[str, ...], source: Relation, catalog: Cata
     read: dict[str, set[str]] = {}
     scans: dict[str, Scan] = {}
     for id in group_by:
-        expression, found = definition(id, source)
+        expression, found = origin_of(id, source)
         if isinstance(expression, Column) and expression.id in found:
             scan = found[expression.id]
             if not isinstance(scan, Scan):

@@ -49,7 +49,7 @@ class Study:
 
     def check(self, query: Query) -> str:
         """Returns "answered" or the name of the refusal; fails on anything else."""
-        options = {"dialect": "duckdb", "epsilon": 20, "max_groups": 40, "max_rows": 1000}
+        options = {"dialect": "duckdb", "epsilon": 20, "max_groups": 40, "max_rows": 100_000}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
@@ -117,7 +117,7 @@ def alike(row: Row, other: Row, tolerance: list[float | None]) -> bool:
 
 def same(a: Any, b: Any, tolerance: float | None) -> bool:
     """Whether two cells are equal; a key has no tolerance, and any of several modes is one."""
-    if b is None:
+    if b is None or b != b:
         return a is None or (tolerance is not None and not isinstance(a, bool) and a == 0)
     if isinstance(b, dict):
         return a in b and b[a] == max(b.values())
