@@ -24,7 +24,7 @@ from dpquery.errors import BackendError, DPQueryError, InsufficientBudgetError, 
 from dpquery.kernel import exponential, release
 from dpquery.result.table import Result
 from tests.attacks.clinic import Clinic
-from tests.attacks.combinations import Mixed
+from tests.attacks.combinations import Mixed, Mixture
 from tests.attacks.study import CATALOG, Grammar, Query, frames
 from tests.scripted import zero_noise
 
@@ -49,7 +49,12 @@ class Study:
 
     def check(self, query: Query) -> str:
         """Returns "answered" or the name of the refusal; fails on anything else."""
-        options = {"dialect": "duckdb", "epsilon": 20, "max_groups": 40, "max_rows": 4000}
+        options = {
+            "dialect": "duckdb",
+            "epsilon": 20,
+            "max_groups": 40,
+            "max_rows": 1000 if isinstance(query, Mixture) else 40,
+        }
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
