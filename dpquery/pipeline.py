@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpquery.backends.base import Backend
@@ -19,6 +20,7 @@ from dpquery.planner.allocate import Offer
 from dpquery.planner.choose import choose
 from dpquery.planner.keys import PublicValues
 from dpquery.planner.protect import Bounds, PrivatePlan, protect
+from dpquery.planner.targets import Accuracy
 from dpquery.result.finish import finish
 from dpquery.result.table import Result
 from dpquery.sql.bind import bind
@@ -32,6 +34,8 @@ class Request:
 
     Attributes:
         params: The values of the query's parameters, by position or by name.
+        weights: How much the errors of columns count when the loss is split.
+        accuracy: The errors asked for instead of a loss.
     """
 
     text: str
@@ -40,6 +44,8 @@ class Request:
     dialect: str = "postgres"
     confidence: Fraction = Fraction(95, 100)
     params: Given = None
+    weights: Mapping[str, Fraction] = field(default_factory=dict)
+    accuracy: Accuracy | None = None
 
     @property
     def recorded(self) -> str:
@@ -66,7 +72,14 @@ def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: Publi
         logical = bind(tree, catalog, request.text, request.dialect)
         private = protect(logical, catalog, public=public, describe=_describe, bounds=request.bounds)
         neighbours = ledger.declarations.neighbours
-        private, budgeted = choose(private, request.offer, budget=ledger.budget, neighbours=neighbours)
+        private, budgeted = choose(
+            private,
+            request.offer,
+            budget=ledger.budget,
+            neighbours=neighbours,
+            weights=request.weights,
+            accuracy=request.accuracy,
+        )
     except RecursionError:
         raise QuerySyntaxError("the query is nested too deep") from None
     except QueryError as error:

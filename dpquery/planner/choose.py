@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from types import MappingProxyType
 
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.plan import BudgetedPlan
+from dpquery.planner.aims import aims_of
 from dpquery.planner.allocate import Offer, allocate
 from dpquery.planner.grouping_sets import expected_errors
 from dpquery.planner.protect import PrivatePlan
+from dpquery.planner.targets import Accuracy, allocate_for
+
+NO_WEIGHTS: Mapping[str, Fraction] = MappingProxyType({})
 
 LEAST = 1e-300
 """Errors below this count as this one: logarithms are taken of them."""
@@ -22,18 +28,40 @@ Errors = Mapping[int, tuple[float, ...]]
 
 
 def choose(
-    private: PrivatePlan, offer: Offer, *, budget: Budget, neighbours: Neighbours
+    private: PrivatePlan,
+    offer: Offer,
+    *,
+    budget: Budget,
+    neighbours: Neighbours,
+    weights: Mapping[str, Fraction] = NO_WEIGHTS,
+    accuracy: Accuracy | None = None,
 ) -> tuple[PrivatePlan, BudgetedPlan]:
     """Returns the plan of least expected error, with its noise.
 
     The error of a plan is the geometric mean of the standard deviations of all its numbers' noise, one for each
     boundary and measure: each grouping set counts alike, however many groups it has.
 
+    Args:
+        weights: How much the errors of the answer's columns count, 1 where nothing is said.
+        accuracy: The errors asked for instead of a loss; then nothing is added up.
     Raises:
-        InvalidLossError, MissingDeltaError: As `allocate` does.
+        InvalidLossError, MissingDeltaError, UnsupportedQueryError: As `allocate` and `allocate_for` do.
     """
+    if accuracy is not None:
+        made = allocate_for(
+            private.aggregates,
+            aims_of(private, NO_WEIGHTS),
+            accuracy,
+            offer,
+            budget=budget,
+            neighbours=neighbours,
+        )
+        notes = tuple(f"each of {len(n)} is released: {why or 'errors are asked for'}" for n, why in private.families)
+        return replace(private, alternatives=(), notes=notes), made
     plans = (private, *private.alternatives)
-    budgeted = [allocate(plan.aggregates, offer, budget=budget, neighbours=neighbours) for plan in plans]
+    budgeted = [
+        allocate(plan.aggregates, aims_of(plan, weights), offer, budget=budget, neighbours=neighbours) for plan in plans
+    ]
     if len(plans) == 1:
         return _noted(private, 0, plans, []), budgeted[0]
     errors = [_errors(plan, made, neighbours) for plan, made in zip(plans, budgeted, strict=True)]

@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         name="each measure gets the whole loss",
         file="planner/allocate.py",
-        old="share = amount / len(choices)",
-        new="share = amount",
+        old="(amount * share for share in shares)",
+        new="(amount for share in shares)",
         tests=CALIBRATION,
         only="share",
     ),
@@ -94,8 +94,8 @@ MUTANTS = (
     Mutant(
         name="half of the loss is given away",
         file="planner/allocate.py",
-        old="share = amount / len(choices)",
-        new="share = amount / len(choices) / 2",
+        old="(amount * share for share in shares)",
+        new="(amount * share / 2 for share in shares)",
         tests=CALIBRATION,
     ),
     Mutant(
