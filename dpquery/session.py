@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import NoReturn
@@ -25,8 +25,12 @@ from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
 from dpquery.planner.targets import Accuracy
 from dpquery.prices import prices, read_amounts, read_weights
+from dpquery.result.batch import Batch
 from dpquery.result.table import Result
 from dpquery.sql.parameters import Given
+
+MOST_QUERIES = 50
+"""Queries of one batch."""
 
 
 class Plan:
@@ -138,6 +142,39 @@ class Session:
         )
         return pipeline.answer(
             request, catalog=self._catalog, ledger=self._ledger, backend=self._backend, analyst=self._analyst
+        )
+
+    def batch(
+        self,
+        queries: Sequence[str],
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        error: object = None,
+        weights: Mapping[str, object] | None = None,
+        max_groups: int | None = None,
+        max_rows: int | None = None,
+        dialect: str = "postgres",
+        confidence: object = "0.95",
+    ) -> Batch:
+        """Answers several queries at once: what two of them ask is measured once, one loss is split over all, and the
+        ledger is charged once. Nothing is charged if one of them is refused.
+
+        Args:
+            queries: SELECT statements, without parameters.
+            epsilon, delta, rho, error, weights, max_groups, max_rows, dialect, confidence: As in `sql`, for all
+                queries together; weights and errors of columns hold in each query that has such a column.
+        """
+        if not isinstance(queries, list | tuple) or not 1 <= len(queries) <= MOST_QUERIES:
+            raise InvalidLossError(f"a batch is a list of 1 to {MOST_QUERIES} queries", advice="Write [query, query].")
+        bounds, offer = Bounds(max_groups=max_groups, max_rows=max_rows), Offer.of(epsilon, delta, rho)
+        requests = [
+            self._request(query, None, offer, bounds, dialect, _confidence(confidence), error, weights)
+            for query in queries
+        ]
+        return pipeline.answer_together(
+            requests, catalog=self._catalog, ledger=self._ledger, backend=self._backend, analyst=self._analyst
         )
 
     def explain(

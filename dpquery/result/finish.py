@@ -52,11 +52,13 @@ class Finished:
         table: The answer; columns under the names of the query.
         noisy: For each noisy column its expression over released and public columns, or None where it has none.
         measured: Those columns, row by row as in the answer.
+        tables: The numbers of the released tables that it is computed from.
     """
 
     table: pa.Table
     noisy: dict[str, Expression | None]
     measured: Measured
+    tables: frozenset[int]
 
 
 def finish(
@@ -97,7 +99,9 @@ def finish(
         half_width=_half_widths(tables, confidence, again),
     )
     table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
-    return Finished(table=table, noisy=found, measured=measured)
+    leaves = [*range(len(noisy.tables)), *(leaf for leaf, _ in added)]
+    read_tables = frozenset(leaves[number] for number in released)
+    return Finished(table=table, noisy=found, measured=measured, tables=read_tables)
 
 
 class _Lazy(Mapping[str, list[Any]]):
