@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dpquery.kernel.ledger import Ledger
     from dpquery.kernel.loss import PrivacyLoss
     from dpquery.kernel.mechanisms import Measurement
+    from dpquery.result.batch import Batch
     from dpquery.result.table import Result
     from dpquery.session import Plan, Session, connect, create_ledger
 
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BackendError",
+    "Batch",
     "Catalog",
     "CatalogError",
     "DPQueryError",
@@ -56,6 +58,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Batch": "dpquery.result.batch",
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.kernel.ledger",
     "Measurement": "dpquery.kernel.mechanisms",
