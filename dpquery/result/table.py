@@ -30,7 +30,7 @@ class Result:
         charge: What the ledger counted for it; of a batch, for all its answers together.
         guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta; of a batch, all its answers.
         measurements: How each noisy column was measured.
-        confidence: The probability with which the interval of a cell holds, at least.
+        confidence: The probability with which the interval of a cell holds: at least, or about where it is simulated.
     """
 
     def __init__(
