@@ -19,6 +19,7 @@ CHOICES = "tests/statistical/test_choices.py"
 EXPONENTIAL = "tests/unit/kernel/test_exponential.py"
 LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
+ALLOCATION = "tests/unit/planner/test_allocation.py"
 LEDGER = "tests/unit/kernel/test_ledger.py"
 
 
@@ -90,6 +91,14 @@ MUTANTS = (
         new="for part in plan.aggregates for noise in part.noise[:1]])",
         tests=CALIBRATION,
         only="share",
+    ),
+    Mutant(
+        name="shares sum to more than the offer",
+        file="planner/shares.py",
+        old="return tuple(Fraction(int(part), parts) for part in whole)",
+        new="return tuple(Fraction(int(part) + 1, parts) for part in whole)",
+        tests=ALLOCATION,
+        only="offer",
     ),
     Mutant(
         name="half of the loss is given away",
