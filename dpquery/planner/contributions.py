@@ -29,6 +29,7 @@ from dpquery.plan.logical import (
     is_private,
     output,
 )
+from dpquery.plan.remembered import remembered
 
 _FLIPPED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 """Comparisons, and what they are when their sides are exchanged."""
@@ -49,6 +50,7 @@ class Contribution:
     max_groups: int | None = None
 
 
+@remembered
 def contribution_of(relation: Relation, catalog: Catalog) -> Contribution:
     """Returns what is declared of one unit's rows in a unit-local relation."""
     match relation:

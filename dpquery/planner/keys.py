@@ -50,6 +50,7 @@ from dpquery.plan.logical import (
 from dpquery.plan.ranges import EPOCH, Range
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Value
 from dpquery.planner.narrowing import narrowed
+from dpquery.planner.passing import passing
 
 MAX_KEYS = 10_000
 """Values that one key's domain may have when it is enumerated."""
@@ -88,16 +89,20 @@ def domain_of(
     leaves = {column.id for column in columns_of(expression)}
     known = {leaf: _declared(leaf, scans, ranges, catalog, public) for leaf in leaves}
     for leaf in leaves - scans.keys():
-        operation = _set_operation(leaf, relation)
-        if operation is not None:
-            known[leaf] = _of_sides(leaf, operation, ranges, catalog, public)
+        origin = _origin(leaf, relation)
+        if isinstance(origin, SetOperation):
+            known[leaf] = _of_sides(leaf, origin, ranges, catalog, public)
+        elif isinstance(origin, Join):
+            side = origin.left if _gives(origin.left, leaf) else origin.right
+            known[leaf] = domain_of(leaf, side, ranges, catalog, public)
+    conditions = tuple(conditions_of(relation))
     domains = tuple(
-        (leaf, (*values, None) if ranges[leaf].nullable else values)
+        (leaf, passing(leaf, (*values, None) if ranges[leaf].nullable else values, conditions))
         for leaf, values in sorted(known.items())
         if values is not None
     )
     relevant = tuple(sorted(((leaf, ranges[leaf]) for leaf in leaves if leaf in ranges), key=lambda pair: pair[0]))
-    return narrowed(expression, _enumerate(expression, domains, relevant), tuple(_conditions(relation)))
+    return narrowed(expression, _enumerate(expression, domains, relevant), conditions)
 
 
 def covers_all_rows(id: str, domain: Domain | None, relation: Relation, ranges: dict[str, Range]) -> bool:
@@ -110,7 +115,7 @@ def covers_all_rows(id: str, domain: Domain | None, relation: Relation, ranges: 
     expression, _ = definition(id, relation)
     if None in domain or not ranges[id].nullable:
         return True
-    return narrowed(expression, (None,), tuple(_conditions(relation))) == ()
+    return narrowed(expression, (None,), tuple(conditions_of(relation))) == ()
 
 
 def _of_sides(
@@ -127,16 +132,28 @@ def _of_sides(
     return None if left is None or right is None else _sorted((*left, *right))
 
 
-def _set_operation(id: str, relation: Relation) -> SetOperation | None:
-    """Returns the set operation under this relation that gives the column, if one does."""
+def _origin(id: str, relation: Relation) -> SetOperation | Join | None:
+    """Returns the operation under this relation at which the column's definition ends, if it ends at one."""
     if isinstance(relation, SetOperation) and any(column.id == id for column in relation.columns):
         return relation
-    found = (_set_operation(id, source) for source in sources(relation))
-    return next((operation for operation in found if operation is not None), None)
+    if isinstance(relation, Join) and _is_filled(id, relation):
+        return relation
+    found = (_origin(id, source) for source in sources(relation))
+    return next((origin for origin in found if origin is not None), None)
+
+
+def _is_filled(id: str, join: Join) -> bool:
+    """Whether an outer join gives NULL for the column where the column's side has no row."""
+    sides = {"left": [join.right], "right": [join.left], "full": [join.left, join.right]}.get(join.kind, [])
+    return any(_gives(side, id) for side in sides)
 
 
 def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
-    """Returns a column as an expression over stored and literal columns, and where each of these comes from."""
+    """Returns a column as an expression over columns that have none, and where the stored and literal ones come from.
+
+    It ends at aggregates, windows, set operations, and at the side that an outer join fills up: there the column itself
+    is NULL, whatever its expression makes of NULL.
+    """
     match relation:
         case Scan():
             found = [column for column in relation.columns if column.id == id]
@@ -154,6 +171,8 @@ def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
             return substitute(expression, values), scans
         case Join():
             side = relation.left if _gives(relation.left, id) else relation.right
+            if _is_filled(id, relation):
+                return Column(id=id, type=next(c.type for c in output(side) if c.id == id)), {}
             return definition(id, side)
         case Aggregate():
             if id in relation.group_by:
@@ -170,20 +189,20 @@ def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
             return Column(id=id, type=next(c.type for c in relation.columns if c.id == id)), {}
 
 
-def _conditions(relation: Relation) -> list[Expression]:
+def conditions_of(relation: Relation) -> list[Expression]:
     """Returns what WHERE demands of every row, over the columns of scans."""
     match relation:
         case Filter():
             read = {column.id for column in columns_of(relation.condition)}
             meaning = {id: definition(id, relation.source)[0] for id in read}
             own = conjuncts(substitute(relation.condition, meaning))
-            return [*own, *_conditions(relation.source)]
+            return [*own, *conditions_of(relation.source)]
         case Project() | Aggregate() | Window() | Sort():
-            return _conditions(relation.source)
+            return conditions_of(relation.source)
         case Join(kind="inner" | "cross"):
-            return [*_met(relation), *_conditions(relation.left), *_conditions(relation.right)]
+            return [*_met(relation), *conditions_of(relation.left), *conditions_of(relation.right)]
         case Join(kind="left" | "semi" | "anti"):
-            return _conditions(relation.left)
+            return conditions_of(relation.left)
         case Join() | SetOperation() | Scan() | Values() | Limit() | Released():
             return []
         case _:

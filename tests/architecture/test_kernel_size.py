@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.package import ROOT, Module, dotted, imported, modules
 
 MOST_LINES = {"kernel/": 260, "": 400}
-MOST_KERNEL_LINES = 3_600
+MOST_KERNEL_LINES = 4_200
 """All of `kernel/` together, docstrings included. Grow it knowingly."""
 
 RANDOMNESS = (
@@ -41,8 +41,9 @@ def test_the_kernel_as_a_whole_is_small() -> None:
 
 def test_the_readme_counts_the_files_of_the_kernel() -> None:
     count = sum(m.path.startswith("kernel/") and m.path != "kernel/__init__.py" for m in modules())
-    words = ("sixteen", "seventeen", "eighteen", "nineteen", "twenty", "twenty-one", "twenty-two", "twenty-three")
-    assert f"{words[count - 16]} files" in (ROOT / "README.md").read_text(encoding="utf-8")
+    units = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    words = ("twenty", *(f"twenty-{unit}" for unit in units), "thirty")
+    assert f"{words[count - 20]} files" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def _uses(module: Module, names: tuple[str, ...]) -> set[str]:

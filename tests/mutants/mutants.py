@@ -21,6 +21,11 @@ LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 ALLOCATION = "tests/unit/planner/test_allocation.py"
 LEDGER = "tests/unit/kernel/test_ledger.py"
+DIRECTED = "tests/unit/kernel/test_directed.py"
+RENYI = "tests/unit/kernel/test_rdp.py"
+COMPOSITION = "tests/unit/kernel/test_composition.py"
+GAUSSIAN = "tests/unit/kernel/test_gaussian_calibration.py"
+TRADEOFF = "tests/unit/kernel/test_tradeoff.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -428,8 +433,8 @@ MUTANTS = (
     Mutant(
         name="the unit of unmatched rows is looked for on the right",
         file="kernel/local_joins.py",
-        old='units=left.units if join.kind == "left" else left.units | right.units',
-        new="units=left.units | right.units",
+        old="units=left.units, partial=left.partial | right.telling",
+        new="units=left.units | right.units, partial=left.partial | right.telling",
         tests=GATE,
     ),
     Mutant(
@@ -770,8 +775,8 @@ MUTANTS = (
     Mutant(
         name="the value of any person is shown",
         file="sql/aggregates.py",
-        old="*MOMENTS, *PAIRS)",
-        new="*MOMENTS, *PAIRS, 'any_value')",
+        old="*MOMENTS, *PAIRS, *CHOICES)",
+        new="*MOMENTS, *PAIRS, *CHOICES, 'any_value')",
         tests="tests/cases/test_cases.py",
         only="aggregates",
     ),
@@ -851,5 +856,98 @@ MUTANTS = (
         old="drawn = (_random_integers(groups) >>",
         new="drawn = (_random_integers(1).repeat(groups) >>",
         tests=CHOICES,
+    ),
+    # Losses that are computed by hand.
+    Mutant(
+        name="upper bounds are rounded to nearest",
+        file="kernel/directed.py",
+        old="return Fraction(UPWARD.next_plus(found)) if found else Fraction(0)",
+        new="return Fraction(found)",
+        tests=DIRECTED,
+    ),
+    Mutant(
+        name="discrete Laplace noise has the Rényi curve of the continuous",
+        file="kernel/rdp.py",
+        old="return min(_raised(epsilon, inside, order), rdp_of_pure(epsilon, order))",
+        new="return rdp_of_laplace(epsilon, order)",
+        tests=RENYI,
+    ),
+    Mutant(
+        name="a Rényi curve is converted with twice the delta",
+        file="kernel/rdp.py",
+        old="curve[order] + _overhead(order, delta)",
+        new="curve[order] + _overhead(order, 2 * delta)",
+        tests=RENYI,
+    ),
+    Mutant(
+        name="groups lose in proportion to their size in rho",
+        file="kernel/composition.py",
+        old="rho=size * size * loss.rho",
+        new="rho=size * loss.rho",
+        tests=COMPOSITION,
+    ),
+    Mutant(
+        name="the delta of a group grows in proportion to its size",
+        file="kernel/composition.py",
+        old="above(loss.delta * total)",
+        new="above(loss.delta * size)",
+        tests=COMPOSITION,
+    ),
+    Mutant(
+        name="optimal composition forgets the deltas of the mechanisms",
+        file="kernel/composition.py",
+        old="_decimal(UPWARD, 1 - total_delta), _kept(delta, count)",
+        new="_decimal(UPWARD, 1 - total_delta), _kept(Fraction(0), count)",
+        tests=COMPOSITION,
+    ),
+    Mutant(
+        name="a width of Gaussian noise just below what suffices",
+        file="kernel/gaussian_calibration.py",
+        old="    return good\n",
+        new="    return bad\n",
+        tests=GAUSSIAN,
+    ),
+    Mutant(
+        name="discrete Gaussian noise of the continuous width",
+        file="kernel/gaussian_calibration.py",
+        old="while discrete_gaussian_delta(good, steps, epsilon) > delta:",
+        new="while step < 0:",
+        tests=GAUSSIAN,
+    ),
+    Mutant(
+        name="a trade-off without what delta gives away",
+        file="kernel/tradeoff.py",
+        old="steep = 1 - delta - exp_up(epsilon) * false_alarms",
+        new="steep = 1 - exp_up(epsilon) * false_alarms",
+        tests=TRADEOFF,
+    ),
+    Mutant(
+        name="batches with wider noise than there is",
+        file="privacy/batches.py",
+        old="float(1 / noise.scale)",
+        new="float(1 / noise.scale) * 0.999",
+        tests="tests/unit/privacy/test_batches.py",
+        only="randomised_response",
+    ),
+    Mutant(
+        name="a histogram of many values and a frequent one is an error",
+        file="kernel/exponential.py",
+        old="_sum(weight) >= LARGEST_UTILITY",
+        new="int(weight.max()) >= LARGEST_UTILITY // len(weight)",
+        tests=EXPONENTIAL,
+    ),
+    Mutant(
+        name="utilities of heavy groups wrap around",
+        file="kernel/utilities.py",
+        old="numbers.astype(object)",
+        new="numbers.copy()",
+        tests=EXPONENTIAL,
+    ),
+    Mutant(
+        name="candidates within reach are left out of a wide choice",
+        file="kernel/exponential.py",
+        old="Fraction(1, 2**52), Fraction(2**60)",
+        new="Fraction(1, 2**60), Fraction(2**60)",
+        tests=EXPONENTIAL,
     ),
 )
