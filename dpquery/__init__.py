@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dpquery.kernel.ledger import Ledger
     from dpquery.kernel.loss import PrivacyLoss
     from dpquery.kernel.mechanisms import Measurement
+    from dpquery.result.batch import Batch
     from dpquery.result.table import Result
     from dpquery.session import Plan, Session, connect, create_ledger
 
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BackendError",
+    "Batch",
     "Budget",
     "Catalog",
     "CatalogError",
@@ -61,6 +63,7 @@ __all__ = [
 
 _HOMES = {
     "Budget": "dpquery.kernel.accountant",
+    "Batch": "dpquery.result.batch",
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.kernel.ledger",
     "Measurement": "dpquery.kernel.mechanisms",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import NoReturn
+
+import pandas as pd
 
 from dpquery import pipeline
 from dpquery.backends.base import Backend
@@ -20,8 +23,14 @@ from dpquery.kernel.mechanisms import Measurement, measurements
 from dpquery.plan.logical import output
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
+from dpquery.planner.targets import Accuracy
+from dpquery.prices import prices, read_amounts, read_weights
+from dpquery.result.batch import Batch
 from dpquery.result.table import Result
 from dpquery.sql.parameters import Given
+
+MOST_QUERIES = 50
+"""Queries of one batch."""
 
 
 class Plan:
@@ -34,7 +43,8 @@ class Plan:
         columns: The names of the answer's columns.
     """
 
-    def __init__(self, prepared: pipeline.Prepared, ledger: Ledger) -> None:
+    def __init__(self, prepared: pipeline.Prepared, ledger: Ledger, prices: Callable[[], pd.DataFrame]) -> None:
+        self._prices = prices
         self.measurements: tuple[Measurement, ...] = measurements(prepared.budgeted, ledger.declarations.neighbours)
         self.charge: PrivacyLoss = charge_of(prepared.budgeted, ledger.budget.kind)
         self.guarantee: PrivacyLoss = guarantee_of(prepared.budgeted)
@@ -47,6 +57,12 @@ class Plan:
             added=[(one.leaf, one.aggregate) for one in prepared.private.added],
             notes=prepared.private.notes,
         )
+
+    @cached_property
+    def prices(self) -> pd.DataFrame:
+        """What other losses and errors would mean for this query, one row for each way to ask: the charge, and for each
+        column the half-width of its intervals; NaN where that depends on the data. Reads no private row."""
+        return self._prices()
 
     def __str__(self) -> str:
         return self._text
@@ -89,6 +105,8 @@ class Session:
         epsilon: object = None,
         delta: object = None,
         rho: object = None,
+        error: object = None,
+        weights: Mapping[str, object] | None = None,
         max_groups: int | None = None,
         max_rows: int | None = None,
         dialect: str = "postgres",
@@ -102,6 +120,9 @@ class Session:
                 `%(name)s`. None, bool, int, float, Decimal, str, date and datetime; always values, never SQL.
             epsilon, delta, rho: What the query may lose, as str, int, Decimal, Fraction or float; by default what the
                 catalog says.
+            error: Instead of a loss, the largest half-width of the intervals: a number for all columns, or a dict of
+                columns. The least loss for it is charged. Counts and sums can have one.
+            weights: A dict of columns to positive numbers: a column of weight 2 gets twice the loss of one of weight 1.
             max_groups, max_rows: Contribution bounds instead of the catalog's.
             dialect: The SQL dialect of the query; any that sqlglot reads.
             confidence: Of the intervals, between 0 and 1.
@@ -109,9 +130,51 @@ class Session:
             QueryError: The query is refused; nothing was charged.
             BackendError: The engine failed; the charge stands.
         """
-        request = self._request(query, params, epsilon, delta, rho, max_groups, max_rows, dialect, confidence)
+        request = self._request(
+            query,
+            params,
+            Offer.of(epsilon, delta, rho),
+            Bounds(max_groups=max_groups, max_rows=max_rows),
+            dialect,
+            _confidence(confidence),
+            error,
+            weights,
+        )
         return pipeline.answer(
             request, catalog=self._catalog, ledger=self._ledger, backend=self._backend, analyst=self._analyst
+        )
+
+    def batch(
+        self,
+        queries: Sequence[str],
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        error: object = None,
+        weights: Mapping[str, object] | None = None,
+        max_groups: int | None = None,
+        max_rows: int | None = None,
+        dialect: str = "postgres",
+        confidence: object = "0.95",
+    ) -> Batch:
+        """Answers several queries at once: what two of them ask is measured once, one loss is split over all, and the
+        ledger is charged once. Nothing is charged if one of them is refused.
+
+        Args:
+            queries: SELECT statements, without parameters.
+            epsilon, delta, rho, error, weights, max_groups, max_rows, dialect, confidence: As in `sql`, for all
+                queries together; weights and errors of columns hold in each query that has such a column.
+        """
+        if not isinstance(queries, list | tuple) or not 1 <= len(queries) <= MOST_QUERIES:
+            raise InvalidLossError(f"a batch is a list of 1 to {MOST_QUERIES} queries", advice="Write [query, query].")
+        bounds, offer = Bounds(max_groups=max_groups, max_rows=max_rows), Offer.of(epsilon, delta, rho)
+        requests = [
+            self._request(query, None, offer, bounds, dialect, _confidence(confidence), error, weights)
+            for query in queries
+        ]
+        return pipeline.answer_together(
+            requests, catalog=self._catalog, ledger=self._ledger, backend=self._backend, analyst=self._analyst
         )
 
     def explain(
@@ -122,36 +185,59 @@ class Session:
         epsilon: object = None,
         delta: object = None,
         rho: object = None,
+        error: object = None,
+        weights: Mapping[str, object] | None = None,
         max_groups: int | None = None,
         max_rows: int | None = None,
         dialect: str = "postgres",
+        confidence: object = "0.95",
     ) -> Plan:
         """Returns what a query would measure and cost, reading no private row; arguments as in `sql`."""
-        request = self._request(query, params, epsilon, delta, rho, max_groups, max_rows, dialect, "0.95")
-        public = self._backend.public_values
-        return Plan(pipeline.prepare(request, catalog=self._catalog, ledger=self._ledger, public=public), self._ledger)
+        request = self._request(
+            query,
+            params,
+            Offer.of(epsilon, delta, rho),
+            Bounds(max_groups=max_groups, max_rows=max_rows),
+            dialect,
+            _confidence(confidence),
+            error,
+            weights,
+        )
+
+        def prepare(asked: pipeline.Request) -> pipeline.Prepared:
+            public = self._backend.public_values
+            return pipeline.prepare(asked, catalog=self._catalog, ledger=self._ledger, public=public)
+
+        return Plan(prepare(request), self._ledger, lambda: prices(request, prepare, self._ledger))
 
     def _request(
         self,
         query: str,
         params: Given,
-        epsilon: object,
-        delta: object,
-        rho: object,
-        max_groups: int | None,
-        max_rows: int | None,
+        offer: Offer,
+        bounds: Bounds,
         dialect: str,
-        confidence: object,
+        confidence: Fraction,
+        error: object,
+        weights: object,
     ) -> pipeline.Request:
         defaults = self._catalog.defaults
-        offer = Offer.of(epsilon, delta, rho)
+        usual = Offer(epsilon=defaults.epsilon, delta=defaults.delta, rho=defaults.rho)
+        asks_error = error is not None
+        if asks_error and (offer.epsilon is not None or offer.rho is not None):
+            raise InvalidLossError("a query offers a loss or asks an error, not both", advice="Leave one of them out.")
+        if asks_error and weights is not None:
+            raise InvalidLossError("weights split a loss, and error= asks for none", advice="Leave one of them out.")
+        accuracy = Accuracy(errors=read_amounts(error, "error"), failure=1 - confidence) if asks_error else None
         return pipeline.Request(
             text=query,
-            offer=offer.or_default(Offer(epsilon=defaults.epsilon, delta=defaults.delta, rho=defaults.rho)),
-            bounds=Bounds(max_groups=max_groups, max_rows=max_rows),
+            offer=offer.or_default(usual),
+            bounds=bounds,
             dialect=dialect,
-            confidence=_confidence(confidence),
+            confidence=confidence,
             params=tuple(params) if isinstance(params, list) else dict(params) if isinstance(params, dict) else params,
+            weights=read_weights(weights),
+            accuracy=accuracy,
         )
 
     def close(self) -> None:

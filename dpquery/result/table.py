@@ -27,15 +27,22 @@ class Result:
     """One noisy answer. It is materialised: reading it again draws no noise and costs nothing.
 
     Attributes:
-        charge: What the ledger counted for it.
-        guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
+        charge: What the ledger counted for it; of a batch, for all its answers together.
+        guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta; of a batch, all its answers.
         measurements: How each noisy column was measured.
-        confidence: The probability with which the interval of a cell holds, at least.
+        confidence: The probability with which the interval of a cell holds: at least, or about where it is simulated.
     """
 
     def __init__(
-        self, noisy: NoisyAggregates, finished: Finished, *, guarantee: PrivacyLoss, confidence: float
+        self,
+        noisy: NoisyAggregates,
+        finished: Finished,
+        *,
+        guarantee: PrivacyLoss,
+        confidence: float,
+        charged_with: int = 1,
     ) -> None:
+        self._charged_with = charged_with
         self._table, self._finished = finished.table, finished
         self.charge: PrivacyLoss = noisy.charge
         self.guarantee: PrivacyLoss = guarantee
@@ -122,6 +129,7 @@ class Result:
 
     def _footer(self) -> str:
         charge = "free" if self.charge == PrivacyLoss() else f"charged {self.charge}"
+        charge += f" for {self._charged_with} queries together" if self._charged_with > 1 else ""
         level = f"{self.confidence * 100:g} % intervals of the noise; " if self._intervals else ""
         return f"[{level}{charge}]"
 

@@ -19,6 +19,7 @@ CHOICES = "tests/statistical/test_choices.py"
 EXPONENTIAL = "tests/unit/kernel/test_exponential.py"
 LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
+ALLOCATION = "tests/unit/planner/test_allocation.py"
 LEDGER = "tests/unit/kernel/test_ledger.py"
 DIRECTED = "tests/unit/kernel/test_directed.py"
 RENYI = "tests/unit/kernel/test_rdp.py"
@@ -85,8 +86,8 @@ MUTANTS = (
     Mutant(
         name="each measure gets the whole loss",
         file="planner/allocate.py",
-        old="share = amount / len(choices)",
-        new="share = amount",
+        old="(amount * share for share in shares)",
+        new="(amount for share in shares)",
         tests=CALIBRATION,
         only="share",
     ),
@@ -99,10 +100,18 @@ MUTANTS = (
         only="share",
     ),
     Mutant(
+        name="shares sum to more than the offer",
+        file="planner/shares.py",
+        old="return tuple(Fraction(int(part), parts) for part in whole)",
+        new="return tuple(Fraction(int(part) + 1, parts) for part in whole)",
+        tests=ALLOCATION,
+        only="offer",
+    ),
+    Mutant(
         name="half of the loss is given away",
         file="planner/allocate.py",
-        old="share = amount / len(choices)",
-        new="share = amount / len(choices) / 2",
+        old="(amount * share for share in shares)",
+        new="(amount * share / 2 for share in shares)",
         tests=CALIBRATION,
     ),
     Mutant(
