@@ -80,7 +80,7 @@ def prepare_together(
         requests: They differ in their texts and parameters alone.
     """
     first = requests[0]
-    text: str | None = None
+    text = first.text if len(requests) == 1 else None
     try:
         if len(requests) > 1:  # each by itself, so that what is refused is found in its own text
             for request in requests:
