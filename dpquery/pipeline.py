@@ -80,15 +80,15 @@ def prepare_together(
         requests: They differ in their texts and parameters alone.
     """
     first = requests[0]
-    text: str | None = None
+    text: str | None = first.text
     try:
         if len(requests) > 1:  # each by itself, so that what is refused is found in its own text
             for request in requests:
                 text = request.text
                 alone = bind(parse(text, request.dialect, request.params), catalog, text, request.dialect)
                 protect(alone, catalog, public=public, describe=_describe, bounds=request.bounds)
+            text = None  # what is refused from here on concerns all of them
         trees = [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
-        text = first.text if len(requests) == 1 else None
         logical = bind_together(trees, catalog, first.dialect)
         private: Sequence[PrivatePlan] = [
             protect(plan, catalog, public=public, describe=_describe, bounds=request.bounds)
