@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedQueryError,
     )
+    from dpquery.frontends.audit import export_ledger
+    from dpquery.kernel.accountant import Budget
     from dpquery.kernel.ledger import Ledger
     from dpquery.kernel.loss import PrivacyLoss
     from dpquery.kernel.mechanisms import Measurement
@@ -33,6 +35,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BackendError",
     "Batch",
+    "Budget",
     "Catalog",
     "CatalogError",
     "DPQueryError",
@@ -55,10 +58,12 @@ __all__ = [
     "UnsupportedQueryError",
     "connect",
     "create_ledger",
+    "export_ledger",
 ]
 
 _HOMES = {
     "Batch": "dpquery.result.batch",
+    "Budget": "dpquery.kernel.accountant",
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.kernel.ledger",
     "Measurement": "dpquery.kernel.mechanisms",
@@ -68,6 +73,7 @@ _HOMES = {
     "Session": "dpquery.session",
     "connect": "dpquery.session",
     "create_ledger": "dpquery.session",
+    "export_ledger": "dpquery.frontends.audit",
 }
 """Where public names live, unless in `errors`. They load on first use, so that the command line starts quickly."""
 

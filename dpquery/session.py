@@ -16,7 +16,7 @@ from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, InvalidLossError, LedgerError
 from dpquery.explain import explain
-from dpquery.kernel.accountant import charge_of, guarantee_of, limit_of
+from dpquery.kernel.accountant import Budget, charge_of, guarantee_of, parts_of
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
 from dpquery.kernel.mechanisms import Measurement, measurements
@@ -263,6 +263,7 @@ def connect(
     *,
     ledger: Ledger | str | os.PathLike[str],
     analyst: str = "analyst",
+    mark: str | os.PathLike[str] | None = None,
 ) -> Session:
     """Returns a session over tables.
 
@@ -270,14 +271,15 @@ def connect(
         catalog: The declarations, or the path of their YAML file.
         sources: For each declared table its data: a pandas DataFrame, an Arrow table or dataset, or the path of a
             Parquet file (or folder, or glob), a CSV, Feather or DuckDB file.
-        ledger: The ledger, or its path; it must exist (`dpquery ledger create`).
+        ledger: The ledger, its path, or the URL of its PostgreSQL database; it must exist (`dpquery ledger create`).
         analyst: Who asks; one of the catalog's analysts if it names any.
+        mark: The file of the ledger's mark, where it is not in the place that the ledger knows.
     Raises:
         CatalogError: Mistakes in the catalog, or data that contradict it.
         LedgerError: The ledger is missing, damaged, or was made for other declarations.
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
-    opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger, mark=mark)
     _check_ledger(declared, opened)
     missing = sorted(declared.tables.keys() - sources.keys())
     unknown = sorted(sources.keys() - declared.tables.keys())
@@ -288,17 +290,23 @@ def connect(
     return Session(declared, backend=DuckDBBackend(declared, sources), ledger=opened, analyst=analyst)
 
 
-def create_ledger(catalog: Catalog | str | os.PathLike[str], path: str | os.PathLike[str]) -> Ledger:
+def create_ledger(
+    catalog: Catalog | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    mark: str | os.PathLike[str] | None = None,
+) -> Ledger:
     """Returns a new ledger for a catalog's declarations and budgets; an owner's act, done once for a dataset.
 
     Args:
         catalog: The declarations, or the path of their YAML file.
-        path: Where the ledger will be; an existing file is never touched.
+        path: Where the ledger will be: a file, or the URL of a PostgreSQL database; what exists is never touched.
+        mark: The file of its high-water mark, best on another disk; by default beside the ledger's file.
     Raises:
         LedgerError: The file exists or cannot be made.
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
-    return Ledger.create(path, declared.declarations, declared.budget, declared.analysts)
+    return Ledger.create(path, declared.declarations, declared.budget, declared.analysts, mark=mark)
 
 
 def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
@@ -309,10 +317,25 @@ def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
             "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
             "ledger if the promise may start anew."
         )
-    if catalog.budget != ledger.budget:
-        raise LedgerError("the catalog's budget is not the ledger's, and the ledger's is the one that counts")
-    if {name: limit_of(budget) for name, budget in catalog.analysts.items()} != ledger.analysts:
-        raise LedgerError("the catalog's analysts are not the ledger's, and the ledger's are the ones that count")
+    _check_budget("all analysts together", catalog.budget, ledger.budget)
+    for analyst, declared in catalog.analysts.items():
+        _check_budget(f"analyst {analyst}", declared, ledger.budgets.get(analyst))
+    if missing := sorted(ledger.budgets.keys() - catalog.analysts.keys()):
+        raise LedgerError(f"the ledger has budgets for analysts that the catalog leaves out: {', '.join(missing)}")
+
+
+def _check_budget(who: str, declared: Budget, counts: Budget | None) -> None:
+    """After the owner changed a limit in the ledger, the catalog has to say the same."""
+    if counts is None:
+        raise LedgerError(
+            f"the catalog gives {who} a budget, and the ledger none, which is what counts. The owner opens an account "
+            "with dpquery ledger limit LEDGER --analyst NAME, or takes the analyst out of the catalog"
+        )
+    if declared != counts:
+        raise LedgerError(
+            f"the catalog's budget for {who} is {parts_of(declared)}, and the ledger's is {parts_of(counts)}, which "
+            "counts: write it in the catalog, or have the owner change the ledger with dpquery ledger limit"
+        )
 
 
 def _confidence(value: object) -> Fraction:

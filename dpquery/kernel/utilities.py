@@ -96,6 +96,8 @@ def utilities(measure: Measure, extreme: int, *, below: Integers, equal: Integer
         extreme: K of `rank_of_extreme`, for the targets 0 and 1.
     Privacy:
         Total: no error may show how much a group weighs. What does not fit into 64 bits is computed in Python integers.
+    Source:
+        docs/proofs/exponential.md.
     """
     if measure.count is Count.MODE:
         return equal

@@ -283,7 +283,7 @@ class LogicalPlan:
     Attributes:
         boundaries: The lowest aggregations over private rows; number i is read above as `Released(index=i)`.
         result: What is computed from released and public tables, in order; its columns are the answer's.
-        families: Boundaries of one GROUP BY with several grouping sets, as their numbers. They have the same source, and
+        families: Boundaries of one GROUP BY with several grouping sets, as their numbers. They have the same source and
             the aggregates of that GROUP BY; a boundary that other parts of the query read too may have more.
     """
 

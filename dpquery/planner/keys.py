@@ -44,11 +44,11 @@ from dpquery.plan.logical import (
     Values,
     Window,
     is_private,
-    output,
     sources,
 )
 from dpquery.plan.ranges import EPOCH, Range
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Value
+from dpquery.planner.definitions import Leaves, definition, ending_of, side_of
 from dpquery.planner.narrowing import narrowed
 from dpquery.planner.passing import passing
 
@@ -64,8 +64,6 @@ PublicValues = Callable[[str, str], tuple[Value, ...]]
 """(public table, column) to the different non-NULL values of the column."""
 
 Domain = tuple[Value, ...]
-Leaves = dict[str, Scan | Values]
-"""The table that each stored or literal column comes from, by the column's id."""
 
 _DAY = datetime.timedelta(days=1)
 _MICROSECONDS = 86_400_000_000
@@ -89,12 +87,11 @@ def domain_of(
     leaves = {column.id for column in columns_of(expression)}
     known = {leaf: _declared(leaf, scans, ranges, catalog, public) for leaf in leaves}
     for leaf in leaves - scans.keys():
-        origin = _origin(leaf, relation)
+        origin = ending_of(leaf, relation)
         if isinstance(origin, SetOperation):
             known[leaf] = _of_sides(leaf, origin, ranges, catalog, public)
         elif isinstance(origin, Join):
-            side = origin.left if _gives(origin.left, leaf) else origin.right
-            known[leaf] = domain_of(leaf, side, ranges, catalog, public)
+            known[leaf] = domain_of(leaf, side_of(leaf, origin), ranges, catalog, public)
     conditions = tuple(conditions_of(relation))
     domains = tuple(
         (leaf, passing(leaf, (*values, None) if ranges[leaf].nullable else values, conditions))
@@ -130,63 +127,6 @@ def _of_sides(
     if operation.kind.startswith("intersect"):
         return left if right is None else right if left is None else _sorted(v for v in left if v in set(right))
     return None if left is None or right is None else _sorted((*left, *right))
-
-
-def _origin(id: str, relation: Relation) -> SetOperation | Join | None:
-    """Returns the operation under this relation at which the column's definition ends, if it ends at one."""
-    if isinstance(relation, SetOperation) and any(column.id == id for column in relation.columns):
-        return relation
-    if isinstance(relation, Join) and _is_filled(id, relation):
-        return relation
-    found = (_origin(id, source) for source in sources(relation))
-    return next((origin for origin in found if origin is not None), None)
-
-
-def _is_filled(id: str, join: Join) -> bool:
-    """Whether an outer join gives NULL for the column where the column's side has no row."""
-    sides = {"left": [join.right], "right": [join.left], "full": [join.left, join.right]}.get(join.kind, [])
-    return any(_gives(side, id) for side in sides)
-
-
-def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
-    """Returns a column as an expression over columns that have none, and where the stored and literal ones come from.
-
-    It ends at aggregates, windows, set operations, and at the side that an outer join fills up: there the column itself
-    is NULL, whatever its expression makes of NULL.
-    """
-    match relation:
-        case Scan():
-            found = [column for column in relation.columns if column.id == id]
-            if found:
-                return Column(id=id, type=found[0].type), {id: relation}
-            assert relation.ownership is not None
-            return Column(id=id, type=relation.ownership.type), {}
-        case Project():
-            expression = next(column.expression for column in relation.columns if column.id == id)
-            values: dict[str, Expression] = {}
-            scans: Leaves = {}
-            for column in columns_of(expression):
-                values[column.id], more = definition(column.id, relation.source)
-                scans |= more
-            return substitute(expression, values), scans
-        case Join():
-            side = relation.left if _gives(relation.left, id) else relation.right
-            if _is_filled(id, relation):
-                return Column(id=id, type=next(c.type for c in output(side) if c.id == id)), {}
-            return definition(id, side)
-        case Aggregate():
-            if id in relation.group_by:
-                return definition(id, relation.source)
-            type = next(column.type for column in relation.aggregates if column.id == id)
-            return Column(id=id, type=type), {}
-        case Filter() | Sort() | Limit():
-            return definition(id, relation.source)
-        case Window() if _gives(relation.source, id):
-            return definition(id, relation.source)
-        case Values():
-            return Column(id=id, type=next(c.type for c in relation.columns if c.id == id)), {id: relation}
-        case Released() | Window() | SetOperation():
-            return Column(id=id, type=next(c.type for c in relation.columns if c.id == id)), {}
 
 
 def conditions_of(relation: Relation) -> list[Expression]:
@@ -230,10 +170,6 @@ def leaf_ranges(relation: Relation, ranges_of: Callable[[Relation], dict[str, Ra
     for source in sources(relation):
         found = leaf_ranges(source, ranges_of) | found
     return found
-
-
-def _gives(relation: Relation, id: str) -> bool:
-    return any(column.id == id for column in output(relation))
 
 
 def _declared(

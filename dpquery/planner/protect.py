@@ -28,8 +28,9 @@ from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, INT64, Type, Value
 from dpquery.planner import grouping_sets
 from dpquery.planner.contributions import Contribution, contribution_of
+from dpquery.planner.definitions import definition
 from dpquery.planner.grouping_sets import Added, Measured, Sum
-from dpquery.planner.keys import PublicValues, conditions_of, covers_all_rows, definition, domain_of, leaf_ranges
+from dpquery.planner.keys import PublicValues, conditions_of, covers_all_rows, domain_of, leaf_ranges
 from dpquery.planner.owned import owned_by_one_unit
 from dpquery.planner.passing import between_keys
 from dpquery.planner.ranges import ranges_of

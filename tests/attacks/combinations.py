@@ -36,6 +36,9 @@ NUMBERS = (
 )
 NUMBERS += ("CASE WHEN {}t = 'hdl' THEN 1 ELSE 0 END", "CLAMP(COALESCE({}x, {}y), 0, 90)", "LEAST(GREATEST({}y, 0), 9)")
 INTEGERS = ("CLAMP({}y, -1000, 1000)", "CLAMP(LENGTH({}t), 0, 20)", "CASE WHEN {}x > 40 THEN 2 ELSE 3 END", "{}y")
+DATE = "DATE '2000-06-15' + CAST(CLAMP({}y, -3000, 3000) AS INTEGER)"
+KEYS += (f"EXTRACT(YEAR FROM {DATE})", f"DATE_TRUNC('year', {DATE})", f"EXTRACT(DOW FROM {DATE})")
+CONDITIONS += (f"{DATE} < DATE '2001-03-04'", f"DATE_DIFF('month', DATE '2000-01-01', {DATE}) > 3")
 RAW = ("{}x", "{}y", "{}x / 2", "{}y + 1")
 TIES = "x NULLS LAST, y NULLS LAST, t NULLS LAST"
 
@@ -113,7 +116,7 @@ class Mixed:
 
     def joined(self, depth: int) -> str:
         kind = self.pick(["JOIN", "LEFT JOIN", "RIGHT JOIN", "INNER JOIN"])
-        kept = "b" if kind == "RIGHT JOIN" else "a"
+        kept = "b" if (kind == "RIGHT JOIN") is not self.chance(0.15) else "a"  # else the id may be NULL
         how = self.pick(["a.id = b.id", "a.id = b.id AND a.t = b.t", "b.id = a.id AND a.y > b.y", "USING"])
         id, how = ("id", "USING (id)") if how == "USING" else (f"{kept}.id", f"ON {how}")
         shown = self.pick(
@@ -222,6 +225,7 @@ class Mixed:
         forms = ["COUNT(*)", "COUNT(*)", f"COUNT({number})", f"SUM({number})", f"SUM({number})", f"AVG({number})"]
         forms += [f"COUNT(DISTINCT {integer})", f"COUNT(DISTINCT {alias}id)", f"STDDEV_POP({number})"]
         forms += [f"COVAR_POP({number}, {other})", f"VAR_POP({number})", f"REGR_COUNT({number}, {other})"]
+        forms += [f"CORR({number}, {other})", f"REGR_SLOPE({number}, {other})"] if self.chance(0.1) else []
         forms += [f"SUM({self.of(RAW, alias)})", f"COUNT_IF({self.of(CONDITIONS, alias)})"]
         kept = f" FILTER (WHERE {self.of(CONDITIONS, alias)})" if self.chance(0.2) else ""
         return self.pick(forms) + kept

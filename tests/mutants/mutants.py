@@ -26,6 +26,8 @@ RENYI = "tests/unit/kernel/test_rdp.py"
 COMPOSITION = "tests/unit/kernel/test_composition.py"
 GAUSSIAN = "tests/unit/kernel/test_gaussian_calibration.py"
 TRADEOFF = "tests/unit/kernel/test_tradeoff.py"
+STORES = "tests/unit/kernel/test_ledger_stores.py"
+MACHINE = "tests/unit/kernel/test_ledger_machine.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -742,6 +744,101 @@ MUTANTS = (
         old='"synchronous": 3',
         new='"synchronous": 1',
         tests=LEDGER,
+    ),
+    Mutant(
+        name="a restored ledger is answered from",
+        file="kernel/ledger_book.py",
+        old="        if not schema.holds(connection, newest):\n",
+        new="        if False:\n",
+        tests=STORES,
+        only="sqlite and older",
+    ),
+    Mutant(
+        name="the mark stays where it was",
+        file="kernel/ledger_book.py",
+        old="        self._marks.advance(self._terms.identity, level)\n",
+        new="",
+        tests=STORES,
+        only="sqlite and older",
+    ),
+    Mutant(
+        name="the mark goes back to an earlier entry",
+        file="kernel/ledger_mark.py",
+        old="            if newest.mark.seq < level.mark.seq:\n",
+        new="            if newest.mark.seq != level.mark.seq:\n",
+        tests="tests/unit/kernel/test_ledger_mark.py",
+    ),
+    Mutant(
+        name="a mark of another ledger is believed",
+        file="kernel/ledger_mark.py",
+        old="        if title != TITLE.encode() or rest != [identity.encode(), _check(identity)]:\n",
+        new="        if title != TITLE.encode():\n",
+        tests="tests/unit/kernel/test_ledger_mark.py",
+    ),
+    Mutant(
+        name="an accepted ledger forgets what it lost",
+        file="kernel/ledger_owner.py",
+        old="    return _minus(levels[0].spent, base.spent)\n",
+        new="    return NOTHING\n",
+        tests=STORES,
+        only="sqlite and reconciling",
+    ),
+    Mutant(
+        name="what was lost is guessed from the ledger's own head",
+        file="kernel/ledger_owner.py",
+        old="    return _minus(levels[0].spent, base.spent)\n",
+        new="""    row = connection.execute(schema.ACCOUNT, (DATASET,)).fetchone()
+    return _minus(levels[0].spent, row[4:7])
+""",
+        tests=STORES,
+        only="both_ways",
+    ),
+    Mutant(
+        name="what was lost is charged to the dataset alone",
+        file="kernel/ledger_owner.py",
+        old="    connection.execute(_LOSE, dict(",
+        new="    connection.execute(_LOSE + \" WHERE name = ''\", dict(",
+        tests=STORES,
+        only="sqlite and reconciling",
+    ),
+    Mutant(
+        name="a limit falls below what was spent",
+        file="kernel/ledger_owner.py",
+        old="    if changed < 1 or any(",
+        new="    if False and any(",
+        tests=STORES,
+        only="sqlite and limits_may",
+    ),
+    Mutant(
+        name="entries are believed that were not allowed",
+        file="kernel/ledger_replay.py",
+        old='            schema.demand(allowed, f"entry {expected} is invalid")\n',
+        new="",
+        tests="tests/unit/kernel/test_ledger_mark.py",
+    ),
+    Mutant(
+        name="a commit that the server rolled back counts as done",
+        file="kernel/ledger_postgres.py",
+        old='    if raw.execute("COMMIT").statusmessage != "COMMIT":\n',
+        new='    if raw.execute("COMMIT").statusmessage is None:\n',
+        tests=STORES,
+        only="rolled_back",
+    ),
+    Mutant(
+        name="the server's writers are not held off",
+        file="kernel/ledger_postgres.py",
+        old="SELECT seq FROM founding FOR UPDATE",
+        new="SELECT seq FROM founding",
+        tests=STORES,
+        only="postgres and processes or lock_that_stays",
+    ),
+    Mutant(
+        name="the server may lose what it confirmed",
+        file="kernel/ledger_postgres.py",
+        old='        if value != "on":\n',
+        new="        if value is None:\n",
+        tests=STORES,
+        only="settings_back",
     ),
     # Exact aggregates within one unit depend on the unit's rows, not on how they are stored.
     Mutant(
