@@ -62,8 +62,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Budget": "dpquery.kernel.accountant",
     "Batch": "dpquery.result.batch",
+    "Budget": "dpquery.kernel.accountant",
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.kernel.ledger",
     "Measurement": "dpquery.kernel.mechanisms",

@@ -87,8 +87,8 @@ def prepare_together(
                 text = request.text
                 alone = bind(parse(text, request.dialect, request.params), catalog, text, request.dialect)
                 protect(alone, catalog, public=public, describe=_describe, bounds=request.bounds)
+            text = None  # what is refused from here on concerns all of them
         trees = [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
-        text = first.text if len(requests) == 1 else None
         logical = bind_together(trees, catalog, first.dialect)
         private: Sequence[PrivatePlan] = [
             protect(plan, catalog, public=public, describe=_describe, bounds=request.bounds)

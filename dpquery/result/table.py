@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
@@ -18,6 +19,10 @@ from dpquery.plan.expr import Literal
 from dpquery.plan.types import FLOAT64
 from dpquery.result.finish import Finished
 from dpquery.result.intervals import Interval
+from dpquery.result.plot import plot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHOWN_ROWS = 40
 MOST_DIGITS = 12
@@ -73,6 +78,14 @@ class Result:
         if columns:
             frame.columns = pd.MultiIndex.from_tuples(list(columns))
         return frame
+
+    def plot(self) -> Figure:
+        """Returns a matplotlib figure of the noisy numbers with their intervals as error bars.
+
+        Raises:
+            DPQueryError: Nothing to draw, or no matplotlib, which comes with `pip install 'dpquery[plot]'`.
+        """
+        return plot(self)
 
     @cached_property
     def _intervals(self) -> dict[str, Interval]:
