@@ -27,13 +27,11 @@ from dpquery.plan.logical import (
     Window,
     output,
 )
-from dpquery.plan.remembered import remembered
 from dpquery.plan.windows import WINDOW_FUNCTIONS, is_positional
 
 __all__ = ["PUBLIC", "Locality", "NotUnitLocal", "locality"]
 
 
-@remembered
 def locality(relation: Relation, declared: Declarations) -> Locality:
     """Returns what is known of the relation's rows and units.
 

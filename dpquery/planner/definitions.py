@@ -86,7 +86,7 @@ def ending_of(id: str, relation: Relation) -> SetOperation | Join | None:
 
 
 def side_of(id: str, join: Join) -> Relation:
-    """Returns the side of a join that gives a column."""
+    """Returns the side of a join that gives the column."""
     return join.left if gives(join.left, id) else join.right
 
 
@@ -97,5 +97,5 @@ def _is_filled(id: str, join: Join) -> bool:
 
 
 def gives(relation: Relation, id: str) -> bool:
-    """Whether a relation gives a column."""
+    """Whether the relation gives the column."""
     return any(column.id == id for column in output(relation))

@@ -56,5 +56,5 @@ def test_the_kernel_reads_plans_and_nothing_that_computes_a_query() -> None:
     """Of `plan` the kernel takes types, nodes, the names of known operations and which windows depend on places."""
     found = {name for m in modules() if m.path.startswith("kernel/") for name in imported(m)}
     plan = {name.rsplit(".", 1)[0] for name in found if name.startswith("dpquery.plan")}
-    read = ("logical", "types", "expr", "functions", "remembered", "windows")
+    read = ("logical", "types", "expr", "functions", "windows")
     assert plan <= {f"dpquery.plan.{name}" for name in read}
