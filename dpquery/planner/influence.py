@@ -57,7 +57,8 @@ class Guesses:
             read = {c.id: c.expression for c in source.columns} if isinstance(source, Project) else {}
             for measure in aggregate.measures:
                 if measure.count not in CHOICES:
-                    made.known[measure.id] = made._guess(measure, read.get(measure.value or ""))
+                    with np.errstate(all="ignore"):
+                        made.known[measure.id] = made._guess(measure, read.get(measure.value or ""))
         return made
 
     def _guess(self, measure: Measure, value: Expression | None) -> Floats:
@@ -113,11 +114,11 @@ class Guesses:
         if not ids or not all(id in self.known for id in ids):
             return None
         known = {id: _Number(self.known[id], np.eye(len(ids))[:, [place]]) for place, id in enumerate(ids)}
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # what is beyond all floats has no finite influence, and none is returned
             found = _follow(expression, known)
-        if found is None or found.slopes is None:
-            return None
-        sizes = np.sqrt(np.broadcast_to(found.slopes**2, (len(ids), GUESSES)).mean(axis=1)).tolist()
+            if found is None or found.slopes is None:
+                return None
+            sizes = np.sqrt(np.broadcast_to(found.slopes**2, (len(ids), GUESSES)).mean(axis=1)).tolist()
         return dict(zip(ids, sizes, strict=True)) if all(map(math.isfinite, sizes)) and any(sizes) else None
 
 

@@ -13,6 +13,7 @@ Numbers that share no measure get shares in proportion to their weights, and ins
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -47,12 +48,16 @@ def best_shares(
         for parts, weight in zip(errors, weights, strict=True):
             given[next(iter(parts))] += weight
         return with_floor([share / sum(given) for share in given])
+    if not all(math.isfinite(error) for parts in errors for error in parts.values()):
+        return with_floor([Fraction(1, measures)] * measures)  # beyond all floats: nothing is known of what errs more
     matrix = np.zeros((len(errors), measures))
     for row, parts in enumerate(errors):
         largest = max(parts.values())
         for column, error in parts.items():
             matrix[row, column] = (error / largest) ** 2
-    return _rounded(_search(matrix, np.array([float(w) for w in weights]), power))
+    with np.errstate(all="ignore"):
+        found = _search(matrix, np.array([float(w) for w in weights]), power)
+    return _rounded(found if np.isfinite(found).all() else np.full(measures, 1.0 / measures))
 
 
 def _search(matrix: Floats, weights: Floats, power: int) -> Floats:
