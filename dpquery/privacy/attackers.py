@@ -5,14 +5,13 @@ A false alarm takes the second of two neighbours for the truth where it is the f
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dpquery.errors import DPQueryError
-from dpquery.kernel import tradeoff
+from dpquery.extras import extra
+from dpquery.privacy import tradeoff
 from dpquery.privacy.amounts import Amount, read, read_chance
 from dpquery.privacy.conversions import whole
 
@@ -97,7 +96,9 @@ def plot_roc(
         DPQueryError: matplotlib is not there; it comes with `pip install 'dpquery[plot]'`.
     """
     if axes is None:
-        axes = _pyplot().subplots()[1]
+        axes = extra(
+            "matplotlib.pyplot", of="plot", purpose="a plot", instead="`roc` gives the same curves as numbers."
+        ).subplots()[1]
     named = functions if isinstance(functions, Mapping) else {function.name: function for function in functions}
     for name, function in named.items():
         pairs = [(float(x), float(y)) for x, y in roc(function, points)]
@@ -106,14 +107,6 @@ def plot_roc(
     axes.set(xlabel="false alarms", ylabel="hits", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.legend()
     return axes
-
-
-def _pyplot() -> Any:
-    try:
-        return importlib.import_module("matplotlib.pyplot")
-    except ImportError as error:
-        advice = "Install it with: pip install 'dpquery[plot]'; `roc` gives the same curves as numbers."
-        raise DPQueryError(f"a plot needs matplotlib, which is not installed\n  {advice}") from error
 
 
 def _short(amount: Fraction) -> str:

@@ -7,14 +7,14 @@ an earlier answer. No ledger uses it.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpquery.errors import DPQueryError, InvalidLossError
+from dpquery.errors import InvalidLossError
+from dpquery.extras import extra
 from dpquery.kernel.directed import above
 from dpquery.privacy.amounts import Amount, read, read_delta
 from dpquery.privacy.conversions import whole
@@ -88,7 +88,9 @@ def _noise(mechanism: str, scale: Amount, sensitivity: int, times: int) -> Noise
 
 def _distribution(noises: Iterable[Noise]) -> Any:
     """Returns the composed distribution; parameters round to the side of the greater loss."""
-    library = _library()
+    library = extra(
+        "dp_accounting.pld.privacy_loss_distribution", of="accounting", purpose="a privacy-loss distribution"
+    )
     composed = library.identity(value_discretization_interval=_GRID)
     for noise in noises:
         options = {"sensitivity": noise.sensitivity, "value_discretization_interval": _GRID, "use_connect_dots": True}
@@ -98,11 +100,3 @@ def _distribution(noises: Iterable[Noise]) -> Any:
             one = library.from_discrete_gaussian_mechanism(math.nextafter(float(noise.scale), 0), **options)
         composed = composed.compose(one.self_compose(noise.times))
     return composed
-
-
-def _library() -> Any:
-    try:
-        return importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
-    except ImportError as error:
-        message = "privacy-loss distributions need dp-accounting, which is not installed"
-        raise DPQueryError(f"{message}\n  Install it with: pip install 'dpquery[accounting]'") from error

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from dpquery.kernel import composition
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.privacy import composition
 from dpquery.privacy.amounts import Amount, read, read_chance, read_delta
 from dpquery.privacy.conversions import whole
 

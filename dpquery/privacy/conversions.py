@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from dpquery.errors import InvalidLossError
-from dpquery.kernel import gaussian_calibration, loss, rdp, tradeoff
+from dpquery.kernel import loss
+from dpquery.privacy import gaussian_calibration, rdp, tradeoff
 from dpquery.privacy.amounts import Amount, read, read_delta
 
 RenyiCurve = dict[Fraction, Fraction]

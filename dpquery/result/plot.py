@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpquery.errors import DPQueryError
+from dpquery.extras import extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +28,9 @@ def plot(result: Result) -> Figure:
     table = result.to_arrow().slice(0, MOST_ROWS)
     exact = [c for name, c in zip(result.columns, table.columns, strict=True) if (name, "lower") not in bounds.columns]
     labels = [", ".join(str(value.as_py()) for value in row) for row in zip(*exact, strict=True)] or [""] * len(table)
-    figure, panels = _pyplot().subplots(len(names), 1, sharex=True, squeeze=False, layout="constrained")
+    figure, panels = extra(
+        "matplotlib.pyplot", of="plot", purpose="a plot", instead="`answer.accuracy` has the same intervals as numbers."
+    ).subplots(len(names), 1, sharex=True, squeeze=False, layout="constrained")
     places = np.arange(len(table))
     for panel, name in zip(panels[:, 0], names, strict=True):
         values = np.array([np.nan if v is None else float(v) for v in table[name].to_pylist()])
@@ -45,11 +47,3 @@ def plot(result: Result) -> Figure:
 def _is_number(result: Result, name: str) -> bool:
     type = str(result.to_arrow().schema.field(name).type)
     return type.startswith(("int", "double", "decimal"))
-
-
-def _pyplot() -> Any:
-    try:
-        return importlib.import_module("matplotlib.pyplot")
-    except ImportError as error:
-        advice = "Install it with: pip install 'dpquery[plot]'; `answer.accuracy` has the same intervals as numbers."
-        raise DPQueryError(f"a plot needs matplotlib, which is not installed\n  {advice}") from error

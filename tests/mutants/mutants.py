@@ -22,10 +22,10 @@ ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 ALLOCATION = "tests/unit/planner/test_allocation.py"
 LEDGER = "tests/unit/kernel/test_ledger.py"
 DIRECTED = "tests/unit/kernel/test_directed.py"
-RENYI = "tests/unit/kernel/test_rdp.py"
-COMPOSITION = "tests/unit/kernel/test_composition.py"
-GAUSSIAN = "tests/unit/kernel/test_gaussian_calibration.py"
-TRADEOFF = "tests/unit/kernel/test_tradeoff.py"
+RENYI = "tests/unit/privacy/test_rdp.py"
+COMPOSITION = "tests/unit/privacy/test_composition.py"
+GAUSSIAN = "tests/unit/privacy/test_gaussian_calibration.py"
+TRADEOFF = "tests/unit/privacy/test_tradeoff.py"
 STORES = "tests/unit/kernel/test_ledger_stores.py"
 MACHINE = "tests/unit/kernel/test_ledger_machine.py"
 
@@ -964,56 +964,56 @@ MUTANTS = (
     ),
     Mutant(
         name="discrete Laplace noise has the Rényi curve of the continuous",
-        file="kernel/rdp.py",
+        file="privacy/rdp.py",
         old="return min(_raised(epsilon, inside, order), rdp_of_pure(epsilon, order))",
         new="return rdp_of_laplace(epsilon, order)",
         tests=RENYI,
     ),
     Mutant(
         name="a Rényi curve is converted with twice the delta",
-        file="kernel/rdp.py",
+        file="privacy/rdp.py",
         old="curve[order] + _overhead(order, delta)",
         new="curve[order] + _overhead(order, 2 * delta)",
         tests=RENYI,
     ),
     Mutant(
         name="groups lose in proportion to their size in rho",
-        file="kernel/composition.py",
+        file="privacy/composition.py",
         old="rho=size * size * loss.rho",
         new="rho=size * loss.rho",
         tests=COMPOSITION,
     ),
     Mutant(
         name="the delta of a group grows in proportion to its size",
-        file="kernel/composition.py",
+        file="privacy/composition.py",
         old="above(loss.delta * total)",
         new="above(loss.delta * size)",
         tests=COMPOSITION,
     ),
     Mutant(
         name="optimal composition forgets the deltas of the mechanisms",
-        file="kernel/composition.py",
+        file="privacy/composition.py",
         old="_decimal(UPWARD, 1 - total_delta), _kept(delta, count)",
         new="_decimal(UPWARD, 1 - total_delta), _kept(Fraction(0), count)",
         tests=COMPOSITION,
     ),
     Mutant(
         name="a width of Gaussian noise just below what suffices",
-        file="kernel/gaussian_calibration.py",
+        file="privacy/gaussian_calibration.py",
         old="    return good\n",
         new="    return bad\n",
         tests=GAUSSIAN,
     ),
     Mutant(
         name="discrete Gaussian noise of the continuous width",
-        file="kernel/gaussian_calibration.py",
+        file="privacy/gaussian_calibration.py",
         old="while discrete_gaussian_delta(good, steps, epsilon) > delta:",
         new="while step < 0:",
         tests=GAUSSIAN,
     ),
     Mutant(
         name="a trade-off without what delta gives away",
-        file="kernel/tradeoff.py",
+        file="privacy/tradeoff.py",
         old="steep = 1 - delta - exp_up(epsilon) * false_alarms",
         new="steep = 1 - exp_up(epsilon) * false_alarms",
         tests=TRADEOFF,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Context, Decimal
 from fractions import Fraction
 
-import mpmath as mp  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,20 +15,10 @@ from dpquery.kernel import directed
 WIDE = Context(prec=200, Emin=-999_999, Emax=999_999)
 POSITIVE = st.fractions(min_value=Fraction(1, 10**30), max_value=10**30).filter(bool)
 EXPONENTS = st.fractions(min_value=-900, max_value=900)
-PLACES = st.one_of(
-    st.fractions(min_value=0, max_value=50),
-    st.sampled_from(
-        [Fraction(0), Fraction(1, 10**40), Fraction(4), Fraction(4) + Fraction(1, 10**30), Fraction(10**6)]
-    ),
-)
 
 
 def wide(value: Fraction) -> Decimal:
     return WIDE.divide(Decimal(value.numerator), Decimal(value.denominator))
-
-
-def exact(value: Fraction) -> mp.mpf:
-    return mp.mpf(value.numerator) / value.denominator
 
 
 @given(EXPONENTS)
@@ -55,8 +44,6 @@ def test_what_is_too_large_is_refused_and_what_is_too_small_stays_a_bound() -> N
         directed.exp_up(Fraction(10_001))
     assert directed.exp_down(Fraction(10_001)) <= directed.exp_up(Fraction(10_000))
     assert directed.exp_down(Fraction(-(10**9))) == 0 < directed.exp_up(Fraction(-(10**9)))
-    with pytest.raises(InvalidLossError):
-        directed.mills_ratio(Fraction(-1))
     assert directed.sqrt_down(Fraction(0)) == directed.sqrt_up(Fraction(0)) == 0
 
 
@@ -64,38 +51,6 @@ def test_what_is_known_exactly_is_given_exactly() -> None:
     assert directed.ln_up(Fraction(1)) == directed.ln_down(Fraction(1)) == 0
     assert directed.ln_up(1 - Fraction(1, 10**80)) == 0
     assert directed.ln_down(1 + Fraction(1, 10**80)) == 0
-
-
-@given(PLACES)
-@settings(deadline=None)
-def test_mills_ratio_encloses_the_truth(x: Fraction) -> None:
-    low, high = directed.mills_ratio(x)
-    with mp.workdps(400):
-        place = exact(x)
-        if x <= 1000:
-            truth = mp.erfc(place / mp.sqrt(2)) / 2 / mp.npdf(place)
-            assert exact(low) <= truth <= exact(high)
-        else:  # Gordon 1941
-            assert exact(low) <= 1 / place
-            assert exact(high) >= place / (1 + place**2)
-    assert high - low < high / 10**45
-
-
-@given(st.fractions(min_value=-40, max_value=40))
-@settings(deadline=None)
-def test_normal_tails_enclose_the_truth(x: Fraction) -> None:
-    low, high = directed.normal_tail(x)
-    with mp.workdps(500):
-        truth = mp.erfc(exact(x) / mp.sqrt(2)) / 2
-        assert exact(low) <= truth <= exact(high)
-    assert high - low < high / 10**45
-
-
-@given(PLACES, PLACES)
-@settings(deadline=None)
-def test_mills_ratio_falls(one: Fraction, other: Fraction) -> None:
-    near, far = sorted([one, other])
-    assert directed.mills_ratio(far)[0] <= directed.mills_ratio(near)[1]
 
 
 @given(POSITIVE)

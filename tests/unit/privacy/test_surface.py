@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from dpquery import privacy
+from dpquery import extras, privacy
 from dpquery.errors import DPQueryError, InvalidLossError
-from dpquery.privacy import attackers, batches
 
 NAMES = {
     *("ORDERS", "Amount", "Noise", "PrivacyLoss", "RenyiCurve", "TradeOff", "loss"),
@@ -138,19 +137,19 @@ def test_a_plot_with_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "call", "extra"),
+    ("call", "extra"),
     [
-        (attackers, lambda: privacy.plot_roc([privacy.laplace(1)]), "dpquery[plot]"),
-        (batches, lambda: privacy.batch_epsilon([privacy.discrete_laplace(1)], "1e-6"), "dpquery[accounting]"),
+        (lambda: privacy.plot_roc([privacy.laplace(1)]), "dpquery[plot]"),
+        (lambda: privacy.batch_epsilon([privacy.discrete_laplace(1)], "1e-6"), "dpquery[accounting]"),
     ],
 )
 def test_a_missing_library_is_named_with_its_extra(
-    module: Any, call: Callable[[], object], extra: str, monkeypatch: pytest.MonkeyPatch
+    call: Callable[[], object], extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(module.importlib, "import_module", missing)
+    monkeypatch.setattr(extras.importlib, "import_module", missing)
     with pytest.raises(DPQueryError) as caught:
         call()
     assert extra in str(caught.value)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpquery as dp
-from dpquery.result import plot
+from dpquery import extras
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -48,6 +48,6 @@ def test_what_cannot_be_drawn_is_refused(session: dp.Session, monkeypatch: pytes
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(plot.importlib, "import_module", missing)
+    monkeypatch.setattr(extras.importlib, "import_module", missing)
     with pytest.raises(dp.DPQueryError, match="pip install"):
         session.sql("SELECT COUNT(*) AS n FROM t", epsilon=1).plot()

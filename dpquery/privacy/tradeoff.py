@@ -11,7 +11,8 @@ from fractions import Fraction
 from statistics import NormalDist
 
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.directed import above, below, exp_down, exp_up, normal_tail
+from dpquery.kernel.directed import above, below, exp_down, exp_up
+from dpquery.privacy.normal_law import normal_tail
 
 
 def tradeoff_of_approximate(epsilon: Fraction, delta: Fraction, false_alarms: Fraction) -> Fraction:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpquery.errors import InvalidLossError
-from dpquery.kernel import gaussian_calibration as gaussian
 from dpquery.kernel.loss import rho_within
+from dpquery.privacy import gaussian_calibration as gaussian
 
 EPSILONS = st.fractions(min_value=0, max_value=50, max_denominator=10**6)
 MUS = st.fractions(min_value=Fraction(1, 10**6), max_value=30, max_denominator=10**6)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpquery.errors import InvalidLossError
-from dpquery.kernel import tradeoff
-from dpquery.kernel.gaussian_calibration import gaussian_delta
+from dpquery.privacy import tradeoff
+from dpquery.privacy.gaussian_calibration import gaussian_delta
 
 EPSILONS = st.fractions(min_value=0, max_value=12, max_denominator=1000)
 SMALL = st.fractions(min_value=0, max_value=1, max_denominator=10**6)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpquery.errors import InvalidLossError
-from dpquery.kernel import composition
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.privacy import composition
 
 EPSILONS = st.fractions(min_value=Fraction(1, 10**4), max_value=5, max_denominator=10**4)
 COUNTS = st.integers(1, 60)

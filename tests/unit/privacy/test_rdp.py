@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpquery.errors import InvalidLossError
-from dpquery.kernel import rdp
 from dpquery.kernel.loss import zcdp_to_approximate
+from dpquery.privacy import rdp
 
 EPSILONS = st.fractions(min_value=Fraction(1, 10**6), max_value=200)
 ORDER = st.sampled_from([*rdp.ORDERS[::23], Fraction(2), Fraction(5, 2)])

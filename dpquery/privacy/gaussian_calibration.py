@@ -12,8 +12,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.directed import Bounds, above, below, exp_down, ln_up, mills_ratio, normal_density, sqrt_up
+from dpquery.kernel.directed import above, below, exp_down, ln_up, sqrt_up
 from dpquery.kernel.tails import gaussian_tail
+from dpquery.privacy.normal_law import Bounds, mills_ratio, normal_density
 
 LARGEST_SUMMED_VARIANCE = 2**12
 LARGEST_EPSILON = 1000
