@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from dpquery.frontends.accessor.registration import register
+
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
     from dpquery.errors import (
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedQueryError,
     )
+    from dpquery.frontends.accessor.declare import protect
     from dpquery.frontends.audit import export_ledger
     from dpquery.kernel.accountant import Budget
     from dpquery.kernel.ledger import Ledger
@@ -59,6 +62,7 @@ __all__ = [
     "connect",
     "create_ledger",
     "export_ledger",
+    "protect",
 ]
 
 _HOMES = {
@@ -74,6 +78,7 @@ _HOMES = {
     "connect": "dpquery.session",
     "create_ledger": "dpquery.session",
     "export_ledger": "dpquery.frontends.audit",
+    "protect": "dpquery.frontends.accessor.declare",
 }
 """Where public names live, unless in `errors`. They load on first use, so that the command line starts quickly."""
 
@@ -86,5 +91,13 @@ def __getattr__(name: str) -> object:
     return found
 
 
+def load_ipython_extension(shell: object) -> None:
+    """Gives a notebook the cell magic `%%dpsql`, by `%load_ext dpquery`."""
+    importlib.import_module("dpquery.frontends.magic").load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+register()

@@ -1,0 +1,3 @@
+"""`df.dp`: private statistics of a frame in pandas' own words. It declares, writes queries and shapes answers; all that
+protects anybody is under `Session`.
+"""
