@@ -79,13 +79,16 @@ class Result:
             frame.columns = pd.MultiIndex.from_tuples(list(columns))
         return frame
 
-    def plot(self) -> Figure:
-        """Returns a matplotlib figure of the noisy numbers with their intervals as error bars.
+    def plot(self, kind: str | None = None) -> Figure:
+        """Returns a matplotlib figure of the noisy numbers with their intervals.
 
+        Args:
+            kind: "point", "bar", "line" or "heat". If None: a line over dates and timestamps, a heat map of two keys
+                and one number, else points.
         Raises:
             DPQueryError: Nothing to draw, or no matplotlib, which comes with `pip install 'dpquery[plot]'`.
         """
-        return plot(self)
+        return plot(self, kind)
 
     @cached_property
     def _intervals(self) -> dict[str, Interval]:

@@ -9,14 +9,14 @@ import pandas as pd
 
 from dpquery.errors import UnsupportedQueryError
 from dpquery.frontends.accessor import shapes
-from dpquery.frontends.accessor.aggregates import ORDERED, aggregate, demand, numbers
+from dpquery.frontends.accessor.aggregates import aggregate, demand, numbers
 from dpquery.frontends.accessor.columns import Column
 from dpquery.frontends.accessor.names import ASKED, known, quoted
 from dpquery.frontends.accessor.statistics import Names, Statistics, _spread
 from dpquery.result.table import Result
 
 Item = tuple[str, Any, Column | None]
-"""An aggregate in SQL, the label of its column, and the column whose values it gives, if any."""
+"""An aggregate in SQL, the label of its column, and the column of the frame whose sort of dtype it has, if any."""
 
 
 class Groups:
@@ -131,12 +131,12 @@ class Groups:
     def _each(self, function: str, asked: Mapping[str, Any], form: str | None = None) -> Any:
         items = [self._item(function, name, name) for name in self._names(function)]
         if form is not None:
-            items = [(form.format(quoted(label)), label, None) for _, label, _ in items]
+            items = [(form.format(quoted(label)), label, column) for _, label, column in items]
         return self._table(items, asked)
 
     def _item(self, function: object, name: object, label: Any) -> Item:
         column = self._column(name)
-        return aggregate(function, column), label, column if function in ORDERED else None
+        return aggregate(function, column), label, None if function == "nunique" else column
 
     def _named(self, label: str, pair: Any) -> Item:
         if isinstance(self._chosen, str) and isinstance(pair, str):
@@ -161,9 +161,8 @@ class Groups:
             names: Any = pd.MultiIndex.from_tuples(labels) if isinstance(labels[0], tuple) else labels
             made = shapes.keyed(result, self._seen(), names, sort=self._sort)
             for place, (_, _, column) in enumerate(items):
-                if column is not None and column.type == "timestamp":
-                    moments: Any = shapes.as_frame_has_it(made.iloc[:, place], column)
-                    made.isetitem(place, moments)
+                if column is not None and shapes.has_family(column):
+                    made.isetitem(place, shapes.in_family(made.iloc[:, place], column))
             is_one = isinstance(self._chosen, str) and labels == [self._chosen]
             return shapes.priced(made.iloc[:, 0] if is_one else made, result)
 

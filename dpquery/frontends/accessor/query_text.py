@@ -53,7 +53,7 @@ class _Reading:
         """Returns a node's place in the text, where Python read the text as it was written."""
         if node is None or not self.is_verbatim or not isinstance(node, ast.expr):
             return None
-        return Span(node.col_offset - 1, (node.end_col_offset or node.col_offset + 1) - 1)
+        return Span(node.col_offset, node.end_col_offset or node.col_offset + 1)
 
     def refused(self, reason: str, node: ast.AST | None = None, advice: str = _ADVICE) -> QueryError:
         """Returns the refusal."""
@@ -105,7 +105,7 @@ def condition_of(
         raise QuerySyntaxError(f"the condition is longer than {LONGEST} characters")
     reading = _Reading(text, columns, why_not, local_dict, first)
     try:
-        tree = ast.parse(f"({_prepared(reading)})", mode="eval")
+        tree = ast.parse(_prepared(reading).strip(), mode="eval")
         return Condition(_boolean(tree.body, reading, negated=False), reading.params)
     except (SyntaxError, ValueError):
         raise QuerySyntaxError("the condition is no expression", advice=_ADVICE) from None
@@ -128,7 +128,7 @@ def _prepared(reading: _Reading) -> str:
     if "dpquery_name_" in reading.text:
         raise QuerySyntaxError("the condition has a name of dpquery's own")
     prepared = _PARTS.sub(replaced, reading.text)
-    reading.is_verbatim = prepared == reading.text and prepared.isascii() and "\n" not in prepared
+    reading.is_verbatim = prepared == reading.text.lstrip() and prepared.isascii()
     return prepared
 
 
@@ -167,7 +167,13 @@ def _comparison(
             "is compares objects, not values", whole, "Write == or !=; x == x holds where x is not missing."
         )
     a, b = _value(left, reading, typed), _value(right, reading, typed)
-    return _as_pandas(f"({a} {_COMPARISONS[type(op)]} {b})", [left, right], reading, type(op), negated=negated)
+    made = f"({a} {_COMPARISONS[type(op)]} {b})"
+    if any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (left, right)):
+        if isinstance(op, ast.NotEq):  # beside a text, pandas reads == and != as in and not in
+            return f"COALESCE({made}, TRUE)"
+        if isinstance(op, ast.Eq):
+            return f"COALESCE({made}, FALSE)" if negated else made
+    return _as_pandas(made, [left, right], reading, type(op), negated=negated)
 
 
 def _membership(left: ast.expr, right: ast.expr, reading: _Reading, *, is_not: bool, negated: bool) -> str:

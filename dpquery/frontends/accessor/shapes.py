@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from dpquery.frontends.accessor.columns import Column
 from dpquery.result.table import Result
@@ -85,6 +86,24 @@ def as_frame_has_it(values: Any, column: Column) -> Any:
     is_integer = isinstance(dtype, np.dtype) and dtype.kind in "iu"
     fits = (made == values).all() if is_integer else (made.isna() == values.isna()).all()
     return made if fits else values
+
+
+def has_family(column: Column) -> bool:
+    """Whether aggregates of a column have a dtype of its sort: of pandas' own nullable ones, Arrow's, or moments."""
+    return column.type == "timestamp" or column.is_missing_unknown
+
+
+def in_family(values: Any, column: Column) -> Any:
+    """Returns aggregates with a dtype of the column's sort, wide enough for them: sums of `Int8` are `Int64`."""
+    kind = values.dtype.kind
+    if kind == "M":
+        return as_frame_has_it(values, column)
+    if isinstance(column.dtype, pd.ArrowDtype):
+        array = pa.array(values, from_pandas=True)
+        return pd.Series(pd.array(array, pd.ArrowDtype(array.type)), index=values.index)
+    if isinstance(column.dtype, pd.api.extensions.ExtensionDtype) and kind in "if":
+        return values.astype("Int64" if kind == "i" else "Float64")
+    return values
 
 
 def scalar_as_frame_has_it(value: Any, column: Column) -> Any:
