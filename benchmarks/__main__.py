@@ -14,6 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from benchmarks.cases import CASES, MANY_GROUPS
+from benchmarks.frames import COPIED, OVERHEAD, copied, overheads
 from benchmarks.measure import alternate, compare, peak_memory, plain_engine, session
 from benchmarks.planning import AIM, milliseconds
 from benchmarks.quantiles import rank_errors
@@ -34,7 +35,16 @@ def main(sizes: list[int]) -> None:
             made = compare(case, table, runs=15 if rows <= 10**6 else 7)
             results[f"{case.name}, {rows:,} rows"] = made | ({"aim": case.limit} if case.limit else {})
             print(f"{case.name:34} {rows:>12,} rows  {made['private_ms']:9.1f} ms  x{made['ratio']:.2f}", flush=True)
-    results |= _small() | _planning() | _many_groups() | _noise() | _memory(max(sizes)) | rank_errors() | split_errors()
+    results |= (
+        _frames(max(sizes))
+        | _small()
+        | _planning()
+        | _many_groups()
+        | _noise()
+        | _memory(max(sizes))
+        | rank_errors()
+        | split_errors()
+    )
     (ROOT / "benchmarks" / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     (ROOT / "docs" / "benchmarks.md").write_text(_markdown(results))
     print((ROOT / "docs" / "benchmarks.md").read_text())
@@ -47,6 +57,22 @@ def _small() -> Results:
         query = "SELECT region, COUNT(*) AS n, AVG(amount) AS mean FROM visits GROUP BY region"
         times = _times(lambda: private.sql(query).to_arrow(), 101)
     return {"small table, planning + noise + ledger": {"private_ms": times, "aim": 15.0}}
+
+
+def _frames(rows: int) -> Results:
+    """`df.dp` beside `Session.sql`, and the memory that protecting a frame takes."""
+    found = {
+        f"df.dp beyond Session.sql, {name} (ms of its thread)": {"private_ms": more, "aim": OVERHEAD}
+        for name, more in overheads().items()
+    }
+    size, more = copied(rows)
+    found[f"memory of df.dp beside the frame, {rows:,} rows of 4 numbers (MB)"] = {
+        "private_ms": more,
+        "plain_ms": size,
+        "ratio": more / size,
+        "aim": COPIED,
+    }
+    return found
 
 
 def _planning() -> Results:

@@ -80,7 +80,7 @@ class Distributions(Statistics):
         groups = self.groupby([*rows, *across])
 
         def shape(result: Result) -> Any:
-            made = shapes.keyed(result, groups._seen(), ["count"], sort=True)["count"]
+            made = shapes.keyed(result, groups._seen(), ["count"], sort=False)["count"]
             return shapes.priced(made.unstack(list(range(len(rows), len(rows) + len(across)))), result)
 
         return groups._select([("COUNT(*)", "count", None)], asked, shape)
@@ -105,7 +105,7 @@ class Distributions(Statistics):
         items = [groups._item(aggfunc, name, name) for name in names]
 
         def shape(result: Result) -> Any:
-            made = shapes.keyed(result, groups._seen(), names, sort=True)
+            made = shapes.keyed(result, groups._seen(), names, sort=not across)
             places = list(range(len(rows), len(keys)))
             if not across:
                 return shapes.priced(made[sorted(names)], result)

@@ -61,7 +61,7 @@ def keyed(result: Result, keys: Sequence[Column], names: Sequence[Any], *, sort:
     frame = pd.DataFrame(dict(enumerate(parts[len(keys) :])))
     frame.index = index
     frame.columns = names if isinstance(names, pd.Index) else pd.Index(list(names))
-    return frame.sort_index() if sort else frame
+    return frame.sort_index() if sort and not index.is_monotonic_increasing else frame
 
 
 def index_of(parts: Sequence[pd.Series[Any]], keys: Sequence[Column]) -> Any:
@@ -75,7 +75,7 @@ def index_of(parts: Sequence[pd.Series[Any]], keys: Sequence[Column]) -> Any:
 def as_frame_has_it(values: Any, column: Column) -> Any:
     """Returns the values of a column with its dtype in the frame; as they are where one does not fit it."""
     dtype = column.dtype
-    if dtype is None:
+    if dtype is None or values.dtype == dtype:
         return values
     try:
         if isinstance(dtype, pd.DatetimeTZDtype):
