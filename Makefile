@@ -39,6 +39,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m tests.docs.generate
+	$(BIN)/python -m tests.docs.notebooks
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -13,7 +13,7 @@ import dpquery as dp
 
 NAMES = {
     *("Catalog", "Ledger", "Measurement", "Plan", "PrivacyLoss", "Result", "Session", "connect", "create_ledger"),
-    *("Batch", "Budget", "export_ledger"),
+    *("Batch", "Budget", "export_ledger", "protect"),
     *("BackendError", "CatalogError", "DPQueryError", "InsufficientBudgetError", "InternalError", "InvalidLossError"),
     *("LedgerError", "MissingBoundsError", "MissingDeltaError", "QueryError", "QuerySyntaxError", "UnknownNameError"),
     *("ParameterError", "UnsupportedQueryError"),
@@ -35,6 +35,13 @@ SIGNATURES: dict[Callable[..., Any], dict[str, Any]] = {
     dp.Ledger.set_limit: {"analyst": REQUIRED, "budget": REQUIRED, "by": REQUIRED, "why": REQUIRED},
     dp.Ledger.new_data_version: {"by": REQUIRED, "why": REQUIRED},
     dp.export_ledger: {"ledger": REQUIRED, "path": REQUIRED},
+    dp.protect: {
+        **dict.fromkeys(("data", "privacy_unit"), REQUIRED),
+        **dict.fromkeys(("bounds", "keys", "max_groups", "max_rows", "budget", "ledger", "dataset")),
+        **dict.fromkeys(("types", "columns", "public", "defaults")),
+        "new_ledger": False,
+        "analyst": "analyst",
+    },
     dp.Result.to_pandas: {},
     dp.Result.to_arrow: {},
     dp.Catalog: {
@@ -46,7 +53,7 @@ SIGNATURES: dict[Callable[..., Any], dict[str, Any]] = {
 }
 """Parameters with their defaults. More may be added with a default; none of these may go."""
 
-POSITIONAL = {dp.connect: ["catalog", "sources"], dp.Session.sql: ["query"], dp.Session.explain: ["query"]}
+POSITIONAL = {dp.connect: ["catalog", "sources"], dp.protect: ["data"], dp.Session.sql: ["query"], dp.Session.explain: ["query"]}
 
 ATTRIBUTES = {
     dp.Session: {"sql", "explain", "remaining", "analyst", "catalog", "close", "__enter__", "__exit__"},

@@ -80,8 +80,8 @@ class Distributions(Statistics):
         groups = self.groupby([*rows, *across])
 
         def shape(result: Result) -> Any:
-            made = shapes.keyed(result, groups._seen(), ["count"], sort=False)["count"]
-            return shapes.priced(made.unstack(list(range(len(rows), len(rows) + len(across)))), result)
+            seen = groups._seen()
+            return shapes.priced(shapes.grid(result, seen[: len(rows)], seen[len(rows) :]), result)
 
         return groups._select([("COUNT(*)", "count", None)], asked, shape)
 
@@ -105,12 +105,11 @@ class Distributions(Statistics):
         items = [groups._item(aggfunc, name, name) for name in names]
 
         def shape(result: Result) -> Any:
-            made = shapes.keyed(result, groups._seen(), names, sort=not across)
-            places = list(range(len(rows), len(keys)))
-            if not across:
-                return shapes.priced(made[sorted(names)], result)
-            single = isinstance(values, str)
-            return shapes.priced((made[values] if single else made[sorted(names)]).unstack(places), result)
+            seen = groups._seen()
+            if across and isinstance(values, str):
+                return shapes.priced(shapes.grid(result, seen[: len(rows)], seen[len(rows) :]), result)
+            made = shapes.keyed(result, seen, names, sort=not across)[sorted(names)]
+            return shapes.priced(made.unstack(list(range(len(rows), len(keys)))) if across else made, result)
 
         return groups._select(items, asked, shape)
 

@@ -64,6 +64,24 @@ def keyed(result: Result, keys: Sequence[Column], names: Sequence[Any], *, sort:
     return frame.sort_index() if sort and not index.is_monotonic_increasing else frame
 
 
+def grid(result: Result, rows: Sequence[Column], across: Sequence[Column]) -> pd.DataFrame:
+    """Returns an answer of keys and one number as a table: its first keys down, the others across."""
+    keys = [*rows, *across]
+    if len(keys) > 2:
+        number = keyed(result, keys, ["number"], sort=False)["number"]
+        made: pd.DataFrame = number.unstack(list(range(len(rows), len(keys))))
+        return made
+    *parts, numbers = columns_of(result)
+    sides = [pd.factorize(as_frame_has_it(p, k), sort=True) for p, k in zip(parts, keys, strict=True)]
+    (down, downs), (over, overs) = sides
+    values = numbers.to_numpy()
+    is_full = len(values) == len(downs) * len(overs)
+    cells = np.full((len(downs), len(overs)), 0 if is_full else np.nan, dtype=values.dtype if is_full else float)
+    cells[down, over] = values
+    index, columns = (pd.Index(side, name=k.name) for side, k in zip((downs, overs), keys, strict=True))
+    return pd.DataFrame(cells, index=index, columns=columns)
+
+
 def index_of(parts: Sequence[pd.Series[Any]], keys: Sequence[Column]) -> Any:
     """Returns keys as an index, with the dtypes that the frame has."""
     restored = [as_frame_has_it(part, key) for part, key in zip(parts, keys, strict=True)]
