@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -169,8 +170,9 @@ def _check(catalog: Catalog, ledger: Ledger) -> None:
 
 
 def _identity(place: Place) -> str:
-    """Returns what a handle calls a ledger with a path, without telling the path."""
-    text = os.fspath(place) if "://" in str(place) else os.path.realpath(place)
+    """Returns what a handle calls a ledger with a path: it tells neither the path nor who logs in to a server."""
+    is_url = "://" in str(place)
+    text = re.sub("//[^@/]*@", "//", os.fspath(place)) if is_url else os.path.realpath(place)
     return "file:" + hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
