@@ -457,7 +457,7 @@ MUTANTS = (
     Mutant(
         name="LIMIT over private rows",
         file="kernel/locality.py",
-        old="            if locality(relation.source, declared).private:",
+        old="            if of(relation.source, declared).private:",
         new="            if False:",
         tests=GATE,
     ),
