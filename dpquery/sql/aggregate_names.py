@@ -81,7 +81,7 @@ ADVICE = {
     "xmlagg": _BY_GROUPS,
     "range_agg": _BY_GROUPS,
     "histogram": "GROUP BY the value, or WIDTH_BUCKET(x, lower, upper, n), and take COUNT(*).",
-    "approx_top_k": "GROUP BY the value ORDER BY COUNT(*) DESC LIMIT k: all k, with counts, cost as much as one count.",
+    "approx_top_k": "GROUP BY the value ORDER BY COUNT(*) DESC LIMIT k: one grouped count pays for any k.",
     "approx_top_sum": "GROUP BY the value ORDER BY SUM(weight) DESC LIMIT k, with bounds on the weight.",
     "entropy": "GROUP BY the value and take COUNT(*): the entropy follows from the noisy counts.",
     "skewness": _BY_POWERS,
