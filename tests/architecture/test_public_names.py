@@ -53,7 +53,12 @@ SIGNATURES: dict[Callable[..., Any], dict[str, Any]] = {
 }
 """Parameters with their defaults. More may be added with a default; none of these may go."""
 
-POSITIONAL = {dp.connect: ["catalog", "sources"], dp.protect: ["data"], dp.Session.sql: ["query"], dp.Session.explain: ["query"]}
+POSITIONAL = {
+    dp.connect: ["catalog", "sources"],
+    dp.protect: ["data"],
+    dp.Session.sql: ["query"],
+    dp.Session.explain: ["query"],
+}
 
 ATTRIBUTES = {
     dp.Session: {"sql", "explain", "remaining", "analyst", "catalog", "close", "__enter__", "__exit__"},

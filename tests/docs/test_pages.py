@@ -26,6 +26,7 @@ import yaml
 
 import dpquery as dp
 from dpquery.frontends import cli
+from dpquery.frontends.accessor import datasets
 from tests.docs.pages import PAGES, ROOT, Block, anchors, blocks, links, name_of, prose
 from tests.docs.worlds import session_over
 
@@ -123,6 +124,7 @@ def _check_command(arguments: list[str]) -> None:
 @EACH_PAGE
 def test_the_blocks_of_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets, "_known", {})  # a page begins as a process does
     reading = Page(page, tmp_path)
     for block in blocks(page):
         reading.read(block)

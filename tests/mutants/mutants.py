@@ -29,6 +29,7 @@ GAUSSIAN = "tests/unit/privacy/test_gaussian_calibration.py"
 TRADEOFF = "tests/unit/privacy/test_tradeoff.py"
 STORES = "tests/unit/kernel/test_ledger_stores.py"
 MACHINE = "tests/unit/kernel/test_ledger_machine.py"
+FRAMES = "tests/attacks/test_frames.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1089,5 +1090,54 @@ MUTANTS = (
         old="Fraction(1, 2**52), Fraction(2**60)",
         new="Fraction(1, 2**60), Fraction(2**60)",
         tests=EXPONENTIAL,
+    ),
+    # Frames.
+    Mutant(
+        name="a frame made from a protected one gets a budget under another name",
+        file="frontends/accessor/datasets.py",
+        old="if handle.dataset != name:",
+        new="if handle.dataset == '':",
+        tests=FRAMES,
+        only="gains_no_budget and filter",
+    ),
+    Mutant(
+        name="protecting again starts a new ledger",
+        file="frontends/accessor/datasets.py",
+        old="dataset = _known.get(catalog.dataset)",
+        new="dataset = None",
+        tests=FRAMES,
+        only="run_again",
+    ),
+    Mutant(
+        name="a frame of another process gets a ledger that ends with this one",
+        file="frontends/accessor/datasets.py",
+        old="if dataset is None or dataset.handle.ledger != handle.ledger:",
+        new="if dataset is not None and dataset.handle.ledger != handle.ledger:",
+        tests=FRAMES,
+        only="another_process",
+    ),
+    Mutant(
+        name="a frame made from a protected one answers for itself",
+        file="frontends/accessor/of_pandas.py",
+        old='raise CatalogError(\n        f"the frame was made',
+        new='return protect(frame, privacy_unit="who")\n    raise CatalogError(\n        f"the frame was made',
+        tests=FRAMES,
+        only="gains_no_budget and filter",
+    ),
+    Mutant(
+        name="names of columns are not quoted",
+        file="frontends/accessor/names.py",
+        old="name.replace('\"', '\"\"')",
+        new="name",
+        tests=FRAMES,
+        only="never_sql",
+    ),
+    Mutant(
+        name="a frame changed in place answers what it was",
+        file="frontends/accessor/marks.py",
+        old="if not _is_same(kept[1], _state(frame)):",
+        new="if False:",
+        tests=FRAMES,
+        only="changed_in_place",
     ),
 )

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import itertools
 import os
 import re
 import shutil
 import tempfile
 import threading
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,8 +139,8 @@ def open_dataset(catalog: Catalog, place: Place | None, *, is_new: bool, public:
 def _made(catalog: Catalog, place: Place | None, *, is_new: bool, public: Mapping[str, Any]) -> Dataset:
     name = catalog.dataset
     if place is None:
-        handle = Handle(dataset=name, ledger=f"process:{uuid.uuid4().hex}")
-        path = Path(_folder()) / handle.ledger.partition(":")[2]
+        path = Path(_folder()) / f"{next(_number)}.ledger"
+        handle = Handle(dataset=name, ledger=f"process:{path.parent.name}/{path.stem}")
         return Dataset(handle=handle, ledger=create_ledger(catalog, path), place=None, public=public)
     if is_new:
         ledger = create_ledger(catalog, place)
@@ -177,6 +177,7 @@ def _identity(place: Place) -> str:
 
 
 _folders: list[str] = []
+_number = itertools.count(1)
 
 
 def _folder() -> str:
