@@ -155,20 +155,20 @@ def _is_special(dtype: Any) -> bool:
 
 
 def _of_objects(series: pd.Series[Any]) -> str:
-    """Returns the type of a column of Python objects by their sort, which is the owner's to see."""
-    match pd.api.types.infer_dtype(series, skipna=True):
-        case "string" | "empty":
-            return "text"
-        case "boolean":
-            return "boolean"
-        case "date":
-            return "date"
-        case "decimal":
-            return "?it holds decimals as objects: say how many digits, types={...: 'decimal(12,2)'}"
-        case "mixed" | "mixed-integer" | "mixed-integer-float":
-            return "?its objects are of several sorts: make them one sort, or say which counts, types={...: 'text'}"
-        case sort:
-            return f"?it holds objects ({sort}): say what they are read as, types={{...: 'text'}}"
+    """Returns text for a column of Python texts; what else it holds is the owner's to declare."""
+    sort = pd.api.types.infer_dtype(series, skipna=True)
+    if sort in ("string", "empty"):
+        return "text"
+    if sort.startswith("mixed"):
+        return "?its objects are of several sorts: make them one sort, or say what counts, types={...: 'text'}"
+    known = {
+        "boolean": "boolean",
+        "date": "date",
+        "integer": "int64",
+        "floating": "float64",
+        "decimal": "decimal(12,2)",
+    }
+    return f"?it holds objects ({sort}): say what they are read as, types={{...: {known.get(sort, 'text')!r}}}"
 
 
 def _of_arrow(type: Any) -> str:

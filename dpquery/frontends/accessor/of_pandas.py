@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pandas as pd
@@ -40,6 +41,11 @@ class Accessor:
 
     def __repr__(self) -> str:
         return repr(_protected(self._frame))
+
+
+_said = inspect.signature(protect)
+_shown = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY), *list(_said.parameters.values())[1:]]
+setattr(Accessor.protect, "__signature__", _said.replace(parameters=_shown))  # noqa: B010  (notebooks show it)
 
 
 def _protected(frame: pd.DataFrame) -> Protected:

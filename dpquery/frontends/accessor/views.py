@@ -26,11 +26,15 @@ class View:
         text: A SELECT that gives its rows, or "" for the frame itself.
         params: The values of its parameters, by name.
         columns: Its columns, by name, in order.
+        filters: The conditions of filters that follow one another, so that many are no deeper than one.
+        unfiltered: What they filter, as it stands behind FROM.
     """
 
     columns: Mapping[str, Column]
     text: str = ""
     params: Mapping[str, object] = field(default_factory=dict)
+    filters: tuple[str, ...] = ()
+    unfiltered: str = ""
 
     @property
     def source(self) -> str:
@@ -52,7 +56,9 @@ def root(columns: Mapping[str, Column]) -> View:
 def filtered(view: View, text: str, *, why_not: Mapping[str, str], local_dict: Mapping[str, object]) -> View:
     """Returns the rows for which a condition holds, in the words of `DataFrame.query`."""
     made = condition_of(text, view.columns, why_not=why_not, local_dict=local_dict, first=len(view.params))
-    return replace(view, text=f"SELECT * FROM {view.source} WHERE {made.text}", params={**view.params, **made.params})
+    source, filters = view.unfiltered or view.source, (*view.filters, made.text)
+    text = f"SELECT * FROM {source} WHERE {' AND '.join(filters)}"
+    return replace(view, text=text, params={**view.params, **made.params}, filters=filters, unfiltered=source)
 
 
 def clamped(view: View, bounds: Mapping[str, tuple[object, object]], why_not: Mapping[str, str]) -> View:

@@ -48,7 +48,7 @@ def said(**more: Any) -> dict[str, Any]:
         ({"bounds": {"x": (3, 0)}}, "exceeds"),
         ({"bounds": {"sex": ("a", "b")}}, "no bounds"),
         ({"bounds": {"mixed": (0, 1)}}, "several sorts"),
-        ({"bounds": {"price": (0, 1)}}, "decimals"),
+        ({"bounds": {"price": (0, 1)}}, "'decimal(12,2)'"),
         ({"keys": {"sex": "categories"}}, "categorical"),
         ({"keys": {"sex": ["F", "F"]}}, "same key"),
         ({"keys": {"sex": []}}, "at least one"),

@@ -254,6 +254,10 @@ def test_sql_of_chains() -> None:
     chain = dp.query("x > 2")
     assert chain.sql("SELECT SUM(x) AS s FROM this").to_pandas()["s"][0] == 12
     assert chain.sql("WITH t AS (SELECT * FROM this) SELECT COUNT(*) AS n FROM t").to_pandas()["n"][0] == 3
+    many = chain
+    for i in range(60):
+        many = many.query(f"x > {i / 100} or x < 0")
+    assert many.assign_bounds(x=(0, 4)).query("x == 4").count() == 2
     query = "SELECT COUNT(*) AS n FROM this WHERE x < :most"
     assert chain.sql(query, params={"most": 5}).to_pandas()["n"][0] == 2
 
