@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from dpquery.frontends.accessor.registration import register
+from dpquery.frontends.accessor.registration import register as _register
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
@@ -70,7 +70,7 @@ _HOMES = {
     "Budget": "dpquery.kernel.accountant",
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.kernel.ledger",
-    "Measurement": "dpquery.kernel.mechanisms",
+    "Measurement": "dpquery.kernel.measurements",
     "Plan": "dpquery.session",
     "PrivacyLoss": "dpquery.kernel.loss",
     "Result": "dpquery.result.table",
@@ -100,4 +100,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-register()
+_register()
