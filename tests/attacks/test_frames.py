@@ -100,6 +100,15 @@ def test_a_frame_that_lost_its_handle_shares_the_budget_of_its_unit(frame: pd.Da
         made.dp.count(epsilon="0.1")
 
 
+def test_a_frame_whose_attributes_were_cleared_is_known_by_itself(frame: pd.DataFrame) -> None:
+    """API-02: the very object that was protected needs no handle."""
+    for attrs in ({}, {"dpquery": {"dataset": "new", "ledger": "process:x"}}):
+        frame.attrs = attrs
+        with pytest.raises(dp.CatalogError, match="one budget"):
+            frame.dp.protect(**SAID, dataset="new", budget={"epsilon": 9})
+    assert frame.dp.remaining.epsilon == 1
+
+
 def test_a_cell_run_again_has_spent_what_it_spent() -> None:
     """API-02: the same lines again find the same ledger, whatever else they make."""
     for turn in range(1, 4):

@@ -14,9 +14,9 @@ from dpquery.catalog.names import suggestion
 from dpquery.errors import CatalogError
 from dpquery.frontends.accessor import datasets
 from dpquery.frontends.accessor.columns import Column, Columns, columns_of_arrow, columns_of_pandas
-from dpquery.frontends.accessor.datasets import Handle, Place
+from dpquery.frontends.accessor.datasets import Place
 from dpquery.frontends.accessor.declare_values import plain
-from dpquery.frontends.accessor.marks import remember
+from dpquery.frontends.accessor.marks import handle_of, remember
 from dpquery.frontends.accessor.names import TABLE
 from dpquery.frontends.accessor.protected import Held, Protected
 from dpquery.frontends.accessor.views import root
@@ -69,7 +69,7 @@ def protect(
         CatalogError: What is said does not fit the frame.
         LedgerError: The dataset has another budget, promise or ledger.
     """
-    handle = Handle.of(data.attrs) if isinstance(data, pd.DataFrame) else None
+    handle = handle_of(data)
     kept, found = _read(data, types or {})
     if not len(kept):
         raise CatalogError("the frame has no rows: there is nobody to protect, and nothing to tell")
@@ -101,8 +101,7 @@ def protect(
         public={n: (given[n], seen) for n, (_, _, seen) in tables.items()},
     )
     made = Protected(held, root({name: _bounded(column, entries[name]) for name, column in declared.items()}))
-    if isinstance(data, pd.DataFrame):
-        remember(data, made)
+    remember(data, made)
     return made
 
 

@@ -1,4 +1,4 @@
-"""How a DataFrame knows that it is protected: it alone keeps its statistics, what is made from it a handle."""
+"""How data are known to be protected: a DataFrame itself keeps its statistics, what pandas makes of it a handle."""
 
 from __future__ import annotations
 
@@ -8,17 +8,31 @@ from typing import Any
 import pandas as pd
 
 from dpquery.errors import CatalogError
-from dpquery.frontends.accessor.datasets import MARK
+from dpquery.frontends.accessor.datasets import MARK, Handle
 from dpquery.frontends.accessor.protected import Protected
 
 _OWN = "_dpquery_protected"
 """Where a frame itself keeps its protection: pandas hands this on to no copy, slice or pickle."""
 
 
-def remember(frame: pd.DataFrame, protected: Protected) -> None:
-    """Marks a frame as protected: its own statistics, and the handle that pandas hands on."""
-    object.__setattr__(frame, _OWN, (protected, _state(frame), weakref.ref(frame)))
-    frame.attrs[MARK] = protected.handle.to_attrs()
+_handles: dict[int, tuple[weakref.ref[Any], Handle]] = {}
+"""The handles of objects that were protected and are still there, by identity."""
+
+
+def remember(data: Any, protected: Protected) -> None:
+    """Marks data as protected; a DataFrame with its own statistics, and with the handle that pandas hands on."""
+    place = id(data)
+    _handles[place] = (weakref.ref(data, lambda _: _handles.pop(place, None)), protected.handle)
+    if isinstance(data, pd.DataFrame):
+        object.__setattr__(data, _OWN, (protected, _state(data), weakref.ref(data)))
+        data.attrs[MARK] = protected.handle.to_attrs()
+
+
+def handle_of(data: Any) -> Handle | None:
+    """Returns whose rows these are: of the very object that was protected, or of a frame made from one."""
+    carried = Handle.of(data.attrs) if isinstance(data, pd.DataFrame) else None
+    kept = _handles.get(id(data))
+    return kept[1] if kept is not None and kept[0]() is data else carried
 
 
 def own(frame: pd.DataFrame) -> Protected | None:

@@ -42,7 +42,9 @@ def test_every_sort_of_frame(made: Any, monkeypatch: pytest.MonkeyPatch) -> None
     assert people.groupby("sex")["x"].sum().to_dict() == {"F": 5, "M": 2}
     assert people.query("x > 1 and sex != 'M'").count() == 1
     public = {"polars": pl.DataFrame({"sex": ["F"], "word": ["f"]}), "arrow": pa.table({"sex": ["F"], "word": ["f"]})}
-    other = pd.DataFrame(COLUMNS) if isinstance(made, pd.DataFrame) else made
+    with pytest.raises(dp.CatalogError, match="one budget"):
+        dp.protect(made, privacy_unit="who", dataset="with public", budget={"epsilon": 100})
+    other = made.clone() if hasattr(made, "clone") else pa.table(COLUMNS)  # nobody knows that these are the same people
     again = dp.protect(other, privacy_unit="who", dataset="with public", budget={"epsilon": 100}, public=public)
     for name in public:
         assert again.join(name, on="sex").value_counts("word", epsilon=10).to_dict() == {"f": 2}
