@@ -8,7 +8,6 @@ from fractions import Fraction
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
 from dpquery.errors import DPQueryError, InternalError, QueryError, QuerySyntaxError
-from dpquery.kernel.accountant import guarantee_of
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.kernel.release import check, release
@@ -24,6 +23,9 @@ from dpquery.result.table import Result
 from dpquery.sql.bind import bind
 from dpquery.sql.parameters import Given
 from dpquery.sql.parse import parse
+from dpquery.stored.answers import Reuse, Split, measure, wanted_of
+from dpquery.stored.answers import split as split_plan
+from dpquery.stored.releases import Facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,7 @@ class Prepared:
 
     private: PrivatePlan
     budgeted: BudgetedPlan
+    reads_clock: bool = False
 
 
 def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: PublicValues) -> Prepared:
@@ -77,22 +80,48 @@ def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: Publi
         raise InternalError(f"the query could not be planned ({type(error).__name__}); nothing was charged") from None
     for aggregate in budgeted.aggregates:
         check(aggregate, ledger.declarations)
-    return Prepared(private=private, budgeted=budgeted)
+    return Prepared(private=private, budgeted=budgeted, reads_clock=logical.reads_clock)
 
 
-def answer(request: Request, *, catalog: Catalog, ledger: Ledger, backend: Backend, analyst: str) -> Result:
+def split(prepared: Prepared, *, ledger: Ledger, catalog: str, reuse: Reuse | None) -> Split:
+    """Returns what of a prepared query is stored, and what is to be measured; reads no private row.
+
+    Args:
+        catalog: The catalog's fingerprint.
+    """
+    facts = [Facts.of(grouping, catalog) for grouping in prepared.private.groupings]
+    wanted = wanted_of(prepared.budgeted, facts, ledger.declarations)
+    return split_plan(prepared.budgeted, wanted, reuse, ledger.declarations)
+
+
+def answer(
+    request: Request, *, catalog: Catalog, ledger: Ledger, backend: Backend, analyst: str, reuse: Reuse | None = None
+) -> Result:
     """Answers one query: the stages in order, and nothing else."""
     prepared = prepare(request, catalog=catalog, ledger=ledger, public=backend.public_values)
-    noisy = release(prepared.budgeted, run=backend.run, ledger=ledger, analyst=analyst, query=request.recorded)
+    parts = split(prepared, ledger=ledger, catalog=fingerprint(catalog), reuse=reuse)
+    query = request.recorded
+    answered = measure(
+        parts,
+        reuse,
+        ledger.declarations,
+        lambda plan: release(plan, run=backend.run, ledger=ledger, analyst=analyst, query=query),
+    )
     private = prepared.private
     finished = finish(
-        noisy,
+        answered.tables,
         private.result,
         evaluate=backend.evaluate,
         confidence=request.confidence,
         added=[(one.leaf, one.aggregate) for one in private.added],
     )
-    return Result(noisy, finished, guarantee=guarantee_of(prepared.budgeted), confidence=float(request.confidence))
+    return Result(
+        finished,
+        charge=answered.charge,
+        guarantee=answered.guarantee,
+        measurements=answered.measurements,
+        confidence=float(request.confidence),
+    )
 
 
 def _describe(expression: Expression, relation: Relation) -> str:

@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import NoReturn
 
 from dpquery.errors import InsufficientBudgetError, InternalError, InvalidLossError, LedgerError
@@ -119,6 +120,16 @@ class Ledger:
         """Number and hash of the last entry. Kept on another machine, it lets `open` refuse an older copy."""
         with self._transaction() as connection:
             return str(schema.last(connection))
+
+    @property
+    def path(self) -> Path:
+        """Where the file stands."""
+        return self._file.path
+
+    def hash_of(self, entry: int) -> str | None:
+        """Returns the hash of an entry, of the founding document for 0, or None where there is none."""
+        with self._transaction() as connection:
+            return schema.hash_at(connection, entry)
 
     def limit(self, analyst: str | None) -> PrivacyLoss:
         """Returns the limit of an analyst, or of the dataset for None, as the ledger counts it."""

@@ -34,11 +34,12 @@ class LedgerFile:
     """An existing file, and this process's connection to it.
 
     Attributes:
+        path: Where it stands.
         is_suspect: Whether all of it must be verified before it is believed: at first, and after any failure.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._identity = check_file(path)
         self._connection: sqlite3.Connection | None = None
         self._process = 0
@@ -50,7 +51,7 @@ class LedgerFile:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Holds the write lock. Committed durably when the block ends, rolled back when it raises."""
         if not _LOCK.acquire(timeout=PATIENCE):
-            raise LedgerError(f"{self._path}: {BUSY}")
+            raise LedgerError(f"{self.path}: {BUSY}")
         try:
             if self._inside or self._stopped:
                 raise LedgerError("a write failed earlier; check the disk, then open the ledger again")
@@ -60,9 +61,9 @@ class LedgerFile:
             finally:
                 self._inside = False
         except (sqlite3.Error, UnicodeError) as error:  # damage may garble even SQLite's own messages
-            raise LedgerError(f"{self._path}: {self._explain(error)}") from error
+            raise LedgerError(f"{self.path}: {self._explain(error)}") from error
         except LedgerError as error:
-            raise LedgerError(f"{self._path}: {error}") from error
+            raise LedgerError(f"{self.path}: {error}") from error
         finally:
             _LOCK.release()
 
@@ -71,7 +72,7 @@ class LedgerFile:
         try:
             connection.execute("PRAGMA shrink_memory")  # so that every page is read from the file as it is now
             connection.execute("BEGIN IMMEDIATE")
-            if _identity(self._path) != self._identity:
+            if _identity(self.path) != self._identity:
                 raise LedgerError("the file was moved, deleted or replaced while it was open")
             yield connection
             connection.execute("COMMIT")
@@ -85,7 +86,7 @@ class LedgerFile:
         if self._process != os.getpid() or (self._connection and self._connection.in_transaction):
             self.close()
         if self._connection is None:
-            connection = connect(self._path)
+            connection = connect(self.path)
             try:
                 check_kind(connection)
                 configure(connection)

@@ -154,6 +154,7 @@ class Measurement:
         error95: Half-width of the 95 % interval of one released number, in its unit. Of a choice: the ranks that it
             is off at most with a chance of 95 %; how far that is in values depends on the data.
         unit: What these figures are in where it is not the unit of the released number: `ranks` or `values`.
+        stored: The ledger's entries that it was paid with, where it is read from stored releases, at no charge.
     """
 
     id: str
@@ -169,6 +170,7 @@ class Measurement:
     tau: int | None
     error95: float
     unit: str = ""
+    stored: tuple[int, ...] = ()
 
 
 _AGGREGATES = {

@@ -284,11 +284,13 @@ class LogicalPlan:
         result: What is computed from released and public tables, in order; its columns are the answer's.
         families: Boundaries of one GROUP BY with several grouping sets, as their numbers: they have the same source,
             and the same aggregates in the same order, under ids of their own.
+        reads_clock: Whether the plan holds for the moment alone at which the query was asked.
     """
 
     boundaries: tuple[Aggregate, ...]
     result: Relation
     families: tuple[tuple[int, ...], ...] = ()
+    reads_clock: bool = False
 
 
 def sources(relation: Relation) -> tuple[Relation, ...]:

@@ -27,6 +27,21 @@ MAX_TRIED = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping:
+    """What the declarations say of the groups of a released table.
+
+    Attributes:
+        covering: For each key whether its public values cover every row.
+        one_group: Whether each unit has one group.
+        rows: The most rows of one unit, or None.
+    """
+
+    covering: tuple[bool, ...]
+    one_group: bool
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """One boundary as it would be measured by itself.
 
@@ -36,6 +51,7 @@ class Measured:
         covering: Ids of the keys whose public values cover every row, as far as the declarations say.
         follows: Whether each unit has one group, by the declarations.
         boundary: What it stands for.
+        rows: The most rows of one unit, by the declarations, or None.
     """
 
     aggregate: PrivateAggregate
@@ -43,6 +59,13 @@ class Measured:
     covering: frozenset[str]
     follows: bool
     boundary: Aggregate
+    rows: int | None = None
+
+    @property
+    def grouping(self) -> Grouping:
+        """What the declarations say of its groups."""
+        covering = tuple(key.column in self.covering for key in self.aggregate.keys)
+        return Grouping(covering=covering, one_group=self.follows, rows=self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

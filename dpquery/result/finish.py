@@ -10,9 +10,8 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
-from dpquery.kernel.mechanisms import Calibrated
 from dpquery.kernel.plan import CHOICES, PrivateAggregate
-from dpquery.kernel.release import NoisyAggregates, NoisyTable
+from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
@@ -31,7 +30,7 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
-from dpquery.result.added import AddedTable, NoiseOfSum, with_added
+from dpquery.result.added import AddedTable, Law, with_added
 from dpquery.result.intervals import Measured
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
@@ -60,7 +59,7 @@ class Finished:
 
 
 def finish(
-    noisy: NoisyAggregates,
+    released: Sequence[NoisyTable | AddedTable],
     result: Relation,
     *,
     evaluate: Evaluate,
@@ -70,21 +69,21 @@ def finish(
     """Returns what the query computes from the released tables.
 
     Args:
-        noisy: The released tables.
+        released: The released tables.
         result: The post-processing; its columns are the answer's.
         evaluate: The engine for it.
         confidence: The probability with which the interval of a cell holds, at least.
         added: Tables added up from released ones, as (number of the released table, what it gives); they are read
             after the released ones.
     """
-    tables = with_added(noisy.tables, added)
+    tables = with_added(released, added)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
     again: dict[str, str] = {}
     annotated, meanings = _carry(result, again)
     measures |= {id for id, original in again.items() if original in measures}
     columns = output(result)
-    released = {node.index: node.columns for node in _released(result)}
-    given = [to_arrow(table, released.get(i, ())) for i, table in enumerate(tables)]
+    read_by = {node.index: node.columns for node in _released(result)}
+    given = [to_arrow(table, read_by.get(i, ())) for i, table in enumerate(tables)]
     made = projected(annotated, given)
     if made is None:
         made = evaluate(annotated, given)
@@ -199,9 +198,9 @@ def _is_noisy(meaning: Expression | None, measures: frozenset[str]) -> bool:
 def _half_widths(
     tables: Sequence[NoisyTable | AddedTable], confidence: Fraction, again: Mapping[str, str]
 ) -> Callable[[str, int], float]:
-    found: dict[str, tuple[Calibrated | NoiseOfSum, Fraction]] = {}
+    found: dict[str, tuple[Law, Fraction]] = {}
     for table in tables:
-        noises: Sequence[Calibrated | NoiseOfSum] = table.noises
+        noises: Sequence[Law] = table.noises
         for measure, noise in zip(table.aggregate.measures, noises, strict=True):
             if measure.count not in CHOICES:
                 found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))

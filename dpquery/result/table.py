@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import Measurement
-from dpquery.kernel.release import NoisyAggregates
 from dpquery.plan.expr import Literal
 from dpquery.plan.types import FLOAT64
 from dpquery.result.finish import Finished
@@ -34,12 +33,18 @@ class Result:
     """
 
     def __init__(
-        self, noisy: NoisyAggregates, finished: Finished, *, guarantee: PrivacyLoss, confidence: float
+        self,
+        finished: Finished,
+        *,
+        charge: PrivacyLoss,
+        guarantee: PrivacyLoss,
+        measurements: tuple[Measurement, ...],
+        confidence: float,
     ) -> None:
         self._table, self._finished = finished.table, finished
-        self.charge: PrivacyLoss = noisy.charge
+        self.charge: PrivacyLoss = charge
         self.guarantee: PrivacyLoss = guarantee
-        self.measurements: tuple[Measurement, ...] = noisy.measurements
+        self.measurements: tuple[Measurement, ...] = measurements
         self.confidence = confidence
 
     def to_arrow(self) -> pa.Table:
