@@ -44,7 +44,7 @@ def session(data: object, folder: str, *, unit_is_row: bool) -> dp.Session:
     declared = catalog(unit_is_row=unit_is_row)
     path = Path(folder) / f"{'row' if unit_is_row else 'user'}-{time.monotonic_ns()}.ledger"
     ledger = dp.Ledger.create(path, declared.declarations, declared.budget, declared.analysts)
-    return dp.connect(declared, {"visits": data}, ledger=ledger)
+    return dp.connect(declared, {"visits": data}, ledger=ledger, reuse=False)
 
 
 def plain_engine(table: pa.Table) -> duckdb.DuckDBPyConnection:

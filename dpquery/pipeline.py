@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ from dpquery.catalog import Catalog
 from dpquery.errors import DPQueryError, InternalError, QueryError, QuerySyntaxError
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.plan import BudgetedPlan
-from dpquery.kernel.release import check, release
+from dpquery.kernel.release import NoisyAggregates, check, release
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Relation
 from dpquery.plan.show import names_of, show
@@ -23,8 +24,7 @@ from dpquery.result.table import Result
 from dpquery.sql.bind import bind
 from dpquery.sql.parameters import Given
 from dpquery.sql.parse import parse
-from dpquery.stored.answers import Reuse, Split, measure, wanted_of
-from dpquery.stored.answers import split as split_plan
+from dpquery.stored.answers import Reuse, Split, measure, split, wanted_of
 from dpquery.stored.releases import Facts
 
 
@@ -42,6 +42,13 @@ class Request:
     dialect: str = "postgres"
     confidence: Fraction = Fraction(95, 100)
     params: Given = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells requests apart; parameters by their types too."""
+        given = self.params.items() if isinstance(self.params, Mapping) else enumerate(self.params or ())
+        params = tuple((name, type(value).__name__, repr(value)) for name, value in given)
+        return self.text, self.offer, self.bounds, self.dialect, self.confidence, params
 
     @property
     def recorded(self) -> str:
@@ -83,37 +90,36 @@ def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: Publi
     return Prepared(private=private, budgeted=budgeted, reads_clock=logical.reads_clock)
 
 
-def split(prepared: Prepared, *, ledger: Ledger, catalog: str, reuse: Reuse | None) -> Split:
-    """Returns what of a prepared query is stored, and what is to be measured; reads no private row.
-
-    Args:
-        catalog: The catalog's fingerprint.
-    """
+def divide(prepared: Prepared, *, ledger: Ledger, reuse: Reuse | None) -> Split:
+    """Returns what of a prepared query is stored, and what is to be measured; reads no private row."""
+    catalog = "" if reuse is None else reuse.catalog
     facts = [Facts.of(grouping, catalog) for grouping in prepared.private.groupings]
     wanted = wanted_of(prepared.budgeted, facts, ledger.declarations)
-    return split_plan(prepared.budgeted, wanted, reuse, ledger.declarations)
+    return split(prepared.budgeted, wanted, reuse, ledger.declarations)
 
 
 def answer(
-    request: Request, *, catalog: Catalog, ledger: Ledger, backend: Backend, analyst: str, reuse: Reuse | None = None
+    request: Request,
+    prepared: Prepared,
+    parts: Split,
+    *,
+    ledger: Ledger,
+    backend: Backend,
+    reuse: Reuse | None,
+    analyst: str,
 ) -> Result:
-    """Answers one query: the stages in order, and nothing else."""
-    prepared = prepare(request, catalog=catalog, ledger=ledger, public=backend.public_values)
-    parts = split(prepared, ledger=ledger, catalog=fingerprint(catalog), reuse=reuse)
-    query = request.recorded
-    answered = measure(
-        parts,
-        reuse,
-        ledger.declarations,
-        lambda plan: release(plan, run=backend.run, ledger=ledger, analyst=analyst, query=query),
-    )
-    private = prepared.private
+    """Answers one prepared query: the stages in order, and nothing else."""
+
+    def measured(plan: BudgetedPlan) -> NoisyAggregates:
+        return release(plan, run=backend.run, ledger=ledger, analyst=analyst, query=request.recorded)
+
+    answered = measure(parts, reuse, ledger.declarations, measured)
     finished = finish(
         answered.tables,
-        private.result,
+        prepared.private.result,
         evaluate=backend.evaluate,
         confidence=request.confidence,
-        added=[(one.leaf, one.aggregate) for one in private.added],
+        added=[(one.leaf, one.aggregate) for one in prepared.private.added],
     )
     return Result(
         finished,

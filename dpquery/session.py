@@ -13,15 +13,19 @@ from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, InvalidLossError, LedgerError
 from dpquery.explain import explain
-from dpquery.kernel.accountant import charge_of, guarantee_of, limit_of
+from dpquery.kernel.accountant import limit_of
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
-from dpquery.kernel.mechanisms import Measurement, measurements
+from dpquery.kernel.mechanisms import Measurement
 from dpquery.plan.logical import output
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
 from dpquery.result.table import Result
 from dpquery.sql.parameters import Given
+from dpquery.stored.answers import Reuse, Split
+from dpquery.stored.repeats import Repeats
+from dpquery.stored.store import Store
+from dpquery.stored.text import fingerprint
 
 
 class Plan:
@@ -34,10 +38,10 @@ class Plan:
         columns: The names of the answer's columns.
     """
 
-    def __init__(self, prepared: pipeline.Prepared, ledger: Ledger) -> None:
-        self.measurements: tuple[Measurement, ...] = measurements(prepared.budgeted, ledger.declarations.neighbours)
-        self.charge: PrivacyLoss = charge_of(prepared.budgeted, ledger.budget.kind)
-        self.guarantee: PrivacyLoss = guarantee_of(prepared.budgeted)
+    def __init__(self, prepared: pipeline.Prepared, parts: Split, ledger: Ledger) -> None:
+        self.measurements: tuple[Measurement, ...] = parts.measurements(ledger.declarations)
+        self.charge: PrivacyLoss = parts.charge(ledger.budget.kind)
+        self.guarantee: PrivacyLoss = parts.guarantee()
         self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
         self._text = explain(
             prepared.budgeted,
@@ -61,10 +65,24 @@ class Session:
     In-process use protects honest analysts from mistakes. Whoever can run code in this process can read the data.
     """
 
-    def __init__(self, catalog: Catalog, *, backend: Backend, ledger: Ledger, analyst: str) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        backend: Backend,
+        ledger: Ledger,
+        analyst: str,
+        reuse: bool | str = True,
+        data_version: str | None = None,
+    ) -> None:
         _check_ledger(catalog, ledger)
         ledger.remaining(analyst)
+        if reuse not in (True, False, "own") or not isinstance(data_version, str | None):
+            raise CatalogError("reuse is True, False or 'own', and a version of the data is a text")
         self._catalog, self._backend, self._ledger, self._analyst = catalog, backend, ledger, analyst
+        self._data_version, self._only_own = data_version, reuse == "own"
+        self._store = Store(ledger.path, ledger) if reuse else None
+        self._fingerprint, self._repeats = fingerprint(catalog), Repeats()
 
     @property
     def catalog(self) -> Catalog:
@@ -93,8 +111,9 @@ class Session:
         max_rows: int | None = None,
         dialect: str = "postgres",
         confidence: object = "0.95",
+        fresh: bool = False,
     ) -> Result:
-        """Answers a query with noise, and charges the ledger for it.
+        """Answers a query with noise, and charges the ledger for what is not stored already.
 
         Args:
             query: One SELECT statement.
@@ -105,13 +124,55 @@ class Session:
             max_groups, max_rows: Contribution bounds instead of the catalog's.
             dialect: The SQL dialect of the query; any that sqlglot reads.
             confidence: Of the intervals, between 0 and 1.
+            fresh: Whether everything is measured anew, and charged, whatever is stored.
         Raises:
             QueryError: The query is refused; nothing was charged.
             BackendError: The engine failed; the charge stands.
         """
         request = self._request(query, params, epsilon, delta, rho, max_groups, max_rows, dialect, confidence)
-        return pipeline.answer(
-            request, catalog=self._catalog, ledger=self._ledger, backend=self._backend, analyst=self._analyst
+        reuse = self._reuse(fresh)
+        if reuse is None or fresh:
+            return self._answer(request, reuse)[0]
+        key, state = (reuse.version, request.key), reuse.store.state()
+        known = self._repeats.get(key, state)
+        if known is not None:
+            return known
+        answer, lasts = self._answer(request, reuse)
+        if lasts:
+            self._repeats.put(key, state, answer)
+        return answer
+
+    def _answer(self, request: pipeline.Request, reuse: Reuse | None) -> tuple[Result, bool]:
+        """Returns an answer, and whether it was made of stored releases alone and holds whenever it is asked."""
+        prepared, parts = self._prepared(request, reuse)
+        answer = pipeline.answer(
+            request,
+            prepared,
+            parts,
+            ledger=self._ledger,
+            backend=self._backend,
+            reuse=reuse,
+            analyst=self._analyst,
+        )
+        stored = bool(parts.wanted) and not parts.rest.aggregates
+        return answer, stored and not prepared.reads_clock
+
+    def _prepared(self, request: pipeline.Request, reuse: Reuse | None) -> tuple[pipeline.Prepared, Split]:
+        public = self._backend.public_values
+        prepared = pipeline.prepare(request, catalog=self._catalog, ledger=self._ledger, public=public)
+        return prepared, pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
+
+    def _reuse(self, fresh: bool) -> Reuse | None:
+        if self._store is None:
+            return None
+        version = self._data_version or str(getattr(self._ledger, "data_version", "1"))
+        return Reuse(
+            store=self._store,
+            version=version,
+            catalog=self._fingerprint,
+            analyst=self._analyst,
+            only_own=self._only_own,
+            fresh=fresh,
         )
 
     def explain(
@@ -125,11 +186,11 @@ class Session:
         max_groups: int | None = None,
         max_rows: int | None = None,
         dialect: str = "postgres",
+        fresh: bool = False,
     ) -> Plan:
         """Returns what a query would measure and cost, reading no private row; arguments as in `sql`."""
         request = self._request(query, params, epsilon, delta, rho, max_groups, max_rows, dialect, "0.95")
-        public = self._backend.public_values
-        return Plan(pipeline.prepare(request, catalog=self._catalog, ledger=self._ledger, public=public), self._ledger)
+        return Plan(*self._prepared(request, self._reuse(fresh)), self._ledger)
 
     def _request(
         self,
@@ -156,6 +217,8 @@ class Session:
 
     def close(self) -> None:
         """Ends the session; the ledger learns that the last answer was given."""
+        if self._store is not None:
+            self._store.close()
         self._ledger.close()
 
     def __enter__(self) -> Session:
@@ -177,6 +240,8 @@ def connect(
     *,
     ledger: Ledger | str | os.PathLike[str],
     analyst: str = "analyst",
+    reuse: bool | str = True,
+    data_version: str | None = None,
 ) -> Session:
     """Returns a session over tables.
 
@@ -186,6 +251,10 @@ def connect(
             Parquet file (or folder, or glob), a CSV, Feather or DuckDB file.
         ledger: The ledger, or its path; it must exist (`dpquery ledger create`).
         analyst: Who asks; one of the catalog's analysts if it names any.
+        reuse: Whether answers are stored beside the ledger and used again, at no charge, for every analyst of the
+            dataset; with "own" only those given to this analyst are.
+        data_version: A name for the state of the data; answers about another state are not used. By default the
+            ledger's.
     Raises:
         CatalogError: Mistakes in the catalog, or data that contradict it.
         LedgerError: The ledger is missing, damaged, or was made for other declarations.
@@ -199,7 +268,14 @@ def connect(
     problems += [f"source {name} is no declared table" for name in unknown]
     if problems:
         raise CatalogError(problems)
-    return Session(declared, backend=DuckDBBackend(declared, sources), ledger=opened, analyst=analyst)
+    return Session(
+        declared,
+        backend=DuckDBBackend(declared, sources),
+        ledger=opened,
+        analyst=analyst,
+        reuse=reuse,
+        data_version=data_version,
+    )
 
 
 def create_ledger(catalog: Catalog | str | os.PathLike[str], path: str | os.PathLike[str]) -> Ledger:

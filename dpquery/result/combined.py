@@ -21,6 +21,8 @@ from dpquery.kernel.plan import Mechanism
 
 LEAST_FAILURE = Fraction(1, 10**9)
 """Below it tails are bounded by their moments instead of being computed."""
+LEAST_VARIANCE = 1e-260
+"""Smaller variances count as this one, so that it has an inverse."""
 CELLS = 400
 """Cells in a standard deviation of the sum when its tail is computed."""
 MARGIN = 1e-4
@@ -66,8 +68,8 @@ def variance_of(noise: Calibrated) -> float:
         return float(noise.parameter)
     if noise.mechanism is Mechanism.EXPONENTIAL:
         return math.inf
-    # 2 q / (1 - q)^2 with q = exp(-1 / b)
-    return 0.5 / math.sinh(0.5 / float(noise.parameter)) ** 2
+    half = 0.5 / float(noise.parameter)  # the variance is 2 q / (1 - q)^2, with q = exp(-1 / b)
+    return 0.5 / math.sinh(half) ** 2 if half < 300 else LEAST_VARIANCE
 
 
 def weights_of(variances: Sequence[float]) -> tuple[Fraction, ...]:
@@ -81,7 +83,9 @@ def weights_of(variances: Sequence[float]) -> tuple[Fraction, ...]:
 def combined(numbers: Sequence[NDArray[Any]], weights: Sequence[Fraction]) -> NDArray[Any]:
     """Returns the weighted means of whole numbers, rounded to the nearest whole number, halves up; exact."""
     parts = [int(weight * 2**32) for weight in weights]
-    total = sum(n.astype(object) * part for n, part in zip(numbers, parts, strict=True))
+    total: NDArray[Any] = np.zeros(len(numbers[0]), dtype=object)
+    for values, part in zip(numbers, parts, strict=True):
+        total = total + values.astype(object) * part
     rounded: NDArray[Any] = (total + 2**31) // 2**32
     fits = len(rounded) == 0 or max(-int(rounded.min()), int(rounded.max())) < 2**62
     return rounded.astype(np.int64) if fits else rounded
@@ -167,9 +171,8 @@ def _up_to(noise: Calibrated, k: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.where(k >= 0, 1 - above, np.exp(decay * np.maximum(-k, 0)) * share)
     deviation = math.sqrt(float(noise.parameter))
     if deviation > LARGEST_EXACT:
-        erfc = np.frompyfunc(math.erfc, 1, 1)
-        found: NDArray[np.float64] = erfc(-(k + 0.5) / (deviation * math.sqrt(2))).astype(np.float64) / 2
-        return found
+        places = -(k + 0.5) / (deviation * math.sqrt(2))
+        return np.array([math.erfc(place) for place in places.tolist()]) / 2
     reach = math.ceil(40 * deviation) + 1
     points = np.arange(-reach, reach + 1)
     density = np.exp(-(points**2) / (2 * float(noise.parameter)))

@@ -36,6 +36,7 @@ class Reuse:
     Attributes:
         store: Where releases are kept.
         version: The data's version: releases of another one are not looked at.
+        catalog: The catalog's fingerprint.
         analyst: Who asks.
         only_own: Whether only releases for that analyst are looked at.
         fresh: Whether nothing stored is looked at; what is measured is stored all the same.
@@ -43,6 +44,7 @@ class Reuse:
 
     store: Store
     version: str
+    catalog: str
     analyst: str
     only_own: bool = False
     fresh: bool = False
@@ -168,12 +170,14 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
     What is new is stored, and combined with what was stored of the same groups, however inexact.
     """
     if not parts.rest.aggregates:
-        tables = [_table(one, there) for one, there in zip(parts.wanted, parts.found, strict=True)]
-        return _answered(parts, tables, PrivacyLoss(), parts.measurements(declared))
+        stored = [_table(one, there) for one, there in zip(parts.wanted, parts.found, strict=True)]
+        return _answered(parts, stored, PrivacyLoss(), parts.measurements(declared))
     if reuse is None:
         noisy = release(parts.rest)
         return _answered(parts, noisy.tables, noisy.charge, noisy.measurements)
-    lacking = [w.asked.frame.base for w, f in zip(parts.wanted, parts.found, strict=True) if w.asked and not f.is_complete]
+    lacking = [
+        w.asked.frame.base for w, f in zip(parts.wanted, parts.found, strict=True) if w.asked and not f.is_complete
+    ]
     with reuse.store.turn(min(lacking, default="")):
         if not reuse.fresh:
             parts = split(parts.plan, parts.wanted, reuse, declared)  # another may have measured it meanwhile
@@ -182,7 +186,8 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
         new = [None if there.is_complete else next(measured) for there in parts.found]
         kept = _kept(parts, new, noisy.entry, reuse)
         _store([one for one in kept if one is not None], reuse)
-    tables, found = [], []
+    tables: list[NoisyTable | AddedTable] = []
+    found: list[Found] = []
     for one, there, table, made in zip(parts.wanted, parts.found, new, kept, strict=True):
         now = there if made is None else _with_new(one, there, made, reuse, declared)
         found.append(now)
@@ -200,11 +205,10 @@ def _answered(
     return Answered(tables=tuple(tables), charge=charge, guarantee=parts.guarantee(), measurements=measured)
 
 
-def _kept(
-    parts: Split, tables: Sequence[NoisyTable | None], entry: int | None, reuse: Reuse
-) -> list[Release | None]:
+def _kept(parts: Split, tables: Sequence[NoisyTable | None], entry: int | None, reuse: Reuse) -> list[Release | None]:
     """Returns what was measured as releases of the store, for each aggregate of the plan."""
-    budgeted, made = iter(parts.rest.aggregates), []
+    budgeted = iter(parts.rest.aggregates)
+    made: list[Release | None] = []
     for wanted, table in zip(parts.wanted, tables, strict=True):
         measured = None if table is None else next(budgeted)
         if table is None or measured is None or wanted.asked is None or entry is None:

@@ -12,7 +12,7 @@ from dpquery.kernel.mechanisms import Calibrated, Measurement
 from dpquery.kernel.plan import CHOICES, Measure, Mechanism
 from dpquery.kernel.utilities import rank_error, step_of
 from dpquery.result.combined import CombinedNoise
-from dpquery.stored.estimates import Estimate, Found, Wanted
+from dpquery.stored.estimates import Estimate, Found, Wanted, spread
 
 _FAILURE = Fraction(1, 20)
 
@@ -51,7 +51,7 @@ def with_combined(
 def _exactness(plain: Measurement, measure: Measure, wanted: Wanted, estimate: Estimate) -> Measurement:
     """Returns a measurement with the mechanism, scale and error of an estimate."""
     weight, law = wanted.budgeted.aggregate.weight, estimate.law
-    mechanism = estimate.parts[0][1].noise.mechanism
+    mechanism = min((part.noise for _, part in estimate.parts), key=spread).mechanism
     if measure.count in CHOICES and isinstance(law, Calibrated):
         scale = float(step_of(measure, weight) / law.parameter)
         error = rank_error(measure, weight, law.parameter, _FAILURE)

@@ -1,4 +1,4 @@
-"""The best that is known of a measure from stored releases: one of them, several combined, or what follows from them."""
+"""The best that is known of a measure from stored releases: one of them, several combined, or what follows."""
 
 from __future__ import annotations
 
@@ -121,13 +121,15 @@ def _selected(wanted: Wanted, asked: Asked, releases: Iterable[Release]) -> Foun
         if release.frame != asked.frame or release.tau is None or not parts.keys() >= set(asked.measures):
             continue
         kept = [parts[text] for text in asked.measures]
-        fine = all(_spread(p.noise) <= _spread(n) * ROUNDING for p, n in zip(kept, wanted.noises, strict=True))
+        fine = all(spread(p.noise) <= spread(n) * ROUNDING for p, n in zip(kept, wanted.noises, strict=True))
         if fine and wanted.tau is not None and release.tau <= wanted.tau:
             fitting.append((release.tau, release.entry, release, kept))
     if not fitting:
         return nothing
     *_, release, kept = min(fitting, key=lambda one: one[:2])
-    estimates = (Estimate(numbers=p.numbers, law=p.noise, variance=_spread(p.noise), parts=((release, p),)) for p in kept)
+    estimates = (
+        Estimate(numbers=p.numbers, law=p.noise, variance=spread(p.noise), parts=((release, p),)) for p in kept
+    )
     return Found(estimates=tuple(estimates), release=release)
 
 
@@ -149,16 +151,16 @@ def _estimate(
 
 
 def _is_enough(estimate: Estimate, asked: Calibrated) -> bool:
-    return estimate.variance <= _spread(asked) * ROUNDING
+    return estimate.variance <= spread(asked) * ROUNDING
 
 
 def _together(measure: Measure, several: list[tuple[Release, Part, Way]]) -> Estimate:
     """Returns one release's numbers, or several releases' of the same groups combined; of choices the best."""
     if measure.count in CHOICES:
-        several = [min(several, key=lambda one: _spread(one[1].noise))]
+        several = [min(several, key=lambda one: spread(one[1].noise))]
     numbers = [found.follow(part.numbers) for _, part, found in several]
     parts = tuple((release, part) for release, part, _ in several)
-    variances = [_spread(part.noise) * found.count for _, part, found in several]
+    variances = [spread(part.noise) * found.count for _, part, found in several]
     if len(several) == 1:
         _, part, found = several[0]
         law = of_sum(part.noise, found.count) if found.count > 1 else part.noise
@@ -176,7 +178,7 @@ def _together(measure: Measure, several: list[tuple[Release, Part, Way]]) -> Est
     )
 
 
-def _spread(noise: Calibrated) -> float:
+def spread(noise: Calibrated) -> float:
     """Returns what orders noises of one measure: the variance, or of choices the inverse of the coefficient."""
     variance = variance_of(noise)
     return variance if np.isfinite(variance) else 1 / float(noise.parameter)

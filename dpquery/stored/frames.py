@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from dpquery.kernel.plan import Key, Measure, PrivateAggregate
 from dpquery.plan.canonical import Names, canonical, rename
-from dpquery.plan.expr import Column, Expression, conjuncts, size_of, substitute
+from dpquery.plan.expr import Call, Column, Expression, conjuncts, size_of, substitute
 from dpquery.plan.logical import Filter, Project, Relation, output
 from dpquery.stored.text import text_of
 
@@ -81,7 +81,7 @@ def asked_of(aggregate: PrivateAggregate) -> Asked:
 
     keys = tuple(over_base(key.column) for key in aggregate.keys)
     unit = None if aggregate.unit is None else over_base(aggregate.unit)
-    found = {text_of(part): part for part in (rename(condition, names) for condition in conditions)}
+    found = {text_of(part): part for part in (_mirrored(rename(condition, names)) for condition in conditions)}
     frame = Frame(
         base=text_of((renamed, unit)),
         conditions=tuple(sorted(found)),
@@ -112,6 +112,19 @@ def _apart(relation: Relation) -> tuple[Relation, list[Expression], dict[str, Ex
             break
         values, conditions, relation = over, moved, relation.source
     return relation, conditions, values
+
+
+def _mirrored(condition: Expression) -> Expression:
+    """Returns a comparison in the one of its two directions that all queries share."""
+    if not isinstance(condition, Call) or len(condition.arguments) != 2:
+        return condition
+    first, second = condition.arguments
+    function = {"gt": "lt", "ge": "le"}.get(condition.function)
+    if function is not None:
+        return replace(condition, function=function, arguments=(second, first))
+    if condition.function in ("eq", "ne") and text_of(second) < text_of(first):
+        return replace(condition, arguments=(second, first))
+    return condition
 
 
 def _key(key: Key, expression: Expression) -> KeyText:

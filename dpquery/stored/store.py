@@ -230,4 +230,3 @@ class Store:
             f"the store of answers {self._path} is refused: {reason}. Nothing was charged. Remove the file to go on; "
             "answers that it held are then paid for again"
         )
-

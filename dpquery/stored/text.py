@@ -16,6 +16,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
+from dpquery.catalog import Catalog
 from dpquery.errors import InternalError
 from dpquery.plan.types import Value
 
@@ -90,6 +91,11 @@ def _node(node: Any) -> Any:
         if not all(id.startswith("#") for id in ids):
             raise NotCanonical
     return [f"node {kind}", *([name, _written(getattr(node, name))] for name in _fields(type(node)))]
+
+
+def fingerprint(catalog: Catalog) -> str:
+    """Returns the hash of what a catalog says of tables and contributions; budgets and analysts are the ledger's."""
+    return digest(text_of((catalog.tables, catalog.defaults)))
 
 
 _KNOWN: dict[type, tuple[str, ...]] = {}

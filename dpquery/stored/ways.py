@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpquery.kernel.plan import CHOICES, Count, Measure
+from dpquery.kernel.plan import Count, Measure
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, children, columns_of, rebuild
 from dpquery.planner.narrowing import narrowed
@@ -84,7 +84,11 @@ def way(frame: Frame, facts: Facts, asked: Asked, own: Facts, *, unit_is_row: bo
         return None
     expressions = [key.expression for key in frame.keys]
     places = {key.expression: place for place, key in enumerate(wanted.keys)}
-    if len(places) < len(wanted.keys) or len(set(expressions)) < len(expressions) or not places.keys() <= {*expressions}:
+    if (
+        len(places) < len(wanted.keys)
+        or len(set(expressions)) < len(expressions)
+        or not places.keys() <= {*expressions}
+    ):
         return None
     removed = _removed(frame, asked)
     if removed is None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.architecture.package import ROOT, Module, dotted, imported, modules
 
-MOST_LINES = {"kernel/": 260, "": 400}
+MOST_LINES = {"kernel/": 270, "": 400}
 MOST_KERNEL_LINES = 3_600
 """All of `kernel/` together, docstrings included. Grow it knowingly."""
 
@@ -83,7 +83,8 @@ def test_nothing_is_switched_by_the_environment(module: Module) -> None:
 
 @MODULES
 def test_only_the_ledger_opens_a_database(module: Module) -> None:
-    if not (module.path.startswith("kernel/ledger") and module.path.count("/") == 1):
+    allowed = module.path == "stored/store.py"  # what was released already, never what may be spent
+    if not allowed and not (module.path.startswith("kernel/ledger") and module.path.count("/") == 1):
         assert not _uses(module, ("sqlite3",))
 
 

@@ -283,7 +283,8 @@ def test_bad_queries_are_told_with_their_place(open_shop: Path, dpquery: Run) ->
 
 def test_an_exhausted_budget_has_its_own_code(open_shop: Path, dpquery: Run) -> None:
     assert dpquery("query", open_shop, BY_TOWN, "--epsilon", "0.8")[0] == 0
-    code, out, err = dpquery("query", open_shop, BY_TOWN, "--epsilon", "0.8")
+    assert dpquery("query", open_shop, BY_TOWN, "--epsilon", "0.8")[0] == 0  # stored, hence free
+    code, out, err = dpquery("query", open_shop, BY_TOWN, "--epsilon", "0.8", "--fresh")
     assert (code, out) == (1, "")
     assert "costs epsilon 0.8; what is left for ann is epsilon 0.2" in err
     assert charges(open_shop) == 1
