@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 TABLES = ("patients", "labs", "events")
 CATALOG, LEDGER = "nafld.yaml", "nafld.ledger"
-OWN = {CATALOG, LEDGER, *(f"{LEDGER}{end}" for end in ("-journal", "-wal", "-shm")), *(f"{t}.parquet" for t in TABLES)}
+OWN = {
+    CATALOG,
+    LEDGER,
+    *(f"{LEDGER}{end}" for end in ("-journal", "-wal", "-shm", ".releases")),
+    *(f"{t}.parquet" for t in TABLES),
+}
 
 NAFLD = """\
 # The NAFLD study: fatty liver disease in a county of Minnesota, 1997 to 2014 (Allen and others, Hepatology 67, 2018).

@@ -26,7 +26,7 @@ from dpquery.stored.estimates import Estimate, Found, Wanted, find
 from dpquery.stored.frames import Asked, asked_of
 from dpquery.stored.releases import Facts, Part, Release
 from dpquery.stored.store import Store
-from dpquery.stored.text import NotCanonical
+from dpquery.stored.text import NotCanonical, digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,10 +175,9 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
     if reuse is None:
         noisy = release(parts.rest)
         return _answered(parts, noisy.tables, noisy.charge, noisy.measurements)
-    lacking = [
-        w.asked.frame.base for w, f in zip(parts.wanted, parts.found, strict=True) if w.asked and not f.is_complete
-    ]
-    with reuse.store.turn(min(lacking, default="")):
+    pairs = zip(parts.wanted, parts.found, strict=True)
+    lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
+    with reuse.store.turn(digest(reuse.version, repr(lacking))):
         if not reuse.fresh:
             parts = split(parts.plan, parts.wanted, reuse, declared)  # another may have measured it meanwhile
         noisy = release(parts.rest)

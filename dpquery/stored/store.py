@@ -115,21 +115,21 @@ class Store:
             connection.execute("COMMIT")
 
     @contextlib.contextmanager
-    def turn(self, base: str) -> Iterator[None]:
-        """Lets one thread at a time measure over the same rows, so that the next finds what was measured."""
+    def turn(self, question: str) -> Iterator[None]:
+        """Lets one thread at a time measure the same, so that the next finds what was measured."""
         with _LOCK:
             if self._turns_of != os.getpid():
                 self._turns, self._turns_of = {}, os.getpid()
-            lock, waiting = self._turns.get(base, (threading.Lock(), 0))
-            self._turns[base] = (lock, waiting + 1)
+            lock, waiting = self._turns.get(question, (threading.Lock(), 0))
+            self._turns[question] = (lock, waiting + 1)
         try:
             with lock:
                 yield
         finally:
             with _LOCK:
-                lock, waiting = self._turns.pop(base)
+                lock, waiting = self._turns.pop(question)
                 if waiting > 1:
-                    self._turns[base] = (lock, waiting - 1)
+                    self._turns[question] = (lock, waiting - 1)
 
     def close(self) -> None:
         """Closes this process's connection; the next use opens another."""

@@ -20,6 +20,8 @@ EXPONENTIAL = "tests/unit/kernel/test_exponential.py"
 LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 LEDGER = "tests/unit/kernel/test_ledger.py"
+STORED = "tests/unit/stored/test_answers.py"
+STORED_ATTACKS = "tests/attacks/test_stored.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -842,5 +844,78 @@ MUTANTS = (
         old="drawn = (_random_integers(groups) >>",
         new="drawn = (_random_integers(1).repeat(groups) >>",
         tests=CHOICES,
+    ),
+    # Stored answers.
+    Mutant(
+        name="a stored answer stands in for a more accurate one",
+        file="stored/estimates.py",
+        old="return estimate.variance <= spread(asked) * ROUNDING",
+        new="return estimate.variance > 0",
+        tests=STORED,
+        only="known or more",
+    ),
+    Mutant(
+        name="the noise of a sum of groups is that of one",
+        file="stored/estimates.py",
+        old="variances = [spread(part.noise) * found.count for",
+        new="variances = [spread(part.noise) for",
+        tests=STORED,
+        only="inexact",
+    ),
+    Mutant(
+        name="answers of older data are given",
+        file="session.py",
+        old='version = self._data_version or str(getattr(self._ledger, "data_version", "1"))',
+        new='version = "1"',
+        tests=STORED,
+        only="new_data",
+    ),
+    Mutant(
+        name="a stored release needs no entry of the ledger",
+        file="stored/store.py",
+        old="charged = self._ledger.hash_of(entry) if entry > 0 else None",
+        new='charged = "0" * 64',
+        tests=STORED_ATTACKS,
+        only="forger or put_back",
+    ),
+    Mutant(
+        name="other bounds on rows give the same answer",
+        file="stored/frames.py",
+        old="max_rows=aggregate.bound.max_rows,",
+        new="max_rows=1,",
+        tests=STORED,
+        only="people",
+    ),
+    Mutant(
+        name="a filter of an aggregate is forgotten",
+        file="stored/frames.py",
+        old="return text_of((bare, value, kept))",
+        new="return text_of((bare, value))",
+        tests=STORED,
+        only="not_known",
+    ),
+    Mutant(
+        name="groups that hide people are added up",
+        file="stored/ways.py",
+        old="if not same and not one_group and not (_keeps_all(frame) and _keeps_all(wanted)):",
+        new="if same and not one_group:",
+        tests=STORED,
+        only="people",
+    ),
+    Mutant(
+        name="people in several groups are added up",
+        file="stored/ways.py",
+        old="adds_units=one_group,",
+        new="adds_units=True,",
+        tests=STORED,
+        only="people",
+    ),
+    Mutant(
+        name="ids of one query are taken for those of another",
+        file="stored/text.py",
+        old='if not all(id.startswith("#") for id in ids):',
+        new="if not all(ids):",
+        tests=STORED_ATTACKS,
+        only="collide",
     ),
 )

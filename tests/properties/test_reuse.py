@@ -41,10 +41,10 @@ CONDITIONS = (
 UNITS = ("row", "customer")
 
 
-def _query(chance: random.Random, unit: str) -> str:
-    keys = sorted(chance.sample(KEYS, chance.choice((0, 1, 1, 2, 2, 3))))  # the hash of a group reads keys in order
-    numbers = chance.sample(NUMBERS if unit != "row" else [n for n in NUMBERS if "DISTINCT" not in n], 2)
-    conditions = chance.sample(CONDITIONS, chance.choice((0, 0, 1, 1, 2)))
+def _query(chance: random.Random, words: tuple[list[str], list[str], list[str]]) -> str:
+    keys = sorted(chance.sample(words[0], chance.choice((0, 1, 1, 2, 2, 3))))  # the hash of a group reads them in order
+    numbers = chance.sample(words[1], chance.choice((1, 2)))
+    conditions = chance.sample(words[2], chance.choice((0, 0, 1, 1, 2)))
     columns = [f"{key} AS k{place}" for place, key in enumerate(keys)] + [f"{n} AS n{i}" for i, n in enumerate(numbers)]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     by = chance.choice(("{}", "{}", "ROLLUP ({})", "CUBE ({})")) if keys else ""
@@ -54,17 +54,19 @@ def _query(chance: random.Random, unit: str) -> str:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 30))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 20))])
 def test_what_is_stored_is_what_would_be_measured(
     unit: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(f"{unit} {seed}")
+    known = [number for number in NUMBERS if unit != "row" or "DISTINCT" not in number]
+    words = chance.sample(KEYS, 3), chance.sample(known, 4), chance.sample(CONDITIONS, 4)
     zero_noise(monkeypatch)
     shop, plain = Shop(tmp_path, unit=unit), Shop(tmp_path, "plain.ledger", unit=unit)
     free = partly = 0
     with shop.session() as storing, plain.session(reuse=False) as measuring:
-        for _ in range(80):
-            query, epsilon = _query(chance, unit), chance.choice(("8", "1", "0.1", "0.05"))
+        for _ in range(40):
+            query, epsilon = _query(chance, words), chance.choice(("8", "1", "0.1", "0.05"))
             planned = storing.explain(query, epsilon=epsilon)
             answer, expected = storing.sql(query, epsilon=epsilon), measuring.sql(query, epsilon=epsilon)
             assert answer.charge == planned.charge
@@ -74,5 +76,5 @@ def test_what_is_stored_is_what_would_be_measured(
             free, partly = free + all(stored), partly + (any(stored) and not all(stored))
             assert all(stored) is (answer.charge == dp.PrivacyLoss())
         spent = 100_000 - storing.remaining.epsilon
-    assert free > 5 and partly > 0
+    assert free > 2 and partly > 0
     assert spent == sum(entry.loss.epsilon for entry in dp.Ledger.open(shop.path).entries())

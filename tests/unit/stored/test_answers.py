@@ -96,6 +96,7 @@ def test_what_is_known_is_free(shop: Shop, variant: str) -> None:
         ("SELECT region, COUNT(*) FROM sales WHERE score > 1 GROUP BY region", {}),
         ("SELECT region, COUNT(site) FROM sales GROUP BY region", {}),
         ("SELECT region, AVG(score) FROM sales GROUP BY region", {}),
+        ("SELECT region, COUNT(*) FILTER (WHERE kind = 'a') FROM sales GROUP BY region", {}),
         ("SELECT kind, COUNT(*) FROM sales GROUP BY kind", {}),
         ("SELECT COUNT(*) FROM sales WHERE region = 'east' OR score > 1", {}),
         ("SELECT COUNT(*) FROM sales WHERE region = 'south'", {}),
