@@ -22,9 +22,12 @@ ASKED = {"epsilon": None, "delta": None, "rho": None, "max_groups": None, "max_r
 REQUIRED = inspect.Parameter.empty
 
 SIGNATURES: dict[Callable[..., Any], dict[str, Any]] = {
-    dp.connect: {"catalog": REQUIRED, "sources": REQUIRED, "ledger": REQUIRED, "analyst": "analyst"},
-    dp.Session.sql: {"query": REQUIRED, **ASKED, "confidence": "0.95"},
-    dp.Session.explain: {"query": REQUIRED, **ASKED},
+    dp.connect: {
+        **dict.fromkeys(("catalog", "sources", "ledger"), REQUIRED),
+        **{"analyst": "analyst", "reuse": True, "data_version": None},
+    },
+    dp.Session.sql: {"query": REQUIRED, **ASKED, "confidence": "0.95", "fresh": False},
+    dp.Session.explain: {"query": REQUIRED, **ASKED, "fresh": False},
     dp.create_ledger: {"catalog": REQUIRED, "path": REQUIRED},
     dp.Catalog.load: {"path": REQUIRED},
     dp.Catalog.from_yaml: {"text": REQUIRED},
