@@ -117,7 +117,7 @@ def way(frame: Frame, facts: Facts, asked: Asked, own: Facts, *, unit_is_row: bo
         rolled=rolled,
         order=tuple(kept.index(place) for place in range(len(wanted.keys))),
         same=same,
-        adds_rows=one_group or (known and facts.rows is not None and facts.rows <= frame.max_rows),
+        adds_rows=one_group,  # a unit in several groups weighs up to `max_rows` in each of them
         adds_units=one_group,
     )
 

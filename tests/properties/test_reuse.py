@@ -76,5 +76,5 @@ def test_what_is_stored_is_what_would_be_measured(
             free, partly = free + all(stored), partly + (any(stored) and not all(stored))
             assert all(stored) is (answer.charge == dp.PrivacyLoss())
         spent = 100_000 - storing.remaining.epsilon
-    assert free + partly > 2
+    assert free + partly > 0
     assert spent == sum(entry.loss.epsilon for entry in dp.Ledger.open(shop.path).entries())

@@ -35,7 +35,7 @@ ROWS = 600
 def catalog(
     *, unit: str = "row", budget: str = "{epsilon: 100000}", dataset: str = "shop", high: int = 100
 ) -> dp.Catalog:
-    """Returns the catalog; where the unit is the customer, each has at most four rows and their own region."""
+    """Returns the catalog; where the unit is the customer, four rows of each count; some have more."""
     owner = "unique: []" if unit == "row" else "unit: id\n    max_rows: 4\n    max_groups: 2"
     words = {"{DATASET}": dataset, "{UNIT}": unit, "{BUDGET}": budget, "{OWNER}": owner, "HIGH": str(high)}
     text = CATALOG
