@@ -24,7 +24,7 @@ REQUIRED = inspect.Parameter.empty
 SIGNATURES: dict[Callable[..., Any], dict[str, Any]] = {
     dp.connect: {
         **dict.fromkeys(("catalog", "sources", "ledger"), REQUIRED),
-        **{"analyst": "analyst", "reuse": True, "data_version": None},
+        "analyst": "analyst", "reuse": True, "data_version": None,
     },
     dp.Session.sql: {"query": REQUIRED, **ASKED, "confidence": "0.95", "fresh": False},
     dp.Session.explain: {"query": REQUIRED, **ASKED, "fresh": False},
