@@ -35,6 +35,7 @@ mutants: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.tpch
 
 docs: $(READY)
 	$(BIN)/python -m tests.docs.generate

@@ -21,16 +21,22 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedQueryError,
     )
+    from dpquery.frontends.audit import export_ledger
+    from dpquery.kernel.accountant import Budget
     from dpquery.kernel.ledger import Ledger
     from dpquery.kernel.loss import PrivacyLoss
     from dpquery.kernel.mechanisms import Measurement
+    from dpquery.planned import Plan
+    from dpquery.result.batch import Batch
     from dpquery.result.table import Result
-    from dpquery.session import Plan, Session, connect, create_ledger
+    from dpquery.session import Session, connect, create_ledger
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BackendError",
+    "Batch",
+    "Budget",
     "Catalog",
     "CatalogError",
     "DPQueryError",
@@ -53,18 +59,22 @@ __all__ = [
     "UnsupportedQueryError",
     "connect",
     "create_ledger",
+    "export_ledger",
 ]
 
 _HOMES = {
+    "Batch": "dpquery.result.batch",
+    "Budget": "dpquery.kernel.accountant",
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.kernel.ledger",
     "Measurement": "dpquery.kernel.mechanisms",
-    "Plan": "dpquery.session",
+    "Plan": "dpquery.planned",
     "PrivacyLoss": "dpquery.kernel.loss",
     "Result": "dpquery.result.table",
     "Session": "dpquery.session",
     "connect": "dpquery.session",
     "create_ledger": "dpquery.session",
+    "export_ledger": "dpquery.frontends.audit",
 }
 """Where public names live, unless in `errors`. They load on first use, so that the command line starts quickly."""
 

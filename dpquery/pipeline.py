@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 
 from dpquery.backends.base import Backend
@@ -16,16 +18,20 @@ from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Relation
 from dpquery.plan.show import names_of, show
 from dpquery.planner.allocate import Offer
-from dpquery.planner.choose import choose
+from dpquery.planner.choose import choose_together
 from dpquery.planner.keys import PublicValues
 from dpquery.planner.protect import Bounds, PrivatePlan, protect
+from dpquery.planner.targets import Accuracy
+from dpquery.result.batch import Batch, of_tables
 from dpquery.result.finish import finish
 from dpquery.result.table import Result
-from dpquery.sql.bind import bind
+from dpquery.sql.bind import bind, bind_together
 from dpquery.sql.parameters import Given
 from dpquery.sql.parse import parse
 from dpquery.stored.answers import Reuse, Split, measure, split, wanted_of
 from dpquery.stored.releases import Facts
+
+PARAMETERS = frozenset({type(None), bool, int, float, Decimal, str, datetime.date, datetime.datetime})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +40,8 @@ class Request:
 
     Attributes:
         params: The values of the query's parameters, by position or by name.
+        weights: How much the errors of columns count when the loss is split.
+        accuracy: The errors asked for instead of a loss.
     """
 
     text: str
@@ -42,13 +50,21 @@ class Request:
     dialect: str = "postgres"
     confidence: Fraction = Fraction(95, 100)
     params: Given = None
+    weights: Mapping[str, Fraction] = field(default_factory=dict)
+    accuracy: Accuracy | None = None
 
     @property
-    def key(self) -> tuple[object, ...]:
-        """What tells requests apart; parameters by their types too."""
-        given = self.params.items() if isinstance(self.params, Mapping) else enumerate(self.params or ())
-        params = tuple((name, type(value).__name__, repr(value)) for name, value in given)
-        return self.text, self.offer, self.bounds, self.dialect, self.confidence, params
+    def key(self) -> tuple[object, ...] | None:
+        """What tells requests apart, parameters by their types too; None for what will be refused."""
+        given = () if self.params is None else self.params
+        if not isinstance(given, Mapping | tuple):
+            return None
+        params = given if isinstance(given, Mapping) else dict(enumerate(given))
+        if {type(self.text), type(self.dialect)} != {str} or not {*map(type, params.values())} <= PARAMETERS:
+            return None
+        errors = () if self.accuracy is None else (self.accuracy.errors, self.accuracy.failure)
+        amounts = (repr(self.offer), repr(self.bounds), repr(self.weights), repr(errors), str(self.confidence))
+        return self.text, self.dialect, *amounts, tuple((name, type(v), repr(v)) for name, v in params.items())
 
     @property
     def recorded(self) -> str:
@@ -71,63 +87,102 @@ def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: Publi
     Raises:
         QueryError: What is refused, with its place in the text.
     """
+    return prepare_together((request,), catalog=catalog, ledger=ledger, public=public)[0]
+
+
+def prepare_together(
+    requests: Sequence[Request], *, catalog: Catalog, ledger: Ledger, public: PublicValues
+) -> tuple[Prepared, ...]:
+    """Returns the plans of queries that are measured at once: they share tables, one split and one charge.
+
+    Args:
+        requests: They differ in their texts and parameters alone.
+    """
+    first = requests[0]
+    text = first.text if len(requests) == 1 else None
     try:
-        tree = parse(request.text, request.dialect, request.params)
-        logical = bind(tree, catalog, request.text, request.dialect)
-        private = protect(logical, catalog, public=public, describe=_describe, bounds=request.bounds)
-        neighbours = ledger.declarations.neighbours
-        private, budgeted = choose(private, request.offer, budget=ledger.budget, neighbours=neighbours)
+        if len(requests) > 1:  # each by itself, so that what is refused is found in its own text
+            for request in requests:
+                text = request.text
+                alone = bind(parse(text, request.dialect, request.params), catalog, text, request.dialect)
+                protect(alone, catalog, public=public, describe=_describe, bounds=request.bounds)
+            text = None  # what is refused from here on concerns all of them
+        trees = [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
+        logical = bind_together(trees, catalog, first.dialect)
+        reads_clock = any(plan.reads_clock for plan in logical)
+        private: Sequence[PrivatePlan] = [
+            protect(plan, catalog, public=public, describe=_describe, bounds=request.bounds)
+            for plan, request in zip(logical, requests, strict=True)
+        ]
+        private, budgeted = choose_together(
+            private,
+            first.offer,
+            budget=ledger.budget,
+            neighbours=ledger.declarations.neighbours,
+            weights=first.weights,
+            accuracy=first.accuracy,
+        )
     except RecursionError:
         raise QuerySyntaxError("the query is nested too deep") from None
     except QueryError as error:
-        raise error.locate(request.text) from None
+        raise (error if text is None else error.locate(text)) from None
     except DPQueryError:
         raise
     except Exception as error:
         raise InternalError(f"the query could not be planned ({type(error).__name__}); nothing was charged") from None
     for aggregate in budgeted.aggregates:
         check(aggregate, ledger.declarations)
-    return Prepared(private=private, budgeted=budgeted, reads_clock=logical.reads_clock)
+    return tuple(Prepared(private=plan, budgeted=budgeted, reads_clock=reads_clock) for plan in private)
 
 
-def divide(prepared: Prepared, *, ledger: Ledger, reuse: Reuse | None) -> Split:
-    """Returns what of a prepared query is stored, and what is to be measured; reads no private row."""
+def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:
+    """Returns what of prepared queries is stored, and what is to be measured; reads no private row."""
+    first = prepared[0]
     catalog = "" if reuse is None else reuse.catalog
-    facts = [Facts.of(grouping, catalog) for grouping in prepared.private.groupings]
-    wanted = wanted_of(prepared.budgeted, facts, ledger.declarations)
-    return split(prepared.budgeted, wanted, reuse, ledger.declarations)
+    facts = [Facts.of(grouping, catalog) for grouping in first.private.groupings]
+    wanted = wanted_of(first.budgeted, facts, ledger.declarations)
+    return split(first.budgeted, wanted, reuse, ledger.declarations)
 
 
 def answer(
-    request: Request,
-    prepared: Prepared,
+    requests: Sequence[Request],
+    prepared: Sequence[Prepared],
     parts: Split,
     *,
     ledger: Ledger,
     backend: Backend,
     reuse: Reuse | None,
     analyst: str,
-) -> Result:
-    """Answers one prepared query: the stages in order, and nothing else."""
+) -> Batch:
+    """Answers queries that were prepared together: the stages in order, and nothing else."""
+    recorded = ";\n".join(request.recorded for request in requests)
 
     def measured(plan: BudgetedPlan) -> NoisyAggregates:
-        return release(plan, run=backend.run, ledger=ledger, analyst=analyst, query=request.recorded)
+        return release(plan, run=backend.run, ledger=ledger, analyst=analyst, query=recorded)
 
     answered = measure(parts, reuse, ledger.declarations, measured)
-    finished = finish(
-        answered.tables,
-        prepared.private.result,
-        evaluate=backend.evaluate,
-        confidence=request.confidence,
-        added=[(one.leaf, one.aggregate) for one in prepared.private.added],
-    )
-    return Result(
-        finished,
-        charge=answered.charge,
-        guarantee=answered.guarantee,
-        measurements=answered.measurements,
-        confidence=float(request.confidence),
-    )
+    results = []
+    for request, made in zip(requests, prepared, strict=True):
+        finished = finish(
+            answered.tables,
+            made.private.result,
+            evaluate=backend.evaluate,
+            confidence=request.confidence,
+            added=[(one.leaf, one.aggregate) for one in made.private.added],
+        )
+        own = of_tables(answered.tables, answered.measurements, finished.tables)
+        results.append(
+            Result(
+                finished,
+                charge=answered.charge,
+                guarantee=answered.guarantee,
+                measurements=answered.measurements if len(requests) == 1 else own,
+                confidence=float(request.confidence),
+                charged_with=len(requests),
+                entry=answered.entry,
+            )
+        )
+    return Batch(results, charge=answered.charge, guarantee=answered.guarantee, measurements=answered.measurements)
 
 
 def _describe(expression: Expression, relation: Relation) -> str:

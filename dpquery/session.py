@@ -3,60 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import NoReturn
+
+import pandas as pd
 
 from dpquery import pipeline
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, InvalidLossError, LedgerError
-from dpquery.explain import explain
-from dpquery.kernel.accountant import limit_of
+from dpquery.kernel.accountant import Budget, parts_of
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
-from dpquery.kernel.mechanisms import Measurement
-from dpquery.plan.logical import output
+from dpquery.planned import Plan
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
+from dpquery.planner.targets import Accuracy
+from dpquery.prices import prices, read_amounts, read_weights
+from dpquery.result.batch import Batch
 from dpquery.result.table import Result
 from dpquery.sql.parameters import Given
-from dpquery.stored.answers import Reuse, Split
+from dpquery.stored.answers import Reuse
+from dpquery.stored.listing import listing
 from dpquery.stored.repeats import Repeats
 from dpquery.stored.store import Store
 from dpquery.stored.text import fingerprint
 
-
-class Plan:
-    """What a query would measure and cost; no row was read for it and nothing was charged. `str(plan)` is for people.
-
-    Attributes:
-        measurements: Every noisy column, with its mechanism, sensitivity, scale and expected error.
-        charge: What the ledger would count.
-        guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
-        columns: The names of the answer's columns.
-    """
-
-    def __init__(self, prepared: pipeline.Prepared, parts: Split, ledger: Ledger) -> None:
-        self.measurements: tuple[Measurement, ...] = parts.measurements(ledger.declarations)
-        self.charge: PrivacyLoss = parts.charge(ledger.budget.kind)
-        self.guarantee: PrivacyLoss = parts.guarantee()
-        self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
-        self._text = explain(
-            prepared.budgeted,
-            prepared.private.result,
-            self.measurements,
-            self.charge,
-            added=[(one.leaf, one.aggregate) for one in prepared.private.added],
-            notes=prepared.private.notes,
-        )
-
-    def __str__(self) -> str:
-        return self._text
-
-    def __repr__(self) -> str:
-        return self._text
+MOST_QUERIES = 50
+"""Queries of one batch."""
 
 
 class Session:
@@ -73,15 +49,14 @@ class Session:
         ledger: Ledger,
         analyst: str,
         reuse: bool | str = True,
-        data_version: str | None = None,
     ) -> None:
         _check_ledger(catalog, ledger)
         ledger.remaining(analyst)
-        if reuse not in (True, False, "own") or not isinstance(data_version, str | None):
-            raise CatalogError("reuse is True, False or 'own', and a version of the data is a text")
+        if reuse not in (True, False, "own"):
+            raise CatalogError("reuse is True, False or 'own'")
         self._catalog, self._backend, self._ledger, self._analyst = catalog, backend, ledger, analyst
-        self._data_version, self._only_own = data_version, reuse == "own"
-        self._store = Store(ledger.path, ledger) if reuse else None
+        self._only_own = reuse == "own"
+        self._store = Store(ledger) if reuse else None
         self._fingerprint, self._repeats = fingerprint(catalog), Repeats()
 
     @property
@@ -107,6 +82,8 @@ class Session:
         epsilon: object = None,
         delta: object = None,
         rho: object = None,
+        error: object = None,
+        weights: Mapping[str, object] | None = None,
         max_groups: int | None = None,
         max_rows: int | None = None,
         dialect: str = "postgres",
@@ -121,32 +98,82 @@ class Session:
                 `%(name)s`. None, bool, int, float, Decimal, str, date and datetime; always values, never SQL.
             epsilon, delta, rho: What the query may lose, as str, int, Decimal, Fraction or float; by default what the
                 catalog says.
+            error: Instead of a loss, the largest half-width of the intervals: a number for all columns, or a dict of
+                columns. The least loss for it is charged. Counts and sums can have one.
+            weights: A dict of columns to positive numbers: a column of weight 2 gets twice the loss of one of weight 1.
             max_groups, max_rows: Contribution bounds instead of the catalog's.
             dialect: The SQL dialect of the query; any that sqlglot reads.
             confidence: Of the intervals, between 0 and 1.
-            fresh: Whether everything is measured anew, and charged, whatever is stored.
+            fresh: Whether everything is measured anew, and charged for, whatever is stored; later answers combine both.
         Raises:
             QueryError: The query is refused; nothing was charged.
             BackendError: The engine failed; the charge stands.
         """
-        request = self._request(query, params, epsilon, delta, rho, max_groups, max_rows, dialect, confidence)
+        request = self._request(
+            query,
+            params,
+            Offer.of(epsilon, delta, rho),
+            Bounds(max_groups=max_groups, max_rows=max_rows),
+            dialect,
+            _confidence(confidence),
+            error,
+            weights,
+        )
+        return self._answers((request,), fresh=fresh)[0]
+
+    def batch(
+        self,
+        queries: Sequence[str],
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        error: object = None,
+        weights: Mapping[str, object] | None = None,
+        max_groups: int | None = None,
+        max_rows: int | None = None,
+        dialect: str = "postgres",
+        confidence: object = "0.95",
+        fresh: bool = False,
+    ) -> Batch:
+        """Answers several queries at once: what two of them ask is measured once, one loss is split over all, and the
+        ledger is charged once. Nothing is charged if one of them is refused.
+
+        Args:
+            queries: SELECT statements, without parameters.
+            epsilon, delta, rho, error, weights, max_groups, max_rows, dialect, confidence, fresh: As in `sql`, for all
+                queries together; weights and errors of columns hold in each query that has such a column.
+        """
+        if not isinstance(queries, list | tuple) or not 1 <= len(queries) <= MOST_QUERIES:
+            raise InvalidLossError(f"a batch is a list of 1 to {MOST_QUERIES} queries", advice="Write [query, query].")
+        bounds, offer = Bounds(max_groups=max_groups, max_rows=max_rows), Offer.of(epsilon, delta, rho)
+        requests = [
+            self._request(query, None, offer, bounds, dialect, _confidence(confidence), error, weights)
+            for query in queries
+        ]
+        return self._answers(tuple(requests), fresh=fresh)
+
+    def _answers(self, requests: tuple[pipeline.Request, ...], *, fresh: bool) -> Batch:
+        """Returns answers; the same that were made of stored releases alone before are not planned again."""
         reuse = self._reuse(fresh)
-        if reuse is None or fresh:
-            return self._answer(request, reuse)[0]
-        key, state = (reuse.version, request.key), reuse.store.state()
+        keys = tuple(request.key for request in requests)
+        if reuse is None or fresh or None in keys:
+            return self._measured(requests, reuse)[0]
+        key, state = (reuse.version, keys), reuse.store.state()
         known = self._repeats.get(key, state)
         if known is not None:
             return known
-        answer, lasts = self._answer(request, reuse)
+        answers, lasts = self._measured(requests, reuse)
         if lasts:
-            self._repeats.put(key, state, answer)
-        return answer
+            self._repeats.put(key, state, answers)
+        return answers
 
-    def _answer(self, request: pipeline.Request, reuse: Reuse | None) -> tuple[Result, bool]:
-        """Returns an answer, and whether it was made of stored releases alone and holds whenever it is asked."""
-        prepared, parts = self._prepared(request, reuse)
-        answer = pipeline.answer(
-            request,
+    def _measured(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> tuple[Batch, bool]:
+        """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
+        prepared = self._prepared(requests)
+        parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
+        answers = pipeline.answer(
+            requests,
             prepared,
             parts,
             ledger=self._ledger,
@@ -154,26 +181,31 @@ class Session:
             reuse=reuse,
             analyst=self._analyst,
         )
-        stored = bool(parts.wanted) and not parts.rest.aggregates
-        return answer, stored and not prepared.reads_clock
+        is_stored = bool(parts.wanted) and not parts.rest.aggregates
+        return answers, is_stored and not prepared[0].reads_clock
 
-    def _prepared(self, request: pipeline.Request, reuse: Reuse | None) -> tuple[pipeline.Prepared, Split]:
+    def _prepared(self, requests: tuple[pipeline.Request, ...]) -> tuple[pipeline.Prepared, ...]:
         public = self._backend.public_values
-        prepared = pipeline.prepare(request, catalog=self._catalog, ledger=self._ledger, public=public)
-        return prepared, pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
+        return pipeline.prepare_together(requests, catalog=self._catalog, ledger=self._ledger, public=public)
 
     def _reuse(self, fresh: bool) -> Reuse | None:
         if self._store is None:
             return None
-        version = self._data_version or str(getattr(self._ledger, "data_version", "1"))
         return Reuse(
             store=self._store,
-            version=version,
+            version=self._ledger.data_version,
             catalog=self._fingerprint,
             analyst=self._analyst,
             only_own=self._only_own,
             fresh=fresh,
         )
+
+    @property
+    def releases(self) -> pd.DataFrame:
+        """What is stored of the data as they are now and free for this analyst: one row for each release, with when it
+        was paid, by whom, for which query and at what charge, and the groups and columns that were measured."""
+        reuse = self._reuse(False)
+        return listing(self._ledger, () if reuse is None else reuse.everything())
 
     def explain(
         self,
@@ -183,36 +215,61 @@ class Session:
         epsilon: object = None,
         delta: object = None,
         rho: object = None,
+        error: object = None,
+        weights: Mapping[str, object] | None = None,
         max_groups: int | None = None,
         max_rows: int | None = None,
         dialect: str = "postgres",
+        confidence: object = "0.95",
         fresh: bool = False,
     ) -> Plan:
         """Returns what a query would measure and cost, reading no private row; arguments as in `sql`."""
-        request = self._request(query, params, epsilon, delta, rho, max_groups, max_rows, dialect, "0.95")
-        return Plan(*self._prepared(request, self._reuse(fresh)), self._ledger)
+        request = self._request(
+            query,
+            params,
+            Offer.of(epsilon, delta, rho),
+            Bounds(max_groups=max_groups, max_rows=max_rows),
+            dialect,
+            _confidence(confidence),
+            error,
+            weights,
+        )
+
+        def prepare(asked: pipeline.Request) -> pipeline.Prepared:
+            return self._prepared((asked,))[0]
+
+        prepared = prepare(request)
+        parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=self._reuse(fresh))
+        return Plan(prepared, parts, self._ledger, lambda: prices(request, prepare, self._ledger))
 
     def _request(
         self,
         query: str,
         params: Given,
-        epsilon: object,
-        delta: object,
-        rho: object,
-        max_groups: int | None,
-        max_rows: int | None,
+        offer: Offer,
+        bounds: Bounds,
         dialect: str,
-        confidence: object,
+        confidence: Fraction,
+        error: object,
+        weights: object,
     ) -> pipeline.Request:
         defaults = self._catalog.defaults
-        offer = Offer.of(epsilon, delta, rho)
+        usual = Offer(epsilon=defaults.epsilon, delta=defaults.delta, rho=defaults.rho)
+        asks_error = error is not None
+        if asks_error and (offer.epsilon is not None or offer.rho is not None):
+            raise InvalidLossError("a query offers a loss or asks an error, not both", advice="Leave one of them out.")
+        if asks_error and weights is not None:
+            raise InvalidLossError("weights split a loss, and error= asks for none", advice="Leave one of them out.")
+        accuracy = Accuracy(errors=read_amounts(error, "error"), failure=1 - confidence) if asks_error else None
         return pipeline.Request(
             text=query,
-            offer=offer.or_default(Offer(epsilon=defaults.epsilon, delta=defaults.delta, rho=defaults.rho)),
-            bounds=Bounds(max_groups=max_groups, max_rows=max_rows),
+            offer=offer.or_default(usual),
+            bounds=bounds,
             dialect=dialect,
-            confidence=_confidence(confidence),
+            confidence=confidence,
             params=tuple(params) if isinstance(params, list) else dict(params) if isinstance(params, dict) else params,
+            weights=read_weights(weights),
+            accuracy=accuracy,
         )
 
     def close(self) -> None:
@@ -240,8 +297,8 @@ def connect(
     *,
     ledger: Ledger | str | os.PathLike[str],
     analyst: str = "analyst",
+    mark: str | os.PathLike[str] | None = None,
     reuse: bool | str = True,
-    data_version: str | None = None,
 ) -> Session:
     """Returns a session over tables.
 
@@ -249,18 +306,17 @@ def connect(
         catalog: The declarations, or the path of their YAML file.
         sources: For each declared table its data: a pandas DataFrame, an Arrow table or dataset, or the path of a
             Parquet file (or folder, or glob), a CSV, Feather or DuckDB file.
-        ledger: The ledger, or its path; it must exist (`dpquery ledger create`).
+        ledger: The ledger, its path, or the URL of its PostgreSQL database; it must exist (`dpquery ledger create`).
         analyst: Who asks; one of the catalog's analysts if it names any.
-        reuse: Whether answers are stored beside the ledger and used again, at no charge, for every analyst of the
-            dataset; with "own" only those given to this analyst are.
-        data_version: A name for the state of the data; answers about another state are not used. By default the
-            ledger's.
+        mark: The file of the ledger's mark, where it is not in the place that the ledger knows.
+        reuse: Whether answers are stored with the ledger and used again, at no charge, for all analysts of the dataset;
+            with "own" only those given to this analyst are; with False nothing is stored or read.
     Raises:
         CatalogError: Mistakes in the catalog, or data that contradict it.
         LedgerError: The ledger is missing, damaged, or was made for other declarations.
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
-    opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger, mark=mark)
     _check_ledger(declared, opened)
     missing = sorted(declared.tables.keys() - sources.keys())
     unknown = sorted(sources.keys() - declared.tables.keys())
@@ -268,27 +324,26 @@ def connect(
     problems += [f"source {name} is no declared table" for name in unknown]
     if problems:
         raise CatalogError(problems)
-    return Session(
-        declared,
-        backend=DuckDBBackend(declared, sources),
-        ledger=opened,
-        analyst=analyst,
-        reuse=reuse,
-        data_version=data_version,
-    )
+    return Session(declared, backend=DuckDBBackend(declared, sources), ledger=opened, analyst=analyst, reuse=reuse)
 
 
-def create_ledger(catalog: Catalog | str | os.PathLike[str], path: str | os.PathLike[str]) -> Ledger:
+def create_ledger(
+    catalog: Catalog | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    mark: str | os.PathLike[str] | None = None,
+) -> Ledger:
     """Returns a new ledger for a catalog's declarations and budgets; an owner's act, done once for a dataset.
 
     Args:
         catalog: The declarations, or the path of their YAML file.
-        path: Where the ledger will be; an existing file is never touched.
+        path: Where the ledger will be: a file, or the URL of a PostgreSQL database; what exists is never touched.
+        mark: The file of its high-water mark, best on another disk; by default beside the ledger's file.
     Raises:
         LedgerError: The file exists or cannot be made.
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
-    return Ledger.create(path, declared.declarations, declared.budget, declared.analysts)
+    return Ledger.create(path, declared.declarations, declared.budget, declared.analysts, mark=mark)
 
 
 def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
@@ -299,10 +354,25 @@ def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
             "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
             "ledger if the promise may start anew."
         )
-    if catalog.budget != ledger.budget:
-        raise LedgerError("the catalog's budget is not the ledger's, and the ledger's is the one that counts")
-    if {name: limit_of(budget) for name, budget in catalog.analysts.items()} != ledger.analysts:
-        raise LedgerError("the catalog's analysts are not the ledger's, and the ledger's are the ones that count")
+    _check_budget("all analysts together", catalog.budget, ledger.budget)
+    for analyst, declared in catalog.analysts.items():
+        _check_budget(f"analyst {analyst}", declared, ledger.budgets.get(analyst))
+    if missing := sorted(ledger.budgets.keys() - catalog.analysts.keys()):
+        raise LedgerError(f"the ledger has budgets for analysts that the catalog leaves out: {', '.join(missing)}")
+
+
+def _check_budget(who: str, declared: Budget, counts: Budget | None) -> None:
+    """After the owner changed a limit in the ledger, the catalog has to say the same."""
+    if counts is None:
+        raise LedgerError(
+            f"the catalog gives {who} a budget, and the ledger none, which is what counts. The owner opens an account "
+            "with dpquery ledger limit LEDGER --analyst NAME, or takes the analyst out of the catalog"
+        )
+    if declared != counts:
+        raise LedgerError(
+            f"the catalog's budget for {who} is {parts_of(declared)}, and the ledger's is {parts_of(counts)}, which "
+            "counts: write it in the catalog, or have the owner change the ledger with dpquery ledger limit"
+        )
 
 
 def _confidence(value: object) -> Fraction:

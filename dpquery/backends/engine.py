@@ -87,7 +87,7 @@ class Engine:
         return known[type, values]
 
     def forget_domains(self) -> None:
-        """Forgets this thread's domains where they have become many; between statements, for each needs all of its own."""
+        """Forgets this thread's domains where they are many; between statements, for each needs all of its own."""
         cursor = self.cursor()
         known: dict[tuple[Type, tuple[Value, ...]], str] = self._threads.domains
         if len(known) >= MOST_DOMAINS:

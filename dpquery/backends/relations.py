@@ -66,13 +66,14 @@ class RelationWriter:
                 columns = ", ".join(name(c.id) for c in relation.columns) or "*"
                 return f"SELECT {columns} FROM {self.released(relation.index)}"
             case Filter():
-                return f"SELECT * FROM {self._nested(relation.source)} WHERE {self.write(relation.condition)}"
+                return f"SELECT * FROM {self._from(relation.source)} WHERE {self.write(relation.condition)}"
             case Project():
                 columns = ", ".join(f"{self.write(c.expression)} AS {name(c.id)}" for c in relation.columns)
                 columns = columns or "1 AS nothing"
-                return f"SELECT {columns} FROM {self._nested(relation.source)}"
+                return f"SELECT {columns} FROM {self._from(relation.source)}"
             case Join():
-                return self._join(relation)
+                columns = ", ".join(name(c.id) for c in output(relation)) or "1 AS nothing"
+                return f"SELECT {columns} FROM {self._chain(relation)}"
             case SetOperation():
                 return self._set_operation(relation)
             case Aggregate():
@@ -94,14 +95,17 @@ class RelationWriter:
     def _nested(self, relation: Relation) -> str:
         return f"({self.select(relation)})"
 
-    def _join(self, join: Join) -> str:
+    def _from(self, relation: Relation) -> str:
+        """Returns a relation as an item of FROM: joins stand in one clause, so that the engine chooses their order."""
+        return self._chain(relation) if isinstance(relation, Join) else self._nested(relation)
+
+    def _chain(self, join: Join) -> str:
         conditions = [f"{self.write(a)} = {self.write(b)}" for a, b in join.equalities]
         if join.condition is not None:
             conditions.append(f"({self.write(join.condition)})")
         kind = "inner" if join.kind == "cross" and conditions else join.kind
         on = f" ON {' AND '.join(conditions) or 'TRUE'}" if kind != "cross" else ""
-        columns = ", ".join(name(c.id) for c in output(join)) or "1 AS nothing"
-        return f"SELECT {columns} FROM {self._nested(join.left)} {_JOINS[kind]} {self._nested(join.right)}{on}"
+        return f"{self._from(join.left)} {_JOINS[kind]} {self._nested(join.right)}{on}"
 
     def _values(self, values: Values) -> str:
         """Returns the literal rows; each cell is bound as a parameter."""

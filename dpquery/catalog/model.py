@@ -17,6 +17,7 @@ from dpquery.catalog.yaml import read_file, tree_of_yaml
 from dpquery.errors import CatalogError
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.declarations import Declarations, Neighbours, TableDeclaration
+from dpquery.plan.remembered import remembered
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -79,18 +80,7 @@ class Catalog:
     @property
     def declarations(self) -> Declarations:
         """What the kernel needs to know, with ownership followed to its end."""
-        tables = {
-            table.name: TableDeclaration(
-                name=table.name,
-                public=table.public,
-                ownership=table.ownership,
-                unique=table.unique if table.public else (),
-            )
-            for table in self.tables.values()
-        }
-        return Declarations(
-            dataset=self.dataset, privacy_unit=self.privacy_unit, neighbours=self.neighbours, tables=tables
-        )
+        return _declarations(self)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -112,6 +102,22 @@ class Catalog:
     def to_text(self) -> str:
         """Returns in words what is declared, with every default that applies."""
         return describe(self)
+
+
+@remembered
+def _declarations(catalog: Catalog) -> Declarations:
+    tables = {
+        table.name: TableDeclaration(
+            name=table.name,
+            public=table.public,
+            ownership=table.ownership,
+            unique=table.unique if table.public else (),
+        )
+        for table in catalog.tables.values()
+    }
+    return Declarations(
+        dataset=catalog.dataset, privacy_unit=catalog.privacy_unit, neighbours=catalog.neighbours, tables=tables
+    )
 
 
 def _catalog_of_yaml(text: str, reading: Reading) -> Catalog:

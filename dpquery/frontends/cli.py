@@ -18,6 +18,7 @@ from dpquery.errors import CatalogError, DPQueryError, InsufficientBudgetError
 from dpquery.frontends.cli_answer import Format, check_output, say, show_charge, show_prospect, write_answer
 from dpquery.frontends.cli_ledger import budget, ledger_commands
 from dpquery.frontends.cli_opening import find_sources, read_params, read_query, session_over
+from dpquery.frontends.cli_owner import data_commands
 
 INTERRUPTED = 130
 
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.command()(budget)
 app.add_typer(ledger_commands, name="ledger")
+app.add_typer(data_commands, name="data")
 
 CatalogFile = Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")]
 Query = Annotated[str | None, typer.Argument(metavar="SQL", help="One SELECT statement; - reads standard input.")]
@@ -42,7 +44,8 @@ Sources = Annotated[
     ),
 ]
 LedgerFile = Annotated[
-    Path | None, typer.Option("--ledger", "-l", metavar="FILE", help="By default DATASET.ledger beside the catalog.")
+    str | None,
+    typer.Option("--ledger", "-l", metavar="FILE|URL", help="By default DATASET.ledger beside the catalog."),
 ]
 Analyst = Annotated[
     str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Who asks; not needed where one is declared.")

@@ -1,4 +1,7 @@
-"""The commands about what may be spent and was spent: `dpquery budget` and `dpquery ledger create|show|verify`."""
+"""The commands about what may be spent and was spent: `dpquery budget` and `dpquery ledger create|show|verify`.
+
+What the owner decides is in `cli_owner`.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpquery.frontends.cli_opening import ledger_beside
+from dpquery.frontends.cli_opening import is_url, ledger_beside, shown
 from dpquery.frontends.cli_text import bar, grid, percent
 
 if TYPE_CHECKING:
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.kernel.ledger import Entry, Ledger
     from dpquery.kernel.loss import PrivacyLoss
 
 PARTS = ("epsilon", "rho", "delta")
@@ -24,14 +27,17 @@ SQLITE = b"SQLite format 3\0"
 
 ledger_commands = typer.Typer(help="Create, show and verify ledgers: what has been spent.", no_args_is_help=True)
 
-LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")]
+LedgerPlace = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger's file, or postgresql://...")]
+MarkPath = Annotated[
+    Path | None, typer.Option("--mark", metavar="FILE", help="The ledger's mark, where it was moved since.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def budget(
-    place: Annotated[Path, typer.Argument(metavar="CATALOG|LEDGER", help="The catalog, or the ledger itself.")],
+    place: Annotated[str, typer.Argument(metavar="CATALOG|LEDGER", help="The catalog, or the ledger itself.")],
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", "-l", metavar="FILE", help="Unless DATASET.ledger beside the catalog.")
+        str | None, typer.Option("--ledger", "-l", metavar="FILE|URL", help="Unless DATASET.ledger beside the catalog.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -54,7 +60,10 @@ def budget(
 def create(
     catalog: Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")],
     ledger: Annotated[
-        Path | None, typer.Argument(metavar="LEDGER", help="By default DATASET.ledger beside the catalog.")
+        str | None, typer.Argument(metavar="LEDGER", help="A file or postgresql://...; else DATASET.ledger beside it.")
+    ] = None,
+    mark: Annotated[
+        Path | None, typer.Option("--mark", metavar="FILE", help="Its high-water mark, best on another disk.")
     ] = None,
 ) -> None:
     """Create a catalog's ledger, once: it starts the budget, and is never to be deleted."""
@@ -64,54 +73,75 @@ def create(
 
     declared = Catalog.load(catalog)
     path = ledger or ledger_beside(declared, catalog)
-    made = Ledger.create(path, declared.declarations, declared.budget, declared.analysts)
+    made = Ledger.create(path, declared.declarations, declared.budget, declared.analysts, mark=mark)
     made.close()
     for warning in declared.warnings:
         typer.echo(f"Warning: {warning}", err=True)
-    typer.echo(f"Created {path}\n  dataset {declared.dataset}: {promise(declared.budget)}, all analysts together")
+    typer.echo(f"Created {shown(path)}\n  mark {made.mark_path}")
+    typer.echo(f"  dataset {declared.dataset}: {promise(declared.budget)}, all analysts together")
     for name, own in declared.analysts.items():
         typer.echo(f"  analyst {name}: {promise(own)}")
 
 
 @ledger_commands.command()
-def show(ledger: LedgerPath, as_json: Json = False) -> None:
-    """Print all charges, oldest first. A pending one has no answer yet, or none for ever; it counts all the same."""
+def show(
+    ledger: LedgerPlace,
+    analyst: Annotated[str | None, typer.Option("--analyst", "-a", metavar="NAME", help="This one's alone.")] = None,
+    totals: Annotated[bool, typer.Option("--totals", help="Sums by analyst and query, the dearest first.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print all charges and acts of the owner, oldest first.
+
+    A pending charge has no answer yet, or none for ever; it counts all the same.
+    """
     from dpquery.catalog.names import plain
+    from dpquery.frontends.audit import record, totals_of
     from dpquery.kernel.ledger import Ledger
 
-    entries = Ledger.open(ledger).entries()
-    if as_json:
-        records = [
-            {"number": e.seq, "time": e.time, "analyst": e.analyst}
-            | {"charge": _amounts(e.loss), "state": e.state.value, "query": e.query}
-            for e in entries
-        ]
-        typer.echo(json.dumps(records, indent=2, ensure_ascii=False))
+    entries = [entry for entry in Ledger.open(ledger).entries() if analyst in (None, entry.analyst)]
+    if totals:
+        summed = totals_of(entries)
+        if as_json:
+            typer.echo(json.dumps(summed, indent=2, ensure_ascii=False))
+            return
+        rows = [[plain(str(s["analyst"])), str(s["times"]), str(s["shown"]), plain(str(s["query"]))] for s in summed]
+        typer.echo("\n".join(_fit(grid(["analyst", "times", "charged", "query"], rows, [False, True, False, False]))))
         return
-    rows = [
-        [str(e.seq), e.time[:19].replace("T", " "), plain(e.analyst), str(e.loss), e.state.value, plain(e.query)]
-        for e in entries
-    ]
+    if as_json:
+        typer.echo(json.dumps([record(entry) for entry in entries], indent=2, ensure_ascii=False))
+        return
     names = ["number", "time (UTC)", "analyst", "charge", "state", "query"]
-    typer.echo("\n".join(_fit(grid(names, rows, [True, False, False, False, False, False]))))
+    typer.echo(
+        "\n".join(_fit(grid(names, [_line(entry) for entry in entries], [True, False, False, False, False, False])))
+    )
+
+
+def _line(entry: Entry) -> list[str]:
+    from dpquery.catalog.names import plain
+    from dpquery.frontends.audit import told
+
+    time = entry.time[:19].replace("T", " ")
+    who = plain(entry.analyst) or "all together"
+    return [str(entry.seq), time, who, str(entry.loss), entry.state.value, plain(told(entry))]
 
 
 @ledger_commands.command()
 def verify(
-    ledger: LedgerPath,
+    ledger: LedgerPlace,
     since: Annotated[
         str | None, typer.Option("--since", metavar="MARK", help="A mark printed before; an older ledger is refused.")
     ] = None,
+    mark: MarkPath = None,
 ) -> None:
     """Check every entry of a ledger, and print a mark that tells a later check whether this state was ever undone."""
     from dpquery.kernel.ledger import Ledger
 
-    opened = Ledger.open(ledger, since=since)
+    opened = Ledger.open(ledger, since=since, mark=mark)
     count = opened.verify()
-    typer.echo(f"{ledger}: {count:,} {'entry' if count == 1 else 'entries'}, unbroken\nmark {opened.mark}")
+    typer.echo(f"{shown(ledger)}: {count:,} {'entry' if count == 1 else 'entries'}, unbroken\nmark {opened.mark}")
 
 
-def _open(place: Path, ledger: Path | None) -> tuple[Ledger, list[str]]:
+def _open(place: str, ledger: str | None) -> tuple[Ledger, list[str]]:
     """Returns the ledger at, or named by, a place, and the analysts that are known."""
     from dpquery.catalog import Catalog
     from dpquery.kernel.ledger import Ledger
@@ -120,14 +150,16 @@ def _open(place: Path, ledger: Path | None) -> tuple[Ledger, list[str]]:
         opened, named = Ledger.open(place), list[str]()
     else:
         declared = Catalog.load(place)
-        opened, named = Ledger.open(ledger or ledger_beside(declared, place)), list(declared.analysts)
-    return opened, list(dict.fromkeys([*named, *(entry.analyst for entry in opened.entries())]))
+        opened, named = Ledger.open(ledger or ledger_beside(declared, Path(place))), list(declared.analysts)
+    charged = [entry.analyst for entry in opened.entries() if entry.analyst]
+    return opened, list(dict.fromkeys([*opened.budgets, *named, *charged]))
 
 
-def _is_ledger(place: Path) -> bool:
-    if not place.is_file():
-        return place.suffix not in (".yaml", ".yml")
-    with place.open("rb") as file:
+def _is_ledger(place: str) -> bool:
+    path = Path(place)
+    if is_url(place) or not path.is_file():
+        return path.suffix not in (".yaml", ".yml")
+    with path.open("rb") as file:
         return file.read(len(SQLITE)) == SQLITE
 
 

@@ -73,7 +73,7 @@ def _value(text: str) -> object:
 
 
 @contextlib.contextmanager
-def session_over(catalog: Path, sources: Sequence[str], ledger: Path | None, analyst: str | None) -> Iterator[Session]:
+def session_over(catalog: Path, sources: Sequence[str], ledger: str | None, analyst: str | None) -> Iterator[Session]:
     """Gives a session over the files that are named, or that lie beside the catalog; closes the ledger at the end.
 
     Raises:
@@ -140,6 +140,16 @@ def ledger_beside(catalog: Catalog, path: Path) -> Path:
     if Path(name).name != name:
         raise CatalogError(f"the dataset's name {catalog.dataset!r} is no file name; name the ledger")
     return path.parent / name
+
+
+def is_url(place: object) -> bool:
+    """Whether a ledger's place is a database's, not a file's."""
+    return isinstance(place, str) and place.startswith(("postgresql://", "postgres://"))
+
+
+def shown(place: str | Path) -> str:
+    """Returns a ledger's place for people: of a URL neither password nor options."""
+    return re.sub(r"(//[^/?@]*?):[^/?]*@", r"\1@", str(place).split("?")[0]) if is_url(place) else str(place)
 
 
 def only_analyst(catalog: Catalog) -> str:

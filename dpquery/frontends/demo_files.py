@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 TABLES = ("patients", "labs", "events")
 CATALOG, LEDGER = "nafld.yaml", "nafld.ledger"
 OWN = {
-    CATALOG,
-    LEDGER,
-    *(f"{LEDGER}{end}" for end in ("-journal", "-wal", "-shm", ".releases")),
+    *(CATALOG, LEDGER),
+    *(f"{LEDGER}{end}" for end in (".mark", ".releases", "-journal", "-wal", "-shm")),
     *(f"{t}.parquet" for t in TABLES),
 }
 

@@ -69,7 +69,12 @@ class Budget:
 def promise(budget: Budget) -> str:
     """Returns what a budget promises, for people."""
     sort = "zero-concentrated differential privacy" if budget.kind is BudgetKind.ZCDP else "differential privacy"
-    return f"{sort} with {PrivacyLoss(epsilon=budget.epsilon, delta=budget.delta, rho=budget.rho)}"
+    return f"{sort} with {parts_of(budget)}"
+
+
+def parts_of(budget: Budget) -> PrivacyLoss:
+    """Returns the parts of a budget in the owner's currency, which need not be the one that the ledger counts in."""
+    return PrivacyLoss(epsilon=budget.epsilon, delta=budget.delta, rho=budget.rho)
 
 
 def limit_of(budget: Budget) -> PrivacyLoss:

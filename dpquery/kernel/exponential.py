@@ -20,7 +20,7 @@ from dpquery.kernel import samplers
 from dpquery.kernel.plan import Measure
 from dpquery.kernel.utilities import LARGEST_UTILITY, candidates, rank_of_extreme, utilities
 
-MIN_COEFFICIENT, MAX_COEFFICIENT = Fraction(1, 2**60), Fraction(2**60)
+MIN_COEFFICIENT, MAX_COEFFICIENT = Fraction(1, 2**52), Fraction(2**60)
 
 _FARTHEST = 256  # segments worse than the best by more, in units of 1/c, have a mass below 2^-315 together
 _BITS = 61  # of a draw; masses are scaled to a sum of about 2^61
@@ -112,7 +112,7 @@ def _sorted(given: Histogram, measure: Measure, groups: int) -> Histogram:
     if not len(group):
         return given
     inside = group.min() >= 0 and group.max() < groups and value.min() >= first and value.max() <= last
-    if not inside or weight.min() < 1 or int(weight.max()) >= LARGEST_UTILITY // len(weight):
+    if not inside or weight.min() < 1 or _sum(weight) >= LARGEST_UTILITY:  # 2^45 rows: no engine holds so many
         raise InternalError("a histogram holds what cannot be")
     if not _ascends(group, value):
         size = last - first + 1
@@ -122,6 +122,11 @@ def _sorted(given: Histogram, measure: Measure, groups: int) -> Histogram:
         if not _ascends(group, value):
             raise InternalError("a histogram holds a value twice")
     return Histogram(group=group, value=value, weight=weight)
+
+
+def _sum(weight: Integers) -> int:
+    """Returns the exact sum, whatever the weights: an error here would tell how many values there are."""
+    return (int((weight >> 31).sum()) << 31) + int((weight & (2**31 - 1)).sum())
 
 
 def _ascends(group: Integers, value: Integers) -> bool:
@@ -160,7 +165,7 @@ def _segments(measure: Measure, coefficient: Fraction, histogram: Histogram, gro
     best = scores[0].copy()
     for scored in scores[1:] if len(value) else ():
         best[filled] = np.maximum(best[filled], np.maximum.reduceat(scored, places))
-    reach = min(math.floor(_FARTHEST / coefficient), LARGEST_UTILITY // 2)
+    reach = math.floor(_FARTHEST / coefficient)  # at most LARGEST_UTILITY / 2
     parts = []
     for owner, start, width, scored in zip(owners, starts, widths, scores, strict=True):
         gap = best[owner] - scored

@@ -1,60 +1,42 @@
-"""The ledger: what has been spent, in one SQLite file shared by all processes of a machine. docs/proofs/ledger.md.
+"""The ledger: what has been spent, shared by all that open it, in SQLite or PostgreSQL.
+
+docs/proofs/ledger.md.
 
 Invariant at every instant: released <= recorded <= limit, for the dataset and for each analyst. A charge is durable
-before `charge` returns, and nothing takes it back. Whatever is unexpected (a missing, foreign, damaged or replaced
-file, a full disk, a lock that stays) refuses the charge.
+before `charge` returns, and nothing takes it back. Whatever is unexpected (a missing, foreign, damaged or restored
+ledger, a full disk, a lock that stays, a lost connection) refuses the charge.
 """
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import os
-import sqlite3
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
 
-from dpquery.errors import InsufficientBudgetError, InternalError, InvalidLossError, LedgerError
+from dpquery.errors import InsufficientBudgetError, InternalError, LedgerError
 from dpquery.kernel import ledger_file as file
+from dpquery.kernel import ledger_owner as owner
+from dpquery.kernel import ledger_places as places
 from dpquery.kernel import ledger_schema as schema
-from dpquery.kernel.accountant import Budget, BudgetKind, Units, from_units, to_units
+from dpquery.kernel.accountant import Budget, BudgetKind, Units, from_units, limit_of, to_units
 from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.ledger_schema import DATASET, Founding, Mark
+from dpquery.kernel.ledger_book import Book, now
+from dpquery.kernel.ledger_entries import Entry, State, act, check_analyst, entry_of
+from dpquery.kernel.ledger_schema import DATASET, NOTHING, PARTS, Kind, Mark
+from dpquery.kernel.ledger_store import Connection
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 
+__all__ = ["Entry", "Kind", "Ledger", "State"]
+
 LONGEST_QUERY = 10_000
+Place = str | os.PathLike[str]
 
 
-class State(Enum):
-    """Whether an answer followed a charge. Both count as spent, for ever."""
-
-    PENDING = "pending"
-    ANSWERED = "answered"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One recorded charge. The time is decoration: the order is that of `seq`."""
-
-    seq: int
-    time: str
-    analyst: str
-    loss: PrivacyLoss
-    query: str
-    state: State
-
-
-class Ledger:
+class Ledger(Book):
     """A ledger, opened and verified. Safe to share between threads and across a fork; cannot be copied."""
 
-    def __init__(self, path: str | os.PathLike[str], *, since: str | None = None) -> None:
-        self._file = file.LedgerFile(file.place(path))
-        self._mark: Mark | None = None
-        self._founding: Founding
-        self._answered: set[int] = set()
+    def __init__(self, place: Place, *, since: str | None = None, mark: Place | None = None) -> None:
+        super().__init__(place, mark)
         with self._transaction() as connection:
             seq = (since or "").partition(":")[0]
             known = schema.hash_at(connection, int(seq)) if seq.isdecimal() and len(seq) < 19 else None
@@ -63,57 +45,90 @@ class Ledger:
 
     @staticmethod
     def create(
-        path: str | os.PathLike[str], declarations: Declarations, budget: Budget, analysts: Mapping[str, Budget]
+        path: Place,
+        declarations: Declarations,
+        budget: Budget,
+        analysts: Mapping[str, Budget],
+        *,
+        mark: Place | None = None,
     ) -> Ledger:
-        """Returns a new ledger, bound to the declarations; refuses a path where anything stands.
+        """Returns a new ledger, bound to the declarations; refuses a place where anything stands.
 
-        `analysts` holds each one's limit, of the dataset's kind; if empty, any analyst may spend the dataset's.
-        Raises LedgerError where the file cannot be written, CatalogError or InvalidLossError for wrong budgets.
+        `path` is a file's, or a URL `postgresql://...`. `analysts` holds each one's limit, of the dataset's kind; if
+        empty, any analyst may spend the dataset's. `mark` is where the high-water mark is kept: best on another
+        disk; by default beside the file; in PostgreSQL it has to be given.
+        Raises LedgerError where it cannot be written, CatalogError or InvalidLossError for wrong budgets.
         """
         for analyst in analysts:
-            _check_analyst(analyst)
-        target = file.place(path)
-        if any(os.path.lexists(f"{target}{suffix}") for suffix in ("", "-journal", "-wal", "-shm")):
-            raise LedgerError(f"{target} exists, or a journal of it; open it, or choose another path")
+            check_analyst(analyst)
+        kept = "" if mark is None else os.path.abspath(mark)
+        marks = places.mark_at(path, kept)
+
+        def fill(connection: Connection) -> None:
+            founding = schema.found(connection, declarations, budget, analysts, created=now(), mark=kept)
+            marks.make(founding.hash)  # before the ledger is there: a ledger without its mark is never answered from
+            made.append(founding)
+
+        made: list[Mark] = []
         try:
-            os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        except OSError as error:
-            raise LedgerError(f"{target} cannot be created: {error.strerror}") from error
-        try:
-            with contextlib.closing(file.connect(target)) as connection:
-                file.configure(connection)
-                connection.execute("BEGIN IMMEDIATE")
-                schema.found(connection, declarations, budget, analysts, _now())
-                connection.execute("COMMIT")
-        except BaseException as error:
-            target.unlink()
-            if isinstance(error, sqlite3.Error):
-                raise LedgerError(f"{target} cannot be written: {error}") from error
+            places.make_at(path, fill)
+        except BaseException:
+            if made:
+                marks.path.unlink()
             raise
-        return Ledger(target)
+        return Ledger(path)
 
     @staticmethod
-    def open(path: str | os.PathLike[str], *, since: str | None = None) -> Ledger:
+    def open(path: Place, *, since: str | None = None, mark: Place | None = None) -> Ledger:
         """Returns an existing ledger after verifying all of it; never creates or repairs one, but raises LedgerError.
 
-        With `since`, a `mark` kept elsewhere, an older state of the ledger, as from a backup, is refused too.
+        A ledger that lost an entry which its mark remembers, as a restored backup has, is refused; `mark` names
+        the mark's file where it was moved. With `since`, a `mark` written down, an older state is refused too.
         """
-        return Ledger(path, since=since)
+        return Ledger(path, since=since, mark=mark)
+
+    @staticmethod
+    def reconcile(path: Place, *, by: str, why: str, mark: Place | None = None, is_mark_lost: bool = False) -> Entry:
+        """Returns the entry by which the owner accepts a restored ledger, or with `is_mark_lost` one without its mark.
+
+        Every account pays what may have been lost: all that the mark saw and the ledger may not hold; without a mark,
+        all that was left. Raises LedgerError where nothing was lost, or the ledger itself is damaged.
+        """
+        text, ledger = act(by, why), Ledger.__new__(Ledger)
+        Book.__init__(ledger, path, mark)
+        with ledger._transaction(is_accepted=True) as connection:
+            units = owner.lost(connection, ledger._terms, ledger._marks, is_mark_lost=is_mark_lost)
+            levels = owner.kept(connection, ledger._terms, ledger._marks)
+            owner.lose(connection, units)
+            head = ledger._append(connection, Kind.RESTORE, DATASET, units, text)
+        ledger._marks.replace(ledger._terms.identity, [*levels, head])
+        return ledger.entries()[-1]
 
     @property
     def declarations(self) -> Declarations:
         """The promise that the ledger was created for."""
-        return self._founding.declarations
+        return self._terms.declarations
 
     @property
     def budget(self) -> Budget:
         """The limit for all analysts together, in the owner's words."""
-        return self._founding.budget
+        return self._terms.budgets[DATASET]
+
+    @property
+    def budgets(self) -> Mapping[str, Budget]:
+        """The limit of each analyst who has one, in the owner's words; empty where any name may spend."""
+        return {name: own for name, own in self._terms.budgets.items() if name != DATASET}
 
     @property
     def analysts(self) -> Mapping[str, PrivacyLoss]:
         """The limit of each analyst who has one, as the ledger counts it; empty where any name may spend."""
-        return {name: from_units(units) for name, units in self._founding.limits.items() if name != DATASET}
+        return {name: limit_of(own) for name, own in self.budgets.items()}
+
+    @property
+    def data_version(self) -> str:
+        """Names the state of the data, changed by `new_data_version` and `reconcile` alone."""
+        with self._transaction():
+            return self._terms.data_version
 
     @property
     def mark(self) -> str:
@@ -121,15 +136,20 @@ class Ledger:
         with self._transaction() as connection:
             return str(schema.last(connection))
 
-    @property
-    def path(self) -> Path:
-        """Where the file stands."""
-        return self._file.path
-
     def hash_of(self, entry: int) -> str | None:
         """Returns the hash of an entry, of the founding document for 0, or None where there is none."""
         with self._transaction() as connection:
             return schema.hash_at(connection, entry)
+
+    @property
+    def place(self) -> Path | str:
+        """The file, or the URL of the database, with its password if it has one."""
+        return str(self._place) if places.is_url(self._place) else file.place(self._place)
+
+    @property
+    def mark_path(self) -> Path:
+        """The file that holds the high-water mark."""
+        return self._marks.path
 
     def limit(self, analyst: str | None) -> PrivacyLoss:
         """Returns the limit of an analyst, or of the dataset for None, as the ledger counts it."""
@@ -156,24 +176,42 @@ class Ledger:
             LedgerError: It was not recorded, or nobody knows; there must be no answer.
         """
         units = self._units(loss)
-        amounts = dict(zip(("epsilon", "delta", "rho"), units, strict=True))
-        text = query[:LONGEST_QUERY].encode(errors="backslashreplace").decode()
+        amounts = dict(zip(PARTS, units, strict=True))
+        text = query[:LONGEST_QUERY].encode(errors="backslashreplace").decode().replace("\0", "\\x00")
         with self._transaction() as connection:
             remaining = self._remaining(connection, analyst)
-            if len(self._founding.limits) == 1:
-                connection.execute(schema.OPEN_ACCOUNT, (analyst, *self._founding.limits[DATASET]))
+            if connection.execute(schema.ACCOUNT, (analyst,)).fetchone() is None:
+                limit, spent = self._account(connection, analyst)
+                connection.execute(schema.OPEN_ACCOUNT, (analyst, *limit, *spent))
             for name in (DATASET, analyst):
                 if connection.execute(schema.SPEND, {"name": name, **amounts}).rowcount != 1:
                     reason = f"The query costs {from_units(units)}; what is left for {analyst} is {remaining}."
                     raise InsufficientBudgetError(reason, requested=from_units(units), remaining=remaining)
-            before = schema.last(connection)
-            fields = (before.seq + 1, _now(), analyst, *units, text)
-            mark = Mark(before.seq + 1, schema.hash_of(before.hash, *fields))
-            connection.execute(schema.APPEND, (*fields, mark.hash))
+            level = self._append(connection, Kind.CHARGE, analyst, units, text)
             answered = self._write_answered(connection)
-        self._mark = mark
+        self._remember(level)
         self._answered -= answered
-        return mark.seq
+        return level.mark.seq
+
+    def set_limit(self, analyst: str | None, budget: Budget, *, by: str, why: str) -> int:
+        """Returns the number of the entry by which the owner changes a limit, or gives a new analyst one.
+
+        `analyst` is None for the dataset. The limit may be raised, or lowered to what was spent; the catalog has to say
+        the same from then on. Raises InvalidLossError for other budgets, words that are missing, or unknown analysts.
+        """
+        account, text = DATASET if analyst is None else check_analyst(analyst), act(by, why, budget)
+        with self._transaction() as connection:
+            units = owner.set_limit(connection, self._terms, account, budget)
+            level = self._append(connection, Kind.LIMIT, account, units, text)
+        return self._remember(level, is_act=True)
+
+    def new_data_version(self, *, by: str, why: str) -> str:
+        """Returns the name of a new version of the data, recorded by the owner. Nothing is given back for new data."""
+        text = act(by, why)
+        with self._transaction() as connection:
+            level = self._append(connection, Kind.DATA, DATASET, NOTHING, text)
+        self._remember(level, is_act=True)
+        return self.data_version
 
     def complete(self, entry: int) -> None:
         """Marks an entry as answered, for the owner's eyes: it was spent before and stays so.
@@ -185,19 +223,13 @@ class Ledger:
         self._answered.add(entry)
 
     def entries(self) -> list[Entry]:
-        """Returns all charges, oldest first."""
+        """Returns all charges and the owner's acts, oldest first."""
         with self._transaction() as connection:
-            rows = connection.execute("SELECT * FROM entry ORDER BY seq").fetchall()
-        entries = []
-        for seq, time, analyst, epsilon, delta, rho, query, _, answered in rows:
-            state = State.ANSWERED if answered or seq in self._answered else State.PENDING
-            loss = from_units((epsilon, delta, rho))
-            entries.append(Entry(seq=seq, time=time, analyst=analyst, loss=loss, query=query, state=state))
-        return entries
+            return [entry_of(row, self._answered) for row in schema.entries(connection)]
 
     def verify(self) -> int:
         """Returns the number of entries after checking everything again; raises LedgerError on damage."""
-        self._file.is_suspect = True
+        self._store.is_suspect = True
         with self._transaction() as connection:
             return schema.last(connection).seq
 
@@ -209,41 +241,13 @@ class Ledger:
                     answered = self._write_answered(connection)
                 self._answered -= answered
         finally:
-            self._file.close()
+            self._store.close()
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Holds the write lock on a ledger that was verified, and that still holds the last entry seen."""
-        with self._file.transaction() as connection:
-            if self._file.is_suspect:
-                self._founding, head = schema.verify(connection)
-                self._file.is_suspect = False
-                self._mark = self._mark or head
-            if self._mark is not None and schema.hash_at(connection, self._mark.seq) != self._mark.hash:
-                raise LedgerError("the ledger lost entries while it was open, as if an older copy were put back")
-            yield connection
-
-    def _write_answered(self, connection: sqlite3.Connection) -> set[int]:
+    def _write_answered(self, connection: Connection) -> set[int]:
         answered = set(self._answered)
-        connection.executemany("UPDATE entry SET answered = 1 WHERE seq = ?", [(seq,) for seq in answered])
+        for seq in answered:
+            connection.execute("UPDATE entry SET answered = 1 WHERE seq = ?", (seq,))
         return answered
-
-    def _account(self, connection: sqlite3.Connection, analyst: str | None) -> tuple[Units, Units]:
-        """Returns limit and total of an account; an analyst's own only where the owner set limits for analysts."""
-        name = DATASET if analyst is None else _check_analyst(analyst)
-        row = connection.execute(schema.ACCOUNT, (name,)).fetchone()
-        if row is not None:
-            return row[1:4], row[4:7]
-        if len(self._founding.limits) > 1:
-            advice = "The owner declares the budgets of analysts when the ledger is created."
-            raise InvalidLossError(f"no budget is set apart for the analyst {name!r}", advice=advice)
-        return self._founding.limits[DATASET], (0, 0, 0)
-
-    def _remaining(self, connection: sqlite3.Connection, analyst: str) -> PrivacyLoss:
-        accounts = (self._account(connection, None), self._account(connection, _check_analyst(analyst)))
-        rests = [[most - used for most, used in zip(limit, spent, strict=True)] for limit, spent in accounts]
-        epsilon, delta, rho = (max(0, min(pair)) for pair in zip(*rests, strict=True))
-        return from_units((epsilon, delta, rho))
 
     def _units(self, loss: PrivacyLoss) -> Units:
         if type(loss) is not PrivacyLoss or loss == ZERO:
@@ -251,16 +255,3 @@ class Ledger:
         if loss.rho if self.budget.kind is BudgetKind.PURE else loss.epsilon:
             raise InternalError("a charge in another currency than the budget's")
         return to_units(loss)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a Ledger is shared by its path: open it again instead of copying or pickling it")
-
-
-def _check_analyst(name: str) -> str:
-    if type(name) is not str or not 0 < len(name) <= 100 or not name.isprintable():
-        raise InvalidLossError("an analyst's name is a printable text of 1 to 100 characters")
-    return name
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")

@@ -1,4 +1,4 @@
-"""The ledger's file: where it may lie, and durable transactions on it, one at a time in each process.
+"""A ledger in an SQLite file: where it may lie, and durable transactions on it, one at a time in each process.
 
 Every failure of SQLite or of the file system becomes a LedgerError. docs/proofs/ledger.md says why the settings are
 what they are.
@@ -12,67 +12,37 @@ import re
 import sqlite3
 import stat
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dpquery.errors import LedgerError
-from dpquery.kernel.ledger_schema import check_kind
+from dpquery.kernel import ledger_schema as schema
+from dpquery.kernel.ledger_store import BUSY, LOCK, PATIENCE, Connection, Store, leave_alone
 
-PATIENCE = 10.0  # seconds to wait for another thread's or process's transaction
 SETTINGS = {"journal_mode": "delete", "synchronous": 3, "trusted_schema": 0, "cell_size_check": 1, "fullfsync": 1}
 NETWORK = {"afs", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "ncpfs", "nfs", "nfs4", "smb3", "smbfs"}
-BUSY = "the ledger is busy, or locked by a process that hangs; nothing was recorded, and the query may be tried again"
-
-_LOCK = threading.RLock()  # no two transactions at once in this process, and no fork during one
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
-_INHERITED: list[sqlite3.Connection] = []  # made before a fork; a child neither uses nor closes them
+APPLICATION_ID = 0x64705131  # "dpQ1"
+TABLES = schema.tables("INTEGER", keyed=" STRICT, WITHOUT ROWID", strict=" STRICT")
 
 
-class LedgerFile:
-    """An existing file, and this process's connection to it.
+class LedgerFile(Store):
+    """An existing file, and this process's connection to it."""
 
-    Attributes:
-        path: Where it stands.
-        is_suspect: Whether all of it must be verified before it is believed: at first, and after any failure.
-    """
+    failures = (sqlite3.Error, UnicodeError)  # damage may garble even SQLite's own messages
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(str(path))
+        self._path = path
         self._identity = check_file(path)
         self._connection: sqlite3.Connection | None = None
         self._process = 0
-        self._inside = False
-        self._stopped = False
-        self.is_suspect = True
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Holds the write lock. Committed durably when the block ends, rolled back when it raises."""
-        if not _LOCK.acquire(timeout=PATIENCE):
-            raise LedgerError(f"{self.path}: {BUSY}")
-        try:
-            if self._inside or self._stopped:
-                raise LedgerError("a write failed earlier; check the disk, then open the ledger again")
-            self._inside = True
-            try:
-                yield from self._transaction()
-            finally:
-                self._inside = False
-        except (sqlite3.Error, UnicodeError) as error:  # damage may garble even SQLite's own messages
-            raise LedgerError(f"{self.path}: {self._explain(error)}") from error
-        except LedgerError as error:
-            raise LedgerError(f"{self.path}: {error}") from error
-        finally:
-            _LOCK.release()
 
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connected()
         try:
             connection.execute("PRAGMA shrink_memory")  # so that every page is read from the file as it is now
             connection.execute("BEGIN IMMEDIATE")
-            if _identity(self.path) != self._identity:
+            if _identity(self._path) != self._identity:
                 raise LedgerError("the file was moved, deleted or replaced while it was open")
             yield connection
             connection.execute("COMMIT")
@@ -86,7 +56,7 @@ class LedgerFile:
         if self._process != os.getpid() or (self._connection and self._connection.in_transaction):
             self.close()
         if self._connection is None:
-            connection = connect(self.path)
+            connection = connect(self._path)
             try:
                 check_kind(connection)
                 configure(connection)
@@ -97,7 +67,6 @@ class LedgerFile:
         return self._connection
 
     def _explain(self, error: Exception) -> str:
-        """Returns what to tell the owner, and distrusts the connection unless the lock was merely taken."""
         code = getattr(error, "sqlite_errorcode", None) or 0
         if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return BUSY
@@ -107,18 +76,62 @@ class LedgerFile:
         self._stopped = code & 0xFF == sqlite3.SQLITE_IOERR
         return f"the ledger cannot be used: {error}"
 
+    def check(self, connection: Connection) -> None:
+        """Raises LedgerError unless SQLite finds its pages sound, with the tables that were created and no more."""
+        check_kind(connection)
+        schema.demand(
+            connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "its pages are inconsistent"
+        )
+        found = connection.execute("SELECT sql FROM sqlite_schema ORDER BY name").fetchall()
+        schema.demand(found == [(statement,) for statement in TABLES], "its tables are not as they were created")
+
     def close(self) -> None:
         """Closes this process's connection; the next transaction opens another."""
-        with _LOCK:
+        with LOCK:
             connection, self._connection = self._connection, None
             if connection is not None and self._process == os.getpid():
                 connection.close()
             elif connection is not None:
-                _INHERITED.append(connection)
+                leave_alone(connection)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if getattr(self, "_connection", None) is not None and not is_finalizing():
             self.close()
+
+
+def make(path: Path, fill: Callable[[Connection], None]) -> None:
+    """Makes a ledger's file, filled within one transaction; refuses a path where anything stands, and cleans up."""
+    if any(os.path.lexists(f"{path}{suffix}") for suffix in ("", "-journal", "-wal", "-shm")):
+        raise LedgerError(f"{path} exists, or a journal of it; open it, or choose another path")
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be created: {error.strerror}") from error
+    try:
+        with contextlib.closing(connect(path)) as connection:
+            configure(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in TABLES:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {schema.VERSION}")
+            fill(connection)
+            connection.execute("COMMIT")
+    except BaseException as error:
+        path.unlink()
+        if isinstance(error, sqlite3.Error):
+            raise LedgerError(f"{path} cannot be written: {error}") from error
+        raise
+
+
+def check_kind(connection: Connection) -> None:
+    """Raises LedgerError unless the file says that it is a ledger of this version; only reads."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise LedgerError("the file is no ledger of dpquery")
+    if version != schema.VERSION:
+        raise LedgerError(f"the ledger has format {version}; this release of dpquery reads format {schema.VERSION}")
 
 
 def connect(path: Path) -> sqlite3.Connection:

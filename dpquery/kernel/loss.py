@@ -1,7 +1,7 @@
 """Privacy losses: epsilon, delta and rho as exact fractions, and the conversions between them, which round up.
 
 The proofs are in docs/proofs/conversions.md. Logarithms and roots are the only inexact steps; each is
-computed to 50 digits and moved to the next number above, so that every result is on the safe side.
+computed to 60 digits and moved to the next number above (`directed`), so that every result is on the safe side.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import math
 import re
 import sys
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
+from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation, Overflow
 from fractions import Fraction
 from functools import lru_cache
 
 from dpquery.errors import InvalidLossError
+from dpquery.kernel.directed import ln_up, sqrt_up
 
-_UP = Context(prec=50, rounding=ROUND_CEILING, Emin=-999_999, Emax=999_999, traps=[InvalidOperation, DivisionByZero])
 _SHOWN = Context(prec=6, rounding=ROUND_CEILING, Emin=-999_999, Emax=999_999, traps=[InvalidOperation, Overflow])
 _EPSILON_STEP = Fraction(1, 10**18)
 _RHO_STEP = Fraction(1, 10**12)
@@ -148,7 +148,7 @@ def zcdp_to_approximate(rho: Fraction, delta: Fraction) -> Fraction:
         return Fraction(0)
     order = _best_order(rho, delta)
     tight = rho * (1 + order) + _overhead(order, delta)
-    simple = rho + 2 * _sqrt_up(rho * _ln_up(1 / delta))
+    simple = rho + 2 * sqrt_up(rho * ln_up(1 / delta))
     return max(Fraction(0), math.ceil(min(tight, simple) / _EPSILON_STEP) * _EPSILON_STEP)
 
 
@@ -190,20 +190,9 @@ def _best_order(rho: Fraction, delta: Fraction) -> Fraction:
 
 def _overhead(order: Fraction, delta: Fraction) -> Fraction:
     """Returns an upper bound on ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1 / alpha), alpha = 1 + order."""
-    return _ln_up(1 / ((1 + order) * delta)) / order + _ln_up(order / (1 + order))
+    return ln_up(1 / ((1 + order) * delta)) / order + ln_up(order / (1 + order))
 
 
 def _log(value: Fraction) -> float:
     """Returns about ln(value), kept where the search for an order is safe from overflow."""
     return min(max(math.log(value.numerator) - math.log(value.denominator), 1e-9), 700.0)
-
-
-def _ln_up(value: Fraction) -> Fraction:
-    """Returns an upper bound on ln(value): the quotient rounds up, ln rounds to nearest, one unit more exceeds it."""
-    quotient = _UP.divide(Decimal(value.numerator), Decimal(value.denominator))
-    return Fraction(_UP.next_plus(_UP.ln(quotient)))
-
-
-def _sqrt_up(value: Fraction) -> Fraction:
-    """Returns an upper bound on the square root, in the same way."""
-    return Fraction(_UP.next_plus(_UP.sqrt(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))))

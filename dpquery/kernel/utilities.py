@@ -16,7 +16,7 @@ from dpquery.errors import InternalError
 from dpquery.kernel.plan import LARGEST_STEP, Count, Measure
 
 LARGEST_UTILITY = 2**61
-"""Utilities, and all numbers on the way to them, stay below this: they are computed in 64 bits."""
+"""No utility is below the negative of this: one that would be counts as it, and is never chosen."""
 FINEST_TARGET = 10**4
 """The largest denominator of a target."""
 MOST_CHOICES = 100_000
@@ -94,13 +94,17 @@ def utilities(measure: Measure, extreme: int, *, below: Integers, equal: Integer
 
     Args:
         extreme: K of `rank_of_extreme`, for the targets 0 and 1.
+    Privacy:
+        Total: no error may show how much a group weighs. What does not fit into 64 bits is computed in Python integers.
+    Source:
+        docs/proofs/exponential.md.
     """
     if measure.count is Count.MODE:
         return equal
     target = measure.target if measure.target is not None else Fraction(0)
     r, q = target.numerator, target.denominator
     if len(total) and int(total.max()) >= LARGEST_UTILITY // (2 * q):
-        raise InternalError("a group holds too many values to choose from")
+        below, equal, total = (numbers.astype(object) for numbers in (below, equal, total))
     if target in (0, 1):
         wanted: Integers = np.minimum(total // 2 + 1, extreme)
         before = below if target == 0 else total - below - equal
@@ -108,5 +112,6 @@ def utilities(measure: Measure, extreme: int, *, below: Integers, equal: Integer
     else:
         too_far = q * below - r * total
         too_near = -(too_far + q * equal)
-    score: Integers = -np.maximum(np.maximum(too_far, too_near), 0)
+    distance = np.minimum(np.maximum(np.maximum(too_far, too_near), 0), LARGEST_UTILITY)
+    score: Integers = -distance.astype(np.int64)
     return score

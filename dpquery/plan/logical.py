@@ -12,6 +12,7 @@ from typing import Literal as OneOf
 
 from dpquery.errors import Span
 from dpquery.plan.expr import Column, Expression, Literal
+from dpquery.plan.remembered import remembered
 from dpquery.plan.types import BOOLEAN, Type, Value
 
 
@@ -282,8 +283,8 @@ class LogicalPlan:
     Attributes:
         boundaries: The lowest aggregations over private rows; number i is read above as `Released(index=i)`.
         result: What is computed from released and public tables, in order; its columns are the answer's.
-        families: Boundaries of one GROUP BY with several grouping sets, as their numbers: they have the same source,
-            and the same aggregates in the same order, under ids of their own.
+        families: Boundaries of one GROUP BY with several grouping sets, as their numbers. They have the same source and
+            the aggregates of that GROUP BY; a boundary that other parts of the query read too may have more.
         reads_clock: Whether the plan holds for the moment alone at which the query was asked.
     """
 
@@ -304,6 +305,7 @@ def sources(relation: Relation) -> tuple[Relation, ...]:
             return (relation.source,)
 
 
+@remembered
 def output(relation: Relation) -> tuple[OutputColumn, ...]:
     """Returns the columns that a relation gives, in order. A scan's unit comes last, unless it is a column already."""
     match relation:

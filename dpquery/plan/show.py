@@ -24,6 +24,7 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
+from dpquery.plan.remembered import remembered
 from dpquery.plan.types import DATE, FLOAT64, TIMESTAMP
 
 _INFIX = {
@@ -48,7 +49,8 @@ _INFIX = {
 }
 
 
-def names_of(relation: Relation) -> dict[str, Expression]:
+@remembered
+def names_of(relation: Relation) -> Mapping[str, Expression]:
     """Returns what each id anywhere in the relation stands for, over the names of stored columns and aggregates."""
     found: dict[str, Expression] = {}
     for source in sources(relation):

@@ -6,7 +6,7 @@ It proposes; the kernel recomputes scales and charges from what is written here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,9 +15,16 @@ from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
 from dpquery.kernel.mechanisms import calibrate
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.sensitivity import sensitivity
 from dpquery.kernel.utilities import rank_error
+from dpquery.plan.expr import Column, Expression, columns_of
+from dpquery.planner.aims import Aim
+from dpquery.planner.influence import Guesses
+from dpquery.planner.shares import best_shares
+
+LARGEST_ERROR = 1e300
+"""Errors beyond this are not compared."""
 
 DEFAULT_SHARE_OF_DELTA = Fraction(1, 1000)
 """The part of the budget's delta that a query gets if it names none."""
@@ -51,36 +58,101 @@ class Offer:
 
 
 def allocate(
-    aggregates: tuple[PrivateAggregate, ...], offer: Offer, *, budget: Budget, neighbours: Neighbours
+    aggregates: tuple[PrivateAggregate, ...],
+    aims: Sequence[Aim],
+    offer: Offer,
+    *,
+    budget: Budget,
+    neighbours: Neighbours,
 ) -> BudgetedPlan:
-    """Returns the plan with noise for each measure: equal shares of the offer, by the mechanism that errs least.
+    """Returns the plan with noise for each measure: the offer, split for the least error of what the answer shows, by
+    the mechanism that errs least.
 
     Args:
+        aims: The numbers that the answer shows; one that it shows twice counts once, with the larger weight, and
+            measures that none of them reads count as numbers of their own.
         offer: What the query may lose, complete with the catalog's defaults.
         budget: The dataset's budget; its kind decides which currencies can be offered.
     Raises:
         InvalidLossError: An offer that does not fit the budget's kind.
         MissingDeltaError: Groups are selected, and there is no delta for it.
     """
-    choices = [measure.count in CHOICES for aggregate in aggregates for measure in aggregate.measures]
-    count = len(choices)
     selections = sum(aggregate.is_selected for aggregate in aggregates)
-    if count == 0:
-        return _plan(aggregates, [], Fraction(0))
-    delta = _selection_delta(offer, budget, selections)
+    if not any(aggregate.measures for aggregate in aggregates):
+        return plan_of(aggregates, [], Fraction(0))
+    delta = selection_delta(offer, budget, selections)
+    split = _Split(aggregates, aims, neighbours)
     if budget.kind is BudgetKind.PURE:
-        return _plan(aggregates, _equal(Mechanism.LAPLACE, _epsilon(offer, budget), choices), delta)
+        return plan_of(aggregates, split.noises(Mechanism.LAPLACE, _epsilon(offer, budget)), delta)
     if offer.rho is not None:
-        return _plan(aggregates, _equal(Mechanism.GAUSSIAN, offer.rho, choices), delta)
+        return plan_of(aggregates, split.noises(Mechanism.GAUSSIAN, offer.rho), delta)
     if budget.kind is BudgetKind.ZCDP:
         raise InvalidLossError("this budget counts rho", advice="Ask with rho=..., for example rho='0.01'.")
     epsilon = _epsilon(offer, budget)
-    laplace = _equal(Mechanism.LAPLACE, epsilon, choices)
+    laplace = split.noises(Mechanism.LAPLACE, epsilon)
     conversion = _delta(offer, budget) - delta * selections
     rho = rho_within(epsilon, conversion)
-    candidates = [laplace, _equal(Mechanism.GAUSSIAN, rho, choices)] if rho else [laplace]
+    candidates = [laplace, split.noises(Mechanism.GAUSSIAN, rho)] if rho else [laplace]
     best = min(candidates, key=lambda noises: _error(aggregates, noises, neighbours))
-    return _plan(aggregates, best, delta)
+    return plan_of(aggregates, best, delta)
+
+
+class _Split:
+    """How a loss is split over the measures of some aggregates."""
+
+    def __init__(self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours) -> None:
+        self._pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
+        self._neighbours = neighbours
+        place = {measure.id: number for number, (_, measure) in enumerate(self._pairs)}
+        plain = all(isinstance(aim.expression, Column) for aim in aims)
+        guesses = Guesses() if plain else Guesses.of(aggregates)
+        self._weights: list[Fraction] = []
+        self._influences: list[tuple[dict[int, float], bool]] = []
+        largest: dict[Expression, Fraction] = {}
+        for aim in aims:
+            largest[aim.expression] = max(aim.weight, largest.get(aim.expression, aim.weight))
+        for expression, weight in largest.items():
+            found = guesses.influence(expression)
+            read = found or {column.id: 1.0 for column in columns_of(expression)}
+            influence = {place[id]: size for id, size in read.items() if id in place and size > 0}
+            self._weights.append(weight)
+            self._influences.append((influence, found is not None))
+        seen = {number for influence, _ in self._influences for number in influence}
+        for number in range(len(self._pairs)):
+            if number not in seen:
+                self._weights.append(Fraction(1))
+                self._influences.append(({number: 1.0}, True))
+
+    def noises(self, mechanism: Mechanism, amount: Fraction) -> list[Noise]:
+        """Returns the noise of each measure; together they lose `amount`, of epsilon for Laplace, of rho for Gaussian
+        noise. Choices are paid for in the same currency."""
+        laplace = mechanism is Mechanism.LAPLACE
+        errors = []
+        deviations = [deviation_of(*pair, self._neighbours, in_epsilon=laplace) for pair in self._pairs]
+        for influence, is_known in self._influences:
+            made = {i: size * (deviations[i] if is_known else 1.0) for i, size in influence.items()}
+            fine = all(0 < error < LARGEST_ERROR for error in made.values())
+            errors.append(made if fine else dict.fromkeys(made, 1.0))
+        shares = best_shares(errors, self._weights, len(self._pairs), power=2 if laplace else 1)
+        return [
+            Noise(
+                mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else mechanism, loss=_loss(amount, laplace)
+            )
+            for (_, measure), amount in zip(self._pairs, (amount * share for share in shares), strict=True)
+        ]
+
+
+def deviation_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours, *, in_epsilon: bool) -> float:
+    """Returns the deviation of the noise of one unit of loss, in the measure's unit, but for a constant of the law."""
+    if measure.count in CHOICES:
+        return 1.0
+    moved = sensitivity(aggregate, measure, neighbours)
+    step = float(measure.lattice.unit) if measure.lattice else 1.0
+    return step * (float(moved.l1) if in_epsilon else math.sqrt(moved.l2_squared))
+
+
+def _loss(amount: Fraction, in_epsilon: bool) -> PrivacyLoss:
+    return PrivacyLoss(epsilon=amount) if in_epsilon else PrivacyLoss(rho=amount)
 
 
 def _epsilon(offer: Offer, budget: Budget) -> Fraction:
@@ -98,7 +170,7 @@ def _delta(offer: Offer, budget: Budget) -> Fraction:
     return budget.delta * DEFAULT_SHARE_OF_DELTA if offer.delta is None else offer.delta
 
 
-def _selection_delta(offer: Offer, budget: Budget, selections: int) -> Fraction:
+def selection_delta(offer: Offer, budget: Budget, selections: int) -> Fraction:
     """Returns the delta of each selection: half of the query's is for the conversion where it asks for epsilon."""
     if budget.kind is BudgetKind.PURE and offer.delta is not None:
         raise InvalidLossError("this budget has no delta", advice="Ask with epsilon alone.")
@@ -111,13 +183,6 @@ def _selection_delta(offer: Offer, budget: Budget, selections: int) -> Fraction:
             advice="Declare keys for the grouping columns, or give the dataset a budget with delta.",
         )
     return total / selections if offer.rho is not None else total / 2 / selections
-
-
-def _equal(mechanism: Mechanism, amount: Fraction, choices: list[bool]) -> list[Noise]:
-    """Returns equal shares of epsilon for Laplace noise, or of rho for Gaussian noise; choices get the same share."""
-    share = amount / len(choices)
-    loss = PrivacyLoss(epsilon=share) if mechanism is Mechanism.LAPLACE else PrivacyLoss(rho=share)
-    return [Noise(mechanism=Mechanism.EXPONENTIAL if choice else mechanism, loss=loss) for choice in choices]
 
 
 def _error(aggregates: Iterable[PrivateAggregate], noises: list[Noise], neighbours: Neighbours) -> float:
@@ -139,7 +204,8 @@ def _error(aggregates: Iterable[PrivateAggregate], noises: list[Noise], neighbou
     return total
 
 
-def _plan(aggregates: tuple[PrivateAggregate, ...], noises: list[Noise], delta: Fraction) -> BudgetedPlan:
+def plan_of(aggregates: tuple[PrivateAggregate, ...], noises: Sequence[Noise], delta: Fraction) -> BudgetedPlan:
+    """Returns the plan with these noises, in the order of the measures, and this delta for each selection."""
     remaining = iter(noises)
     return BudgetedPlan(
         aggregates=tuple(

@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from types import MappingProxyType
 
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.plan import BudgetedPlan
+from dpquery.planner.aims import aims_of, check_names
 from dpquery.planner.allocate import Offer, allocate
 from dpquery.planner.grouping_sets import expected_errors
 from dpquery.planner.protect import PrivatePlan
+from dpquery.planner.targets import Accuracy, allocate_for
+
+NO_WEIGHTS: Mapping[str, Fraction] = MappingProxyType({})
 
 LEAST = 1e-300
 """Errors below this count as this one: logarithms are taken of them."""
@@ -22,23 +28,60 @@ Errors = Mapping[int, tuple[float, ...]]
 
 
 def choose(
-    private: PrivatePlan, offer: Offer, *, budget: Budget, neighbours: Neighbours
+    private: PrivatePlan,
+    offer: Offer,
+    *,
+    budget: Budget,
+    neighbours: Neighbours,
+    weights: Mapping[str, Fraction] = NO_WEIGHTS,
+    accuracy: Accuracy | None = None,
 ) -> tuple[PrivatePlan, BudgetedPlan]:
-    """Returns the plan of least expected error, with its noise.
+    """Returns the plan of least expected error, with its noise; as `choose_together` for one query."""
+    (chosen,), budgeted = choose_together(
+        (private,), offer, budget=budget, neighbours=neighbours, weights=weights, accuracy=accuracy
+    )
+    return chosen, budgeted
+
+
+def choose_together(
+    queries: Sequence[PrivatePlan],
+    offer: Offer,
+    *,
+    budget: Budget,
+    neighbours: Neighbours,
+    weights: Mapping[str, Fraction] = NO_WEIGHTS,
+    accuracy: Accuracy | None = None,
+) -> tuple[tuple[PrivatePlan, ...], BudgetedPlan]:
+    """Returns the plans of least expected error for queries over the same released tables, with their noise.
 
     The error of a plan is the geometric mean of the standard deviations of all its numbers' noise, one for each
     boundary and measure: each grouping set counts alike, however many groups it has.
 
+    Args:
+        queries: One for each query; they differ in what they compute from the tables alone.
+        weights: How much the errors of the answers' columns count, 1 where nothing is said.
+        accuracy: The errors asked for instead of a loss; then nothing is added up.
     Raises:
-        InvalidLossError, MissingDeltaError: As `allocate` does.
+        InvalidLossError, MissingDeltaError, UnsupportedQueryError: As `allocate` and `allocate_for` do.
     """
-    plans = (private, *private.alternatives)
-    budgeted = [allocate(plan.aggregates, offer, budget=budget, neighbours=neighbours) for plan in plans]
+    first = queries[0]
+    aims = [aim for query in queries for aim in aims_of(query, weights)]
+    check_names(weights, {aim.name for aim in aims}, "weight")
+    if accuracy is not None:
+        made = allocate_for(first.aggregates, aims, accuracy, offer, budget=budget, neighbours=neighbours)
+        notes = tuple(f"each of {len(n)} is released: {why or 'errors are asked for'}" for n, why in first.families)
+        return tuple(replace(query, alternatives=(), notes=notes) for query in queries), made
+    ways = list(zip(*((query, *query.alternatives) for query in queries), strict=True))
+    plans = tuple(way[0] for way in ways)
+    budgeted = [allocate(first.aggregates, aims, offer, budget=budget, neighbours=neighbours)]
+    for way in ways[1:]:
+        aims = [aim for plan in way for aim in aims_of(plan, weights)]
+        budgeted.append(allocate(way[0].aggregates, aims, offer, budget=budget, neighbours=neighbours))
     if len(plans) == 1:
-        return _noted(private, 0, plans, []), budgeted[0]
+        return _noted(queries, 0, plans, []), budgeted[0]
     errors = [_errors(plan, made, neighbours) for plan, made in zip(plans, budgeted, strict=True)]
     best = min(range(len(plans)), key=lambda place: _score(errors[place], errors[0] or {}))
-    return _noted(private, best, plans, errors), budgeted[best]
+    return _noted(queries, best, plans, errors), budgeted[best]
 
 
 def _errors(plan: PrivatePlan, budgeted: BudgetedPlan, neighbours: Neighbours) -> Errors | None:
@@ -58,9 +101,13 @@ def _score(errors: Errors | None, of: Errors | Sequence[int]) -> float:
     return math.fsum(logs) / max(1, len(logs))
 
 
-def _noted(private: PrivatePlan, best: int, plans: tuple[PrivatePlan, ...], errors: list[Errors | None]) -> PrivatePlan:
-    notes = tuple(_note(numbers, obstacle, best, plans, errors) for numbers, obstacle in private.families)
-    return replace(plans[best], families=private.families, alternatives=(), notes=notes)
+def _noted(
+    queries: Sequence[PrivatePlan], best: int, plans: tuple[PrivatePlan, ...], errors: list[Errors | None]
+) -> tuple[PrivatePlan, ...]:
+    families = queries[0].families
+    notes = tuple(_note(numbers, obstacle, best, plans, errors) for numbers, obstacle in families)
+    chosen = ((query, *query.alternatives)[best] for query in queries)
+    return tuple(replace(plan, families=families, alternatives=(), notes=notes) for plan in chosen)
 
 
 def _note(

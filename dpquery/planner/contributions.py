@@ -29,6 +29,9 @@ from dpquery.plan.logical import (
     is_private,
     output,
 )
+from dpquery.plan.remembered import remembered
+
+_local = remembered(locality)
 
 _FLIPPED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 """Comparisons, and what they are when their sides are exchanged."""
@@ -49,6 +52,7 @@ class Contribution:
     max_groups: int | None = None
 
 
+@remembered
 def contribution_of(relation: Relation, catalog: Catalog) -> Contribution:
     """Returns what is declared of one unit's rows in a unit-local relation."""
     match relation:
@@ -60,7 +64,7 @@ def contribution_of(relation: Relation, catalog: Catalog) -> Contribution:
             source = contribution_of(relation.source, catalog)
             follows = {c.id for c in relation.columns if _follows(c.expression, source.attributes)}
             if is_private(relation):
-                follows |= locality(relation, catalog.declarations).units
+                follows |= _local(relation, catalog.declarations).units
             return Contribution(rows=source.rows, attributes=frozenset(follows), max_groups=source.max_groups)
         case Join(kind="semi" | "anti"):
             return contribution_of(relation.left, catalog)
@@ -182,7 +186,7 @@ def _set_operation(operation: SetOperation, catalog: Catalog) -> Contribution:
 
 
 def _units(relation: Relation, catalog: Catalog) -> frozenset[str]:
-    return locality(relation, catalog.declarations).units if is_private(relation) else frozenset()
+    return _local(relation, catalog.declarations).units if is_private(relation) else frozenset()
 
 
 def _pairs(join: Join, left: Contribution, right: Contribution, catalog: Catalog) -> int | None:
@@ -199,7 +203,7 @@ def _pairs(join: Join, left: Contribution, right: Contribution, catalog: Catalog
 
 def _meets_fully(join: Join, catalog: Catalog) -> bool:
     """Whether all rows of a unit on one side meet all of its rows on the other: nothing but units is compared."""
-    units = [locality(side, catalog.declarations).units for side in (join.left, join.right)]
+    units = [_local(side, catalog.declarations).units for side in (join.left, join.right)]
     pairs = [(a.id, b.id) for a, b in join.equalities if isinstance(a, Column) and isinstance(b, Column)]
     of_units = [pair for pair in pairs if pair[0] in units[0] and pair[1] in units[1]]
     return join.condition is None and len(of_units) == len(join.equalities)

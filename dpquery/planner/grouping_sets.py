@@ -17,8 +17,9 @@ from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.mechanisms import Calibrated, calibrated
 from dpquery.kernel.plan import BudgetedPlan, Count, Measure, Mechanism, PrivateAggregate
+from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
-from dpquery.plan.logical import Aggregate, Computed
+from dpquery.plan.logical import Aggregate, AggregateColumn, Computed
 
 MAX_GROUPS = 100_000
 """Public groups that all grouping sets of one SELECT may have together."""
@@ -134,6 +135,8 @@ def obstacle(family: Family) -> str:
         return "an aggregate does not add up over groups"
     if not any(_is_finer(finest, one) for one in family.values()):
         return "no set holds the keys of another"
+    if not all(_ask_alike(finest.boundary, one.boundary) for one in family.values()):
+        return "another part of the query asks more of one set than of another"
     return "a key may be NULL, and sums of its public groups would leave those rows out"
 
 
@@ -161,7 +164,7 @@ def _is_finer(leaf: Measured, level: Measured) -> bool:
 
 def _groups_added(leaf: Measured, level: Measured) -> int | None:
     """Returns how many groups of the leaf make one of the level, or None where they do not make it."""
-    if not _is_finer(leaf, level) or len(leaf.aggregate.measures) != len(level.aggregate.measures):
+    if not _is_finer(leaf, level) or not _ask_alike(leaf.boundary, level.boundary):
         return None
     kept = {key.column for key in level.aggregate.keys}
     rolled = [key for key in leaf.aggregate.keys if key.column not in kept]
@@ -170,6 +173,18 @@ def _groups_added(leaf: Measured, level: Measured) -> int | None:
     if not all(_adds_up(measure, leaf) for measure in leaf.aggregate.measures):
         return None
     return math.prod(len(key.domain or ()) for key in rolled)
+
+
+def _ask_alike(one: Aggregate, other: Aggregate) -> bool:
+    """Whether two boundaries measure the same of the same rows: another part of the query may have added to one."""
+    if one.source is other.source:
+        return _bare(one, {}) == _bare(other, {})
+    (rows, names), (others, renamed) = canonical(one.source), canonical(other.source)
+    return rows == others and _bare(one, names) == _bare(other, renamed)
+
+
+def _bare(boundary: Aggregate, names: Names) -> list[AggregateColumn]:
+    return [replace(rename_aggregate(column, names), id="", name="") for column in boundary.aggregates]
 
 
 def _sum(leaf: int, groups: int, finer: Measured, number: int, level: Measured) -> Sum:

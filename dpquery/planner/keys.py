@@ -44,12 +44,13 @@ from dpquery.plan.logical import (
     Values,
     Window,
     is_private,
-    output,
     sources,
 )
 from dpquery.plan.ranges import EPOCH, Range
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Value
+from dpquery.planner.definitions import Leaves, definition, ending_of, side_of
 from dpquery.planner.narrowing import narrowed
+from dpquery.planner.passing import passing
 
 MAX_KEYS = 10_000
 """Values that one key's domain may have when it is enumerated."""
@@ -63,8 +64,6 @@ PublicValues = Callable[[str, str], tuple[Value, ...]]
 """(public table, column) to the different non-NULL values of the column."""
 
 Domain = tuple[Value, ...]
-Leaves = dict[str, Scan | Values]
-"""The table that each stored or literal column comes from, by the column's id."""
 
 _DAY = datetime.timedelta(days=1)
 _MICROSECONDS = 86_400_000_000
@@ -88,16 +87,19 @@ def domain_of(
     leaves = {column.id for column in columns_of(expression)}
     known = {leaf: _declared(leaf, scans, ranges, catalog, public) for leaf in leaves}
     for leaf in leaves - scans.keys():
-        operation = _set_operation(leaf, relation)
-        if operation is not None:
-            known[leaf] = _of_sides(leaf, operation, ranges, catalog, public)
+        origin = ending_of(leaf, relation)
+        if isinstance(origin, SetOperation):
+            known[leaf] = _of_sides(leaf, origin, ranges, catalog, public)
+        elif isinstance(origin, Join):
+            known[leaf] = domain_of(leaf, side_of(leaf, origin), ranges, catalog, public)
+    conditions = tuple(conditions_of(relation))
     domains = tuple(
-        (leaf, (*values, None) if ranges[leaf].nullable else values)
+        (leaf, passing(leaf, (*values, None) if ranges[leaf].nullable else values, conditions))
         for leaf, values in sorted(known.items())
         if values is not None
     )
     relevant = tuple(sorted(((leaf, ranges[leaf]) for leaf in leaves if leaf in ranges), key=lambda pair: pair[0]))
-    return narrowed(expression, _enumerate(expression, domains, relevant), tuple(_conditions(relation)))
+    return narrowed(expression, _enumerate(expression, domains, relevant), conditions)
 
 
 def covers_all_rows(id: str, domain: Domain | None, relation: Relation, ranges: dict[str, Range]) -> bool:
@@ -110,7 +112,7 @@ def covers_all_rows(id: str, domain: Domain | None, relation: Relation, ranges: 
     expression, _ = definition(id, relation)
     if None in domain or not ranges[id].nullable:
         return True
-    return narrowed(expression, (None,), tuple(_conditions(relation))) == ()
+    return narrowed(expression, (None,), tuple(conditions_of(relation))) == ()
 
 
 def _of_sides(
@@ -127,63 +129,20 @@ def _of_sides(
     return None if left is None or right is None else _sorted((*left, *right))
 
 
-def _set_operation(id: str, relation: Relation) -> SetOperation | None:
-    """Returns the set operation under this relation that gives the column, if one does."""
-    if isinstance(relation, SetOperation) and any(column.id == id for column in relation.columns):
-        return relation
-    found = (_set_operation(id, source) for source in sources(relation))
-    return next((operation for operation in found if operation is not None), None)
-
-
-def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
-    """Returns a column as an expression over stored and literal columns, and where each of these comes from."""
-    match relation:
-        case Scan():
-            found = [column for column in relation.columns if column.id == id]
-            if found:
-                return Column(id=id, type=found[0].type), {id: relation}
-            assert relation.ownership is not None
-            return Column(id=id, type=relation.ownership.type), {}
-        case Project():
-            expression = next(column.expression for column in relation.columns if column.id == id)
-            values: dict[str, Expression] = {}
-            scans: Leaves = {}
-            for column in columns_of(expression):
-                values[column.id], more = definition(column.id, relation.source)
-                scans |= more
-            return substitute(expression, values), scans
-        case Join():
-            side = relation.left if _gives(relation.left, id) else relation.right
-            return definition(id, side)
-        case Aggregate():
-            if id in relation.group_by:
-                return definition(id, relation.source)
-            type = next(column.type for column in relation.aggregates if column.id == id)
-            return Column(id=id, type=type), {}
-        case Filter() | Sort() | Limit():
-            return definition(id, relation.source)
-        case Window() if _gives(relation.source, id):
-            return definition(id, relation.source)
-        case Values():
-            return Column(id=id, type=next(c.type for c in relation.columns if c.id == id)), {id: relation}
-        case Released() | Window() | SetOperation():
-            return Column(id=id, type=next(c.type for c in relation.columns if c.id == id)), {}
-
-
-def _conditions(relation: Relation) -> list[Expression]:
+def conditions_of(relation: Relation) -> list[Expression]:
     """Returns what WHERE demands of every row, over the columns of scans."""
     match relation:
         case Filter():
             read = {column.id for column in columns_of(relation.condition)}
             meaning = {id: definition(id, relation.source)[0] for id in read}
             own = conjuncts(substitute(relation.condition, meaning))
-            return [*own, *_conditions(relation.source)]
+            return [*own, *conditions_of(relation.source)]
         case Project() | Aggregate() | Window() | Sort():
-            return _conditions(relation.source)
+            return conditions_of(relation.source)
         case Join(kind="inner" | "cross"):
-            return [*_met(relation), *_conditions(relation.left), *_conditions(relation.right)]
+            return [*_met(relation), *conditions_of(relation.left), *conditions_of(relation.right)]
         case Join(kind="left" | "semi" | "anti"):
-            return _conditions(relation.left)
+            return conditions_of(relation.left)
         case Join() | SetOperation() | Scan() | Values() | Limit() | Released():
             return []
         case _:
@@ -211,10 +170,6 @@ def leaf_ranges(relation: Relation, ranges_of: Callable[[Relation], dict[str, Ra
     for source in sources(relation):
         found = leaf_ranges(source, ranges_of) | found
     return found
-
-
-def _gives(relation: Relation, id: str) -> bool:
-    return any(column.id == id for column in output(relation))
 
 
 def _declared(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dpquery.catalog import Catalog
 from dpquery.plan.expr import Column
-from dpquery.plan.logical import Relation, Scan
-from dpquery.planner.keys import definition
+from dpquery.plan.logical import Relation, Scan, SetOperation
+from dpquery.planner.definitions import ending_of, origin_of
 
 
 def owned_by_one_unit(group_by: tuple[str, ...], source: Relation, catalog: Catalog) -> str | None:
@@ -19,7 +19,9 @@ def owned_by_one_unit(group_by: tuple[str, ...], source: Relation, catalog: Cata
     read: dict[str, set[str]] = {}
     scans: dict[str, Scan] = {}
     for id in group_by:
-        expression, found = definition(id, source)
+        if (name := _unit_of(id, source)) is not None:
+            return name
+        expression, found = origin_of(id, source)
         if isinstance(expression, Column) and expression.id in found:
             scan = found[expression.id]
             if not isinstance(scan, Scan):
@@ -33,6 +35,23 @@ def owned_by_one_unit(group_by: tuple[str, ...], source: Relation, catalog: Cata
             if columns <= names:
                 return ", ".join(sorted(columns))
     return None
+
+
+def _unit_of(id: str, source: Relation) -> str | None:
+    """Returns the name of a unit's own column that the column is, on every side of the set operations it passes."""
+    expression, found = origin_of(id, source)
+    if not isinstance(expression, Column):
+        return None
+    scan = found.get(expression.id)
+    if isinstance(scan, Scan) and scan.ownership is not None and not scan.ownership.path:
+        names = {column.name for column in scan.columns if column.id == expression.id}
+        return scan.ownership.column if names == {scan.ownership.column} else None
+    operation = ending_of(expression.id, source)
+    if not isinstance(operation, SetOperation):
+        return None
+    matched = next(column for column in operation.columns if column.id == expression.id)
+    names_of_sides = [_unit_of(matched.left, operation.left), _unit_of(matched.right, operation.right)]
+    return None if None in names_of_sides else names_of_sides[0]
 
 
 def _leading_to_one(scan: Scan, catalog: Catalog) -> Iterator[frozenset[str]]:

@@ -14,6 +14,7 @@ from dpquery.plan.expr import Column, Expression
 from dpquery.plan.logical import (
     Aggregate,
     Computed,
+    Filter,
     LogicalPlan,
     OutputColumn,
     Project,
@@ -27,9 +28,11 @@ from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, INT64, Type, Value
 from dpquery.planner import grouping_sets
 from dpquery.planner.contributions import Contribution, contribution_of
+from dpquery.planner.definitions import definition
 from dpquery.planner.grouping_sets import Added, Grouping, Measured, Sum
-from dpquery.planner.keys import PublicValues, covers_all_rows, domain_of, leaf_ranges
+from dpquery.planner.keys import PublicValues, conditions_of, covers_all_rows, domain_of, leaf_ranges
 from dpquery.planner.owned import owned_by_one_unit
+from dpquery.planner.passing import between_keys
 from dpquery.planner.ranges import ranges_of
 from dpquery.planner.rewrite import Measures, sum_type
 
@@ -116,6 +119,8 @@ def _plan(logical: LogicalPlan, measured: list[Measured], sums: dict[int, Sum]) 
         n: _released(place[n], logical.boundaries[n], measured[n].aggregate, measured[n].computed) for n in released
     }
     replaced |= {n: _released(place[n], logical.boundaries[n], one.aggregate, one.computed) for n, one in sums.items()}
+    families = {number for family in logical.families for number in family}
+    replaced |= {n: _possible(replaced[n], logical.boundaries[n]) for n in replaced.keys() - families}
     return PrivatePlan(
         aggregates=tuple(measured[number].aggregate for number in released),
         result=_replace(logical.result, [replaced[number] for number in range(len(measured))]),
@@ -234,6 +239,14 @@ def _bound(boundary: Aggregate, catalog: Catalog, bounds: Bounds) -> BoundContri
     if catalog.declarations.unit_is_row:
         rows = groups = 1
     return BoundContributions(max_groups=groups, max_rows=rows)
+
+
+def _possible(released: Relation, boundary: Aggregate) -> Relation:
+    """Returns the released groups without those that no row can be in: WHERE rules out their combination of keys."""
+    keys = {id: definition(id, boundary.source)[0] for id in boundary.group_by}
+    for condition in between_keys(keys, conditions_of(boundary.source)):
+        released = Filter(source=released, condition=condition)
+    return released
 
 
 def _has_one_group(boundary: Aggregate, declared: Contribution) -> bool:

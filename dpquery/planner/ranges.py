@@ -31,6 +31,7 @@ from dpquery.plan.logical import (
     output,
 )
 from dpquery.plan.ranges import UNKNOWN, Range, hull, number_of
+from dpquery.plan.remembered import remembered
 from dpquery.plan.types import Value
 from dpquery.planner.aggregate_ranges import exact_range
 from dpquery.planner.contributions import contribution_of
@@ -48,6 +49,11 @@ def ranges_of(relation: Relation, catalog: Catalog, *, by_rows: bool = False) ->
             Without it they have no upper bound, so that a CLAMP of the query decides; with it they have one even
             where the query gives none.
     """
+    return _ranges(relation, catalog, by_rows)
+
+
+@remembered
+def _ranges(relation: Relation, catalog: Catalog, by_rows: bool) -> Ranges:
     match relation:
         case Scan():
             declared = catalog.tables[relation.table].columns

@@ -37,18 +37,23 @@ class NoiseOfSum:
         return _half_width(self.noise.mechanism, self.noise.parameter, self.count, failure)
 
 
-Law = Calibrated | NoiseOfSum | CombinedNoise
+NoiseLaw = Calibrated | NoiseOfSum | CombinedNoise
 """The noise of a number that is shown: it has a half-width."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedTable:
-    """A table computed from released ones; attributes as of a `NoisyTable`."""
+    """A table computed from released ones; attributes as of a `NoisyTable`.
+
+    Attributes:
+        repeats: Whether its noise may be in another table of the same query too.
+    """
 
     aggregate: PrivateAggregate
     keys: tuple[NDArray[Any], ...]
     numbers: tuple[NDArray[Any], ...]
-    noises: tuple[Law, ...]
+    noises: tuple[NoiseLaw, ...]
+    repeats: bool = True
 
 
 def with_added(
@@ -79,7 +84,7 @@ def add_up(leaf: NoisyTable | AddedTable, aggregate: PrivateAggregate) -> AddedT
     )
 
 
-def of_sum(noise: Law, count: int) -> Law:
+def of_sum(noise: NoiseLaw, count: int) -> NoiseLaw:
     """Returns the noise of the sum of `count` numbers with independent noises of this law."""
     match noise:
         case Calibrated():

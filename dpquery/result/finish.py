@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
-from dpquery.kernel.plan import CHOICES, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import (
@@ -30,11 +30,15 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
-from dpquery.result.added import AddedTable, Law, with_added
+from dpquery.result.added import AddedTable, NoiseLaw, NoiseOfSum, with_added
+from dpquery.result.combined import CombinedNoise
 from dpquery.result.intervals import Measured
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
+from dpquery.result.simulated import LEAST_SCALE, Law
 from dpquery.result.unions import carry_union
+
+ONE = Fraction(1)
 
 Evaluate = Callable[[Relation, Sequence[pa.Table]], pa.Table]
 """Runs a relation over released and public tables, where no private table is within reach."""
@@ -51,11 +55,13 @@ class Finished:
         table: The answer; columns under the names of the query.
         noisy: For each noisy column its expression over released and public columns, or None where it has none.
         measured: Those columns, row by row as in the answer.
+        tables: The numbers of the released tables that it is computed from.
     """
 
     table: pa.Table
     noisy: dict[str, Expression | None]
     measured: Measured
+    tables: frozenset[int]
 
 
 def finish(
@@ -94,9 +100,13 @@ def finish(
         columns=_Lazy(made.select(sorted(read))),
         measures=measures,
         half_width=_half_widths(tables, confidence, again),
+        law=_laws(tables, again),
+        confidence=float(confidence),
     )
     table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
-    return Finished(table=table, noisy=found, measured=measured)
+    leaves = [*range(len(released)), *(leaf for leaf, _ in added)]
+    read_tables = frozenset(leaves[number] for number in read_by)
+    return Finished(table=table, noisy=found, measured=measured, tables=read_tables)
 
 
 class _Lazy(Mapping[str, list[Any]]):
@@ -198,9 +208,9 @@ def _is_noisy(meaning: Expression | None, measures: frozenset[str]) -> bool:
 def _half_widths(
     tables: Sequence[NoisyTable | AddedTable], confidence: Fraction, again: Mapping[str, str]
 ) -> Callable[[str, int], float]:
-    found: dict[str, tuple[Law, Fraction]] = {}
+    found: dict[str, tuple[NoiseLaw, Fraction]] = {}
     for table in tables:
-        noises: Sequence[Law] = table.noises
+        noises: Sequence[NoiseLaw] = table.noises
         for measure, noise in zip(table.aggregate.measures, noises, strict=True):
             if measure.count not in CHOICES:
                 found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
@@ -212,6 +222,33 @@ def _half_widths(
         return float(noise.half_width((1 - confidence) / sharing) * step)
 
     return half_width
+
+
+def _laws(tables: Sequence[NoisyTable | AddedTable], again: Mapping[str, str]) -> Callable[[str], Law | None]:
+    """Returns what is known of each measure's noise; nothing where a table is read twice, for noise may be shared."""
+    twice = {*again, *again.values()}
+
+    def law(id: str) -> Law | None:
+        for number, table in enumerate(tables):
+            noises: Sequence[NoiseLaw] = table.noises
+            for measure, noise in zip(table.aggregate.measures, noises, strict=True):
+                if measure.id == id and id not in twice and measure.count not in CHOICES:
+                    repeats = isinstance(table, AddedTable) and table.repeats
+                    return _law(noise, number, repeats, measure.lattice.unit if measure.lattice else ONE)
+        return None
+
+    return law
+
+
+def _law(noise: NoiseLaw, table: int, is_added: bool, step: Fraction) -> Law | None:
+    if isinstance(noise, CombinedNoise):
+        return None
+    one, count = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)
+    is_laplace = one.mechanism is Mechanism.LAPLACE
+    scale = float(one.parameter) if is_laplace else math.sqrt(one.parameter * count)
+    if scale < LEAST_SCALE or (is_laplace and count > 1):
+        return None
+    return Law(table=table, is_added=is_added, is_laplace=is_laplace, scale=scale * float(step))
 
 
 def _released(relation: Relation) -> list[Released]:

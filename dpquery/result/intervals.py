@@ -3,6 +3,8 @@
 Interval arithmetic, on whole columns at once. Each measure lies within its half-width of the released number with a
 known probability; a column that reads k measures uses half-widths that fail with probability (1 - confidence) / k
 each, so the interval of a cell holds with at least the confidence (union bound), whatever the dependence.
+Where the noise can be followed through the expression (result/simulated.py) and that gives a narrower interval, it is
+taken instead; it holds with about the confidence.
 An interval speaks of noise alone: not of clamping and not of bounded contributions.
 """
 
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
+from dpquery.result.simulated import MOST_CELLS, MOST_MEASURES, Law, simulate
 from dpquery.result.unions import on_side, side_of
 
 Floats = NDArray[np.float64]
@@ -43,12 +46,16 @@ class Measured:
         columns: The values that the answer's columns were computed from.
         measures: The ids of the noisy ones among them.
         half_width: (measure, number of measures that share the failure probability) to the half-width of its interval.
+        law: A measure to its noise, or None where it is not known.
+        confidence: Of the intervals.
     """
 
     rows: int
     columns: Values
     measures: frozenset[str]
     half_width: Callable[[str, int], float]
+    law: Callable[[str], Law | None] = lambda _: None
+    confidence: float = 0.95
 
     def interval(self, expression: Expression) -> Interval:
         """Returns the interval of an expression over measures and exact columns; unknown where no rule covers it."""
@@ -58,7 +65,21 @@ class Measured:
         read = {column.id for column in columns_of(expression)} & self.measures
         with np.errstate(all="ignore"):
             found = self._interval(expression, {id: self.half_width(id, len(read)) for id in read})
-        return self._unknown() if found is None else found
+            return self._narrower(self._unknown() if found is None else found, expression, read)
+
+    def _narrower(self, known: Interval, expression: Expression, read: set[str]) -> Interval:
+        """Returns for each cell the narrower of the known interval and a simulated one."""
+        if not 2 <= len(read) <= MOST_MEASURES or self.rows > MOST_CELLS:
+            return known
+        laws = {id: self.law(id) for id in read}
+        if None in laws.values():
+            return known
+        values = {id: _floats(self.columns[id]) for id in read}
+        found = simulate(expression, values, self._exact, laws, self.confidence, self.rows)
+        if found is None:
+            return known
+        better = (found[1] - found[0] < known.upper - known.lower) | (np.isnan(known.lower) & ~np.isnan(found[0]))
+        return Interval(np.where(better, found[0], known.lower), np.where(better, found[1], known.upper))
 
     def _by_side(self, expression: Expression, side: str) -> Interval:
         """A row's interval is that of the side of the union that it came from."""

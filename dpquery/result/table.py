@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
@@ -17,6 +18,10 @@ from dpquery.plan.expr import Literal
 from dpquery.plan.types import FLOAT64
 from dpquery.result.finish import Finished
 from dpquery.result.intervals import Interval
+from dpquery.result.plot import plot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SHOWN_ROWS = 40
 MOST_DIGITS = 12
@@ -26,10 +31,10 @@ class Result:
     """One noisy answer. It is materialised: reading it again draws no noise and costs nothing.
 
     Attributes:
-        charge: What the ledger counted for it.
-        guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
+        charge: What the ledger counted for it; of a batch, for all its answers together.
+        guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta; of a batch, all its answers.
         measurements: How each noisy column was measured.
-        confidence: The probability with which the interval of a cell holds, at least.
+        confidence: The probability with which the interval of a cell holds: at least, or about where it is simulated.
     """
 
     def __init__(
@@ -40,12 +45,31 @@ class Result:
         guarantee: PrivacyLoss,
         measurements: tuple[Measurement, ...],
         confidence: float,
+        charged_with: int = 1,
+        entry: int | None = None,
     ) -> None:
+        self._charged_with = charged_with
         self._table, self._finished = finished.table, finished
         self.charge: PrivacyLoss = charge
         self.guarantee: PrivacyLoss = guarantee
         self.measurements: tuple[Measurement, ...] = measurements
         self.confidence = confidence
+        self._entry = entry
+
+    @property
+    def releases(self) -> tuple[int, ...]:
+        """The ledger's entries that paid for what the answer is computed from, this query's own last."""
+        stored = {entry for measurement in self.measurements for entry in measurement.stored}
+        return (*sorted(stored - {self._entry}), *(() if self._entry is None else (self._entry,)))
+
+    @property
+    def source(self) -> str:
+        """Where its numbers come from, for people: `charged as release 7`, or `free, from release 3`."""
+        stored = [entry for entry in self.releases if entry != self._entry]
+        names = f"release{'s' if len(stored) > 1 else ''} {', '.join(map(str, stored))}"
+        if self._entry is None:
+            return f"free, from {names}" if stored else "free"
+        return f"charged as release {self._entry}" + (f", and from {names}" if stored else "")
 
     def to_arrow(self) -> pa.Table:
         """Returns the answer as an Arrow table, columns in the order of the query."""
@@ -71,6 +95,14 @@ class Result:
         if columns:
             frame.columns = pd.MultiIndex.from_tuples(list(columns))
         return frame
+
+    def plot(self) -> Figure:
+        """Returns a matplotlib figure of the noisy numbers with their intervals as error bars.
+
+        Raises:
+            DPQueryError: Nothing to draw, or no matplotlib, which comes with `pip install 'dpquery[plot]'`.
+        """
+        return plot(self)
 
     @cached_property
     def _intervals(self) -> dict[str, Interval]:
@@ -126,7 +158,8 @@ class Result:
         return [f"... {hidden} more rows"] if hidden > 0 else []
 
     def _footer(self) -> str:
-        charge = "free" if self.charge == PrivacyLoss() else f"charged {self.charge}"
+        charge = self.source if self.charge == PrivacyLoss() else f"charged {self.charge}"
+        charge += f" for {self._charged_with} queries together" if self._charged_with > 1 else ""
         level = f"{self.confidence * 100:g} % intervals of the noise; " if self._intervals else ""
         return f"[{level}{charge}]"
 

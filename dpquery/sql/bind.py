@@ -5,8 +5,11 @@ Whatever is not known here is refused; after this stage the text is needed for e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from dpquery.catalog import Catalog
-from dpquery.errors import UnsupportedQueryError
+from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Computed, LogicalPlan, Project, Relation, is_private
 from dpquery.sql.parse import Tree
@@ -25,12 +28,40 @@ def bind(tree: Tree, catalog: Catalog, text: str, dialect: str = "postgres") -> 
     Raises:
         QueryError: What is refused, with its place in the text.
     """
-    context = Context(text=text, catalog=catalog, dialect=dialect.split(",")[0].strip().lower())
+    return _bind(tree, Context(text=text, catalog=catalog, dialect=_name(dialect)))
+
+
+def bind_together(
+    queries: Sequence[tuple[Tree, str]], catalog: Catalog, dialect: str = "postgres"
+) -> tuple[LogicalPlan, ...]:
+    """Returns the logical plans of several queries, each given as tree and text, over the same boundaries.
+
+    What two of them ask is measured once, as within one query; no two columns of the plans share an id.
+    Raises:
+        QueryError: What is refused, knowing its text.
+    """
+    shared = Context(text="", catalog=catalog, dialect=_name(dialect))
+    plans = []
+    for tree, text in queries:
+        context = replace(shared, text=text, parts=0, total=0, tables=0, subqueries=0)
+        try:
+            plans.append(_bind(tree, context))
+        except QueryError as error:
+            raise error.locate(text) from None
+    boundaries, families = tuple(shared.boundaries), tuple(shared.families)
+    return tuple(replace(plan, boundaries=boundaries, families=families) for plan in plans)
+
+
+def _name(dialect: str) -> str:
+    return dialect.split(",")[0].strip().lower()
+
+
+def _bind(tree: Tree, context: Context) -> LogicalPlan:
     scope = bind_query(tree, context, {})
     if is_private(scope.relation):
         raise context.refuse(
             UnsupportedQueryError,
-            f"the result would hold rows of single privacy units ({catalog.privacy_unit})",
+            f"the result would hold rows of single privacy units ({context.catalog.privacy_unit})",
             tree,
             "Aggregate them, for example with COUNT(*), or AVG over a subquery that groups by the unit.",
         )

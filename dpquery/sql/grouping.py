@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from dpquery.errors import UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, Literal, children, columns_of, rebuild
-from dpquery.plan.logical import Aggregate, Computed, Project, Relation, output
+from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Sort, output
 from dpquery.plan.show import names_of, show
 from dpquery.plan.types import INT64, Value
 from dpquery.sql.aggregates import Collector, has_aggregate
@@ -156,7 +158,10 @@ class Grouping:
                 spans=spans,
                 names={column.id: show(key, named) for key, column in reversed(self._keys.items())},
             )
-            return combined.combine(source, tuple(self._collector.columns), self._select, self._context)
+            rows = combined.combine(source, tuple(self._collector.columns), self._select, self._context)
+            if isinstance(rows, Sort):
+                return replace(rows, source=self._subqueries.apply(rows.source))
+            return self._subqueries.apply(rows)
         aggregate = Aggregate(
             source=source,
             group_by=keys,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,11 +15,13 @@ from numpy.typing import NDArray
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.loss import PrivacyLoss
+from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.mechanisms import Measurement, measurements
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise, PrivateAggregate
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.kernel.selection import all_codes
+from dpquery.plan.expr import Column
+from dpquery.plan.show import names_of, show
 from dpquery.plan.types import Value
 from dpquery.result.added import AddedTable
 from dpquery.stored.described import described, with_combined
@@ -53,7 +56,13 @@ class Reuse:
         """Returns the stored releases over the same rows that this query may use, oldest first."""
         if self.fresh:
             return ()
-        found = self.store.find(self.version, asked.frame.base)
+        return self._allowed(self.store.find(self.version, asked.frame.base))
+
+    def everything(self) -> Sequence[Release]:
+        """Returns all stored releases of this version of the data that this analyst may use, oldest first."""
+        return self._allowed(self.store.all(self.version))
+
+    def _allowed(self, found: Sequence[Release]) -> Sequence[Release]:
         return [release for release in found if release.analyst == self.analyst] if self.only_own else found
 
 
@@ -96,6 +105,7 @@ class Answered:
     charge: PrivacyLoss
     guarantee: PrivacyLoss
     measurements: tuple[Measurement, ...]
+    entry: int | None = None
 
 
 def wanted_of(plan: BudgetedPlan, facts: Sequence[Facts], declared: Declarations) -> tuple[Wanted, ...]:
@@ -108,9 +118,10 @@ def wanted_of(plan: BudgetedPlan, facts: Sequence[Facts], declared: Declarations
 
 def _asked(budgeted: BudgetedAggregate) -> Asked | None:
     try:
-        return asked_of(budgeted.aggregate)
+        asked = asked_of(budgeted.aggregate)
     except NotCanonical:
         return None
+    return asked if len(set(asked.measures)) == len(asked.measures) else None  # twice one noise is not two noises
 
 
 def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, declared: Declarations) -> Split:
@@ -170,11 +181,10 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
     What is new is stored, and combined with what was stored of the same groups, however inexact.
     """
     if not parts.rest.aggregates:
-        stored = [_table(one, there) for one, there in zip(parts.wanted, parts.found, strict=True)]
-        return _answered(parts, stored, PrivacyLoss(), parts.measurements(declared))
+        return _answered(parts, _tables(parts.wanted, parts.found), None, parts.measurements(declared))
     if reuse is None:
         noisy = release(parts.rest)
-        return _answered(parts, noisy.tables, noisy.charge, noisy.measurements)
+        return _answered(parts, noisy.tables, noisy, noisy.measurements)
     pairs = zip(parts.wanted, parts.found, strict=True)
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn(digest(reuse.version, repr(lacking))):
@@ -185,23 +195,30 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
         new = [None if there.is_complete else next(measured) for there in parts.found]
         kept = _kept(parts, new, noisy.entry, reuse)
         _store([one for one in kept if one is not None], reuse)
-    tables: list[NoisyTable | AddedTable] = []
-    found: list[Found] = []
-    for one, there, table, made in zip(parts.wanted, parts.found, new, kept, strict=True):
-        now = there if made is None else _with_new(one, there, made, reuse, declared)
-        found.append(now)
-        tables.append(table if table is not None and made is None else _table(one, now))
-    said = parts.measurements(declared)
-    return _answered(parts, tables, noisy.charge, with_combined(said, parts.wanted, parts.found, found))
+    made = [one for one in kept if one is not None]
+    found = [
+        there if own is None else _with_new(one, there, own, made, reuse, declared)
+        for one, there, own in zip(parts.wanted, parts.found, kept, strict=True)
+    ]
+    stored = iter(_tables(parts.wanted, found))
+    shown = [next(stored) if there.is_complete else table for there, table in zip(found, new, strict=True)]
+    said = with_combined(parts.measurements(declared), parts.wanted, parts.found, found)
+    return _answered(parts, [table for table in shown if table], noisy, said)
 
 
 def _answered(
     parts: Split,
     tables: Sequence[NoisyTable | AddedTable],
-    charge: PrivacyLoss,
+    noisy: NoisyAggregates | None,
     measured: tuple[Measurement, ...],
 ) -> Answered:
-    return Answered(tables=tuple(tables), charge=charge, guarantee=parts.guarantee(), measurements=measured)
+    return Answered(
+        tables=tuple(tables),
+        charge=ZERO if noisy is None else noisy.charge,
+        guarantee=parts.guarantee(),
+        measurements=measured,
+        entry=None if noisy is None else noisy.entry,
+    )
 
 
 def _kept(parts: Split, tables: Sequence[NoisyTable | None], entry: int | None, reuse: Reuse) -> list[Release | None]:
@@ -229,6 +246,7 @@ def _release(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         frame=asked.frame,
         facts=wanted.facts,
+        names=_names(table.aggregate),
         groups=tuple(_values(wanted, place, table) for place in range(len(table.keys))) if selected else None,
         tau=wanted.tau,
         delta=budgeted.selection_delta,
@@ -237,6 +255,13 @@ def _release(
             for measure, noise, paid, numbers in released
         ),
     )
+
+
+def _names(aggregate: PrivateAggregate) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns what the keys and the measures are, for people."""
+    names = names_of(aggregate.source)
+    keys = (show(Column(id=key.column, type=key.type), names) for key in aggregate.keys)
+    return tuple(keys), tuple(measure.label for measure in aggregate.measures)
 
 
 def _values(wanted: Wanted, place: int, table: NoisyTable) -> tuple[Value, ...]:
@@ -252,23 +277,35 @@ def _store(made: Sequence[Release], reuse: Reuse) -> None:
         warnings.warn(f"the answer could not be stored and will be charged for again: {error}", stacklevel=2)
 
 
-def _with_new(wanted: Wanted, there: Found, new: Release, reuse: Reuse, declared: Declarations) -> Found:
-    """Returns what is known after a release: the new numbers, with whatever is stored of the same groups."""
+def _with_new(
+    wanted: Wanted, there: Found, new: Release, made: Sequence[Release], reuse: Reuse, declared: Declarations
+) -> Found:
+    """Returns what is known after a release: the new numbers, with whatever is known of the same groups."""
     assert wanted.asked is not None
     if wanted.asked.frame.is_selected:
-        known: Sequence[Release] = ()
+        known = [new]
     else:
-        known = [release for release in reuse.releases(wanted.asked) if not _is(release, new)]
-    found = find(wanted, [*known, new], unit_is_row=declared.unit_is_row, enough=False)
+        known = [*(one for one in reuse.releases(wanted.asked) if one.entry != new.entry), *made]
+    found = find(wanted, known, unit_is_row=declared.unit_is_row, enough=False)
     pairs = zip(there.estimates, found.estimates, strict=True)
     return Found(estimates=tuple(old or now for old, now in pairs), release=found.release)
 
 
-def _is(release: Release, new: Release) -> bool:
-    return release.entry == new.entry and release.frame == new.frame
+def _tables(wanted: Sequence[Wanted], found: Sequence[Found]) -> list[AddedTable]:
+    """Returns what was found whole as released tables, knowing which of them show one noise twice."""
+    behind = [
+        {(release.entry, release.frame, part.measure) for one in there.estimates if one for release, part in one.parts}
+        for there in found
+    ]
+    uses = Counter(key for keys in behind for key in keys)
+    return [
+        _table(one, there, repeats=any(uses[key] > 1 for key in keys))
+        for one, there, keys in zip(wanted, found, behind, strict=True)
+        if there.is_complete
+    ]
 
 
-def _table(wanted: Wanted, found: Found) -> AddedTable:
+def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
     aggregate, release = wanted.budgeted.aggregate, found.release
     estimates = [estimate for estimate in found.estimates if estimate is not None]
     if release is None:
@@ -281,6 +318,7 @@ def _table(wanted: Wanted, found: Found) -> AddedTable:
         keys=keys,
         numbers=tuple(estimate.numbers for estimate in estimates),
         noises=tuple(estimate.law for estimate in estimates),
+        repeats=repeats,
     )
 
 

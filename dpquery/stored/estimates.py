@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure
-from dpquery.result.added import Law, of_sum
+from dpquery.result.added import NoiseLaw, of_sum
 from dpquery.result.combined import CombinedNoise, Component, combined, variance_of, weights_of
 from dpquery.stored.frames import Asked, Frame
 from dpquery.stored.releases import Facts, Part, Release
@@ -58,7 +58,7 @@ class Estimate:
     """
 
     numbers: NDArray[Any]
-    law: Law
+    law: NoiseLaw
     variance: float
     parts: tuple[tuple[Release, Part], ...]
 

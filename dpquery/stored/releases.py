@@ -61,6 +61,7 @@ class Release:
         analyst, time: For whom, and when.
         frame: What was measured.
         facts: What the catalog said of it.
+        names: What its keys and its measures are, for people.
         groups: For each key the shown values, where groups were selected; else None: all are there.
         tau, delta: The threshold and what it cost, where groups were selected.
         parts: The measures.
@@ -71,6 +72,7 @@ class Release:
     time: str
     frame: Frame
     facts: Facts
+    names: tuple[tuple[str, ...], tuple[str, ...]]
     groups: tuple[tuple[Value, ...], ...] | None
     tau: int | None
     delta: Fraction
@@ -86,6 +88,7 @@ def to_text(release: Release) -> str:
         "keys": [[key.expression, key.domain] for key in frame.keys],
         "bound": [frame.max_groups, frame.max_rows],
         "facts": [facts.catalog, facts.covering, facts.one_group, facts.rows],
+        "names": release.names,
         "groups": None if release.groups is None else [[text_of(value) for value in key] for key in release.groups],
         "selection": [release.tau, str(release.delta)],
         "parts": [_part(part) for part in release.parts],
@@ -118,6 +121,7 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
         time=time,
         frame=frame,
         facts=Facts(catalog=catalog, covering=tuple(covering), one_group=one_group, rows=rows),
+        names=_names(content["names"]),
         groups=shown,
         tau=tau,
         delta=Fraction(delta),
@@ -125,6 +129,13 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
     )
     _check(release)
     return release
+
+
+def _names(content: list[list[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    keys, measures = content
+    if not all(isinstance(name, str) for name in (*keys, *measures)):
+        raise ValueError("names that are no texts")
+    return tuple(keys), tuple(measures)
 
 
 def _check(release: Release) -> None:

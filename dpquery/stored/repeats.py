@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from dpquery.result.table import Result
-from dpquery.stored.store import State
+from dpquery.result.batch import Batch
+from dpquery.stored.shelf import State
 
 MOST = 500
 """Answers that are remembered."""
@@ -16,15 +16,15 @@ MOST = 500
 class Repeats:
     """The last answers, each with the state of the store that it was made from: any change asks the store again."""
 
-    known: OrderedDict[object, tuple[State, Result]] = field(default_factory=OrderedDict)
+    known: OrderedDict[object, tuple[State, Batch]] = field(default_factory=OrderedDict)
 
-    def get(self, key: object, state: State) -> Result | None:
-        """Returns the answer that the store would give, or None."""
+    def get(self, key: object, state: State) -> Batch | None:
+        """Returns the answers that the store would give, or None."""
         found = self.known.get(key)
         return None if found is None or found[0] != state else found[1]
 
-    def put(self, key: object, state: State, answer: Result) -> None:
-        """Remembers an answer that was made of stored releases alone, when the store was in this state."""
-        self.known[key] = (state, answer)
+    def put(self, key: object, state: State, answers: Batch) -> None:
+        """Remembers answers that were made of stored releases alone, when the store was in this state."""
+        self.known[key] = (state, answers)
         while len(self.known) > MOST:
             self.known.popitem(last=False)

@@ -61,6 +61,9 @@ def test_every_proof_page_belongs_to_code() -> None:
         if page.name == "README.md":
             continue
         assert f"docs/proofs/{page.name}" in everything, f"no code names {page.name}"
-        files = re.findall(r"(?:dpquery/)?kernel/(?!test_)\w+\.py", page.read_text(encoding="utf-8").split("\n## ")[0])
+        files = re.findall(
+            r"(?<!unit/)(?:dpquery/)?(?:kernel|privacy)/(?!test_)\w+\.py",
+            page.read_text(encoding="utf-8").split("\n## ")[0],
+        )
         assert files, f"{page.name} names no code"
         assert all((ROOT / "dpquery" / file.removeprefix("dpquery/")).exists() for file in files)

@@ -8,8 +8,8 @@ import pytest
 
 from tests.architecture.package import ROOT, Module, dotted, imported, modules
 
-MOST_LINES = {"kernel/": 270, "": 400}
-MOST_KERNEL_LINES = 3_600
+MOST_LINES = {"kernel/": 260, "": 400}
+MOST_KERNEL_LINES = 4_500
 """All of `kernel/` together, docstrings included. Grow it knowingly."""
 
 RANDOMNESS = (
@@ -23,6 +23,8 @@ RANDOMNESS = (
     "os.getrandom",
 )
 ENGINES = ("duckdb", "psycopg", "psycopg2", "sqlalchemy", "pyspark")
+LEDGER_STORES = {"kernel/ledger_postgres.py": {"psycopg"}}
+"""The ledger's own database is no engine, as no private row and no analyst's SQL passes there."""
 PUBLIC_DATA_ONLY = {"frontends/demo.py"}
 """The demo computes exact answers beside the noisy ones: over a public study, in an engine of its own."""
 
@@ -41,8 +43,9 @@ def test_the_kernel_as_a_whole_is_small() -> None:
 
 def test_the_readme_counts_the_files_of_the_kernel() -> None:
     count = sum(m.path.startswith("kernel/") and m.path != "kernel/__init__.py" for m in modules())
-    words = ("sixteen", "seventeen", "eighteen", "nineteen", "twenty", "twenty-one", "twenty-two", "twenty-three")
-    assert f"{words[count - 16]} files" in (ROOT / "README.md").read_text(encoding="utf-8")
+    units = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    words = [word for ten in ("twenty", "thirty") for word in (ten, *(f"{ten}-{unit}" for unit in units))]
+    assert f"{words[count - 20]} files" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def _uses(module: Module, names: tuple[str, ...]) -> set[str]:
@@ -91,7 +94,7 @@ def test_only_the_ledger_opens_a_database(module: Module) -> None:
 @MODULES
 def test_only_backends_know_an_engine(module: Module) -> None:
     if not module.path.startswith("backends/") and module.path not in PUBLIC_DATA_ONLY:
-        assert not _uses(module, ENGINES)
+        assert _uses(module, ENGINES) <= LEDGER_STORES.get(module.path, set())
 
 
 @MODULES

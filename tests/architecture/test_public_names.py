@@ -13,6 +13,7 @@ import dpquery as dp
 
 NAMES = {
     *("Catalog", "Ledger", "Measurement", "Plan", "PrivacyLoss", "Result", "Session", "connect", "create_ledger"),
+    *("Batch", "Budget", "export_ledger"),
     *("BackendError", "CatalogError", "DPQueryError", "InsufficientBudgetError", "InternalError", "InvalidLossError"),
     *("LedgerError", "MissingBoundsError", "MissingDeltaError", "QueryError", "QuerySyntaxError", "UnknownNameError"),
     *("ParameterError", "UnsupportedQueryError"),
@@ -32,7 +33,11 @@ SIGNATURES: dict[Callable[..., Any], dict[str, Any]] = {
     dp.Catalog.load: {"path": REQUIRED},
     dp.Catalog.from_yaml: {"text": REQUIRED},
     dp.Ledger.create: {"path": REQUIRED, "declarations": REQUIRED, "budget": REQUIRED, "analysts": REQUIRED},
-    dp.Ledger.open: {"path": REQUIRED, "since": None},
+    dp.Ledger.open: {"path": REQUIRED, "since": None, "mark": None},
+    dp.Ledger.reconcile: {"path": REQUIRED, "by": REQUIRED, "why": REQUIRED, "mark": None, "is_mark_lost": False},
+    dp.Ledger.set_limit: {"analyst": REQUIRED, "budget": REQUIRED, "by": REQUIRED, "why": REQUIRED},
+    dp.Ledger.new_data_version: {"by": REQUIRED, "why": REQUIRED},
+    dp.export_ledger: {"ledger": REQUIRED, "path": REQUIRED},
     dp.Result.to_pandas: {},
     dp.Result.to_arrow: {},
     dp.Catalog: {
@@ -59,6 +64,9 @@ ATTRIBUTES = {
         "verify",
         "close",
         "mark",
+        "mark_path",
+        "data_version",
+        "budgets",
         "budget",
         "declarations",
     },

@@ -203,7 +203,7 @@ def test_budgets_do_not_come_back_with_time(tmp_path: Path, monkeypatch: pytest.
     """ACC-07: a year later the budget is as spent as before."""
     small = Clinic(tmp_path, budget="{epsilon: 1}")
     small.sql(COUNT, epsilon=1)
-    monkeypatch.setattr("dpquery.kernel.ledger._now", lambda: "2099-01-01T00:00:00")
+    monkeypatch.setattr("dpquery.kernel.ledger_book.now", lambda: "2099-01-01T00:00:00")
     with pytest.raises(InsufficientBudgetError):
         small.sql(COUNT, epsilon="0.000001")
 

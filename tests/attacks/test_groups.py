@@ -228,7 +228,7 @@ KEYS = [
     ("UPPER(sex)", 2),
     ("sex || ward", 8),
     ("age * 1000000 + big", None),
-    ("free > 0", None),
+    ("free > 0", 2),
     ("CAST(day AS TEXT)", 366),
     ("note", None),
 ]

@@ -25,7 +25,6 @@ REFUSED = [
     ("PAR-01", "SELECT COUNT(*) FROM duckdb_tables()"),
     ("PAR-01", "SELECT COUNT(*) FROM range(10)"),
     ("PAR-01", "SELECT COUNT(*) FROM unnest([1, 2])"),
-    ("PAR-01", "SELECT COUNT(*) FROM (VALUES (1), (2)) AS v"),
     ("PAR-01", "SELECT COUNT(*) FROM visits, LATERAL (SELECT 1) AS x"),
     ("PAR-01", "SELECT COUNT(*) FROM visits WHERE note = getenv('HOME')"),
     ("PAR-01", "SELECT COUNT(*) FROM visits WHERE note = current_setting('threads')"),

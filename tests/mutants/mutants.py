@@ -19,9 +19,17 @@ CHOICES = "tests/statistical/test_choices.py"
 EXPONENTIAL = "tests/unit/kernel/test_exponential.py"
 LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
+ALLOCATION = "tests/unit/planner/test_allocation.py"
 LEDGER = "tests/unit/kernel/test_ledger.py"
 STORED = "tests/unit/stored/test_answers.py"
 STORED_ATTACKS = "tests/attacks/test_stored.py"
+DIRECTED = "tests/unit/kernel/test_directed.py"
+RENYI = "tests/unit/privacy/test_rdp.py"
+COMPOSITION = "tests/unit/privacy/test_composition.py"
+GAUSSIAN = "tests/unit/privacy/test_gaussian_calibration.py"
+TRADEOFF = "tests/unit/privacy/test_tradeoff.py"
+STORES = "tests/unit/kernel/test_ledger_stores.py"
+MACHINE = "tests/unit/kernel/test_ledger_machine.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +88,8 @@ MUTANTS = (
     Mutant(
         name="each measure gets the whole loss",
         file="planner/allocate.py",
-        old="share = amount / len(choices)",
-        new="share = amount",
+        old="(amount * share for share in shares)",
+        new="(amount for share in shares)",
         tests=CALIBRATION,
         only="share",
     ),
@@ -94,10 +102,18 @@ MUTANTS = (
         only="share",
     ),
     Mutant(
+        name="shares sum to more than the offer",
+        file="planner/shares.py",
+        old="return tuple(Fraction(int(part), parts) for part in whole)",
+        new="return tuple(Fraction(int(part) + 1, parts) for part in whole)",
+        tests=ALLOCATION,
+        only="offer",
+    ),
+    Mutant(
         name="half of the loss is given away",
         file="planner/allocate.py",
-        old="share = amount / len(choices)",
-        new="share = amount / len(choices) / 2",
+        old="(amount * share for share in shares)",
+        new="(amount * share / 2 for share in shares)",
         tests=CALIBRATION,
     ),
     Mutant(
@@ -421,8 +437,8 @@ MUTANTS = (
     Mutant(
         name="the unit of unmatched rows is looked for on the right",
         file="kernel/local_joins.py",
-        old='units=left.units if join.kind == "left" else left.units | right.units',
-        new="units=left.units | right.units",
+        old="units=left.units, partial=left.partial | right.telling",
+        new="units=left.units | right.units, partial=left.partial | right.telling",
         tests=GATE,
     ),
     Mutant(
@@ -731,6 +747,101 @@ MUTANTS = (
         new='"synchronous": 1',
         tests=LEDGER,
     ),
+    Mutant(
+        name="a restored ledger is answered from",
+        file="kernel/ledger_book.py",
+        old="        if not schema.holds(connection, newest):\n",
+        new="        if False:\n",
+        tests=STORES,
+        only="sqlite and older",
+    ),
+    Mutant(
+        name="the mark stays where it was",
+        file="kernel/ledger_book.py",
+        old="        self._marks.advance(self._terms.identity, level)\n",
+        new="",
+        tests=STORES,
+        only="sqlite and older",
+    ),
+    Mutant(
+        name="the mark goes back to an earlier entry",
+        file="kernel/ledger_mark.py",
+        old="            if newest.mark.seq < level.mark.seq:\n",
+        new="            if newest.mark.seq != level.mark.seq:\n",
+        tests="tests/unit/kernel/test_ledger_mark.py",
+    ),
+    Mutant(
+        name="a mark of another ledger is believed",
+        file="kernel/ledger_mark.py",
+        old="        if title != TITLE.encode() or rest != [identity.encode(), _check(identity)]:\n",
+        new="        if title != TITLE.encode():\n",
+        tests="tests/unit/kernel/test_ledger_mark.py",
+    ),
+    Mutant(
+        name="an accepted ledger forgets what it lost",
+        file="kernel/ledger_owner.py",
+        old="    return _minus(levels[0].spent, base.spent)\n",
+        new="    return NOTHING\n",
+        tests=STORES,
+        only="sqlite and reconciling",
+    ),
+    Mutant(
+        name="what was lost is guessed from the ledger's own head",
+        file="kernel/ledger_owner.py",
+        old="    return _minus(levels[0].spent, base.spent)\n",
+        new="""    row = connection.execute(schema.ACCOUNT, (DATASET,)).fetchone()
+    return _minus(levels[0].spent, row[4:7])
+""",
+        tests=STORES,
+        only="both_ways",
+    ),
+    Mutant(
+        name="what was lost is charged to the dataset alone",
+        file="kernel/ledger_owner.py",
+        old="    connection.execute(_LOSE, dict(",
+        new="    connection.execute(_LOSE + \" WHERE name = ''\", dict(",
+        tests=STORES,
+        only="sqlite and reconciling",
+    ),
+    Mutant(
+        name="a limit falls below what was spent",
+        file="kernel/ledger_owner.py",
+        old="    if changed < 1 or any(",
+        new="    if False and any(",
+        tests=STORES,
+        only="sqlite and limits_may",
+    ),
+    Mutant(
+        name="entries are believed that were not allowed",
+        file="kernel/ledger_replay.py",
+        old='            schema.demand(allowed, f"entry {expected} is invalid")\n',
+        new="",
+        tests="tests/unit/kernel/test_ledger_mark.py",
+    ),
+    Mutant(
+        name="a commit that the server rolled back counts as done",
+        file="kernel/ledger_postgres.py",
+        old='    if raw.execute("COMMIT").statusmessage != "COMMIT":\n',
+        new='    if raw.execute("COMMIT").statusmessage is None:\n',
+        tests=STORES,
+        only="rolled_back",
+    ),
+    Mutant(
+        name="the server's writers are not held off",
+        file="kernel/ledger_postgres.py",
+        old="SELECT seq FROM founding FOR UPDATE",
+        new="SELECT seq FROM founding",
+        tests=STORES,
+        only="postgres and processes or lock_that_stays",
+    ),
+    Mutant(
+        name="the server may lose what it confirmed",
+        file="kernel/ledger_postgres.py",
+        old='        if value != "on":\n',
+        new="        if value is None:\n",
+        tests=STORES,
+        only="settings_back",
+    ),
     # Exact aggregates within one unit depend on the unit's rows, not on how they are stored.
     Mutant(
         name="rows that tie are left to how they are stored",
@@ -763,8 +874,8 @@ MUTANTS = (
     Mutant(
         name="the value of any person is shown",
         file="sql/aggregates.py",
-        old="*MOMENTS, *PAIRS)",
-        new="*MOMENTS, *PAIRS, 'any_value')",
+        old="*MOMENTS, *PAIRS, *CHOICES)",
+        new="*MOMENTS, *PAIRS, *CHOICES, 'any_value')",
         tests="tests/cases/test_cases.py",
         only="aggregates",
     ),
@@ -865,15 +976,15 @@ MUTANTS = (
     Mutant(
         name="answers of older data are given",
         file="session.py",
-        old='version = self._data_version or str(getattr(self._ledger, "data_version", "1"))',
-        new='version = "1"',
+        old="version=self._ledger.data_version,",
+        new='version="1",',
         tests=STORED,
         only="new_data",
     ),
     Mutant(
         name="a stored release needs no entry of the ledger",
         file="stored/store.py",
-        old="charged = self._ledger.hash_of(entry) if entry > 0 else None",
+        old="charged = self._ledger.hash_of(row.entry) if row.entry > 0 else None",
         new='charged = "0" * 64',
         tests=STORED_ATTACKS,
         only="forger or put_back",
@@ -917,5 +1028,98 @@ MUTANTS = (
         new="if not all(ids):",
         tests=STORED_ATTACKS,
         only="collide",
+    ),
+    # Losses that are computed by hand.
+    Mutant(
+        name="upper bounds are rounded to nearest",
+        file="kernel/directed.py",
+        old="return Fraction(UPWARD.next_plus(found)) if found else Fraction(0)",
+        new="return Fraction(found)",
+        tests=DIRECTED,
+    ),
+    Mutant(
+        name="discrete Laplace noise has the Rényi curve of the continuous",
+        file="privacy/rdp.py",
+        old="return min(_raised(epsilon, inside, order), rdp_of_pure(epsilon, order))",
+        new="return rdp_of_laplace(epsilon, order)",
+        tests=RENYI,
+    ),
+    Mutant(
+        name="a Rényi curve is converted with twice the delta",
+        file="privacy/rdp.py",
+        old="curve[order] + _overhead(order, delta)",
+        new="curve[order] + _overhead(order, 2 * delta)",
+        tests=RENYI,
+    ),
+    Mutant(
+        name="groups lose in proportion to their size in rho",
+        file="privacy/composition.py",
+        old="rho=size * size * loss.rho",
+        new="rho=size * loss.rho",
+        tests=COMPOSITION,
+    ),
+    Mutant(
+        name="the delta of a group grows in proportion to its size",
+        file="privacy/composition.py",
+        old="above(loss.delta * total)",
+        new="above(loss.delta * size)",
+        tests=COMPOSITION,
+    ),
+    Mutant(
+        name="optimal composition forgets the deltas of the mechanisms",
+        file="privacy/composition.py",
+        old="_decimal(UPWARD, 1 - total_delta), _kept(delta, count)",
+        new="_decimal(UPWARD, 1 - total_delta), _kept(Fraction(0), count)",
+        tests=COMPOSITION,
+    ),
+    Mutant(
+        name="a width of Gaussian noise just below what suffices",
+        file="privacy/gaussian_calibration.py",
+        old="    return good\n",
+        new="    return bad\n",
+        tests=GAUSSIAN,
+    ),
+    Mutant(
+        name="discrete Gaussian noise of the continuous width",
+        file="privacy/gaussian_calibration.py",
+        old="while discrete_gaussian_delta(good, steps, epsilon) > delta:",
+        new="while step < 0:",
+        tests=GAUSSIAN,
+    ),
+    Mutant(
+        name="a trade-off without what delta gives away",
+        file="privacy/tradeoff.py",
+        old="steep = 1 - delta - exp_up(epsilon) * false_alarms",
+        new="steep = 1 - exp_up(epsilon) * false_alarms",
+        tests=TRADEOFF,
+    ),
+    Mutant(
+        name="batches with wider noise than there is",
+        file="privacy/batches.py",
+        old="float(1 / noise.scale)",
+        new="float(1 / noise.scale) * 0.999",
+        tests="tests/unit/privacy/test_batches.py",
+        only="randomised_response",
+    ),
+    Mutant(
+        name="a histogram of many values and a frequent one is an error",
+        file="kernel/exponential.py",
+        old="_sum(weight) >= LARGEST_UTILITY",
+        new="int(weight.max()) >= LARGEST_UTILITY // len(weight)",
+        tests=EXPONENTIAL,
+    ),
+    Mutant(
+        name="utilities of heavy groups wrap around",
+        file="kernel/utilities.py",
+        old="numbers.astype(object)",
+        new="numbers.copy()",
+        tests=EXPONENTIAL,
+    ),
+    Mutant(
+        name="candidates within reach are left out of a wide choice",
+        file="kernel/exponential.py",
+        old="Fraction(1, 2**52), Fraction(2**60)",
+        new="Fraction(1, 2**60), Fraction(2**60)",
+        tests=EXPONENTIAL,
     ),
 )

@@ -83,12 +83,12 @@ ANSWERED = [
     "SELECT SUM(CLAMP(score * 9000000000000 * score, 0, 9)) AS s FROM visits",
     "SELECT SUM(CLAMP(cost / (score - 918273645), 0, 9)) AS s FROM visits".replace(str(NUMBER), "17"),
     "SELECT SUM(CLAMP(LN(score - 99), 0, 9)) AS s FROM visits",
+    "SELECT MIN(score), MAX(score), MEDIAN(score) FROM visits",
 ]
 REFUSED = [
     "SELECT * FROM visits",
     "SELECT note FROM visits",
     "SELECT MAX(note) FROM visits",
-    "SELECT MIN(score) FROM visits",
     "SELECT SUM(note) FROM visits",
     "SELECT SUM(place) FROM visits",
     "SELECT SUM(CAST(note AS DOUBLE)) FROM visits",

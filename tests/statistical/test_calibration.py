@@ -224,21 +224,29 @@ def test_the_parts_of_averages_and_variances_have_their_scales(law: str, groups:
     bounds = {"max_groups": groups, "max_rows": rows}
     text = "SELECT cell, COUNT(*) AS n, SUM(score) AS s, VAR_POP(score) AS v FROM visits GROUP BY cell"
 
-    def expect(noise: Floats, most: int, charge: dp.PrivacyLoss) -> None:
+    def expect(noise: Floats, most: int, share: dp.PrivacyLoss) -> None:
         if laplace:
-            check(law, noise, groups * most * 3 / float(charge.epsilon))
+            check(law, noise, groups * most / float(share.epsilon))
         else:
-            check(law, noise, groups * most**2 * 3 / (2 * float(charge.rho)))
+            check(law, noise, groups * most**2 / (2 * float(share.rho)))
 
     found, charge = answers(opened, text, **({"epsilon": 20} if laplace else {"rho": 20}), **bounds)
     n, s = numbers(found, "n"), numbers(found, "s")
-    expect(s - 10 * n - in_cells(lambda p: SCORE(p) - 10), 30 * rows, charge)
+    shares = shares_of(found[0], charge)
+    expect(s - 10 * n - in_cells(lambda p: SCORE(p) - 10), 30 * rows, shares[1])
 
     found, charge = answers(opened, text, **({"epsilon": 2000} if laplace else {"rho": 60_000}), **bounds)
     n, s, v = (numbers(found, name) for name in ("n", "s", "v"))
     assert ((v > 0) & (v < 900)).all()
     squares = (v - 450 + ((s - 10 * n) / n) ** 2) * n
-    expect(squares - in_cells(lambda p: (SCORE(p) - 10) ** 2 - 450), 450 * rows, charge)
+    expect(squares - in_cells(lambda p: (SCORE(p) - 10) ** 2 - 450), 450 * rows, shares_of(found[0], charge)[2])
+
+
+def shares_of(result: dp.Result, charge: dp.PrivacyLoss) -> list[dp.PrivacyLoss]:
+    """Returns what each measure says it lost, after checking that together they lost what the ledger was charged."""
+    shares = [measurement.loss for measurement in result.measurements]
+    assert sum(shares, start=dp.PrivacyLoss()) == charge
+    return shares
 
 
 def test_an_average_is_the_quotient_of_its_noisy_parts(shelf: str) -> None:
@@ -252,8 +260,9 @@ def test_an_average_is_the_quotient_of_its_noisy_parts(shelf: str) -> None:
     assert np.isnan(m[~there]).all()
     expected = np.clip(s[there] / n[there], -20, 40)
     assert np.allclose(m[there], expected, atol=1e-9)
-    check("laplace", n - ONE, 2 / float(charge.epsilon))
-    check("laplace", s - 10 * n - in_cells(lambda p: SCORE(p) - 10), 30 * 2 / float(charge.epsilon))
+    of_count, of_sum = (float(share.epsilon) for share in shares_of(found[0], charge))
+    check("laplace", n - ONE, 1 / of_count)
+    check("laplace", s - 10 * n - in_cells(lambda p: SCORE(p) - 10), 30 / of_sum)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(4)])

@@ -386,6 +386,101 @@ def test_ledger_verify_gives_a_mark_that_finds_a_replaced_ledger(open_shop: Path
     assert (code, "LedgerError" in err) == (2, True)
 
 
+def test_a_limit_is_raised_in_the_ledger_and_then_in_the_catalog(open_shop: Path, dpquery: Run) -> None:
+    ledger = open_shop.with_suffix(".ledger")
+    code, out, _ = dpquery("ledger", "limit", ledger, "--analyst", "ann", "--epsilon", "1.5", "--why", "a study")
+    assert (code, out.startswith("Entry 1: analyst ann may now spend differential privacy with epsilon 1.5")) == (
+        0,
+        True,
+    )
+    code, _, err = dpquery("query", open_shop, BY_TOWN)
+    assert code == 2
+    assert "the catalog's budget for analyst ann is epsilon 1, and the ledger's is epsilon 1.5" in err
+    open_shop.write_text(SHOP.replace("{ann: {epsilon: 1}}", "{ann: {epsilon: 1.5}, bob: {epsilon: 1}}"))
+    code, _, err = dpquery("query", open_shop, BY_TOWN, "-a", "ann")
+    assert code == 2
+    assert "gives analyst bob a budget, and the ledger none" in err
+    assert dpquery("ledger", "limit", ledger, "-a", "bob", "--epsilon", 1, "--by", "Eve", "--why", "new")[0] == 0
+    assert dpquery("query", open_shop, BY_TOWN, "-a", "bob")[0] == 0
+    code, out, _ = dpquery("ledger", "show", ledger)
+    assert "new limit, by Eve: new" in out
+    open_shop.write_text(SHOP.replace("{ann: {epsilon: 1}}", "{ann: {epsilon: 1.5}}"))
+    code, _, err = dpquery("query", open_shop, BY_TOWN, "-a", "ann")
+    assert "analysts that the catalog leaves out: bob" in err
+    for wrong in (["--epsilon", "0.1", "-a", "bob"], ["--rho", "1"], []):
+        assert dpquery("ledger", "limit", ledger, "--why", "x", *wrong)[0] == 2
+
+
+def test_a_restored_ledger_is_refused_until_the_owner_accepts_it(open_shop: Path, dpquery: Run) -> None:
+    ledger = open_shop.with_suffix(".ledger")
+    old = ledger.read_bytes()
+    assert dpquery("query", open_shop, BY_TOWN)[0] == 0
+    ledger.write_bytes(old)
+    code, _, err = dpquery("query", open_shop, BY_TOWN)
+    assert code == 2
+    assert "dpquery ledger reconcile" in err
+    code, out, _ = dpquery("ledger", "reconcile", ledger, "--by", "Eve", "--why", "the disk broke")
+    assert (code, "each account pays epsilon 0.5" in out) == (0, True)
+    assert dpquery("query", open_shop, BY_TOWN)[0] == 0
+    assert dpquery("ledger", "reconcile", ledger, "--why", "again")[0] == 2
+
+
+def test_the_mark_may_be_kept_elsewhere(shop: Path, dpquery: Run, tmp_path: Path) -> None:
+    (tmp_path / "safe").mkdir()
+    assert dpquery("ledger", "create", shop, "--mark", tmp_path / "safe" / "m")[0] == 0
+    assert dpquery("query", shop, BY_TOWN)[0] == 0
+    (tmp_path / "safe" / "m").rename(tmp_path / "m")
+    code, _, err = dpquery("ledger", "verify", shop.with_suffix(".ledger"))
+    assert (code, "is missing" in err) == (2, True)
+    assert dpquery("ledger", "verify", shop.with_suffix(".ledger"), "--mark", tmp_path / "m")[0] == 0
+
+
+def test_data_get_new_versions(open_shop: Path, dpquery: Run) -> None:
+    ledger = open_shop.with_suffix(".ledger")
+    before = Ledger.open(ledger).data_version
+    code, out, _ = dpquery("data", "new-version", ledger, "--why", "rows of March")
+    assert code == 0
+    assert out == f"The data are now version {Ledger.open(ledger).data_version}\n"
+    assert before not in out
+
+
+def test_an_audit_is_exported_once(open_shop: Path, dpquery: Run, tmp_path: Path) -> None:
+    ledger = open_shop.with_suffix(".ledger")
+    for _ in range(2):
+        dpquery("query", open_shop, BY_TOWN)
+    dpquery("data", "new-version", ledger, "--by", "Eve", "--why", "x")
+    for name in ("a.jsonl", "a.parquet"):
+        assert dpquery("ledger", "export", ledger, tmp_path / name)[:2] == (0, f"{tmp_path / name}: 3 entries\n")
+        assert dpquery("ledger", "export", ledger, tmp_path / name)[0] == 2
+    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    table = pyarrow.parquet.read_table(tmp_path / "a.parquet").to_pylist()
+    assert [dict(sorted(row.items())) for row in table] == [dict(sorted(row.items())) for row in lines]
+    assert [(row["analyst"], row["epsilon_exact"], row["query"]) for row in lines[:2]] == [("ann", "0.5", BY_TOWN)] * 2
+    assert (lines[2]["kind"], lines[2]["by"]) == ("data", "Eve")
+    assert dpquery("ledger", "export", ledger, tmp_path / "a.txt")[0] == 2
+
+
+def test_ledger_show_adds_up(open_shop: Path, dpquery: Run) -> None:
+    ledger = open_shop.with_suffix(".ledger")
+    for _ in range(2):
+        dpquery("query", open_shop, BY_TOWN, "-e", "0.25")
+    dpquery("query", open_shop, "SELECT COUNT(*) AS n FROM visits", "-e", "0.1")
+    out = dpquery("ledger", "show", ledger, "--totals")[1]
+    assert [line.split()[:4] for line in out.splitlines()[2:]] == [
+        ["ann", "2", "epsilon", "0.5"],
+        ["ann", "1", "epsilon", "0.1"],
+    ]
+    assert [row["times"] for row in json.loads(dpquery("ledger", "show", ledger, "--totals", "--json")[1])] == [2, 1]
+    assert json.loads(dpquery("ledger", "show", ledger, "--analyst", "bob", "--json")[1]) == []
+
+
+def test_no_server_is_told_without_its_password(open_shop: Path, dpquery: Run, tmp_path: Path) -> None:
+    url = f"postgresql://ann:secret@/shop?host={tmp_path}"
+    for command in (["budget", url], ["ledger", "show", url], ["query", open_shop, BY_TOWN, "--ledger", url]):
+        code, _, err = dpquery(*command)
+        assert (code, "LedgerError: postgresql://ann@/shop" in err, "secret" in err) == (2, True, False)
+
+
 def test_a_file_that_is_no_ledger_is_refused(open_shop: Path, dpquery: Run) -> None:
     for command in ("show", "verify"):
         code, _, err = dpquery("ledger", command, open_shop)

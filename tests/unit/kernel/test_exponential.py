@@ -238,3 +238,43 @@ def test_a_weight_is_what_the_proof_says() -> None:
     assert utilities.spread(quantile(0, 10, Fraction(1, 4)), 5) == (30, 40)
     assert utilities.spread(quantile(0, 10, 0), 5) == utilities.spread(quantile(0, 10, 1), 5) == (10, 10)
     assert utilities.spread(mode(3), 5) == (5, 10)
+
+
+def test_many_values_and_one_that_is_frequent_are_no_error() -> None:
+    """No error may tell how many values there are: twelve million of them, as one joined table can hold."""
+    kept = Histogram(
+        group=np.zeros(2**22, np.int64),
+        value=np.arange(2**22),
+        weight=np.concatenate(([2**40], np.full(2**22 - 1, WEIGHT))),
+    )
+    measure = quantile(0, 2**23, Fraction(1, 2))
+    assert choose(measure, Fraction(1), kept, 1)[0] == 0
+
+
+@pytest.mark.parametrize("target", [0, 1, Fraction(1, 2), Fraction(1234, 10**4), Fraction(9999, 10**4)])
+def test_weights_beyond_64_bits_are_weighed_exactly(target: Fraction | int) -> None:
+    measure, scale = quantile(0, 10, target), 2**58
+    values = [3, 3, 5, 8, 8, 8, 9]
+    below, equal = (
+        np.array([values_of(t) for t in range(11)])
+        for values_of in (lambda t: sum(v < t for v in values), values.count)
+    )
+    found = utilities.utilities(
+        measure, 1, below=below * scale, equal=equal * scale, total=np.full(11, len(values) * scale)
+    )
+    assert found.dtype == np.int64
+    if measure.target in (0, 1):
+        assert found.max() == 0
+        return
+    expected = [-measure.target.denominator * scale * rank_distance(values, measure.target, t) for t in range(11)]
+    assert found.tolist() == [max(utility, -(2**61)) for utility in expected]
+
+
+def test_all_but_hopeless_candidates_are_within_reach() -> None:
+    """What is left out has a gap of more than 256 / c, and a utility that counts as the least possible is left out."""
+    assert 256 / exponential.MIN_COEFFICIENT < utilities.LARGEST_UTILITY
+    measure, far = quantile(0, 1, Fraction(1, 2)), int(256 / exponential.MIN_COEFFICIENT)
+    for weight, both in ((far, True), (far + 1, False)):
+        kept = Histogram(group=np.zeros(1, np.int64), value=np.zeros(1, np.int64), weight=np.full(1, weight))
+        found = exponential._segments(measure, exponential.MIN_COEFFICIENT, kept, 1)
+        assert (len(found.gap) == 2) is both

@@ -171,7 +171,7 @@ def test_odd_names_are_refused(ledger: Ledger, name: str) -> None:
 def test_any_text_may_be_recorded(ledger: Ledger, path: Path, query: str) -> None:
     ledger.charge(analyst="alice", loss=epsilon("0.1"), query=query)
     recorded = Ledger.open(path).entries()[0].query
-    assert recorded == query[:10_000].encode(errors="backslashreplace").decode()
+    assert recorded == query[:10_000].encode(errors="backslashreplace").decode().replace("\0", "\\x00")
 
 
 def test_delta_and_rho_are_counted_with_both_limits(path: Path) -> None:
@@ -362,10 +362,13 @@ def test_a_mark_kept_elsewhere_tells_an_older_copy(ledger: Ledger, path: Path) -
         ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
         marks.append(ledger.mark)
         if len(marks) == 2:
-            old = path.read_bytes()
+            old, old_mark = path.read_bytes(), ledger.mark_path.read_bytes()
     for mark in marks:
         assert Ledger.open(path, since=mark).verify() == 3
     path.write_bytes(old)
+    with pytest.raises(LedgerError, match="remembers entry 3"):
+        Ledger.open(path, since=marks[1])
+    ledger.mark_path.write_bytes(old_mark)
     assert Ledger.open(path, since=marks[1]).verify() == 1
     for mark in (*marks[2:], "1:" + "0" * 64, "0:" + "0" * 64, "", "x", "9" * 30 + ":a", "-1:a", marks[1] + "0"):
         with pytest.raises(LedgerError, match="older"):

@@ -262,7 +262,7 @@ def test_rounding_is_upward_and_tiny(order: float, delta: Fraction) -> None:
 def test_the_result_is_never_below_the_bound_at_its_order(rho: Fraction, delta: Fraction) -> None:
     order = module._best_order(rho, delta)
     tight = rho * (1 + order) + module._overhead(order, delta)
-    simple = rho + 2 * module._sqrt_up(rho * module._ln_up(1 / delta))
+    simple = rho + 2 * module.sqrt_up(rho * module.ln_up(1 / delta))
     epsilon = zcdp_to_approximate(rho, delta)
     assert 0 <= epsilon - max(Fraction(0), min(tight, simple)) < Fraction(1, 10**18)
 
@@ -279,7 +279,7 @@ def test_a_rho_that_fails_the_check_is_lowered(monkeypatch: pytest.MonkeyPatch) 
 
 @given(st.fractions(min_value=Fraction(1, 10**30), max_value=10**30).filter(bool))
 def test_roots_round_up(value: Fraction) -> None:
-    root = module._sqrt_up(value)
+    root = module.sqrt_up(value)
     assert root * root >= value
     assert (root * (1 - Fraction(1, 10**48))) ** 2 < value
 
@@ -312,7 +312,7 @@ def test_conversion_is_monotone_up_to_the_choice_of_order(one: Fraction, other: 
 )
 def test_conversion_stands_extreme_parameters(rho: Fraction, delta: Fraction) -> None:
     epsilon = zcdp_to_approximate(rho, delta)
-    assert epsilon <= Fraction(rho) + 2 * module._sqrt_up(rho * module._ln_up(1 / delta)) + Fraction(1, 10**18)
+    assert epsilon <= Fraction(rho) + 2 * module.sqrt_up(rho * module.ln_up(1 / delta)) + Fraction(1, 10**18)
     if 0 < epsilon <= 10**6:
         assert zcdp_to_approximate(rho_within(epsilon, delta), delta) <= epsilon
 

@@ -183,3 +183,29 @@ def test_intervals_of_added_totals_hold(shop: dp.Session, monkeypatch: pytest.Mo
     widths = (answer.accuracy["n", "upper"] - answer.accuracy["n", "lower"]).tolist()
     assert widths[0] == widths[1] < widths[2] < 2 * widths[0]
     assert widths[2] < widths[-1] < 3 * widths[0]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "r AS (SELECT region, COUNT(*) AS n FROM sales GROUP BY ROLLUP(region)), "
+        "g AS (SELECT region, SUM(shop) AS s FROM sales GROUP BY region), t AS (SELECT SUM(price) AS s FROM sales)",
+        "g AS (SELECT region, SUM(shop) AS s, COUNT(*) AS n FROM sales GROUP BY region), "
+        "t AS (SELECT COUNT(*) AS n, SUM(price) AS s FROM sales), "
+        "r AS (SELECT region, COUNT(*) AS n FROM sales GROUP BY ROLLUP(region))",
+    ],
+)
+def test_sets_that_other_parts_of_the_query_ask_more_of_are_not_mixed_up(
+    parts: str, shop: dp.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each boundary of ROLLUP(region) is read elsewhere as well, with another sum: they no longer measure the same."""
+    zero_noise(monkeypatch)
+    plain = {
+        name: shop.sql(f"SELECT {name} FROM sales").to_arrow()[0][0].as_py() for name in ("COUNT(*)", "SUM(price)")
+    }
+    text = (
+        f"WITH {parts} SELECT r.n, t.s FROM g RIGHT JOIN r ON r.region = g.region CROSS JOIN t WHERE r.region IS NULL"
+    )
+    assert list(shop.sql(text).to_pandas().itertuples(index=False, name=None)) == [
+        (plain["COUNT(*)"], plain["SUM(price)"])
+    ]

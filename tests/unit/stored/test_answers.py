@@ -288,12 +288,44 @@ def test_a_spent_budget_still_reads_what_was_paid(tmp_path: Path) -> None:
 
 
 def test_new_data_are_new_answers(shop: Shop) -> None:
-    with shop.session(data_version="monday") as monday:
-        first = monday.sql(BY_REGION)
-    with shop.session(data_version="tuesday", rows=300) as tuesday:
-        assert tuesday.sql(BY_REGION).charge != dp.PrivacyLoss()
-    with shop.session(data_version="monday") as monday:
-        assert monday.sql(BY_REGION).to_arrow() == first.to_arrow()
+    with shop.session() as monday:
+        monday.sql(BY_REGION)
+        assert monday.sql(BY_REGION).charge == dp.PrivacyLoss()
+        dp.Ledger.open(shop.path).new_data_version(by="owner", why="the sales of monday")
+        assert len(monday.releases) == 0
+        assert monday.explain(BY_REGION).charge != dp.PrivacyLoss()
+    with shop.session(rows=300) as tuesday:
+        answer = tuesday.sql(BY_REGION)
+        assert answer.charge != dp.PrivacyLoss()
+        again = tuesday.sql(BY_REGION)
+        assert again.charge == dp.PrivacyLoss() and again.to_arrow() == answer.to_arrow()
+
+
+def test_answers_say_where_they_come_from(shop: Shop) -> None:
+    with shop.session("ann") as ann, shop.session("bob") as bob:
+        bought = ann.sql(BY_REGION, epsilon="0.5")
+        assert bought.source == "charged as release 1" and bought.releases == (1,)
+        read = bob.sql("SELECT COUNT(*) AS n FROM sales", epsilon="0.1")
+        assert read.source == "free, from release 1" and read.releases == (1,) and "free, from release 1" in str(read)
+        both = bob.sql(BY_REGION.replace("AVG", "MIN(score), AVG"), epsilon="0.1")
+        assert both.source == "charged as release 2, and from release 1" and both.releases == (1, 2)
+        finer = bob.sql(BY_REGION, epsilon="0.9")
+        assert finer.source == "charged as release 3" and finer.charge == dp.PrivacyLoss(epsilon=Fraction(9, 10))
+        assert ann.sql(BY_REGION, epsilon="0.9").source == "free, from releases 1, 3"
+        assert bob.sql("SELECT 1 AS one").source == "free"
+
+
+def test_the_releases_are_a_table(shop: Shop) -> None:
+    with shop.session("ann") as ann, shop.session("bob", reuse="own") as bob, shop.session(reuse=False) as none:
+        ann.sql(BY_REGION, epsilon="0.5")
+        bob.sql("SELECT COUNT(*) FROM sales")
+        listed = ann.releases
+        assert list(listed.columns) == ["release", "time", "analyst", "groups", "columns", "query", "charge"]
+        assert listed["release"].tolist() == [1, 2] and listed["analyst"].tolist() == ["ann", "bob"]
+        assert listed["groups"].tolist() == ["region", ""] and listed["charge"].tolist() == ["epsilon 0.5", "epsilon 1"]
+        assert listed["query"].tolist() == [BY_REGION, "SELECT COUNT(*) FROM sales"]
+        assert "COUNT(*)" in listed["columns"][0]
+        assert bob.releases["release"].tolist() == [2] and len(none.releases) == 0
 
 
 def test_the_time_is_part_of_the_question(shop: Shop) -> None:

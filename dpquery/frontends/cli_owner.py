@@ -1,0 +1,98 @@
+"""What the data owner decides about a ledger: `dpquery ledger limit|reconcile|export` and `dpquery data new-version`.
+
+Each decision is an entry of the ledger, with who made it and why.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpquery.errors import LedgerError
+from dpquery.frontends.cli_ledger import LedgerPlace, MarkPath, ledger_commands
+from dpquery.frontends.cli_opening import shown
+
+data_commands = typer.Typer(help="Tell the ledger that the data changed.", no_args_is_help=True)
+
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; the ledger keeps it.")]
+By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides; by default the user of the system.")]
+Amount = Annotated[str | None, typer.Option(metavar="AMOUNT")]
+
+
+@ledger_commands.command()
+def limit(
+    ledger: LedgerPlace,
+    why: Why,
+    epsilon: Amount = None,
+    delta: Amount = None,
+    rho: Amount = None,
+    analyst: Annotated[
+        str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Whose; by default all analysts together.")
+    ] = None,
+    by: By = None,
+    mark: MarkPath = None,
+) -> None:
+    """Give the dataset or an analyst another limit, or add an analyst; then write the same in the catalog."""
+    from dpquery.kernel.accountant import Budget, promise
+    from dpquery.kernel.ledger import Ledger
+
+    budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho)
+    number = Ledger.open(ledger, mark=mark).set_limit(analyst, budget, by=by or _user(), why=why)
+    who = "all analysts together" if analyst is None else f"analyst {analyst}"
+    typer.echo(f"Entry {number}: {who} may now spend {promise(budget)}\nWrite the same in the catalog.")
+
+
+@ledger_commands.command()
+def reconcile(
+    ledger: LedgerPlace,
+    why: Why,
+    by: By = None,
+    mark: MarkPath = None,
+    mark_is_lost: Annotated[
+        bool, typer.Option("--mark-is-lost", help="There is no mark any more: spend all that was left.")
+    ] = False,
+) -> None:
+    """Accept a ledger that was restored from a backup: every account pays for what may have been lost."""
+    from dpquery.kernel.ledger import Ledger
+
+    entry = Ledger.reconcile(ledger, by=by or _user(), why=why, mark=mark, is_mark_lost=mark_is_lost)
+    typer.echo(
+        f"Entry {entry.seq}: {shown(ledger)} is accepted; each account pays {entry.loss}\n"
+        "Limits, analysts and data are as in the restored copy: decide again what was decided since."
+    )
+
+
+@ledger_commands.command()
+def export(
+    ledger: LedgerPlace,
+    output: Annotated[Path, typer.Argument(metavar="FILE", help="A new file: .jsonl or .parquet.")],
+    mark: MarkPath = None,
+) -> None:
+    """Write every entry to a file for an audit: charges with whole queries, and the owner's acts."""
+    from dpquery.frontends.audit import export_ledger
+    from dpquery.kernel.ledger import Ledger
+
+    count = export_ledger(Ledger.open(ledger, mark=mark), output)
+    typer.echo(f"{output}: {count:,} {'entry' if count == 1 else 'entries'}")
+
+
+@data_commands.command("new-version")
+def new_version(ledger: LedgerPlace, why: Why, by: By = None, mark: MarkPath = None) -> None:
+    """Record that the data changed: answers that are stored for the data before are not given again."""
+    from dpquery.kernel.ledger import Ledger
+
+    version = Ledger.open(ledger, mark=mark).new_data_version(by=by or _user(), why=why)
+    typer.echo(f"The data are now version {version}")
+
+
+def _user() -> str:
+    """Returns the name of the system's user, as the system knows it and not as the environment says."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError):
+        raise LedgerError("the system does not tell who you are; say it with --by NAME") from None

@@ -1,0 +1,103 @@
+"""The book behind a ledger: every look at it is a transaction on a store that was verified and checked with its mark.
+
+docs/proofs/ledger.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from collections.abc import Iterator
+from typing import NoReturn
+
+from dpquery.errors import InvalidLossError, LedgerError
+from dpquery.kernel import ledger_places as places
+from dpquery.kernel import ledger_schema as schema
+from dpquery.kernel.accountant import Units, from_units
+from dpquery.kernel.ledger_entries import check_analyst
+from dpquery.kernel.ledger_mark import Level, MarkFile
+from dpquery.kernel.ledger_places import Place
+from dpquery.kernel.ledger_replay import Terms, verify, widest
+from dpquery.kernel.ledger_schema import DATASET, NOTHING, Kind, Mark
+from dpquery.kernel.ledger_store import Connection
+from dpquery.kernel.loss import PrivacyLoss
+
+
+class Book:
+    """A store, its mark, and what this process has seen of them."""
+
+    def __init__(self, place: Place, mark: Place | None) -> None:
+        self._place = place if places.is_url(place) else os.path.abspath(place)  # wherever the process goes
+        self._store = places.store_at(place)
+        self._kept = "" if mark is None else os.fspath(mark)
+        self._seen: Mark | None = None
+        self._terms: Terms
+        self._marks: MarkFile
+        self._answered: set[int] = set()
+
+    @contextlib.contextmanager
+    def _transaction(self, *, is_accepted: bool = False) -> Iterator[Connection]:
+        """Holds the write lock on a ledger that was verified, and that holds the last entry seen and the mark's.
+
+        With `is_accepted`, the owner accepts it whatever the mark says.
+        """
+        with self._store.transaction() as connection:
+            seen = self._seen
+            if seen is not None and not schema.holds(connection, seen):
+                raise LedgerError("the ledger lost entries while it was open, as if an older copy were put back")
+            if self._store.is_suspect or seen is None or schema.acts_since(connection, seen.seq):
+                self._terms, _ = verify(self._store, connection)
+                self._marks = places.mark_at(self._place, self._kept or self._terms.place)
+                self._store.is_suspect = False
+            if not is_accepted:
+                self._check_mark(connection)
+            self._seen = schema.last(connection)
+            yield connection
+
+    def _check_mark(self, connection: Connection) -> None:
+        """Refuses a ledger that lost an entry which its mark remembers: read under the lock, it is never ahead."""
+        newest = self._marks.read(self._terms.identity)[0].mark
+        if not schema.holds(connection, newest):
+            raise LedgerError(
+                f"it lost entries: its mark {self._marks.path} remembers entry {newest.seq}, which the ledger does not "
+                "hold, as if an older copy were put back. No query is answered. Put the newest copy back, or accept "
+                "this one with dpquery ledger reconcile, which spends what may have been lost"
+            )
+
+    def _append(self, connection: Connection, kind: Kind, account: str, units: Units, text: str) -> Level:
+        mark = schema.append(connection, kind, account, units, text, now())
+        return Level(mark, self._account(connection, None)[1])
+
+    def _remember(self, level: Level, *, is_act: bool = False) -> int:
+        """Advances the mark past a committed entry; returns its number. What fails here is spent and not answered."""
+        self._seen = level.mark
+        self._store.is_suspect |= is_act
+        self._marks.advance(self._terms.identity, level)
+        return level.mark.seq
+
+    def _account(self, connection: Connection, analyst: str | None) -> tuple[Units, Units]:
+        """Returns limit and total of an account; an analyst's own only where the owner set limits for analysts."""
+        name = DATASET if analyst is None else check_analyst(analyst)
+        row = connection.execute(schema.ACCOUNT, (name,)).fetchone()
+        if row is not None:
+            return row[1:4], row[4:7]
+        if not self._terms.is_open:
+            advice = "The owner gives it one: dpquery ledger limit LEDGER --analyst NAME."
+            raise InvalidLossError(f"no budget is set apart for the analyst {name!r}", advice=advice)
+        lost = self._terms.lost
+        return widest(self._terms.limit(name) or NOTHING, lost), lost
+
+    def _remaining(self, connection: Connection, analyst: str) -> PrivacyLoss:
+        accounts = (self._account(connection, None), self._account(connection, check_analyst(analyst)))
+        rests = [[most - used for most, used in zip(limit, spent, strict=True)] for limit, spent in accounts]
+        epsilon, delta, rho = (max(0, min(pair)) for pair in zip(*rests, strict=True))
+        return from_units((epsilon, delta, rho))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Ledger is shared by its path: open it again instead of copying or pickling it")
+
+
+def now() -> str:
+    """Returns the time for people; nothing depends on it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")

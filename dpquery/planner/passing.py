@@ -1,0 +1,46 @@
+"""Values and groups that the query's own conditions leave: what WHERE rules out needs no key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from dpquery.plan.evaluate import evaluate
+from dpquery.plan.expr import Column, Expression, children, columns_of, rebuild
+from dpquery.plan.types import Value
+
+MAX_EVALUATIONS = 200_000
+"""Values times conditions that are tried for one stored column; more leave its values as they are declared."""
+
+
+def passing(leaf: str, values: tuple[Value, ...], conditions: Iterable[Expression]) -> tuple[Value, ...]:
+    """Returns the values of a stored column with which a row can fulfil the conditions that read this column alone."""
+    alone = tuple(c for c in conditions if {column.id for column in columns_of(c)} == {leaf})
+    if not alone or len(values) * len(alone) > MAX_EVALUATIONS:
+        return values
+    return _passing(leaf, values, alone)
+
+
+@lru_cache(maxsize=256)
+def _passing(leaf: str, values: tuple[Value, ...], conditions: tuple[Expression, ...]) -> tuple[Value, ...]:
+    return tuple(value for value in values if all(evaluate(c, {leaf: value}) is True for c in conditions))
+
+
+def between_keys(keys: dict[str, Expression], conditions: Iterable[Expression]) -> list[Expression]:
+    """Returns the conditions that speak of several grouping columns and nothing else, over these columns.
+
+    Args:
+        keys: Each grouping column's id and what it is over stored columns.
+        conditions: What every row fulfils, over stored columns.
+    """
+    columns = {meaning: Column(id=id, type=meaning.type) for id, meaning in keys.items()}
+    over = [_over(condition, columns) for condition in conditions]
+    read = [{column.id for column in columns_of(condition)} for condition in over]
+    return [condition for condition, ids in zip(over, read, strict=True) if len(ids) > 1 and ids <= keys.keys()]
+
+
+def _over(expression: Expression, columns: dict[Expression, Column]) -> Expression:
+    known = columns.get(expression)
+    if known is not None:
+        return known
+    return rebuild(expression, tuple(_over(part, columns) for part in children(expression)))

@@ -1,0 +1,194 @@
+"""The split inside whole queries: what is promised is what is charged, weights and targets do what they say."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpquery as dp
+from tests.properties.neighbours import folder
+from tests.scripted import zero_noise
+
+COLUMNS = {
+    "person": {"type": "int64"},
+    "sex": {"type": "text", "keys": ["F", "M"]},
+    "town": {"type": "text"},
+    "x": {"type": "float64", "lower": 0, "upper": 100},
+    "y": {"type": "float64", "lower": -5, "upper": 100, "nullable": True},
+    "k": {"type": "int64", "lower": 0, "upper": 9},
+}
+BUDGETS = {
+    "epsilon": {"epsilon": 10**5},
+    "rho": {"rho": 10**5, "delta": "1e-5"},
+    "both": {"epsilon": 10**5, "delta": "1e-5"},
+}
+QUERIES = (
+    "SELECT COUNT(*) AS n FROM t",
+    "SELECT AVG(x) AS m FROM t",
+    "SELECT sex, COUNT(*) AS n, AVG(x) AS m, STDDEV(x) AS d FROM t GROUP BY sex",
+    "SELECT CORR(x, y) AS c, REGR_SLOPE(y, x) AS b FROM t",
+    "SELECT sex, COUNT(*) AS n, SUM(k) AS s FROM t GROUP BY ROLLUP (sex)",
+    "SELECT 100.0 * COUNT(*) FILTER (WHERE sex = 'F') / COUNT(*) AS share, MEDIAN(x) AS m FROM t",
+    "SELECT MAX(n) AS most FROM (SELECT sex, COUNT(*) AS n FROM t GROUP BY sex) AS g",
+    "SELECT sex, AVG(x) AS m FROM t GROUP BY sex HAVING COUNT(DISTINCT town) > 3 ORDER BY SUM(k)",
+    "SELECT ROUND(SUM(x) / NULLIF(COUNT(*), 0), 1) AS mean, COUNT(DISTINCT town) AS towns FROM t",
+    "SELECT sex, RANK() OVER (ORDER BY m) AS place FROM (SELECT sex, AVG(x) AS m FROM t GROUP BY sex) AS g",
+)
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def sessions() -> Iterator[Mapping[str, dp.Session]]:
+    frame = pd.DataFrame(
+        {
+            "person": range(900),
+            "sex": ["F", "F", "M"] * 300,
+            "town": ["a", "b"] * 450,
+            "x": [20.0 + i % 50 for i in range(900)],
+            "y": [float(i % 20) for i in range(900)],
+            "k": [i % 10 for i in range(900)],
+        }
+    )
+    with folder() as shelf:
+        opened = {}
+        for name, budget in BUDGETS.items():
+            catalog = dp.Catalog(
+                dataset=name,
+                privacy_unit="person",
+                budget=budget,
+                tables={"t": {"unit": "person", "max_rows": 2, "columns": COLUMNS}},
+            )
+            opened[name] = dp.connect(catalog, {"t": frame}, ledger=dp.create_ledger(catalog, f"{shelf}/{name}"))
+        yield opened
+        for session in opened.values():
+            session.close()
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_shares_sum_to_the_offer_and_the_gate_charges_that(query: str, sessions: Mapping[str, dp.Session]) -> None:
+    for name, offer in (("epsilon", "epsilon"), ("rho", "rho"), ("both", "rho")):
+        session, amount = sessions[name], Fraction(7, 3)
+        plan = session.explain(query, **{offer: amount})
+        lost = sum((m.loss for m in plan.measurements), start=dp.PrivacyLoss())
+        assert getattr(lost, offer) == amount
+        before = session.remaining
+        answer = session.sql(query, **{offer: amount})
+        assert answer.charge == plan.charge
+        spent = getattr(before, offer) - getattr(session.remaining, offer)
+        assert amount <= spent <= amount + Fraction(1, 10**12)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_an_epsilon_is_never_exceeded(query: str, sessions: Mapping[str, dp.Session]) -> None:
+    plan = sessions["both"].explain(query, epsilon="0.7", delta="1e-6")
+    if plan.guarantee.epsilon:
+        assert plan.guarantee.epsilon == Fraction(7, 10)
+    else:
+        from dpquery.kernel.loss import zcdp_to_approximate
+
+        assert zcdp_to_approximate(plan.guarantee.rho, Fraction(1, 10**6)) <= Fraction(7, 10)
+
+
+def test_an_average_balances_its_parts(sessions: Mapping[str, dp.Session]) -> None:
+    """With the mean anywhere in the range the count's noise weighs 1 / sqrt 3 of that of the deviations."""
+    for name, power in (("epsilon", 2 / 3), ("rho", 1.0)):
+        plan = sessions[name].explain("SELECT AVG(x) AS m FROM t", **{name: 1})
+        count, deviations = (float(m.loss.epsilon + m.loss.rho) for m in plan.measurements)
+        assert math.isclose(count / deviations, 3 ** (-power / 2), rel_tol=1e-3)
+
+
+def test_weights_are_shares(sessions: Mapping[str, dp.Session]) -> None:
+    plan = sessions["epsilon"].explain("SELECT COUNT(*) AS n, SUM(x) AS s FROM t", epsilon=1, weights={"n": 3})
+    assert [m.loss.epsilon for m in plan.measurements] == [Fraction(3, 4), Fraction(1, 4)]
+    answer = sessions["epsilon"].sql("SELECT COUNT(*) AS n, SUM(x) AS s FROM t", epsilon=1, weights={"s": "1/3"})
+    assert [m.loss.epsilon for m in answer.measurements] == [Fraction(3, 4), Fraction(1, 4)]
+
+
+@pytest.mark.parametrize("weights", [{"z": 1}, {"sex": 1}, {"n": 0}, {"n": -1}, {"n": True}, 2, {1: 2}, {"n": "nan"}])
+def test_weights_that_are_none_are_refused(weights: object, sessions: Mapping[str, dp.Session]) -> None:
+    with pytest.raises(dp.QueryError):
+        sessions["epsilon"].sql("SELECT sex, COUNT(*) AS n FROM t GROUP BY sex", epsilon=1, weights=weights)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        ("SELECT COUNT(*) AS n FROM t", 10),
+        ("SELECT COUNT(*) AS n, SUM(x) AS s FROM t", {"n": 5, "s": 900}),
+        ("SELECT sex, COUNT(*) AS n FROM t GROUP BY ROLLUP (sex)", 40),
+        ("SELECT COUNT(*) - COUNT(y) AS missing, 2 * SUM(k) + 5 AS s, AVG(x) AS m FROM t", {"missing": 7, "s": 99}),
+        ("SELECT town, SUM(x) AS s FROM t GROUP BY town", 500),
+    ],
+)
+def test_targets_are_kept_and_no_cheaper_loss_keeps_them(
+    query: str, error: object, name: str, sessions: Mapping[str, dp.Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "town" in query and name == "epsilon":
+        return
+    zero_noise(monkeypatch)
+    session = sessions[name]
+    plan = session.explain(query, error=error)
+    answer = session.sql(query, error=error)
+    assert answer.charge == plan.charge
+    widths = {}
+    for column in {column for column, _ in answer.accuracy.columns}:
+        widths[column] = (answer.accuracy[column, "upper"] - answer.accuracy[column, "lower"]).max() / 2
+    targets = error if isinstance(error, dict) else dict.fromkeys(widths, error)
+    assert all(widths[column] <= target * (1 + 1e-9) for column, target in targets.items())
+    half = session.explain(query, error={column: target / 2 for column, target in targets.items()})
+    assert max(half.charge.epsilon, half.charge.rho) > max(plan.charge.epsilon, plan.charge.rho)
+    if len(plan.measurements) == 1:  # a loss that is smaller by one in a thousand does not suffice
+        kind = "epsilon" if plan.measurements[0].loss.epsilon else "rho"
+        if name in (kind, "both"):
+            lost = getattr(plan.measurements[0].loss, kind)
+            less = session.explain(query, **{kind: lost * Fraction(9, 10)}).measurements[0]
+            assert less.error95 > min(targets.values()) * 0.99
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"error": 10, "epsilon": 1},
+        {"error": 10, "weights": {"n": 1}},
+        {"error": {"m": 10}},
+        {"error": 10},
+        {"error": {"z": 10}},
+        {"error": {}},
+        {"error": -1},
+        {"error": {"n": True}},
+        {"error": "1e-20"},
+    ],
+)
+def test_errors_that_cannot_be_asked_for_are_refused(
+    options: dict[str, object], sessions: Mapping[str, dp.Session]
+) -> None:
+    session = sessions["epsilon"]
+    before = session.remaining
+    with pytest.raises(dp.QueryError) as refused:
+        session.sql("SELECT COUNT(*) AS n, AVG(x) AS m FROM t", **options)  # type: ignore[arg-type]
+    assert session.remaining == before
+    assert str(refused.value)
+
+
+def test_prices_are_those_of_the_plans(sessions: Mapping[str, dp.Session]) -> None:
+    for name in BUDGETS:
+        session = sessions[name]
+        before = session.remaining
+        plan = session.explain(
+            "SELECT COUNT(*) AS n, SUM(x) AS s, AVG(y) AS m FROM t", **{"rho" if name == "rho" else "epsilon": 1}
+        )
+        table = plan.prices
+        assert session.remaining == before
+        assert np.isnan(table["m"]).all()
+        assert (table.loc[["error=10", "error=100", "error=1000"], "n"] <= [10, 100, 1000]).all()
+        assert list(table["charge"][:3]) == sorted(table["charge"][:3])
+        last = table.index[2]
+        assert math.isclose(table.loc[last, "charge"], float(plan.charge.epsilon or plan.charge.rho), rel_tol=1e-9)
+        assert table.loc[last, "n"] == plan.measurements[0].error95
