@@ -144,11 +144,9 @@ class Measurement:
         label: What is measured, for people.
         aggregate: `count`, `sum`, `count_distinct`, ...
         mechanism: `laplace`, `gaussian` or `exponential`.
-        l0, linf, l1, l2: Sensitivity of the column over its groups; exact, in the unit of the released number (l2 is
-            a float, rounded up, where it is irrational). Of a choice: how far the utilities of a group move apart, in
-            ranks (values of full weight) whatever the unit of the value.
-        scale: Laplace b or Gaussian sigma, in the same unit. Of a choice: the ranks by which a candidate must be worse
-            to be less likely by a factor of e.
+        l0, linf, l1, l2: Sensitivity over its groups; exact, in the unit of the released number (an irrational l2 is a
+            float, rounded up). Of a choice: how far the utilities of a group move apart, in ranks (of full weight).
+        scale: Laplace b or Gaussian sigma, in the same unit. Of a choice: by how many ranks worse is e times rarer.
         loss: What the column alone costs: epsilon for Laplace, rho for Gaussian, one of them for a choice.
         tau: Least noisy number of units for a group to be shown; None where groups are public.
         error95: Half-width of the 95 % interval of one released number, in its unit. Of a choice: the ranks that it

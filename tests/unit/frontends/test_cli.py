@@ -447,7 +447,7 @@ def test_data_get_new_versions(open_shop: Path, dpquery: Run) -> None:
 def test_an_audit_is_exported_once(open_shop: Path, dpquery: Run, tmp_path: Path) -> None:
     ledger = open_shop.with_suffix(".ledger")
     for _ in range(2):
-        dpquery("query", open_shop, BY_TOWN)
+        dpquery("query", open_shop, BY_TOWN, "--fresh")
     dpquery("data", "new-version", ledger, "--by", "Eve", "--why", "x")
     for name in ("a.jsonl", "a.parquet"):
         assert dpquery("ledger", "export", ledger, tmp_path / name)[:2] == (0, f"{tmp_path / name}: 3 entries\n")
@@ -463,8 +463,8 @@ def test_an_audit_is_exported_once(open_shop: Path, dpquery: Run, tmp_path: Path
 def test_ledger_show_adds_up(open_shop: Path, dpquery: Run) -> None:
     ledger = open_shop.with_suffix(".ledger")
     for _ in range(2):
-        dpquery("query", open_shop, BY_TOWN, "-e", "0.25")
-    dpquery("query", open_shop, "SELECT COUNT(*) AS n FROM visits", "-e", "0.1")
+        dpquery("query", open_shop, BY_TOWN, "-e", "0.25", "--fresh")
+    dpquery("query", open_shop, "SELECT COUNT(*) AS n FROM visits", "-e", "0.1", "--fresh")
     out = dpquery("ledger", "show", ledger, "--totals")[1]
     assert [line.split()[:4] for line in out.splitlines()[2:]] == [
         ["ann", "2", "epsilon", "0.5"],
