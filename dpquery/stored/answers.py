@@ -56,7 +56,7 @@ class Reuse:
         """Returns the stored releases over the same rows that this query may use, oldest first."""
         if self.fresh:
             return ()
-        return self._allowed(self.store.find(self.version, asked.frame.base))
+        return self._allowed(self.store.find(self.version, asked.frame.base, asked.frame.conditions))
 
     def everything(self) -> Sequence[Release]:
         """Returns all stored releases of this version of the data that this analyst may use, oldest first."""

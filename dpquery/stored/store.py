@@ -11,6 +11,8 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from operator import itemgetter
 from pathlib import Path
 
 from dpquery.kernel.ledger import Ledger
@@ -26,7 +28,16 @@ class _Known:
 
     last: int = 0
     state: State | None = None
-    releases: list[Release] = field(default_factory=list)
+    releases: dict[tuple[str, ...], list[tuple[int, Release]]] = field(default_factory=dict)
+    """By what their rows fulfil, each with its number."""
+
+    def within(self, conditions: tuple[str, ...]) -> Sequence[Release]:
+        """Returns the releases of rows that fulfil some of these conditions and no others, oldest first."""
+        few = 2 ** len(conditions) <= len(self.releases)
+        subsets = (kept for size in range(len(conditions) + 1) for kept in combinations(conditions, size))
+        fitting = subsets if few else [kept for kept in self.releases if set(kept) <= set(conditions)]
+        found = [release for kept in fitting for release in self.releases.get(kept, ())]
+        return [release for _, release in sorted(found, key=itemgetter(0))]
 
 
 class Store:
@@ -42,6 +53,7 @@ class Store:
         self._origin = ledger.hash_of(0) or ""
         self._shelf = _shelf(ledger.place, self._origin)
         self._version, self._known = "", dict[str, _Known]()
+        self._charged: dict[int, str | None] = {}  # hashes of the ledger's entries, which stay what they are
         self._turns: dict[str, tuple[threading.Lock, int]] = {}
         self._turns_of = os.getpid()
         self._shelf.state()
@@ -55,19 +67,21 @@ class Store:
         """Returns what changes when something was added, by whichever process."""
         return self._shelf.state()
 
-    def find(self, version: str, base: str) -> Sequence[Release]:
-        """Returns the releases over these rows of this version of the data, oldest first."""
+    def find(self, version: str, base: str, conditions: tuple[str, ...]) -> Sequence[Release]:
+        """Returns the releases over these rows of this version of the data that may tell of those of them that fulfil
+        the conditions, given in order; oldest first."""
         with LOCK:
             state = self._shelf.state()
             if version != self._version:
-                self._version, self._known = version, {}
+                self._version, self._known, self._charged = version, {}, {}
             known = self._known.setdefault(base, _Known())
             if known.state != state:
                 for number, row in self._shelf.rows(version, digest(base), known.last):
-                    known.releases.append(self._read(number, row, base))
+                    release = self._read(number, row, base)
+                    known.releases.setdefault(release.frame.conditions, []).append((number, release))
                     known.last = number
                 known.state = state
-            return tuple(known.releases)
+            return known.within(conditions)
 
     def all(self, version: str) -> Sequence[Release]:
         """Returns all releases of this version of the data, oldest first."""
@@ -112,6 +126,7 @@ class Store:
         """Closes this process's connection; the next use opens another."""
         with LOCK:
             self._known.clear()
+            self._charged.clear()
             self._shelf.close()
 
     def _read(self, number: int, row: Fields, base: str | None = None) -> Release:
@@ -127,8 +142,11 @@ class Store:
 
     def _hash(self, row: Fields) -> str:
         """Returns the hash of a row, chained to the ledger's entry; of an entry that is not there, none is right."""
-        charged = self._ledger.hash_of(row.entry) if row.entry > 0 else None
+        if row.entry not in self._charged:
+            self._charged[row.entry] = self._ledger.hash_of(row.entry) if row.entry > 0 else None
+        charged = self._charged[row.entry]
         if charged is None:
+            del self._charged[row.entry]
             raise self._shelf.refused(f"it holds a release of entry {row.entry}, which the ledger does not have")
         fields = (row.version, row.base, str(row.entry), row.analyst, row.time, row.content)
         return digest(self._origin, charged, *fields)

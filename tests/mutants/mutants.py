@@ -984,7 +984,7 @@ MUTANTS = (
     Mutant(
         name="a stored release needs no entry of the ledger",
         file="stored/store.py",
-        old="charged = self._ledger.hash_of(row.entry) if row.entry > 0 else None",
+        old="charged = self._charged[row.entry]",
         new='charged = "0" * 64',
         tests=STORED_ATTACKS,
         only="forger or put_back",

@@ -352,7 +352,7 @@ def test_a_child_reads_what_its_parent_bought(shop: Shop) -> None:
         first = session.sql(BY_REGION).to_arrow()
         child = os.fork()
         if child == 0:
-            same = session._store is not None and len(session._store.find("1", "")) == 0
+            same = session._store is not None and len(session._store.find("1", "", ())) == 0
             repeated = session.sql(BY_REGION + " ORDER BY region")
             os._exit(0 if same and repeated.charge == dp.PrivacyLoss() else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
