@@ -28,6 +28,7 @@ from dpquery.stored.described import described, with_combined
 from dpquery.stored.estimates import Estimate, Found, Wanted, find
 from dpquery.stored.frames import Asked, asked_of
 from dpquery.stored.releases import Facts, Part, Release
+from dpquery.stored.shelf import NOTHING, State
 from dpquery.stored.store import Store
 from dpquery.stored.text import NotCanonical, digest
 
@@ -76,6 +77,7 @@ class Split:
         found: What is stored for each and accurate enough.
         rest: What is measured, in order: the aggregates that lack something, with the measures that they lack.
         behind: The stored numbers that the answer is computed from, those among them that new ones are combined with.
+        state: The store's, when it was looked at.
     """
 
     plan: BudgetedPlan
@@ -83,6 +85,7 @@ class Split:
     found: tuple[Found, ...]
     rest: BudgetedPlan
     behind: tuple[BudgetedAggregate, ...]
+    state: State
 
     def measurements(self, declared: Declarations) -> tuple[Measurement, ...]:
         """Returns all noisy columns; stored ones say which entries of the ledger they are read from."""
@@ -126,6 +129,7 @@ def _asked(budgeted: BudgetedAggregate) -> Asked | None:
 
 def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, declared: Declarations) -> Split:
     """Returns what of a plan is stored and what is to be measured; reads no private row."""
+    state = NOTHING if reuse is None else reuse.store.state()
     known = [() if reuse is None or one.asked is None else reuse.releases(one.asked) for one in wanted]
     found, rest, behind = [], [], []
     for one, releases in zip(wanted, known, strict=True):
@@ -146,6 +150,7 @@ def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, d
         found=tuple(found),
         rest=BudgetedPlan(aggregates=tuple(rest)),
         behind=tuple(behind),
+        state=state,
     )
 
 
@@ -188,7 +193,7 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
     pairs = zip(parts.wanted, parts.found, strict=True)
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn(digest(reuse.version, repr(lacking))):
-        if not reuse.fresh:
+        if not reuse.fresh and reuse.store.state() != parts.state:
             parts = split(parts.plan, parts.wanted, reuse, declared)  # another may have measured it meanwhile
         noisy = release(parts.rest)
         measured = iter(noisy.tables)
