@@ -54,7 +54,7 @@ class Result:
         self.guarantee: PrivacyLoss = guarantee
         self.measurements: tuple[Measurement, ...] = measurements
         self.confidence = confidence
-        self._entry = entry
+        self._entry = entry if any(not measurement.stored for measurement in measurements) else None
 
     @property
     def releases(self) -> tuple[int, ...]:

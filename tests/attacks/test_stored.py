@@ -6,17 +6,20 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 import dpquery as dp
+from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.kernel.ledger import Ledger
 from dpquery.plan.expr import Call, Column, Literal
 from dpquery.plan.types import FLOAT64, INT64, TEXT
+from dpquery.stored.releases import Release
 from dpquery.stored.store import Store
 from dpquery.stored.text import NotCanonical, digest, text_of, value_of
 from tests.unit.stored.shop import Shop
@@ -286,6 +289,43 @@ def test_processes_write_at_once(tmp_path: Path, shop: Shop) -> None:
     assert 2 + 12 <= entries <= 2 + 24
     _ask(str(tmp_path), "eve")
     assert shop.entries() == entries
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("place", ["before the charge", "before the run", "before the store", "after the store"])
+def test_a_process_that_is_killed_gives_no_draw_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """THREATS 3: charge, run, add noise, store, answer; killed anywhere, what is stored was charged, and only that."""
+    shop = Shop(tmp_path)
+
+    def die(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        add = Store.add
+
+        def add_and_die(store: Store, version: str, releases: Sequence[Release]) -> None:
+            add(store, version, releases)
+            die()
+
+        session = shop.session()
+        if place == "before the charge":
+            monkeypatch.setattr(Ledger, "charge", die)
+        elif place == "before the run":
+            monkeypatch.setattr(DuckDBBackend, "run", die)
+        else:
+            monkeypatch.setattr(Store, "add", die if place == "before the store" else add_and_die)
+        session.sql(QUERY)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert shop.entries() == (0 if place == "before the charge" else 1)
+    with shop.session("bob") as session:
+        assert len(session.releases) == (1 if place == "after the store" else 0)
+        answer = session.sql(QUERY)
+        assert (answer.charge == FREE) is (place == "after the store")
+        assert session.sql(QUERY).to_arrow() == answer.to_arrow()
 
 
 def test_the_store_is_its_owners_alone_and_holds_nothing_exact(shop: Shop) -> None:

@@ -1029,6 +1029,38 @@ MUTANTS = (
         tests=STORED_ATTACKS,
         only="collide",
     ),
+    Mutant(
+        name="a remembered answer outlives its data",
+        file="session.py",
+        old="key, state = (reuse.version, keys)",
+        new='key, state = ("", keys)',
+        tests=STORED,
+        only="new_data",
+    ),
+    Mutant(
+        name="a query with another offer is taken for the same",
+        file="pipeline.py",
+        old="amounts = (repr(self.offer), repr(self.bounds), repr(self.weights), repr(errors), str(self.confidence))",
+        new="amounts = (repr(self.bounds), repr(self.weights), repr(errors), str(self.confidence))",
+        tests=STORED_ATTACKS,
+        only="no_cheaper",
+    ),
+    Mutant(
+        name="an answer is stored before it is charged",
+        file="stored/answers.py",
+        old="        kept = _kept(parts, new, noisy.entry, reuse)",
+        new="        kept = _kept(parts, new, 1, reuse)",
+        tests=STORED,
+        only="table or come_from",
+    ),
+    Mutant(
+        name="a kept answer is lost when the process dies",
+        file="stored/shelf_file.py",
+        old='            connection.execute("COMMIT")\n\n    def _open',
+        new='            connection.execute("COMMIT") if len(rows) > 99 else None\n\n    def _open',
+        tests=STORED_ATTACKS,
+        only="killed",
+    ),
     # Losses that are computed by hand.
     Mutant(
         name="upper bounds are rounded to nearest",

@@ -293,8 +293,11 @@ def test_new_data_are_new_answers(shop: Shop) -> None:
         assert monday.sql(BY_REGION).charge == dp.PrivacyLoss()
         dp.Ledger.open(shop.path).new_data_version(by="owner", why="the sales of monday")
         assert len(monday.releases) == 0
-        assert monday.explain(BY_REGION).charge != dp.PrivacyLoss()
+        assert monday.sql(BY_REGION).charge != dp.PrivacyLoss()
     with shop.session(rows=300) as tuesday:
+        answer = tuesday.sql(BY_REGION, fresh=True)
+        assert answer.charge != dp.PrivacyLoss()
+        dp.Ledger.open(shop.path).new_data_version(by="owner", why="the sales of tuesday")
         answer = tuesday.sql(BY_REGION)
         assert answer.charge != dp.PrivacyLoss()
         again = tuesday.sql(BY_REGION)
