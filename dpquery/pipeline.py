@@ -140,7 +140,8 @@ def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None)
     first = prepared[0]
     catalog = "" if reuse is None else reuse.catalog
     facts = [Facts.of(grouping, catalog) for grouping in first.private.groupings]
-    wanted = wanted_of(first.budgeted, facts, ledger.declarations)
+    wholes = [grouping.whole for grouping in first.private.groupings]
+    wanted = wanted_of(first.budgeted, facts, wholes, ledger.declarations)
     return split(first.budgeted, wanted, reuse, ledger.declarations)
 
 

@@ -35,11 +35,13 @@ class Grouping:
         covering: For each key whether its public values cover every row.
         one_group: Whether each unit has one group.
         rows: The most rows of one unit, or None.
+        whole: Ids of the sums over values that are never NULL.
     """
 
     covering: tuple[bool, ...]
     one_group: bool
     rows: int | None
+    whole: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,7 @@ class Measured:
         follows: Whether each unit has one group, by the declarations.
         boundary: What it stands for.
         rows: The most rows of one unit, by the declarations, or None.
+        whole: Ids of the sums over values that are never NULL.
     """
 
     aggregate: PrivateAggregate
@@ -61,12 +64,13 @@ class Measured:
     follows: bool
     boundary: Aggregate
     rows: int | None = None
+    whole: frozenset[str] = frozenset()
 
     @property
     def grouping(self) -> Grouping:
         """What the declarations say of its groups."""
         covering = tuple(key.column in self.covering for key in self.aggregate.keys)
-        return Grouping(covering=covering, one_group=self.follows, rows=self.rows)
+        return Grouping(covering=covering, one_group=self.follows, rows=self.rows, whole=self.whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

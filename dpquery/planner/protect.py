@@ -189,6 +189,7 @@ def _protect(
         follows=unit is None or _has_one_group(boundary, declared),
         boundary=boundary,
         rows=declared.rows,
+        whole=frozenset(measures.whole),
     )
 
 

@@ -43,10 +43,10 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedNoise:
-    """The noise of a weighted mean of independent noisy numbers, rounded to the lattice.
+    """The noise of a weighted sum of independent noisy numbers, rounded to the lattice.
 
     Attributes:
-        components: What is in it; weights sum to 1.
+        components: What is in it; of a mean, weights sum to 1.
         rounded: How many roundings to whole steps are added up in it.
     """
 
@@ -86,9 +86,17 @@ def combined(numbers: Sequence[NDArray[Any]], weights: Sequence[Fraction]) -> ND
     total: NDArray[Any] = np.zeros(len(numbers[0]), dtype=object)
     for values, part in zip(numbers, parts, strict=True):
         total = total + values.astype(object) * part
-    rounded: NDArray[Any] = (total + 2**31) // 2**32
-    fits = len(rounded) == 0 or max(-int(rounded.min()), int(rounded.max())) < 2**62
-    return rounded.astype(np.int64) if fits else rounded
+    return _fitting((total + 2**31) // 2**32)
+
+
+def shifted(numbers: NDArray[Any], rows: NDArray[Any], shift: int) -> NDArray[Any]:
+    """Returns the numbers and `shift` times those of rows; exact."""
+    return _fitting(numbers.astype(object) + rows.astype(object) * shift)
+
+
+def _fitting(numbers: NDArray[Any]) -> NDArray[Any]:
+    fits = len(numbers) == 0 or max(-int(numbers.min()), int(numbers.max())) < 2**62
+    return numbers.astype(np.int64) if fits else numbers
 
 
 @lru_cache(maxsize=1024)

@@ -111,17 +111,19 @@ class Answered:
     entry: int | None = None
 
 
-def wanted_of(plan: BudgetedPlan, facts: Sequence[Facts], declared: Declarations) -> tuple[Wanted, ...]:
-    """Returns the aggregates of a plan in the form of the store."""
+def wanted_of(
+    plan: BudgetedPlan, facts: Sequence[Facts], wholes: Sequence[frozenset[str]], declared: Declarations
+) -> tuple[Wanted, ...]:
+    """Returns the aggregates of a plan in the form of the store; `wholes` are their sums of what is never NULL."""
     return tuple(
-        Wanted.of(budgeted, _asked(budgeted), own, declared.neighbours)
-        for budgeted, own in zip(plan.aggregates, facts, strict=True)
+        Wanted.of(budgeted, _asked(budgeted, whole), own, declared.neighbours)
+        for budgeted, own, whole in zip(plan.aggregates, facts, wholes, strict=True)
     )
 
 
-def _asked(budgeted: BudgetedAggregate) -> Asked | None:
+def _asked(budgeted: BudgetedAggregate, whole: frozenset[str]) -> Asked | None:
     try:
-        asked = asked_of(budgeted.aggregate)
+        asked = asked_of(budgeted.aggregate, whole)
     except NotCanonical:
         return None
     return asked if len(set(asked.measures)) == len(asked.measures) else None  # twice one noise is not two noises

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure
 from dpquery.result.added import NoiseLaw, of_sum
-from dpquery.result.combined import CombinedNoise, Component, combined, variance_of, weights_of
-from dpquery.stored.frames import Asked, Frame
+from dpquery.result.combined import CombinedNoise, Component, combined, shifted, variance_of, weights_of
+from dpquery.stored.frames import Asked, Frame, Moments
 from dpquery.stored.releases import Facts, Part, Release
 from dpquery.stored.ways import Way, way
 
@@ -104,12 +105,16 @@ def find(wanted: Wanted, releases: Iterable[Release], *, unit_is_row: bool, enou
         if (found := way(release.frame, release.facts, wanted.asked, wanted.facts, unit_is_row=unit_is_row))
     ]
     texts = wanted.asked.measures
-    return Found(
-        estimates=tuple(
-            _estimate(measure, text, noise, ways, enough=enough)
-            for measure, text, noise in zip(measures, texts, wanted.noises, strict=True)
-        )
-    )
+    estimates = [
+        _estimate(measure, text, noise, ways, enough=enough)
+        for measure, text, noise in zip(measures, texts, wanted.noises, strict=True)
+    ]
+    if enough and (unit_is_row or (wanted.facts.rows or math.inf) <= wanted.asked.frame.max_rows):  # no row is left out
+        same = [(release, found) for release, found in ways if release.facts.catalog == wanted.facts.catalog]
+        for place, moments in enumerate(wanted.asked.moments):
+            if estimates[place] is None:
+                estimates[place] = _from_moments(measures[place], moments, wanted.noises[place], same)
+    return Found(estimates=tuple(estimates))
 
 
 def _selected(wanted: Wanted, asked: Asked, releases: Iterable[Release]) -> Found:
@@ -148,6 +153,31 @@ def _estimate(
         return direct
     others = (_together(measure, several) for several in candidates.values())
     return next((estimate for estimate in others if _is_enough(estimate, noise)), None)
+
+
+def _from_moments(
+    measure: Measure, moments: Sequence[Moments], noise: Calibrated, ways: Sequence[tuple[Release, Way]]
+) -> Estimate | None:
+    """Returns a sum that follows from another and the number of rows, both of the oldest release that is enough."""
+    for release, found in ways:
+        parts = {part.measure: part for part in release.parts} if found.serves(measure) else {}
+        for one in moments:
+            total, rows = parts.get(one.total), parts.get(one.rows)
+            if total is None or rows is None:
+                continue
+            components = (
+                Component(noise=total.noise, count=found.count, weight=Fraction(1)),
+                Component(noise=rows.noise, count=found.count, weight=Fraction(abs(one.shift))),  # noise is symmetric
+            )
+            made = Estimate(
+                numbers=shifted(found.follow(total.numbers), found.follow(rows.numbers), one.shift),
+                law=CombinedNoise(components=components, rounded=0),
+                variance=found.count * (spread(total.noise) + one.shift**2 * spread(rows.noise)),
+                parts=((release, total), (release, rows)),
+            )
+            if _is_enough(made, noise):
+                return made
+    return None
 
 
 def _is_enough(estimate: Estimate, asked: Calibrated) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dpquery.kernel.plan import Key, Measure, PrivateAggregate
+from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate
 from dpquery.plan.canonical import Names, canonical, rename
 from dpquery.plan.expr import Call, Column, Expression, conjuncts, size_of, substitute
 from dpquery.plan.logical import Filter, Project, Relation, output
@@ -55,24 +55,39 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Moments:
+    """Two measures that give a third, in lattice steps: `total` and `shift` times `rows`."""
+
+    total: str
+    rows: str
+    shift: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """An aggregate in the form of the store.
 
     Attributes:
         frame: What its numbers are numbers of.
         measures: The text of each measure, in order.
+        moments: For each measure what else it may be computed from.
         conditions: For each text of the frame's conditions the condition itself.
         keys: The grouping expressions.
     """
 
     frame: Frame
     measures: tuple[str, ...]
+    moments: tuple[tuple[Moments, ...], ...]
     conditions: dict[str, Expression]
     keys: tuple[Expression, ...]
 
 
-def asked_of(aggregate: PrivateAggregate) -> Asked:
-    """Returns an aggregate in the form of the store; raises NotCanonical where it has none."""
+def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
+    """Returns an aggregate in the form of the store; raises NotCanonical where it has none.
+
+    Args:
+        whole: Ids of the sums over values that are never NULL, so that each row has one.
+    """
     base, conditions, values = _apart(aggregate.source)
     renamed, names = canonical(base)
 
@@ -90,7 +105,8 @@ def asked_of(aggregate: PrivateAggregate) -> Asked:
         max_rows=aggregate.bound.max_rows,
     )
     measures = tuple(_measure(measure, values, names) for measure in aggregate.measures)
-    return Asked(frame=frame, measures=measures, conditions=found, keys=keys)
+    moments = tuple(_moments(m, values, names) if m.id in whole else () for m in aggregate.measures)
+    return Asked(frame=frame, measures=measures, moments=moments, conditions=found, keys=keys)
 
 
 def _apart(relation: Relation) -> tuple[Relation, list[Expression], dict[str, Expression]]:
@@ -138,3 +154,20 @@ def _measure(measure: Measure, values: dict[str, Expression], names: Names) -> s
     kept = None if measure.filter is None else rename(values[measure.filter], names)
     bare = replace(measure, id="", label="", value=None if value is None else "", filter=None)
     return text_of((bare, value, kept))
+
+
+def _moments(measure: Measure, values: dict[str, Expression], names: Names) -> tuple[Moments, ...]:
+    """Returns how a sum of values, or of their deviations from the middle, follows from the other and the rows."""
+    lattice = measure.lattice
+    if lattice is None or lattice.squared:
+        return ()
+    rows = _measure(replace(measure, count=Count.ROWS, value=None, lattice=None), values, names)
+    offsets = {0, (lattice.lower + lattice.upper) // 2} - {lattice.offset}
+    return tuple(
+        Moments(
+            total=_measure(replace(measure, lattice=replace(lattice, offset=offset)), values, names),
+            rows=rows,
+            shift=offset - lattice.offset,
+        )
+        for offset in sorted(offsets)
+    )
