@@ -109,11 +109,10 @@ def find(wanted: Wanted, releases: Iterable[Release], *, unit_is_row: bool, enou
         _estimate(measure, text, noise, ways, enough=enough)
         for measure, text, noise in zip(measures, texts, wanted.noises, strict=True)
     ]
-    if enough and (unit_is_row or (wanted.facts.rows or math.inf) <= wanted.asked.frame.max_rows):  # no row is left out
-        same = [(release, found) for release, found in ways if release.facts.catalog == wanted.facts.catalog]
+    if enough and unit_is_row:  # where units have more rows than count, scaling them down rounds both sums apart
         for place, moments in enumerate(wanted.asked.moments):
             if estimates[place] is None:
-                estimates[place] = _from_moments(measures[place], moments, wanted.noises[place], same)
+                estimates[place] = _from_moments(measures[place], moments, wanted.noises[place], ways)
     return Found(estimates=tuple(estimates))
 
 

@@ -1030,6 +1030,14 @@ MUTANTS = (
         only="collide",
     ),
     Mutant(
+        name="a sum that follows from a mean forgets the noise of the count",
+        file="stored/estimates.py",
+        old="variance=found.count * (spread(total.noise) + one.shift**2 * spread(rows.noise)),",
+        new="variance=found.count * spread(total.noise),",
+        tests="tests/unit/stored/test_moments.py",
+        only="follow",
+    ),
+    Mutant(
         name="a remembered answer outlives its data",
         file="session.py",
         old="key, state = (reuse.version, keys)",
