@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpquery.kernel.accountant import Budget
     from dpquery.kernel.ledger import Ledger
     from dpquery.kernel.loss import PrivacyLoss
-    from dpquery.kernel.mechanisms import Measurement
+    from dpquery.kernel.measurements import Measurement
     from dpquery.planned import Plan
     from dpquery.result.batch import Batch
     from dpquery.result.table import Result
@@ -67,7 +67,7 @@ _HOMES = {
     "Budget": "dpquery.kernel.accountant",
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.kernel.ledger",
-    "Measurement": "dpquery.kernel.mechanisms",
+    "Measurement": "dpquery.kernel.measurements",
     "Plan": "dpquery.planned",
     "PrivacyLoss": "dpquery.kernel.loss",
     "Result": "dpquery.result.table",

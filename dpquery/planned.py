@@ -10,7 +10,7 @@ import pandas as pd
 from dpquery.explain import explain
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.mechanisms import Measurement
+from dpquery.kernel.measurements import Measurement
 from dpquery.pipeline import Prepared
 from dpquery.plan.logical import output
 from dpquery.stored.answers import Split

@@ -16,8 +16,9 @@ from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.declarations import Declarations
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.mechanisms import Measurement, measurements
+from dpquery.kernel.measurements import Measurement, measurements
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise, PrivateAggregate
+from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.kernel.selection import all_codes
 from dpquery.plan.expr import Column
@@ -122,6 +123,8 @@ def wanted_of(
 
 
 def _asked(budgeted: BudgetedAggregate, whole: frozenset[str]) -> Asked | None:
+    if families(budgeted.aggregate.measures):
+        return None  # quantiles that are chosen together have no noise of their own
     try:
         asked = asked_of(budgeted.aggregate, whole)
     except NotCanonical:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpquery.kernel.accountant import compose
-from dpquery.kernel.mechanisms import Calibrated, Measurement
+from dpquery.kernel.measurements import Measurement
+from dpquery.kernel.mechanisms import Calibrated
 from dpquery.kernel.plan import CHOICES, Measure, Mechanism
 from dpquery.kernel.utilities import rank_error, step_of
 from dpquery.result.combined import CombinedNoise
