@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dpquery.errors import InsufficientBudgetError, InternalError, LedgerError
+from dpquery.kernel import ledger_file as file
 from dpquery.kernel import ledger_owner as owner
 from dpquery.kernel import ledger_places as places
 from dpquery.kernel import ledger_schema as schema
@@ -134,6 +135,16 @@ class Ledger(Book):
         """Number and hash of the last entry. Kept on another machine, it lets `open` refuse an older copy."""
         with self._transaction() as connection:
             return str(schema.last(connection))
+
+    def hash_of(self, entry: int) -> str | None:
+        """Returns the hash of an entry, of the founding document for 0, or None where there is none."""
+        with self._transaction() as connection:
+            return schema.hash_at(connection, entry)
+
+    @property
+    def place(self) -> Path | str:
+        """The file, or the URL of the database, with its password if it has one."""
+        return str(self._place) if places.is_url(self._place) else file.place(self._place)
 
     @property
     def mark_path(self) -> Path:

@@ -28,7 +28,7 @@ class Book:
     """A store, its mark, and what this process has seen of them."""
 
     def __init__(self, place: Place, mark: Place | None) -> None:
-        self._place = place
+        self._place = place if places.is_url(place) else os.path.abspath(place)  # wherever the process goes
         self._store = places.store_at(place)
         self._kept = "" if mark is None else os.fspath(mark)
         self._seen: Mark | None = None

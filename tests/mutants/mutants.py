@@ -22,6 +22,8 @@ LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 ALLOCATION = "tests/unit/planner/test_allocation.py"
 LEDGER = "tests/unit/kernel/test_ledger.py"
+STORED = "tests/unit/stored/test_answers.py"
+STORED_ATTACKS = "tests/attacks/test_stored.py"
 DIRECTED = "tests/unit/kernel/test_directed.py"
 RENYI = "tests/unit/privacy/test_rdp.py"
 COMPOSITION = "tests/unit/privacy/test_composition.py"
@@ -954,6 +956,119 @@ MUTANTS = (
         old="drawn = (_random_integers(groups) >>",
         new="drawn = (_random_integers(1).repeat(groups) >>",
         tests=CHOICES,
+    ),
+    # Stored answers.
+    Mutant(
+        name="a stored answer stands in for a more accurate one",
+        file="stored/estimates.py",
+        old="return estimate.variance <= spread(asked) * ROUNDING",
+        new="return estimate.variance > 0",
+        tests=STORED,
+        only="known or more",
+    ),
+    Mutant(
+        name="the noise of a sum of groups is that of one",
+        file="stored/estimates.py",
+        old="variances = [spread(part.noise) * found.count for",
+        new="variances = [spread(part.noise) for",
+        tests=STORED,
+        only="inexact",
+    ),
+    Mutant(
+        name="answers of older data are given",
+        file="session.py",
+        old="version=self._ledger.data_version,",
+        new='version="1",',
+        tests=STORED,
+        only="new_data",
+    ),
+    Mutant(
+        name="a stored release needs no entry of the ledger",
+        file="stored/store.py",
+        old="charged = self._charged[row.entry]",
+        new='charged = "0" * 64',
+        tests=STORED_ATTACKS,
+        only="forger or put_back",
+    ),
+    Mutant(
+        name="other bounds on rows give the same answer",
+        file="stored/frames.py",
+        old="max_rows=aggregate.bound.max_rows,",
+        new="max_rows=1,",
+        tests=STORED,
+        only="people",
+    ),
+    Mutant(
+        name="a filter of an aggregate is forgotten",
+        file="stored/frames.py",
+        old="return text_of((bare, value, kept))",
+        new="return text_of((bare, value))",
+        tests=STORED,
+        only="not_known",
+    ),
+    Mutant(
+        name="groups that hide people are added up",
+        file="stored/ways.py",
+        old="if not same and not one_group and not (_keeps_all(frame) and _keeps_all(wanted)):",
+        new="if same and not one_group:",
+        tests=STORED,
+        only="people",
+    ),
+    Mutant(
+        name="people in several groups are added up",
+        file="stored/ways.py",
+        old="adds_units=one_group,",
+        new="adds_units=True,",
+        tests=STORED,
+        only="people",
+    ),
+    Mutant(
+        name="ids of one query are taken for those of another",
+        file="stored/text.py",
+        old='if not all(id.startswith("#") for id in ids):',
+        new="if not all(ids):",
+        tests=STORED_ATTACKS,
+        only="collide",
+    ),
+    Mutant(
+        name="a sum that follows from a mean forgets the noise of the count",
+        file="stored/estimates.py",
+        old="variance=found.count * (spread(total.noise) + one.shift**2 * spread(rows.noise)),",
+        new="variance=found.count * spread(total.noise),",
+        tests="tests/unit/stored/test_moments.py",
+        only="follow",
+    ),
+    Mutant(
+        name="a remembered answer outlives its data",
+        file="session.py",
+        old="key, state = (reuse.version, keys)",
+        new='key, state = ("", keys)',
+        tests=STORED,
+        only="new_data",
+    ),
+    Mutant(
+        name="a query with another offer is taken for the same",
+        file="pipeline.py",
+        old="amounts = (repr(self.offer), repr(self.bounds), repr(self.weights), repr(errors), str(self.confidence))",
+        new="amounts = (repr(self.bounds), repr(self.weights), repr(errors), str(self.confidence))",
+        tests=STORED_ATTACKS,
+        only="no_cheaper",
+    ),
+    Mutant(
+        name="an answer is stored before it is charged",
+        file="stored/answers.py",
+        old="        kept = _kept(parts, new, noisy.entry, reuse)",
+        new="        kept = _kept(parts, new, 1, reuse)",
+        tests=STORED,
+        only="table or come_from",
+    ),
+    Mutant(
+        name="a kept answer is lost when the process dies",
+        file="stored/shelf_file.py",
+        old='            connection.execute("COMMIT")\n\n    def _open',
+        new='            connection.execute("COMMIT") if len(rows) > 99 else None\n\n    def _open',
+        tests=STORED_ATTACKS,
+        only="killed",
     ),
     Mutant(
         name="a value that leaves one side of a quantile arrives at the other for nothing",
