@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpquery.errors import BackendError, InternalError
 from dpquery.kernel import exponential, samplers, selection
 from dpquery.kernel.accountant import charge_of
+from dpquery.kernel.blocks import NONE, Touched, touched
 from dpquery.kernel.declarations import Declarations
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.ledger import Ledger
@@ -94,7 +95,8 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query
         InsufficientBudgetError: Nothing was charged.
         BackendError: The engine failed; the charge stands, for failure may depend on data.
     Privacy:
-        The tables together cause at most the charge, for neighbours as the ledger's declarations say.
+        The tables together cause at most the charge, for neighbours as the ledger's declarations say; and none for
+        neighbours in a block that is not charged.
     Source:
         docs/proofs/gate.md.
     """
@@ -103,11 +105,24 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query
         check(budgeted, declared)
     described = measurements(plan, declared.neighbours)
     charge = charge_of(plan, ledger.budget.kind)
-    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query)
+    blocks = blocks_of(plan, declared)
+    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
     tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
     if entry is not None:
         ledger.complete(entry)
     return NoisyAggregates(tables=tables, charge=charge, measurements=described, entry=entry)
+
+
+def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
+    """Returns the blocks whose rows some measurement of a plan may depend on; `check` has accepted the plan.
+
+    Source:
+        docs/proofs/blocks.md.
+    """
+    found = NONE
+    for budgeted in plan.aggregates:
+        found |= touched(budgeted.aggregate.source, declared)
+    return found
 
 
 def check(budgeted: BudgetedAggregate, declared: Declarations) -> None:
