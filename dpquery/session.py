@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import NoReturn
@@ -20,6 +21,7 @@ from dpquery.kernel.accountant import Budget, charge_of, guarantee_of, parts_of
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
 from dpquery.kernel.mechanisms import Measurement, measurements
+from dpquery.kernel.release import blocks_of
 from dpquery.plan.logical import output
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
@@ -41,6 +43,8 @@ class Plan:
         charge: What the ledger would count.
         guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
         columns: The names of the answer's columns.
+        blocks: The blocks that would be charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
+        protects: What the charge is a loss for, in words: "the rows of one patient in one month".
     """
 
     def __init__(self, prepared: pipeline.Prepared, ledger: Ledger, prices: Callable[[], pd.DataFrame]) -> None:
@@ -49,6 +53,8 @@ class Plan:
         self.charge: PrivacyLoss = charge_of(prepared.budgeted, ledger.budget.kind)
         self.guarantee: PrivacyLoss = guarantee_of(prepared.budgeted)
         self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
+        self.blocks: str = ledger.shown_blocks(blocks_of(prepared.budgeted, ledger.declarations))
+        self.protects: str = ledger.declarations.protected
         self._text = explain(
             prepared.budgeted,
             prepared.private.result,
@@ -56,6 +62,7 @@ class Plan:
             self.charge,
             added=[(one.leaf, one.aggregate) for one in prepared.private.added],
             notes=prepared.private.notes,
+            blocks=f"{self.blocks}; protects {self.protects}" if self.blocks else "",
         )
 
     @cached_property
@@ -94,8 +101,13 @@ class Session:
 
     @property
     def remaining(self) -> PrivacyLoss:
-        """What this analyst may still spend, in the ledger's currency."""
+        """What this analyst may still spend, in the ledger's currency: on all rows, where these are in blocks."""
         return self._ledger.remaining(self._analyst)
+
+    @property
+    def remaining_by_block(self) -> dict[str, PrivacyLoss]:
+        """What this analyst may still spend on each block of rows; empty where the catalog declares no blocks."""
+        return self._ledger.remaining_by_block(self._analyst)
 
     def sql(
         self,
@@ -311,17 +323,30 @@ def create_ledger(
 
 def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
     """The promise is the ledger's: a catalog that says otherwise is refused."""
-    if catalog.declarations.fingerprint() != ledger.declarations.fingerprint():
-        raise LedgerError(
-            f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
-            "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
-            "ledger if the promise may start anew."
-        )
+    if catalog.declarations.fingerprint() != ledger.declarations.fingerprint() and ledger.mark:  # which reads it again
+        _check_declarations(catalog, ledger)
     _check_budget("all analysts together", catalog.budget, ledger.budget)
     for analyst, declared in catalog.analysts.items():
         _check_budget(f"analyst {analyst}", declared, ledger.budgets.get(analyst))
     if missing := sorted(ledger.budgets.keys() - catalog.analysts.keys()):
         raise LedgerError(f"the ledger has budgets for analysts that the catalog leaves out: {', '.join(missing)}")
+
+
+def _check_declarations(catalog: Catalog, ledger: Ledger) -> None:
+    declared, counts = catalog.declarations, ledger.declarations
+    if declared.blocks is not None and counts.blocks is not None:
+        if replace(declared, blocks=counts.blocks).fingerprint() == counts.fingerprint() and declared != counts:
+            ends = [f"{axis.blocks[0]} to {axis.blocks[-2]}" for axis in (declared.blocks, counts.blocks)]
+            raise LedgerError(
+                f"the bounds in the catalog of {catalog.dataset} make blocks from {ends[0]}, and the ledger has blocks "
+                f"from {ends[1]}, which counts: the owner gives new blocks a budget with dpquery ledger extend"
+            )
+    if declared.fingerprint() != counts.fingerprint():
+        raise LedgerError(
+            f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
+            "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
+            "ledger if the promise may start anew."
+        )
 
 
 def _check_budget(who: str, declared: Budget, counts: Budget | None) -> None:

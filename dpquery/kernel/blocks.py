@@ -168,18 +168,16 @@ def _compared(function: str, constant: Expression, by: By) -> Touched:
     value = constant.value if isinstance(constant, Literal) else None
     if not isinstance(value, datetime.date):
         return NONE
-    number = number_of(value, by)
-    match function:
-        case "eq":
-            return Touched(((number, number),), False)
-        case "ge" | "gt":
-            return Touched(((number, LAST),), False)
-        case "le":
-            return Touched(((FIRST, number),), False)
-    begins = value == datetime.datetime.combine(first_day(number, by), datetime.time())
-    if not isinstance(value, datetime.datetime):
-        begins = value == first_day(number, by)
-    return Touched(((FIRST, number - begins),), False)
+    is_moment = isinstance(value, datetime.datetime)
+    step = datetime.timedelta(microseconds=1) if is_moment else datetime.timedelta(days=1)
+    try:  # the values beside the constant, between which there are no others
+        nearest = {"lt": -1, "gt": 1}.get(function, 0) * step + value
+    except OverflowError:
+        return NONE
+    number = number_of(nearest, by)
+    if function == "eq":
+        return Touched(((number, number),), False)
+    return Touched(((number, LAST) if function in ("ge", "gt") else (FIRST, number),), False)
 
 
 def number_of(value: datetime.date, by: By) -> int:

@@ -193,7 +193,9 @@ class Ledger(Book):
             text = act(by, why, blocks=(grown.first, grown.last))
             owner.extend(connection, grown)
             level = self._append(connection, Kind.BLOCKS, DATASET, NOTHING, text)
-        return self._remember(level, is_act=True)
+        self._remember(level, is_act=True)
+        with self._transaction():  # the declarations are read again
+            return level.mark.seq
 
     def new_data_version(self, *, by: str, why: str) -> str:
         """Returns the name of a new version of the data, recorded by the owner. Nothing is given back for new data."""

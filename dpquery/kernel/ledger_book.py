@@ -16,6 +16,7 @@ from dpquery.kernel import ledger_blocks as blocks
 from dpquery.kernel import ledger_places as places
 from dpquery.kernel import ledger_schema as schema
 from dpquery.kernel.accountant import Units, from_units
+from dpquery.kernel.blocks import Touched
 from dpquery.kernel.ledger_entries import check_analyst
 from dpquery.kernel.ledger_mark import Level, MarkFile
 from dpquery.kernel.ledger_places import Place
@@ -54,6 +55,10 @@ class Book:
         """
         with self._transaction() as connection:
             return self._remaining(connection, analyst)
+
+    def shown_blocks(self, touched: Touched) -> str:
+        """Returns for people which blocks a query is charged to that touches these; "" where rows are in no blocks."""
+        return blocks.shown(blocks.field_of(DATASET, touched, self._terms.axis))
 
     def remaining_by_block(self, analyst: str) -> dict[str, PrivacyLoss]:
         """Returns what an analyst may still spend in each block; empty where rows are in no blocks."""
@@ -113,7 +118,7 @@ class Book:
         return widest(self._terms.limit(name) or NOTHING, lost), lost
 
     def _family(self, connection: Connection, analyst: str | None) -> dict[str, tuple[Units, Units]]:
-        """Returns limit and total of an analyst's accounts by block, "" being the whole; also where none is open yet."""
+        """Returns limit and total of an analyst's accounts by block, the whole under ""; also of ones not yet open."""
         whole, name = self._account(connection, analyst), analyst or DATASET
         names = blocks.family(name, self._terms.axis)
         known = blocks.rows(connection, names) if len(names) > 1 else {}

@@ -59,7 +59,7 @@ class Terms:
         return DATASET if self.axis is None else blocks.TOTAL
 
     def charged(self, field: str) -> tuple[str, ...]:
-        """Returns the accounts that a charge counts against: of all together, and of the analyst whom its entry names."""
+        """Returns the accounts that a charge counts against: of all together, and of the analyst that it names."""
         analyst, suffixes = blocks.meant(field, self.axis)
         return tuple(name + suffix for name in (DATASET, analyst) for suffix in suffixes)
 

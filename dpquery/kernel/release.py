@@ -69,12 +69,14 @@ class NoisyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyAggregates:
-    """All released tables of one query, what they cost, and how they were measured."""
+    """All released tables of one query, what they cost and of whose protection, and how they were measured."""
 
     tables: tuple[NoisyTable, ...]
     charge: PrivacyLoss
     measurements: tuple[Measurement, ...]
     entry: int | None
+    blocks: str = ""
+    protects: str = ""
 
 
 Run = Callable[[PrivateAggregate, int], ExactAggregates]
@@ -110,7 +112,8 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query
     tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
     if entry is not None:
         ledger.complete(entry)
-    return NoisyAggregates(tables=tables, charge=charge, measurements=described, entry=entry)
+    words = {"blocks": ledger.shown_blocks(blocks), "protects": declared.protected}
+    return NoisyAggregates(tables=tables, charge=charge, measurements=described, entry=entry, **words)
 
 
 def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
