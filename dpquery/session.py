@@ -334,19 +334,20 @@ def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
 
 def _check_declarations(catalog: Catalog, ledger: Ledger) -> None:
     declared, counts = catalog.declarations, ledger.declarations
-    if declared.blocks is not None and counts.blocks is not None:
-        if replace(declared, blocks=counts.blocks).fingerprint() == counts.fingerprint() and declared != counts:
-            ends = [f"{axis.blocks[0]} to {axis.blocks[-2]}" for axis in (declared.blocks, counts.blocks)]
-            raise LedgerError(
-                f"the bounds in the catalog of {catalog.dataset} make blocks from {ends[0]}, and the ledger has blocks "
-                f"from {ends[1]}, which counts: the owner gives new blocks a budget with dpquery ledger extend"
-            )
-    if declared.fingerprint() != counts.fingerprint():
+    if declared.fingerprint() == counts.fingerprint():
+        return
+    axes = [axis for axis in (declared.blocks, counts.blocks) if axis is not None]
+    if len(axes) == 2 and replace(declared, blocks=counts.blocks).fingerprint() == counts.fingerprint():
+        ends = [f"{axis.blocks[0]} to {axis.blocks[-2]}" for axis in axes]
         raise LedgerError(
-            f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
-            "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
-            "ledger if the promise may start anew."
+            f"the bounds in the catalog of {catalog.dataset} make blocks from {ends[0]}, and the ledger has blocks from "
+            f"{ends[1]}, which counts: the owner gives new blocks a budget with dpquery ledger extend"
         )
+    raise LedgerError(
+        f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
+        "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
+        "ledger if the promise may start anew."
+    )
 
 
 def _check_budget(who: str, declared: Budget, counts: Budget | None) -> None:
