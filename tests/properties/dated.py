@@ -1,4 +1,4 @@
-"""Worlds whose rows are in blocks: a catalog, rows, queries that restrict the date in many ways, and neighbours in a block."""
+"""Worlds whose rows are in blocks: a catalog, rows, queries that restrict the date or seem to, and neighbours."""
 
 from __future__ import annotations
 
@@ -167,20 +167,22 @@ def a_query(random: Random, unit: str) -> str:
         f"{visits}) u",
         f"SELECT COUNT(*) AS n FROM labs l JOIN tests t ON l.value = t.code WHERE {labs()}",
         f"SELECT COUNT(*) AS n FROM labs l LEFT JOIN tests t ON l.value = t.code AND {labs()}",
-        f"SELECT (SELECT COUNT(*) FROM labs l WHERE {labs()}) AS a, (SELECT COUNT(*) FROM visits v WHERE {visits}) AS b",
+        f"SELECT (SELECT COUNT(*) FROM labs l WHERE {labs()}) AS a, "
+        f"(SELECT COUNT(*) FROM visits v WHERE {visits}) AS b",
         "SELECT COUNT(*) AS n FROM labs",
         "SELECT COUNT(*) AS n FROM patients",
     ]
     by_patient = [
         f"SELECT COUNT(*) AS n, SUM(v.cost) AS s FROM labs l JOIN visits v ON l.id = v.id WHERE {labs()} AND {visits}",
-        f"SELECT COUNT(*) AS n, COUNT(v.at) AS k FROM labs l LEFT JOIN visits v ON l.id = v.id AND {visits} AND {labs()}",
+        f"SELECT COUNT(*) AS n, COUNT(v.at) AS k FROM labs l LEFT JOIN visits v ON l.id = v.id AND {visits} AND "
+        f"{labs()}",
         f"SELECT COUNT(*) AS n FROM labs l LEFT JOIN visits v ON l.id = v.id WHERE {labs()} AND {visits}",
         f"SELECT COUNT(*) AS n FROM labs l FULL JOIN visits v ON l.id = v.id WHERE {visits}",
         f"SELECT COUNT(*) AS n FROM labs l WHERE {labs()} AND id IN (SELECT id FROM visits v WHERE {visits})",
         f"SELECT COUNT(*) AS n FROM labs l WHERE {labs()} AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.id = l.id AND "
         f"{visits} AND v.at > l.taken)",
-        f"SELECT COUNT(*) AS n FROM (SELECT id, MIN(taken) AS taken, MAX(other) AS other, MAX(value) AS value FROM labs "
-        f"GROUP BY id) l WHERE {labs()}",
+        f"SELECT COUNT(*) AS n FROM (SELECT id, MIN(taken) AS taken, MAX(other) AS other, MAX(value) AS value FROM "
+        f"labs GROUP BY id) l WHERE {labs()}",
         f"SELECT COUNT(*) AS n FROM (SELECT id, taken, MAX(other) AS other, MAX(value) AS value FROM labs GROUP BY id, "
         f"taken) l WHERE {labs()}",
         f"SELECT SUM(CLAMP(r, 0, 4)) AS s FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY taken) AS r FROM "

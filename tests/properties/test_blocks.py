@@ -34,7 +34,7 @@ def is_charged(touched: Touched, block: str, by: By) -> bool:
 @pytest.mark.parametrize("unit", ["patient", "row"])
 @pytest.mark.parametrize("by", [By.MONTH, By.WEEK])
 def test_rows_of_a_block_move_only_what_is_charged_to_it(shelf: str, by: By, unit: str) -> None:
-    """Lemma 2 and the theorem: nothing moves where the block is not charged, and else no norm exceeds its declaration."""
+    """Lemma 2 and the theorem: nothing moves where the block is not charged, and else within the norms."""
     moved = unmoved = 0
     for seed in range(WORLDS):
         random = Random(f"{seed} {by} {unit}")
