@@ -340,8 +340,8 @@ def _check_declarations(catalog: Catalog, ledger: Ledger) -> None:
     if len(axes) == 2 and replace(declared, blocks=counts.blocks).fingerprint() == counts.fingerprint():
         ends = [f"{axis.blocks[0]} to {axis.blocks[-2]}" for axis in axes]
         raise LedgerError(
-            f"the bounds in the catalog of {catalog.dataset} make blocks from {ends[0]}, and the ledger has blocks from "
-            f"{ends[1]}, which counts: the owner gives new blocks a budget with dpquery ledger extend"
+            f"the bounds in the catalog of {catalog.dataset} make blocks from {ends[0]}, and the ledger has blocks "
+            f"from {ends[1]}, which counts: the owner gives new blocks a budget with dpquery ledger extend"
         )
     raise LedgerError(
         f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
