@@ -689,10 +689,12 @@ MUTANTS = (
     Mutant(
         name="charged after the engine ran",
         file="kernel/release.py",
-        old="""    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
+        old="""
+    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
     tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
 """,
-        new="""    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+        new="""
+    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
     entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
 """,
         tests=NONINTERFERENCE,
