@@ -19,7 +19,7 @@ from dpquery.errors import CatalogError, InvalidLossError, LedgerError
 from dpquery.explain import explain
 from dpquery.kernel.accountant import Budget, charge_of, guarantee_of, parts_of
 from dpquery.kernel.ledger import Ledger
-from dpquery.kernel.loss import PrivacyLoss, parse_amount
+from dpquery.kernel.loss import ZERO, PrivacyLoss, parse_amount
 from dpquery.kernel.mechanisms import Measurement, measurements
 from dpquery.kernel.release import blocks_of
 from dpquery.plan.logical import output
@@ -53,7 +53,8 @@ class Plan:
         self.charge: PrivacyLoss = charge_of(prepared.budgeted, ledger.budget.kind)
         self.guarantee: PrivacyLoss = guarantee_of(prepared.budgeted)
         self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
-        self.blocks: str = ledger.shown_blocks(blocks_of(prepared.budgeted, ledger.declarations))
+        self._touched = blocks_of(prepared.budgeted, ledger.declarations)
+        self.blocks: str = "" if self.charge == ZERO else ledger.shown_blocks(self._touched)
         self.protects: str = ledger.declarations.protected
         self._text = explain(
             prepared.budgeted,
@@ -103,6 +104,10 @@ class Session:
     def remaining(self) -> PrivacyLoss:
         """What this analyst may still spend, in the ledger's currency: on all rows, where these are in blocks."""
         return self._ledger.remaining(self._analyst)
+
+    def remaining_for(self, plan: Plan) -> PrivacyLoss:
+        """What this analyst may still spend on such a query: where rows are in blocks, on those that it touches."""
+        return self._ledger.remaining(self._analyst, plan._touched)
 
     @property
     def remaining_by_block(self) -> dict[str, PrivacyLoss]:

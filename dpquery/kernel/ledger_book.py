@@ -48,13 +48,13 @@ class Book:
         with self._transaction() as connection:
             return from_units(_most(spent for _, spent in self._family(connection, analyst).values()))
 
-    def remaining(self, analyst: str) -> PrivacyLoss:
+    def remaining(self, analyst: str, touched: Touched | None = None) -> PrivacyLoss:
         """Returns what an analyst may still spend: part by part the lesser of the own rest and the dataset's.
 
-        With blocks, it is the least over all blocks: what a query of all rows may cost.
+        With blocks, it is the least over those that a query touches, by default over all.
         """
         with self._transaction() as connection:
-            return self._remaining(connection, analyst)
+            return self._remaining(connection, analyst, blocks.field_of(analyst, touched, self._terms.axis))
 
     def shown_blocks(self, touched: Touched) -> str:
         """Returns for people which blocks a query is charged to that touches these; "" where rows are in no blocks."""
@@ -129,12 +129,10 @@ class Book:
         families = [self._family(connection, name) for name in (None, check_analyst(analyst))]
         return {block: _least(_rest(*accounts[block]) for accounts in families) for block in families[0]}
 
-    def _remaining(self, connection: Connection, analyst: str, field: str = "") -> PrivacyLoss:
-        """Returns what an analyst may still spend in each of the blocks that an entry's field names; in all for ""."""
+    def _remaining(self, connection: Connection, analyst: str, field: str) -> PrivacyLoss:
+        """Returns what an analyst may still spend in each of the blocks that an entry's field names."""
         rests = self._rests(connection, analyst)
-        if field and self._terms.axis is not None:
-            rests = {block[1:]: rests[block[1:]] for block in blocks.meant(field, self._terms.axis)[1]}
-        return from_units(_least(rests.values()))
+        return from_units(_least(rests[suffix[1:]] for suffix in blocks.meant(field, self._terms.axis)[1]))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Ledger is shared by its path: open it again instead of copying or pickling it")

@@ -112,7 +112,7 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query
     tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
     if entry is not None:
         ledger.complete(entry)
-    words = {"blocks": ledger.shown_blocks(blocks), "protects": declared.protected}
+    words = {"blocks": "" if entry is None else ledger.shown_blocks(blocks), "protects": declared.protected}
     return NoisyAggregates(tables=tables, charge=charge, measurements=described, entry=entry, **words)
 
 

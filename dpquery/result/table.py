@@ -146,7 +146,7 @@ class Result:
 
     def _footer(self) -> str:
         charge = "free" if self.charge == PrivacyLoss() else f"charged {self.charge}"
-        charge += f" to {self.blocks}" if self.blocks and self.charge != PrivacyLoss() else ""
+        charge += f" to {self.blocks}" if self.blocks else ""
         charge += f" for {self._charged_with} queries together" if self._charged_with > 1 else ""
         level = f"{self.confidence * 100:g} % intervals of the noise; " if self._intervals else ""
         return f"[{level}{charge}]"

@@ -120,7 +120,10 @@ TRUE = [
 
 @pytest.mark.parametrize(("query", "blocks"), TRUE)
 def test_a_filter_that_restricts_spares_the_other_blocks(session: dp.Session, query: str, blocks: str) -> None:
-    assert session.sql(query, epsilon=1).blocks == blocks
+    plan = session.explain(query, epsilon="0.5")
+    session.sql(f"SELECT COUNT(*) FROM visits WHERE day {MARCH}", epsilon="0.25")
+    assert session.remaining_for(plan).epsilon * 4 == (3 if blocks == "2024-03" else 4)
+    assert session.sql(query, epsilon=session.remaining_for(plan).epsilon).blocks == blocks
     assert session.remaining_by_block["2024-07"].epsilon == 1
     with pytest.raises(InsufficientBudgetError):
         session.sql(query, epsilon="0.001")
