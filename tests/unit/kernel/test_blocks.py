@@ -54,6 +54,7 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "is_distinct_from", "is_not_d
 
 
 @pytest.mark.parametrize("by", By)
+@settings(max_examples=50, deadline=None)
 @given(day=st.dates())
 def test_a_block_holds_the_days_from_its_first_to_the_next_ones(by: By, day: datetime.date) -> None:
     number = number_of(day, by)
@@ -122,7 +123,7 @@ def holds(found: Touched, value: datetime.date | None, by: By) -> bool:
     return any(first <= number_of(value, by) <= last for first, last in found.spans)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data(), by=st.sampled_from(By), is_moment=st.booleans())
 def test_a_condition_is_true_in_the_blocks_it_may_hold_in(data: st.DataObject, by: By, is_moment: bool) -> None:
     """docs/proofs/blocks.md, Lemma 1."""
