@@ -66,7 +66,7 @@ _HOMES = {
     "Budget": "dpquery.kernel.accountant",
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.kernel.ledger",
-    "Measurement": "dpquery.kernel.mechanisms",
+    "Measurement": "dpquery.kernel.measurements",
     "Plan": "dpquery.session",
     "PrivacyLoss": "dpquery.kernel.loss",
     "Result": "dpquery.result.table",
