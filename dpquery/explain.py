@@ -41,12 +41,14 @@ def explain(
     *,
     added: Sequence[tuple[int, PrivateAggregate]] = (),
     notes: Sequence[str] = (),
+    blocks: str = "",
 ) -> str:
     """Returns a plan for people: what is released, with which noise, from what, and at what price.
 
     Args:
         added: Tables added up from released ones, as (number of the released table, what it gives); numbered on.
         notes: What was decided for each GROUP BY with several grouping sets.
+        blocks: The blocks that are charged, in words, where rows are in blocks.
     """
     lines = list(_result(result))
     remaining = iter(measurements)
@@ -58,6 +60,7 @@ def explain(
         lines.append(f"Release {number}: {_named(aggregate)}, free: sums of release {leaf + 1}")
     lines += [f"Grouping sets: {note}" for note in notes]
     lines.append("Charge: nothing" if charge == ZERO else f"Charge: {charge}")
+    lines += [f"Blocks: {blocks}"] if blocks else []
     return "\n".join(lines)
 
 

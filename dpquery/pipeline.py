@@ -179,6 +179,8 @@ def answer(
                 guarantee=answered.guarantee,
                 measurements=answered.measurements if len(requests) == 1 else own,
                 confidence=float(request.confidence),
+                protects=answered.protects,
+                blocks=answered.blocks,
                 charged_with=len(requests),
                 entry=answered.entry,
             )

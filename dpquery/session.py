@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import NoReturn
 
@@ -71,8 +72,17 @@ class Session:
 
     @property
     def remaining(self) -> PrivacyLoss:
-        """What this analyst may still spend, in the ledger's currency."""
+        """What this analyst may still spend, in the ledger's currency: on all rows, where these are in blocks."""
         return self._ledger.remaining(self._analyst)
+
+    def remaining_for(self, plan: Plan) -> PrivacyLoss:
+        """What this analyst may still spend on such a query: where rows are in blocks, on those that it touches."""
+        return self._ledger.remaining(self._analyst, plan.touched)
+
+    @property
+    def remaining_by_block(self) -> dict[str, PrivacyLoss]:
+        """What this analyst may still spend on each block of rows; empty where the catalog declares no blocks."""
+        return self._ledger.remaining_by_block(self._analyst)
 
     def sql(
         self,
@@ -348,17 +358,31 @@ def create_ledger(
 
 def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
     """The promise is the ledger's: a catalog that says otherwise is refused."""
-    if catalog.declarations.fingerprint() != ledger.declarations.fingerprint():
-        raise LedgerError(
-            f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
-            "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
-            "ledger if the promise may start anew."
-        )
+    if catalog.declarations.fingerprint() != ledger.declarations.fingerprint() and ledger.mark:  # which reads it again
+        _check_declarations(catalog, ledger)
     _check_budget("all analysts together", catalog.budget, ledger.budget)
     for analyst, declared in catalog.analysts.items():
         _check_budget(f"analyst {analyst}", declared, ledger.budgets.get(analyst))
     if missing := sorted(ledger.budgets.keys() - catalog.analysts.keys()):
         raise LedgerError(f"the ledger has budgets for analysts that the catalog leaves out: {', '.join(missing)}")
+
+
+def _check_declarations(catalog: Catalog, ledger: Ledger) -> None:
+    declared, counts = catalog.declarations, ledger.declarations
+    if declared.fingerprint() == counts.fingerprint():
+        return
+    axes = [axis for axis in (declared.blocks, counts.blocks) if axis is not None]
+    if len(axes) == 2 and replace(declared, blocks=counts.blocks).fingerprint() == counts.fingerprint():
+        ends = [f"{axis.blocks[0]} to {axis.blocks[-2]}" for axis in axes]
+        raise LedgerError(
+            f"the bounds in the catalog of {catalog.dataset} make blocks from {ends[0]}, and the ledger has blocks "
+            f"from {ends[1]}, which counts: the owner gives new blocks a budget with dpquery ledger extend"
+        )
+    raise LedgerError(
+        f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
+        "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
+        "ledger if the promise may start anew."
+    )
 
 
 def _check_budget(who: str, declared: Budget, counts: Budget | None) -> None:

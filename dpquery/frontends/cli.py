@@ -129,7 +129,7 @@ def explain(
             dialect=dialect,
         )
         typer.echo(str(plan))
-        show_prospect(plan.charge, session)
+        show_prospect(plan, session)
 
 
 @app.command()

@@ -27,6 +27,7 @@ from dpquery.plan.logical import (
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, INT64, Type, Value
 from dpquery.planner import grouping_sets
+from dpquery.planner.blocks import within_blocks
 from dpquery.planner.contributions import Contribution, contribution_of
 from dpquery.planner.definitions import definition
 from dpquery.planner.grouping_sets import Added, Grouping, Measured, Sum
@@ -97,6 +98,7 @@ def protect(
         MissingBoundsError: An aggregate without a finite sensitivity.
         UnsupportedQueryError: More public groups than can be enumerated.
     """
+    logical = within_blocks(logical, catalog)
     measured = [
         _protect(index, boundary, catalog, public, describe, bounds)
         for index, boundary in enumerate(logical.boundaries)

@@ -34,6 +34,8 @@ class Result:
         charge: What the ledger counted for it; of a batch, for all its answers together.
         guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta; of a batch, all its answers.
         measurements: How each noisy column was measured.
+        blocks: The blocks that were charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
+        protects: What the charge and the guarantee are about, as "the rows of one patient in one month".
         confidence: The probability with which the interval of a cell holds: at least, or about where it is simulated.
     """
 
@@ -45,6 +47,8 @@ class Result:
         guarantee: PrivacyLoss,
         measurements: tuple[Measurement, ...],
         confidence: float,
+        protects: str,
+        blocks: str = "",
         charged_with: int = 1,
         entry: int | None = None,
     ) -> None:
@@ -53,6 +57,8 @@ class Result:
         self.charge: PrivacyLoss = charge
         self.guarantee: PrivacyLoss = guarantee
         self.measurements: tuple[Measurement, ...] = measurements
+        self.blocks: str = blocks
+        self.protects: str = protects
         self.confidence = confidence
         self._entry = entry if any(not measurement.stored for measurement in measurements) else None
 
@@ -159,6 +165,7 @@ class Result:
 
     def _footer(self) -> str:
         charge = self.source if self.charge == PrivacyLoss() else f"charged {self.charge}"
+        charge += f" to {self.blocks}" if self.blocks else ""
         charge += f" for {self._charged_with} queries together" if self._charged_with > 1 else ""
         level = f"{self.confidence * 100:g} % intervals of the noise; " if self._intervals else ""
         return f"[{level}{charge}]"

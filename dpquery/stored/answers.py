@@ -109,6 +109,8 @@ class Answered:
     charge: PrivacyLoss
     guarantee: PrivacyLoss
     measurements: tuple[Measurement, ...]
+    protects: str
+    blocks: str = ""
     entry: int | None = None
 
 
@@ -191,10 +193,10 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
     What is new is stored, and combined with what was stored of the same groups, however inexact.
     """
     if not parts.rest.aggregates:
-        return _answered(parts, _tables(parts.wanted, parts.found), None, parts.measurements(declared))
+        return _answered(parts, _tables(parts.wanted, parts.found), None, parts.measurements(declared), declared)
     if reuse is None:
         noisy = release(parts.rest)
-        return _answered(parts, noisy.tables, noisy, noisy.measurements)
+        return _answered(parts, noisy.tables, noisy, noisy.measurements, declared)
     pairs = zip(parts.wanted, parts.found, strict=True)
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn(digest(reuse.version, repr(lacking))):
@@ -213,7 +215,7 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
     stored = iter(_tables(parts.wanted, found))
     shown = [next(stored) if there.is_complete else table for there, table in zip(found, new, strict=True)]
     said = with_combined(parts.measurements(declared), parts.wanted, parts.found, found)
-    return _answered(parts, [table for table in shown if table], noisy, said)
+    return _answered(parts, [table for table in shown if table], noisy, said, declared)
 
 
 def _answered(
@@ -221,12 +223,15 @@ def _answered(
     tables: Sequence[NoisyTable | AddedTable],
     noisy: NoisyAggregates | None,
     measured: tuple[Measurement, ...],
+    declared: Declarations,
 ) -> Answered:
     return Answered(
         tables=tuple(tables),
         charge=ZERO if noisy is None else noisy.charge,
         guarantee=parts.guarantee(),
         measurements=measured,
+        protects=declared.protected,
+        blocks="" if noisy is None else noisy.blocks,
         entry=None if noisy is None else noisy.entry,
     )
 
