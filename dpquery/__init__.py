@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from dpquery.kernel.ledger import Ledger
     from dpquery.kernel.loss import PrivacyLoss
     from dpquery.kernel.measurements import Measurement
+    from dpquery.planned import Plan
     from dpquery.result.batch import Batch
     from dpquery.result.table import Result
-    from dpquery.session import Plan, Session, connect, create_ledger
+    from dpquery.session import Session, connect, create_ledger
 
 __version__ = "0.1.0"
 
@@ -71,7 +72,7 @@ _HOMES = {
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.kernel.ledger",
     "Measurement": "dpquery.kernel.measurements",
-    "Plan": "dpquery.session",
+    "Plan": "dpquery.planned",
     "PrivacyLoss": "dpquery.kernel.loss",
     "Result": "dpquery.result.table",
     "Session": "dpquery.session",

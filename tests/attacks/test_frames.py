@@ -109,6 +109,16 @@ def test_a_frame_whose_attributes_were_cleared_is_known_by_itself(frame: pd.Data
     assert frame.dp.remaining.epsilon == 1
 
 
+def test_no_frame_gets_the_stored_answer_of_another(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ACC-15: frames of one dataset hold different rows."""
+    zero_noise(monkeypatch)
+    other = frame.assign(x=9.0)
+    other.dp.protect(**SAID)
+    asked = {"epsilon": "0.2", "max_rows": 5}
+    assert (frame.dp.sum("x", **asked), other.dp.sum("x", **asked)) == (10, 36)
+    assert frame.dp.remaining.epsilon == Fraction(3, 5)
+
+
 def test_a_cell_run_again_has_spent_what_it_spent() -> None:
     """API-02: the same lines again find the same ledger, whatever else they make."""
     for turn in range(1, 4):

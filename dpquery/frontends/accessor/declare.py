@@ -92,8 +92,10 @@ def protect(
     )
     opened = datasets.open_dataset(catalog, ledger, is_new=new_ledger, public=given)
     sources = {TABLE: kept, **{n: frame for n, (frame, _, _) in tables.items()}}
+    # Answers are not stored: several frames of one dataset hold different rows, and the store tells none from another.
+    session = connect(catalog, sources, ledger=opened.ledger, analyst=analyst, reuse=False)
     held = Held(
-        session=connect(catalog, sources, ledger=opened.ledger, analyst=analyst),
+        session=session,
         data=kept,
         handle=opened.handle,
         unit=privacy_unit,

@@ -18,8 +18,9 @@ from dpquery.frontends.accessor.names import ASKED, known
 from dpquery.frontends.accessor.views import MOST_CELLS, View, clamped, filtered, joined, with_view
 from dpquery.frontends.accessor.working import working
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.planned import Plan
 from dpquery.result.table import Result
-from dpquery.session import Plan, Session
+from dpquery.session import Session
 
 
 @dataclass(slots=True, kw_only=True)
