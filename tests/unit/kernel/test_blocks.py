@@ -261,3 +261,15 @@ def test_sets_of_blocks_are_sets(spans: list[list[tuple[int, int]]], undated: tu
     ):
         assert [n for first, last in made.spans for n in range(first, last + 1)] == sorted(expected)
         assert made.undated is flag
+
+
+def test_either_side_of_an_or_may_hold_and_both_of_an_and() -> None:
+    x, number = Column(id="x", type=DATE), call("gt", [Column(id="n", type=INT64), Literal(value=0, type=INT64)])
+    one, two = (call("eq", [x, Literal(value=datetime.date(2024, m, 5), type=DATE)]) for m in (1, 4))
+    first, second = (Touched(((number_named(name, By.MONTH),) * 2,), False) for name in ("2024-01", "2024-04"))
+    for parts in ([one, two], [two, one]):
+        assert may_hold(call("or", parts), frozenset({"x"}), DATE, By.MONTH) == first | second
+        assert may_hold(call("and", parts), frozenset({"x"}), DATE, By.MONTH) == NONE
+    for parts in ([one, number], [number, one]):
+        assert may_hold(call("or", parts), frozenset({"x"}), DATE, By.MONTH) == ALL
+        assert may_hold(call("and", parts), frozenset({"x"}), DATE, By.MONTH) == first
