@@ -26,6 +26,18 @@ def describe(catalog: Catalog) -> str:
     )
 
 
+def describe_table(table: Table, catalog: Catalog) -> str:
+    """Returns what is declared of a table, without its columns, on one line for people."""
+    kind, *lines = [line.strip() for line in _about(table, catalog)]
+    unit = "" if table.public else f" ({catalog.privacy_unit} is protected)"
+    return "; ".join([kind.partition(": ")[2] + unit, *lines])
+
+
+def describe_column(column: ColumnDeclaration) -> str:
+    """Returns what is declared of a column, without its type, on one line for people."""
+    return "; ".join(_column(column)) + _note(column.description)
+
+
 def _dataset(catalog: Catalog) -> Iterator[str]:
     unit, whole = catalog.privacy_unit, "row" if catalog.privacy_unit == "row" else "all rows of one unit"
     change = "added or removed" if catalog.neighbours is Neighbours.ADD_REMOVE else "replaced by others"
@@ -52,6 +64,13 @@ def _budget(budget: Budget) -> str:
 
 def _table(table: Table, catalog: Catalog) -> Iterator[str]:
     yield ""
+    yield from _about(table, catalog)
+    width = max(len(name) for name in table.columns)
+    for column in table.columns.values():
+        yield f"  {column.name:<{width}}  {column.type!s:<9}  {describe_column(column)}"
+
+
+def _about(table: Table, catalog: Catalog) -> Iterator[str]:
     yield f"Table {table.name}: {'public' if table.public else 'private'}" + _note(table.description)
     if not table.public:
         yield f"  unit: {_unit(table, catalog.privacy_unit)}"
@@ -63,10 +82,6 @@ def _table(table: Table, catalog: Catalog) -> Iterator[str]:
             )
     for columns in table.unique:
         yield f"  no two rows agree in: {', '.join(sorted(columns))}"
-    width = max(len(name) for name in table.columns)
-    for column in table.columns.values():
-        said = "; ".join(_column(column)) + _note(column.description)
-        yield f"  {column.name:<{width}}  {column.type!s:<9}  {said}"
 
 
 def _unit(table: Table, privacy_unit: str) -> str:
