@@ -78,7 +78,7 @@ _HOMES = {
 """Where public names live, unless in `errors`. They load on first use, so that the command line starts quickly."""
 
 
-_MODULES = ("dbapi",)
+_MODULES = ("dbapi", "local")
 """Public modules that are there without an import of their own."""
 
 

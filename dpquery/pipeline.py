@@ -132,7 +132,12 @@ def answer_together(
     for request, made in zip(requests, prepared, strict=True):
         added = [(one.leaf, one.aggregate) for one in made.private.added]
         finished = finish(
-            noisy, made.private.result, evaluate=backend.evaluate, confidence=request.confidence, added=added
+            noisy,
+            made.private.result,
+            evaluate=backend.evaluate,
+            confidence=request.confidence,
+            added=added,
+            variances=made.private.variances,
         )
         own = noisy if len(requests) == 1 else of_tables(noisy, finished.tables)
         results.append(

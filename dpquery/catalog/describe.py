@@ -98,6 +98,9 @@ def _default(own: int | None) -> str:
 
 
 def _column(column: ColumnDeclaration) -> Iterator[str]:
+    if column.randomized is not None:
+        count, epsilon = len(column.randomized.categories), show_amount(column.randomized.epsilon)
+        yield f"reported by randomised response: epsilon {epsilon}, {count} categories"
     if column.lower is not None:
         yield f"clamped to {_value(column.lower)} .. {_value(column.upper)}"
     elif column.type.kind not in (Kind.TEXT, Kind.BOOLEAN):
