@@ -104,11 +104,13 @@ def _number(category: Any) -> Fraction:
 
 
 def _like(values: Any, known: list[Any], reports: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
+    """Returns the reports in the form of the values; a type that knows fewer categories is widened."""
     if isinstance(values, pd.Series):
-        made = pd.Series(known, dtype=values.dtype, name=values.name).take(reports)
+        dtype = pd.CategoricalDtype(known) if isinstance(values.dtype, pd.CategoricalDtype) else values.dtype
+        made = pd.Series(known, dtype=dtype, name=values.name).take(reports)
         return made.set_axis(values.index)
     if isinstance(values, np.ndarray):
-        return np.array(known, dtype=values.dtype).take(reports)
+        return np.array(known, dtype=None if values.dtype.kind == "U" else values.dtype).take(reports)
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return pa.array(known, type=values.type).take(pa.array(reports))
     return [known[place] for place in reports.tolist()]

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpquery.catalog.tables import Randomized
-from dpquery.plan.expr import Cast, Expression, Literal
+from dpquery.plan.expr import Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
+from dpquery.plan.logical import WindowColumn
 from dpquery.plan.types import FLOAT64, Value
 
 Weights = tuple[float, ...]
@@ -56,3 +57,18 @@ def times(value: Expression, factor: float) -> Expression:
 def numbers_of(values: Sequence[Value]) -> Weights:
     """Returns values as numbers; NULL counts nothing."""
     return tuple(0.0 if value is None else float(value) for value in values)  # type: ignore[arg-type]
+
+
+def total_over(id: str, number: Column, groups: tuple[str, ...]) -> WindowColumn:
+    """Returns the sum of a column over all rows of equal groups, as a column of a window."""
+    return WindowColumn(
+        id=id,
+        name="",
+        function="sum",
+        arguments=(number,),
+        filter=None,
+        partition_by=groups,
+        order_by=(),
+        frame=None,
+        type=number.type,
+    )

@@ -36,7 +36,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.types import FLOAT64, INT64, Value
 from dpquery.planner.arithmetic import where_more
-from dpquery.planner.chances import Chances, Weights, numbers_of, times, without_bias
+from dpquery.planner.chances import Chances, Weights, numbers_of, times, total_over, without_bias
 from dpquery.planner.definitions import definition
 from dpquery.planner.ranges import ranges_of
 from dpquery.planner.reports import both, lifted, reading_reports, reads, refusal, repeats, stored
@@ -146,8 +146,8 @@ class _Boundary:
         """Refuses groups of reports that are not exactly the categories."""
         span = next(iter(self.original.spans), None)
         for id in keys:
-            meaning, _ = definition(id, self.source)
-            if not isinstance(meaning, Column) or meaning.id not in self.reports:
+            meaning, leaves = definition(id, self.source)
+            if not isinstance(meaning, Column) or meaning.id not in self.reports.keys() & leaves.keys():
                 reason = "groups of an expression over randomised reports cannot be debiased"
                 raise refusal(reason, "Group by the column itself.", span)
         if len(keys) > 1:
@@ -189,9 +189,13 @@ class _Boundary:
 
     def _resolved(self, expression: Expression) -> tuple[Expression, str]:
         """Returns an expression over one stored column of reports, and which; refuses one over anything else too."""
-        read = {column.id: definition(column.id, self.source)[0] for column in columns_of(expression)}
-        resolved = substitute(expression, read)
+        read = {column.id: definition(column.id, self.source) for column in columns_of(expression)}
+        resolved = substitute(expression, {id: meaning for id, (meaning, _) in read.items()})
         found = {column.id for column in columns_of(resolved)}
+        stored = {id for _, leaves in read.values() for id in leaves}
+        if not found <= stored and not found.isdisjoint(self.reports):
+            reason = "randomised reports of a table that an outer join fills up cannot be debiased: some rows have none"
+            raise refusal(reason, "Write an inner join.", expression.span)
         if len(found) != 1 or not found <= self.reports.keys():
             reason = "an expression over randomised reports and other columns cannot be debiased"
             advice = "Put the condition on the reports apart, joined by AND; and read one such column at a time."
@@ -278,9 +282,8 @@ class _Boundary:
 
     def _count(self, asked: _Asked) -> Expression:
         """Returns the estimated number of rows whose value holds."""
-        argument = None if asked.told is not None else asked.column.argument
-        reported = self._measure(asked, "count", argument, asked.where)
-        rows = self._rows(asked, reported, "count", argument)
+        reported = self._measure(asked, "count", asked.column.argument, asked.where)
+        rows = self._rows(asked, reported, "count", None if asked.told is not None else asked.column.argument)
         weights = tuple(float(held) for held in asked.holds)
         if len(set(weights)) == 1:
             return Cast(argument=reported, type=FLOAT64)
@@ -340,20 +343,10 @@ class _Boundary:
         """Returns the same sum over the rows of all reports: measured, or over the groups that were measured."""
         if self.key is None:
             return self._measure(asked, function, argument, asked.kept)
+        id, type = f"{reported.id}t", reported.type
         others = tuple(id for id in self.original.group_by if id != self.key)
-        made = WindowColumn(
-            id=f"{reported.id}t",
-            name="",
-            function="sum",
-            arguments=(reported,),
-            filter=None,
-            partition_by=others,
-            order_by=(),
-            frame=None,
-            type=reported.type,
-        )
-        self.windows[made.id] = made
-        return Column(id=made.id, type=made.type)
+        self.windows[id] = total_over(id, reported, others)
+        return Column(id=id, type=type)
 
     def _measure(self, asked: _Asked, function: str, argument: Expression | None, kept: Expression | None) -> Column:
         type = INT64 if argument is None or function == "count" else sum_type(argument.type)
