@@ -1,7 +1,8 @@
 """Which columns hold reports of randomised response, and where a query may read them: in aggregates and keys alone.
 
 A filter, a join or a total of one person that reads a report speaks of the report and not of the value, and nothing
-that follows could be debiased; so it is refused. Conditions of WHERE are moved into the aggregates, where they can be. docs/proofs/randomised-response.md.
+that follows could be debiased; so it is refused. Conditions of WHERE are moved into the aggregates, where they can be.
+Proof: docs/proofs/randomised-response.md.
 """
 
 from __future__ import annotations
