@@ -88,6 +88,8 @@ def _table(table: Table, bounds: Bounds, max_rows: Mapping[str, int], why: str) 
         yield f"    max_rows: {table.max_rows}"
     if table.max_groups is not None:
         yield f"    max_groups: {table.max_groups}"
+    if table.blocks is not None:
+        yield f"    blocks: {{column: {text(table.blocks.column)}, by: {table.blocks.by.value}}}"
     yield "    columns:"
     for column in table.columns.values():
         found = bounds.get((table.name, column.name))

@@ -1,4 +1,4 @@
-"""Cursors of PEP 249. Executing a query charges for it, once; fetching its rows is free."""
+"""Cursors of PEP 249. Executing a query is charged, once; fetching its rows is free."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Options(TypedDict, total=False):
     max_rows: int
     dialect: str
     confidence: object
+    fresh: bool
 
 
 LOSSES = ("epsilon", "rho", "error")
@@ -88,13 +89,13 @@ class Cursor:
         return self._answer()
 
     def execute(self, operation: str, parameters: Parameters = None, **options: Unpack[Options]) -> Cursor:
-        """Answers a query and charges for it; returns this cursor.
+        """Answers a query and charges for what of it is not stored already; returns this cursor.
 
         Args:
             operation: One SELECT statement.
             parameters: The values of its parameters, by position or name.
             options: `epsilon`, `delta`, `rho`, `error`, `weights`, `max_groups`, `max_rows`, `dialect`, `confidence`,
-                instead of the connection's.
+                `fresh`, instead of the connection's.
         Raises:
             Error: The query is refused, and nothing was charged; or the engine failed, and the charge stands.
         """

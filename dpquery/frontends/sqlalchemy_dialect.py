@@ -28,6 +28,8 @@ SOURCE = "source."
 """Begins the names of a URL's parameters that name the path of a table."""
 PLACES = ("analyst", "ledger", "mark")
 COUNTS = ("max_groups", "max_rows")
+UNSAID = ("weights", "fresh")
+"""Options that a URL cannot say: for one query alone, or no text."""
 
 
 class DPQueryCompiler(PGCompiler):
@@ -92,7 +94,7 @@ class DPQueryDialect(DefaultDialect):
                 raise exc.ArgumentError(f"the URL says {name} more than once")
             if name.startswith(SOURCE):
                 sources[name.removeprefix(SOURCE)] = value
-            elif name == "weights" or name not in (*PLACES, *Options.__annotations__):
+            elif name in UNSAID or name not in (*PLACES, *Options.__annotations__):
                 raise exc.ArgumentError(f"the URL's parameter {name} is unknown; known: {_known()}")
             elif given.get(name, value) != value:
                 raise exc.ArgumentError(f"the URL names two analysts, {given[name]} and {value}")
@@ -261,5 +263,5 @@ def _count(name: str, value: str) -> int:
 
 
 def _known() -> str:
-    options = [name for name in Options.__annotations__ if name != "weights"]
+    options = [name for name in Options.__annotations__ if name not in UNSAID]
     return ", ".join([*PLACES, f"{SOURCE}TABLE", *options])

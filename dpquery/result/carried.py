@@ -11,9 +11,21 @@ from dpquery.kernel.mechanisms import Calibrated
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import Filter, Project, Relation, Released, Window
-from dpquery.result.added import AddedTable, NoiseOfSum
+from dpquery.result.added import AddedTable, NoiseLaw, NoiseOfSum
 
 Meanings = dict[str, Expression]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LooseSum:
+    """The noise of a sum of `count` numbers of one law each, which may depend on each other."""
+
+    noise: NoiseLaw
+    count: int
+
+    def half_width(self, failure: Fraction) -> int:
+        """Returns a w with P(|noise| > w) <= failure, in lattice steps (union bound)."""
+        return self.count * self.noise.half_width(failure / self.count)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,19 +64,20 @@ class Carried(dict[str, str]):
         for table in self.tables:
             if any(known.id == measure for known in table.aggregate.measures):
                 domains = [key.domain for key in table.aggregate.keys if key.column not in kept]
-                is_public = not table.aggregate.is_selected and isinstance(table, NoisyTable)
-                return math.prod(len(domain or ()) for domain in domains) if is_public else None
+                return None if table.aggregate.is_selected else math.prod(len(domain or ()) for domain in domains)
         return None
 
-    def sums(
-        self, noises: Mapping[str, tuple[Calibrated | NoiseOfSum, Fraction]]
-    ) -> dict[str, tuple[Calibrated, Fraction, int]]:
-        """Returns for each total the noise of one of its parts, the unit of its numbers, and how many parts it has."""
-        found = {}
+    def sums(self, noises: Mapping[str, tuple[NoiseLaw, Fraction]]) -> dict[str, tuple[NoiseLaw | LooseSum, Fraction]]:
+        """Returns the noise of each total, and the unit of its numbers."""
+        fresh = {m.id for table in self.tables if isinstance(table, NoisyTable) for m in table.aggregate.measures}
+        found: dict[str, tuple[NoiseLaw | LooseSum, Fraction]] = {}
         for id, (measure, count) in self.totals.items():
-            noise, step = noises.get(measure, (None, Fraction(1)))
-            if isinstance(noise, Calibrated):
-                found[id] = (noise, step, count)
+            if measure in noises:
+                noise, step = noises[measure]
+                if isinstance(noise, Calibrated) and measure in fresh:
+                    found[id] = (NoiseOfSum(noise=noise, count=count), step)
+                else:
+                    found[id] = (LooseSum(noise=noise, count=count), step)
         return found
 
     def is_spread(self, id: str, meanings: Meanings) -> bool:

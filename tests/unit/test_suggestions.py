@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import dpquery as dp
+from dpquery.catalog.write import write_catalog
 from tests.scripted import zero_noise
 
 CATALOG = """\
@@ -103,6 +104,14 @@ def test_the_catalog_that_is_printed_loads_as_it_was_but_for_bounds(session: dp.
     assert again.tables["visits"].columns["spent"].upper in (7, 10)
     assert "lower: 20, upper: 100, nullable: true}  # suggested" in str(found)
     assert "<pre>" in found._repr_html_()
+
+
+def test_blocks_are_printed() -> None:
+    day = {"type": "date", "lower": "2020-01-01", "upper": "2020-12-31"}
+    table = {"blocks": {"column": "day", "by": "month"}, "columns": {"day": day}}
+    catalog = dp.Catalog(dataset="d", privacy_unit="row", budget={"epsilon": "1/3"}, tables={"t": table})
+    again = dp.Catalog.from_yaml(write_catalog(catalog))
+    assert again.tables == catalog.tables and again.budget == catalog.budget
 
 
 def test_one_person_does_not_move_bounds(session: dp.Session) -> None:

@@ -124,7 +124,7 @@ def test_the_budget_is_the_connections_or_the_querys(shop: Path) -> None:
     with dbapi.connect(shop, epsilon="0.25", max_rows=1) as connection:
         assert connection.execute("SELECT COUNT(*) FROM visits").result.charge.epsilon == Decimal("0.25")
         assert connection.execute("SELECT COUNT(*) FROM people", epsilon="0.5").result.charge.epsilon == Decimal("0.5")
-        cheap = connection.execute("SELECT COUNT(*) FROM people", error=100)
+        cheap = connection.execute("SELECT COUNT(*) FROM people", error=100, fresh=True)
         assert 0 < cheap.result.charge.epsilon < Decimal("0.1")
         with pytest.raises(dbapi.InterfaceError, match="epsilo is no option"):
             connection.execute("SELECT COUNT(*) FROM people", epsilo=1)  # type: ignore[call-arg]
@@ -225,7 +225,7 @@ def test_a_session_and_a_catalog_in_python(shop: Path) -> None:
         with dbapi.connect(session, epsilon=1) as connection:
             connection.execute("SELECT COUNT(*) FROM visits")
         assert session.remaining.epsilon == 3
-        session.sql("SELECT COUNT(*) FROM visits", epsilon=1)
+        session.sql("SELECT COUNT(*) FROM visits", epsilon=1, fresh=True)
         with pytest.raises(dbapi.InterfaceError, match="leave them out"):
             dbapi.connect(session, ledger="x")
     with dbapi.connect(catalog, sources, ledger=shop.with_suffix(".ledger")) as connection:
@@ -260,7 +260,7 @@ def test_threads_share_a_connection(shop: Path, connection: dbapi.Connection) ->
     found: list[object] = []
 
     def ask() -> None:
-        found.append(connection.execute("SELECT COUNT(*) FROM visits", epsilon="0.5").fetchall()[0])
+        found.append(connection.execute("SELECT COUNT(*) FROM visits", epsilon="0.5", fresh=True).fetchall()[0])
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
@@ -268,6 +268,14 @@ def test_threads_share_a_connection(shop: Path, connection: dbapi.Connection) ->
     for thread in threads:
         thread.join()
     assert (len(found), charges(shop), connection.remaining.epsilon) == (8, 8, 0)
+
+
+def test_the_same_query_again_is_the_stored_answer(shop: Path, connection: dbapi.Connection) -> None:
+    first = connection.execute(BY_TOWN).fetchall()
+    assert connection.execute(BY_TOWN).fetchall() == first
+    assert charges(shop) == 1
+    connection.execute(BY_TOWN, fresh=True)
+    assert charges(shop) == 2
 
 
 def test_constructors_of_values() -> None:

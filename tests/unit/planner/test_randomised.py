@@ -160,6 +160,15 @@ def test_units_and_public_tables_are_not_randomised() -> None:
         dp.Catalog.from_yaml(CATALOG + public)
 
 
+def test_blocks_are_not_told_by_reports() -> None:
+    day = "day: {type: date, randomized: {epsilon: 1, categories: [2020-01-01, 2020-02-01]}}"
+    said = CATALOG.replace("town: {type: text}", day).replace(
+        "    unit: id\n    unique", "    blocks: {column: day, by: month}\n    unit: id\n    unique"
+    )
+    with pytest.raises(dp.CatalogError, match="does not tell when"):
+        dp.Catalog.from_yaml(said)
+
+
 def test_the_catalog_says_what_is_randomised() -> None:
     said = dp.Catalog.from_yaml(CATALOG).to_text()
     assert "reported by randomised response: epsilon 1, 3 categories; not NULL; public keys 'a', 'b', 'c'" in said
