@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -16,19 +17,20 @@ COLUMNS = {"who": [1, 1, 2, 3], "x": [1.0, 2.0, None, 4.0], "sex": ["F", "M", No
 
 
 @pytest.mark.parametrize(
-    "made",
+    "make",
     [
-        pl.DataFrame(COLUMNS),
-        pl.LazyFrame(COLUMNS),
-        pl.DataFrame(COLUMNS).with_columns(pl.col("sex").cast(pl.Categorical)),
-        pa.table(COLUMNS),
-        pa.table({**COLUMNS, "sex": pa.array(COLUMNS["sex"]).dictionary_encode()}),
-        pd.DataFrame(COLUMNS),
+        lambda: pl.DataFrame(COLUMNS),
+        lambda: pl.LazyFrame(COLUMNS),
+        lambda: pl.DataFrame(COLUMNS).with_columns(pl.col("sex").cast(pl.Categorical)),
+        lambda: pa.table(COLUMNS),
+        lambda: pa.table({**COLUMNS, "sex": pa.array(COLUMNS["sex"]).dictionary_encode()}),
+        lambda: pd.DataFrame(COLUMNS),
     ],
     ids=["polars", "lazy", "categorical", "arrow", "dictionary", "pandas"],
 )
-def test_every_sort_of_frame(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_sort_of_frame(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     zero_noise(monkeypatch)
+    made = make()
     people = dp.protect(
         made,
         privacy_unit="who",
@@ -44,7 +46,7 @@ def test_every_sort_of_frame(made: Any, monkeypatch: pytest.MonkeyPatch) -> None
     public = {"polars": pl.DataFrame({"sex": ["F"], "word": ["f"]}), "arrow": pa.table({"sex": ["F"], "word": ["f"]})}
     with pytest.raises(dp.CatalogError, match="one budget"):
         dp.protect(made, privacy_unit="who", dataset="with public", budget={"epsilon": 100})
-    other = made.clone() if hasattr(made, "clone") else pa.table(COLUMNS)  # nobody knows that these are the same people
+    other = make()  # nobody knows that these are the same people
     again = dp.protect(other, privacy_unit="who", dataset="with public", budget={"epsilon": 100}, public=public)
     for name in public:
         assert again.join(name, on="sex").value_counts("word", epsilon=10).to_dict() == {"f": 2}
