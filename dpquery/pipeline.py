@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpquery.backends.base import Backend
+from dpquery.cancelling import check_cancelled
 from dpquery.catalog import Catalog
 from dpquery.errors import DPQueryError, InternalError, QueryError, QuerySyntaxError
 from dpquery.kernel.accountant import guarantee_of
@@ -126,6 +127,7 @@ def answer_together(
     """Answers queries that are measured at once: the stages in order, and nothing else."""
     prepared = prepare_together(requests, catalog=catalog, ledger=ledger, public=backend.public_values)
     recorded = ";\n".join(request.recorded for request in requests)
+    check_cancelled()
     noisy = release(prepared[0].budgeted, run=backend.run, ledger=ledger, analyst=analyst, query=recorded)
     guarantee = guarantee_of(prepared[0].budgeted)
     results = []

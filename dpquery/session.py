@@ -240,6 +240,10 @@ class Session:
             accuracy=accuracy,
         )
 
+    def for_analyst(self, name: str) -> Session:
+        """Returns a session of another analyst over the same catalog, data and ledger; to close one closes all."""
+        return Session(self._catalog, backend=self._backend, ledger=self._ledger, analyst=name)
+
     def close(self) -> None:
         """Ends the session; the ledger learns that the last answer was given."""
         self._ledger.close()

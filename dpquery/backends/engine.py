@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpquery.arrow import arrow_type
 from dpquery.backends.sources import Source, quote
+from dpquery.cancelling import interruptible
 from dpquery.errors import BackendError, CatalogError
 from dpquery.plan.logical import OutputColumn
 from dpquery.plan.types import Type, Value
@@ -116,12 +117,13 @@ def _attach(root: duckdb.DuckDBPyConnection, opened: Mapping[str, Source]) -> No
 
 @contextlib.contextmanager
 def time_limit(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Interrupts a statement after `TIME_LIMIT`, whatever it does."""
+    """Interrupts a statement after `TIME_LIMIT`, or when its query is cancelled, whatever it does."""
     alarm = threading.Timer(TIME_LIMIT, cursor.interrupt)
     alarm.daemon = True
     alarm.start()
     try:
-        yield
+        with interruptible(cursor.interrupt):
+            yield
     finally:
         alarm.cancel()
 

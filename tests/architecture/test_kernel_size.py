@@ -25,6 +25,15 @@ RANDOMNESS = (
 ENGINES = ("duckdb", "psycopg", "psycopg2", "sqlalchemy", "pyspark")
 LEDGER_STORES = {"kernel/ledger_postgres.py": {"psycopg"}}
 """The ledger's own database is no engine, as no private row and no analyst's SQL passes there."""
+SERVER_SECRETS = {
+    "frontends/server/scram.py": {"secrets"},
+    "frontends/server/login.py": {"secrets"},
+    "frontends/server/users.py": {"secrets"},
+    "frontends/server/tls.py": {"cryptography"},
+}
+"""Salts, nonces and keys of the server; no noise is near."""
+OTHER_DATABASES = {"frontends/server/users.py"}
+"""The users' file holds no data."""
 PUBLIC_DATA_ONLY = {"frontends/demo.py"}
 """The demo computes exact answers beside the noisy ones: over a public study, in an engine of its own."""
 
@@ -58,6 +67,7 @@ def _uses(module: Module, names: tuple[str, ...]) -> set[str]:
 @MODULES
 def test_only_the_samplers_touch_randomness(module: Module) -> None:
     allowed = {"cryptography", "os.urandom"} if module.path == "kernel/samplers.py" else set()
+    allowed |= SERVER_SECRETS.get(module.path, set())
     assert _uses(module, RANDOMNESS) <= allowed
 
 
@@ -86,7 +96,8 @@ def test_nothing_is_switched_by_the_environment(module: Module) -> None:
 
 @MODULES
 def test_only_the_ledger_opens_a_database(module: Module) -> None:
-    if not (module.path.startswith("kernel/ledger") and module.path.count("/") == 1):
+    is_ledger = module.path.startswith("kernel/ledger") and module.path.count("/") == 1
+    if not is_ledger and module.path not in OTHER_DATABASES:
         assert not _uses(module, ("sqlite3",))
 
 
