@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpquery.frontends.server.engine import Engine, EngineSettings
 from dpquery.frontends.server.listener import Limits, Server
+from dpquery.frontends.server.supervisor import Supervisor, SupervisorSettings
 from dpquery.frontends.server.tls import tls_context
 from dpquery.frontends.server.users import Users
 
@@ -60,7 +60,9 @@ def running(
     most_rows: int = 1_000_000,
 ) -> Iterator[Running]:
     """Runs a server for as long as the block lasts."""
-    engine = Engine(EngineSettings(factory=factory, arguments=arguments or {}, threads=threads, most_rows=most_rows))
+    engine = Supervisor(
+        SupervisorSettings(factory=factory, arguments=arguments or {}, threads=threads, most_rows=most_rows)
+    )
     server = Server(engine, make_users(folder), limits or Limits(), caps=caps or {})
     if certificate is not None:
         server.tls, server.binding = tls_context(*certificate)

@@ -108,8 +108,8 @@ class Connection:
 
     async def _query(self, text: str) -> None:
         executor = self.executor
-        executor.block.store.statements.pop("", None)
-        executor.block.store.portals.pop("", None)
+        executor.store.statements.pop("", None)
+        executor.store.portals.pop("", None)
         statement: Statement | None = None
         try:
             statements = split(text)
@@ -180,9 +180,8 @@ class Connection:
             case wire.Execute(name, most_rows):
                 await self._execute(name, most_rows)
             case wire.Close(is_portal, name):
-                (self.executor.block.store.portals if is_portal else self.executor.block.store.statements).pop(
-                    name, None
-                )
+                store = self.executor.store
+                (store.portals if is_portal else store.statements).pop(name, None)
                 self.channel.write(messages.CLOSE_COMPLETE)
             case wire.FLUSH:
                 pass
@@ -201,12 +200,12 @@ class Connection:
         command = read(statement) if statements else None
         self.executor.check_usable(command)
         if not message.name:
-            self.executor.block.store.statements.pop("", None)
-        self.executor.block.store.add_statement(message.name, Prepared(statement, command, message.oids))
+            self.executor.store.statements.pop("", None)
+        self.executor.store.add_statement(message.name, Prepared(statement, command, message.oids))
         self.channel.write(messages.PARSE_COMPLETE)
 
     async def _bind(self, message: wire.Bind) -> None:
-        store = self.executor.block.store
+        store = self.executor.store
         prepared = store.statement(message.statement)
         self.executor.check_usable(prepared.command)
         if message.values or prepared.oids:
@@ -227,13 +226,13 @@ class Connection:
         self.channel.write(messages.BIND_COMPLETE)
 
     async def _describe_statement(self, name: str) -> None:
-        prepared = self.executor.block.store.statement(name)
+        prepared = self.executor.store.statement(name)
         described = await self.executor.describe(prepared)
         self.channel.write(messages.parameter_description(described.parameters))
         self._row_description(described.fields, (0,) * len(described.fields))
 
     async def _describe_portal(self, name: str) -> None:
-        portal = self.executor.block.store.portal(name)
+        portal = self.executor.store.portal(name)
         fields = await self.executor.fields_of(portal)
         self._row_description(fields, portal.formats(len(fields)) if fields else ())
 
@@ -241,7 +240,7 @@ class Connection:
         self.channel.write(messages.row_description(fields, formats) if fields else messages.NO_DATA)
 
     async def _execute(self, name: str, most_rows: int) -> None:
-        portal = self.executor.block.store.portal(name)
+        portal = self.executor.store.portal(name)
         if portal.command is None:
             self.channel.write(messages.EMPTY_QUERY)
             return

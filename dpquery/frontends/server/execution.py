@@ -13,10 +13,10 @@ from dpquery.frontends.server import nodes, oids
 from dpquery.frontends.server.answers import Answered, Asked, Described, Field, Refusal
 from dpquery.frontends.server.codecs import decode
 from dpquery.frontends.server.commands import read
-from dpquery.frontends.server.engine import Call, Engine, answered_of, ask_words, describe_words, described_of
 from dpquery.frontends.server.gucs import Settings
 from dpquery.frontends.server.portals import Motion, Outcome, Portal, Prepared, Store, motion
 from dpquery.frontends.server.statements import Statement
+from dpquery.frontends.server.supervisor import Call, Supervisor, answered_of, ask_words, describe_words, described_of
 from dpquery.frontends.server.transactions import Block
 from dpquery.frontends.server.users import User
 
@@ -35,7 +35,7 @@ class Executor:
         block: The transaction that it is in, with what that undoes.
     """
 
-    engine: Engine
+    engine: Supervisor
     block: Block
     user: User
     login: User

@@ -123,7 +123,7 @@ class Settings:
         while self._saved:
             found, values, local = self._saved[-1]
             if found == name:
-                self.values, self._local = dict(values), dict(local)
+                self.values, self._local = {**values, "role": self.values["role"]}, dict(local)
                 break
             self._saved.pop()
         if not name:
@@ -164,10 +164,7 @@ class Settings:
 
     def reset_all(self) -> None:
         """Gives all settings the values of the connection's beginning, but not who asks."""
-        kept: dict[str, str] = {
-            name: self.values[name] for name in ("role", "session_authorization") if name in self.values
-        }
-        self.values = {**self.start, **kept}
+        self.values = {**self.start, "role": self.values["role"]}
 
     def show(self, name: str) -> str:
         """Returns a setting's value; raises Refusal for one that nobody knows."""
@@ -248,7 +245,7 @@ def startup_settings(parameters: Mapping[str, str]) -> dict[str, str]:
     Raises:
         Refusal: It sets what it may not.
     """
-    given = {}
+    given: dict[str, str] = {}
     for name, value in parameters.items():
         if name in ("user", "database") or name.startswith("_pq_."):
             continue

@@ -13,11 +13,11 @@ from dpquery.frontends.server import messages, wire
 from dpquery.frontends.server.answers import Answered, Refusal
 from dpquery.frontends.server.channel import Channel, Closed
 from dpquery.frontends.server.connection import Connection
-from dpquery.frontends.server.engine import Engine
 from dpquery.frontends.server.execution import Executor
 from dpquery.frontends.server.gucs import REPORTED
 from dpquery.frontends.server.log import LOGGER, Counts, Log
 from dpquery.frontends.server.login import Door, Login, log_in, new_key
+from dpquery.frontends.server.supervisor import Supervisor
 from dpquery.frontends.server.transactions import Block
 from dpquery.frontends.server.users import Users
 
@@ -53,7 +53,7 @@ class Limits:
 class Server:
     """A server over one engine."""
 
-    engine: Engine
+    engine: Supervisor
     users: Users
     limits: Limits = field(default_factory=Limits)
     tls: ssl.SSLContext | None = None

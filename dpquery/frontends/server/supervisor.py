@@ -41,7 +41,7 @@ def starting() -> Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSettings:
+class SupervisorSettings:
     """How the engine is started.
 
     Attributes:
@@ -78,10 +78,10 @@ class Call:
 
 
 @dataclass(slots=True)
-class Engine:
+class Supervisor:
     """A process that answers, and another in its place when it ends."""
 
-    settings: EngineSettings
+    settings: SupervisorSettings
     about: dict[str, Any] = field(default_factory=dict)
     restarts: int = 0
     _process: asyncio.subprocess.Process | None = None
