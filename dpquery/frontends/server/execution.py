@@ -13,7 +13,7 @@ from dpquery.frontends.server import nodes, oids
 from dpquery.frontends.server.answers import Answered, Asked, Described, Field, Refusal
 from dpquery.frontends.server.codecs import decode
 from dpquery.frontends.server.commands import read
-from dpquery.frontends.server.gucs import Settings
+from dpquery.frontends.server.gucs import OWN, Settings
 from dpquery.frontends.server.portals import Motion, Outcome, Portal, Prepared, Store, motion
 from dpquery.frontends.server.statements import Statement
 from dpquery.frontends.server.supervisor import Call, Supervisor, answered_of, ask_words, describe_words, described_of
@@ -223,7 +223,7 @@ class Executor:
         return (Field(name=name, oid=oids.TEXT),)
 
     async def _show(self, name: str) -> Outcome:
-        if name.startswith("dpquery.") and name not in self.settings.values and not _is_own(name):
+        if name.startswith("dpquery.") and name not in self.settings.values and name not in OWN:
             answered = await self.ask(Statement(f"SHOW {name}", ()))
             return Outcome(tag="SHOW", fields=answered.fields, table=answered.table, notices=_notices(answered))
         return _table("SHOW", (Field(name=name, oid=oids.TEXT),), [(self.settings.show(name),)])
@@ -306,10 +306,6 @@ class Executor:
 
 
 _ALL_SETTINGS = tuple(Field(name=name, oid=oids.TEXT) for name in ("name", "setting", "description"))
-
-
-def _is_own(name: str) -> bool:
-    return name in ("dpquery.epsilon", "dpquery.delta", "dpquery.rho", "dpquery.max_groups", "dpquery.max_rows")
 
 
 def _is_forward(place: int, moved: Motion) -> bool:

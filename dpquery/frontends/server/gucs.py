@@ -63,7 +63,6 @@ DEFAULTS = {
     "timezone": "UTC",
     "transaction_isolation": "read committed",
     "transaction_read_only": "on",
-    "dpquery.row_level": "error",
 }
 _FIXED = {
     "in_hot_standby",
@@ -86,6 +85,7 @@ _ONLY: dict[str, tuple[str, ...]] = {
     "dpquery.row_level": ("error", "empty"),
 }
 AMOUNTS = ("dpquery.epsilon", "dpquery.delta", "dpquery.rho")
+OWN = (*AMOUNTS, "dpquery.max_groups", "dpquery.max_rows", "dpquery.row_level")
 _NAME = re.compile(r"[a-z_][a-z0-9_$]*(\.[a-z_][a-z0-9_$]*){0,2}")
 _DURATION = re.compile(r"([0-9]{1,9})\s*(us|ms|s|min|h|d|)")
 _UNITS = {"us": 0.001, "ms": 1.0, "": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
@@ -169,7 +169,7 @@ class Settings:
     def show(self, name: str) -> str:
         """Returns a setting's value; raises Refusal for one that nobody knows."""
         if name not in self.values:
-            if name.startswith("dpquery.") and name in (*AMOUNTS, "dpquery.max_groups", "dpquery.max_rows"):
+            if name.startswith("dpquery.") and name in OWN:
                 return ""
             raise Refusal("42704", f'unrecognized configuration parameter "{name[:60]}"')
         return self.values[name]
