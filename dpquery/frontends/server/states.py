@@ -25,7 +25,6 @@ NO_TABLE, NO_COLUMN, NO_FUNCTION, AMBIGUOUS, UNGROUPED = "42P01", "42703", "4288
 INVALID_VALUE, EXHAUSTED, CANCELLED, TOO_MUCH = "22023", "53400", "57014", "54000"
 BROKEN, CONFIGURATION, DEFECT, NO_ANALYST = "58030", "F0000", "XX000", "28000"
 
-ROW_LEVEL = "rows of single {unit}s are not shown: this server answers aggregates"
 ROW_LEVEL_HINT = "Add an aggregate, for example COUNT(*), AVG or SUM, with GROUP BY."
 
 _BY_CLASS: tuple[tuple[type[QueryError], str], ...] = (
@@ -59,7 +58,7 @@ def refusal_of(error: BaseException) -> Refusal:
 
 def row_level(unit: str, position: int | None = None) -> Refusal:
     """Returns the refusal of a query for rows of single units."""
-    what = "single rows" if unit == "row" else ROW_LEVEL.format(unit=unit).split(" are ")[0]
+    what = "single rows" if unit == "row" else f"rows of a single {unit}"
     message = f"{what} are not shown: this server answers aggregates"
     return Refusal(FORBIDDEN, message, None, ROW_LEVEL_HINT, position)
 
