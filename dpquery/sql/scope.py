@@ -65,6 +65,18 @@ class PublicSide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LateJoin:
+    """A join with a released table that is made once the private rows are aggregated; see `late_joins`.
+
+    `pairs` are what must be equal: an expression over private rows, which is to be a key, and a released column.
+    """
+
+    relation: Relation
+    pairs: tuple[tuple[Expression, Column], ...]
+    node: exp.Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """A relation and the columns that names can mean in it, in order.
 
@@ -74,6 +86,7 @@ class Scope:
         items: The relations that FROM joins, while they are not joined yet.
         over_nothing: Where an aggregation without GROUP BY was grouped by the columns of such conditions: the value of
             each visible column for a group without rows.
+        late: Joins with released tables that wait until the rows are aggregated.
     """
 
     relation: Relation
@@ -82,6 +95,7 @@ class Scope:
     over_nothing: tuple[Value, ...] | None = None
     items: tuple[Relation, ...] = ()
     public_side: PublicSide | None = None
+    late: tuple[LateJoin, ...] = ()
 
     def find(self, node: exp.Column, context: Context) -> Column:
         """Returns the one column that the name means; raises UnknownNameError or, if two fit, UnsupportedQueryError."""
