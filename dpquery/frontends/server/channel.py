@@ -14,6 +14,8 @@ MOST_KEPT = 2 * MOST_MESSAGE
 """Bytes that are kept of what a client sends ahead."""
 MOST_UNSENT = 1 << 20
 """Bytes that may wait for the client before the server stops making more."""
+AT_ONCE = 1 << 16
+"""Bytes that are collected before they are sent."""
 
 Read = TypeVar("Read")
 
@@ -33,6 +35,7 @@ class Channel(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._is_paused = False
+        self._unsent = bytearray()
         self.is_tls = False
         self.is_closed = False
         self.on_lost: Callable[[], None] | None = None
@@ -91,6 +94,7 @@ class Channel(asyncio.Protocol):
 
     async def _read(self, read: Callable[[], Read | None]) -> Read:
         while (found := read()) is None:
+            self._flush()
             if self.is_closed:
                 raise Closed
             if self._is_paused and self._transport is not None:
@@ -113,7 +117,8 @@ class Channel(asyncio.Protocol):
         """
         assert self._transport is not None
         self._transport.pause_reading()
-        self._transport.write(b"S")
+        self.write(b"S")
+        self._flush()
         loop = asyncio.get_running_loop()
         try:
             changed = await loop.start_tls(
@@ -134,12 +139,19 @@ class Channel(asyncio.Protocol):
         return names[0] if len(names) == 1 else None
 
     def write(self, data: bytes) -> None:
-        """Sends bytes, or keeps them until the client reads."""
-        if self._transport is not None and not self.is_closed:
-            self._transport.write(data)
+        """Sends bytes, at the latest when the next message is waited for: a client gets one packet, not many."""
+        self._unsent += data
+        if len(self._unsent) > AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._unsent and self._transport is not None and not self.is_closed:
+            self._transport.write(bytes(self._unsent))
+        self._unsent.clear()
 
     async def drain(self, seconds: float) -> None:
         """Waits until the client has read most of what was sent. Raises Closed where it does not."""
+        self._flush()
         if not self._writable.is_set():
             try:
                 await asyncio.wait_for(self._writable.wait(), seconds)
@@ -151,6 +163,7 @@ class Channel(asyncio.Protocol):
 
     def close(self) -> None:
         """Ends the connection after what was sent."""
+        self._flush()
         if self._transport is not None:
             self._transport.close()
 

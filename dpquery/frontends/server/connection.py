@@ -151,7 +151,7 @@ class Connection:
         for part in parts:
             self.channel.write(part)
             await self.channel.drain(self.patience)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # others are answered between the parts of a large result
         if outcome.copy is not None:
             self.channel.write(messages.COPY_DONE)
 

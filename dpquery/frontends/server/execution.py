@@ -13,7 +13,7 @@ from dpquery.frontends.server import nodes, oids
 from dpquery.frontends.server.answers import Answered, Asked, Described, Field, Refusal
 from dpquery.frontends.server.codecs import decode
 from dpquery.frontends.server.commands import read
-from dpquery.frontends.server.gucs import OWN, Settings
+from dpquery.frontends.server.gucs import Settings
 from dpquery.frontends.server.portals import Motion, Outcome, Portal, Prepared, Store, motion
 from dpquery.frontends.server.statements import Statement
 from dpquery.frontends.server.supervisor import Call, Supervisor, answered_of, ask_words, describe_words, described_of
@@ -22,6 +22,7 @@ from dpquery.frontends.server.users import User
 
 PRICE = (Field(name="QUERY PLAN", oid=oids.TEXT),)
 MAX_WAIT = 600.0
+REMAINING = Statement("SELECT currency, remaining FROM dp.budget", ())
 
 
 @dataclass(slots=True)
@@ -223,10 +224,12 @@ class Executor:
         return (Field(name=name, oid=oids.TEXT),)
 
     async def _show(self, name: str) -> Outcome:
-        if name.startswith("dpquery.") and name not in self.settings.values and name not in OWN:
-            answered = await self.ask(Statement(f"SHOW {name}", ()))
-            return Outcome(tag="SHOW", fields=answered.fields, table=answered.table, notices=_notices(answered))
-        return _table("SHOW", (Field(name=name, oid=oids.TEXT),), [(self.settings.show(name),)])
+        fields = (Field(name=name, oid=oids.TEXT),)
+        if name != "dpquery.remaining":
+            return _table("SHOW", fields, [(self.settings.show(name),)])
+        answered = await self.ask(REMAINING)
+        rows = zip(*(column.to_pylist() for column in answered.table.columns), strict=True)
+        return _table("SHOW", fields, [(", ".join(f"{currency} {left:.12g}" for currency, left in rows),)])
 
     def _discard(self, what: str) -> Outcome:
         if what == "all":

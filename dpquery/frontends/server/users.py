@@ -77,9 +77,10 @@ class Users:
 
     def verifier(self, name: str) -> tuple[User | None, Verifier]:
         """Returns a user with the verifier, or None with one that no password matches, at the same expense."""
-        user = self.find(name)
         with self._open() as connection:
+            row = connection.execute(f"SELECT {_COLUMNS} FROM user WHERE name = ?", (name,)).fetchone()
             secret = connection.execute("SELECT value FROM secret").fetchone()[0]
+        user = None if row is None else _user(row)
         nobody = no_verifier(name, secret)
         return user, nobody if user is None else user.verifier
 

@@ -76,8 +76,8 @@ class Fake:
             raise ValueError("canary-7731 of a row")
         if word == "hang":
             time.sleep(60)
-        if word == "show":
-            table = pa.table({"dpquery.remaining": pa.array([f"epsilon 1 of {asked.analyst}"])})
+        if "dp.budget" in asked.text:
+            table = pa.table({"currency": ["epsilon"], "remaining": [0.75]})
             return Answered(fields=_fields(table), table=table)
         if word == "whoami":
             table = pa.table({"analyst": pa.array([asked.analyst]), "e": [asked.settings.get("dpquery.epsilon", "")]})

@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from dpquery.backends.engine import LOCK
+from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog
 from dpquery.frontends.server.answers import Refusal
 from dpquery.frontends.server.pg_catalog import contents, macros
@@ -173,7 +174,8 @@ def _time_limit(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     alarm.daemon = True
     alarm.start()
     try:
-        yield
+        with interruptible(cursor.interrupt):
+            yield
     finally:
         alarm.cancel()
 
