@@ -112,8 +112,8 @@ class Channel(asyncio.Protocol):
     async def start_tls(self, context: ssl.SSLContext, seconds: float) -> None:
         """Answers S and encrypts the connection from the next byte on.
 
-        What stood in the inbox before was sent in the clear by anybody: the caller has made sure that it is empty, and
-        nothing is read between.
+        What stood in the inbox before was sent in the clear by anybody: the caller has made sure that it is empty. No
+        byte is read between, so what is in it afterwards came encrypted.
         """
         assert self._transport is not None
         self._transport.pause_reading()
@@ -126,7 +126,7 @@ class Channel(asyncio.Protocol):
             )
         except (TimeoutError, OSError, ssl.SSLError):
             raise Closed from None
-        if changed is None or self.has_unread:
+        if changed is None:
             raise Closed
         self._transport, self.is_tls = changed, True
         changed.set_write_buffer_limits(high=MOST_UNSENT)

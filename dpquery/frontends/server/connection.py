@@ -208,7 +208,7 @@ class Connection:
         store = self.executor.store
         prepared = store.statement(message.statement)
         self.executor.check_usable(prepared.command)
-        if message.values or prepared.oids:
+        if message.values or prepared.has_parameters:
             await self.executor.describe(prepared)
         known = prepared.described.parameters if prepared.described is not None else ()
         if len(known) != len(message.values):

@@ -47,6 +47,11 @@ class Prepared:
     oids: tuple[int, ...]
     described: Described | None = None
 
+    @property
+    def has_parameters(self) -> bool:
+        """Whether its types have to be known before values are bound."""
+        return bool(self.oids) or any(token.kind == "parameter" for token in self.statement.tokens)
+
 
 @dataclass(slots=True)
 class Portal:

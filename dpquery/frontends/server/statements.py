@@ -104,14 +104,12 @@ def split(text: str) -> list[Statement]:
         Refusal: The text has no tokens, or too many statements.
     """
     statements, current = [], list[Token]()
-    start = 0
     for token in [*tokens(text), Token("sign", ";", len(text))]:
-        if token.kind == "sign" and token.text == ";":
-            if current:
-                statements.append(_statement(text[start : token.start], current, start))
-            current, start = [], token.end
-        else:
+        if token.kind != "sign" or token.text != ";":
             current.append(token)
+        elif current:
+            statements.append(_statement(text, current))
+            current = []
     if len(statements) > MOST_STATEMENTS:
         raise Refusal(
             "54001", "too many statements in one query", hint=f"At most {MOST_STATEMENTS} can be sent at once."
@@ -119,8 +117,10 @@ def split(text: str) -> list[Statement]:
     return statements
 
 
-def _statement(text: str, found: list[Token], start: int) -> Statement:
-    return Statement(text, tuple(Token(t.kind, t.text, t.start - start) for t in found), start)
+def _statement(text: str, found: list[Token]) -> Statement:
+    start = found[0].start
+    moved = tuple(Token(token.kind, token.text, token.start - start) for token in found)
+    return Statement(text[start : found[-1].end], moved, start)
 
 
 def name_of(token: Token) -> str:
