@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpquery.frontends.server.listener import Limits
-from tests.server.raw import Client, Gone, bind, errors, execute, kinds, message, parse, query, rows, startup
+from tests.server.raw import Client, bind, errors, execute, kinds, message, parse, query, rows, startup
 from tests.server.running import Running, running
 
 SLOW = "SELECT sum(a.i * b.i) FROM range(1000000) a(i), range(1000000) b(i)"
@@ -74,7 +74,9 @@ def test_a_client_that_does_not_read_is_left(tmp_path: Path) -> None:
     with running(tmp_path, limits=limits) as server, Client(server.host, server.port) as client:
         client.log_in()
         client.send(query("SELECT i, repeat('x', 500) AS t FROM range(200000) r(i)"))
-        time.sleep(3)
+        end = time.monotonic() + 30
+        while server.server.open and time.monotonic() < end:
+            time.sleep(0.1)
         assert server.server.open == 0
         with Client(server.host, server.port) as other:
             other.log_in()
@@ -136,14 +138,14 @@ def test_the_server_ends_after_what_it_runs(tmp_path: Path) -> None:
         idle.log_in()
         busy = Client(server.host, server.port)
         busy.log_in()
-        busy.send(query("SELECT count(*) FROM range(60000) a(i), range(20000) b(i)"))
+        busy.send(query("SELECT sum(i)::BIGINT FROM range(20000000) a(i)"))
         time.sleep(0.1)
         server.call(server.server.stop())
         kind, body = idle.read()
         assert (kind, errors(body)["C"]) == ("E", "57P01")
         assert idle.is_closed()
         found = busy.until("E")
-        assert rows(found) == [["1200000000"]]
+        assert rows(found) == [["199999990000000"]]
         assert errors(found[-1][1])["C"] == "57P01"
         with pytest.raises(ConnectionError):
             Client(server.host, server.port)
@@ -159,7 +161,6 @@ def test_a_connection_names_a_limited_number_of_things(server: Running) -> None:
         client.send(b"".join(bind(f"p{i}", "s1") for i in range(201)) + message(b"S"))
         assert errors(client.ready()[-2][1])["C"] == "54000"
         client.send(execute("p1") + message(b"S"))
-        with pytest.raises(Gone):
-            client.send(message(b"X"))
-            assert kinds(client.ready()) == "EZ"
-            client.read()
+        assert kinds(client.ready()) == "EZ"
+        client.send(message(b"X"))
+        assert client.is_closed()

@@ -193,6 +193,7 @@ class Supervisor:
                 del self._calls[number]
                 self._given_up.add(number)
         if len(self._given_up) >= max(1, self.settings.threads // 2) and self._process is not None:
+            self._ready.clear()  # who comes now waits for the next one
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
