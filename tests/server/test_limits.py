@@ -133,10 +133,12 @@ def test_a_statement_that_cannot_be_interrupted_is_given_up(tmp_path: Path, monk
 
 
 def test_the_server_ends_after_what_it_runs(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
-        idle = Client(server.host, server.port)
+    with (
+        running(tmp_path) as server,
+        Client(server.host, server.port) as idle,
+        Client(server.host, server.port) as busy,
+    ):
         idle.log_in()
-        busy = Client(server.host, server.port)
         busy.log_in()
         busy.send(query("SELECT sum(i)::BIGINT FROM range(20000000) a(i)"))
         time.sleep(0.1)

@@ -6,17 +6,18 @@ import struct
 from collections.abc import Sequence
 
 MOST_ITEMS = 65_535
+_SPACE = " \t\n\r\v\f"
 _SPECIAL = frozenset('{}",\\ \t\n\r\v\f')
 
 
 def read_array(text: str) -> list[str | None]:
     """Returns the items of `{a,"b c",NULL}`, with None for NULL; raises ValueError for other text."""
-    text = text.strip()
+    text = text.strip(_SPACE)
     if not (text.startswith("{") and text.endswith("}")) or len(text) < 2:
         raise ValueError
     items: list[str | None] = []
     place, end = 1, len(text) - 1
-    if not text[place:end].strip():
+    if not text[place:end].strip(_SPACE):
         return items
     while True:
         item, place = _item(text, place, end)
@@ -31,7 +32,7 @@ def read_array(text: str) -> list[str | None]:
 
 
 def _item(text: str, place: int, end: int) -> tuple[str | None, int]:
-    while place < end and text[place].isspace():
+    while place < end and text[place] in _SPACE:
         place += 1
     if place < end and text[place] == '"':
         return _quoted(text, place + 1, end)
@@ -45,7 +46,7 @@ def _item(text: str, place: int, end: int) -> tuple[str | None, int]:
                 raise ValueError
         letters.append(text[place])
         place += 1
-    plain = "".join(letters).rstrip()
+    plain = "".join(letters).rstrip(_SPACE)
     if not plain:
         raise ValueError
     return (None if plain.upper() == "NULL" else plain), place
@@ -63,7 +64,7 @@ def _quoted(text: str, place: int, end: int) -> tuple[str, int]:
     if place >= end:
         raise ValueError
     place += 1
-    while place < end and text[place].isspace():
+    while place < end and text[place] in _SPACE:
         place += 1
     return "".join(letters), place
 

@@ -247,7 +247,7 @@ def _interval_text(months: int, days: int, micros: int) -> str:
     sign = "-" if months < 0 else ""
     parts = [f"{sign}{years} year{'s' * (years != 1)}"] if years else []
     parts += [f"{sign}{rest} mon{'s' * (rest != 1)}"] if rest else []
-    parts += [f"{days} day{'s' * (abs(days) != 1)}"] if days else []
+    parts += [f"{days} day{'s' * (days != 1)}"] if days else []
     if micros or not parts:
         seconds, fraction = divmod(abs(micros), 1_000_000)
         clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
