@@ -117,6 +117,15 @@ class Client:
     def ready(self) -> list[tuple[str, bytes]]:
         return self.until("Z")
 
+    def to_the_end(self) -> list[tuple[str, bytes]]:
+        """Returns what the server still says before it ends the connection."""
+        found = []
+        try:
+            while True:
+                found.append(self.read())
+        except Gone:
+            return found
+
     def is_closed(self) -> bool:
         """Whether the server ends the connection, after whatever it still says."""
         try:

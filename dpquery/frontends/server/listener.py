@@ -8,15 +8,20 @@ import ssl
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from dpquery.errors import CatalogError
 from dpquery.frontends.server import messages, wire
-from dpquery.frontends.server.answers import Answered, Refusal
+from dpquery.frontends.server.answers import Answered, Field, Refusal
 from dpquery.frontends.server.channel import Channel, Closed
+from dpquery.frontends.server.columns import stored
 from dpquery.frontends.server.connection import Connection
 from dpquery.frontends.server.execution import Executor
 from dpquery.frontends.server.gucs import REPORTED
 from dpquery.frontends.server.log import LOGGER, Counts, Log
 from dpquery.frontends.server.login import Door, Login, log_in, new_key
+from dpquery.frontends.server.oids import TEXT
+from dpquery.frontends.server.rows import data_rows
 from dpquery.frontends.server.supervisor import Supervisor
 from dpquery.frontends.server.transactions import Block
 from dpquery.frontends.server.users import Users
@@ -70,6 +75,7 @@ class Server:
     async def start(self, host: str, port: int) -> int:
         """Starts the engine, then listens; returns the port."""
         await self.engine.start()
+        _warm_up()
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
             lambda: Channel(self._accept, self._lost), host, port, backlog=512, reuse_address=True
@@ -218,3 +224,11 @@ class Server:
         if len(self._wrong_cancels) > 10_000:
             self._wrong_cancels.clear()
         LOGGER.info("rejected cancel address=%s", channel.address)
+
+
+def _warm_up() -> None:
+    """Writes a row, so that the libraries which that needs are loaded before anybody waits."""
+    field = Field(name="a", oid=TEXT)
+    table = stored(pa.table({"a": ["a"]}), (field,))
+    for _ in (*data_rows(table, (field,), (0,)), *data_rows(table, (field,), (1,))):
+        pass

@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpquery.frontends.server import oids
@@ -38,6 +38,7 @@ SAMPLES: dict[int, st.SearchStrategy[object]] = {
 
 
 @pytest.mark.parametrize("oid", SAMPLES)
+@settings(deadline=None)
 @given(st.data())
 def test_what_is_written_is_read_again(oid: int, data: st.DataObject) -> None:
     value = data.draw(SAMPLES[oid])
@@ -49,6 +50,7 @@ def test_what_is_written_is_read_again(oid: int, data: st.DataObject) -> None:
     assert decode(encode_binary(values, array), array, True) == values
 
 
+@settings(deadline=None)
 @given(st.sampled_from([*SAMPLES, *oids.ELEMENTS, oids.TIMESTAMPTZ, 0, 99]), st.binary(max_size=40), st.booleans())
 def test_any_bytes_are_a_value_or_refused(oid: int, data: bytes, is_binary: bool) -> None:
     try:
@@ -111,6 +113,7 @@ ARROW = {
 
 
 @pytest.mark.parametrize("oid", ARROW)
+@settings(deadline=None)
 @given(st.data())
 def test_whole_columns_are_written_as_single_values_are(oid: int, data: st.DataObject) -> None:
     values = [None, *(data.draw(SAMPLES[oid]) for _ in range(3)), None]
@@ -123,6 +126,7 @@ def test_whole_columns_are_written_as_single_values_are(oid: int, data: st.DataO
         assert texts == expected
 
 
+@settings(deadline=None)
 @given(st.integers(0, 12), st.lists(st.none() | st.integers(-(10**20), 10**20), min_size=1, max_size=6))
 def test_columns_of_decimals_are_written_as_single_ones_are(scale: int, units: list[int | None]) -> None:
     values = [None if unit is None else Decimal(unit).scaleb(-scale) for unit in units]
@@ -182,6 +186,7 @@ def test_rows_are_messages_one_after_the_other() -> None:
     )
 
 
+@settings(deadline=None)
 @given(st.integers(1, 20_000))
 def test_no_row_is_lost_between_parts(rows: int) -> None:
     fields = (Field(name="a", oid=oids.INT8),)

@@ -6,7 +6,7 @@ import contextlib
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpquery.frontends.server import nodes
@@ -42,6 +42,7 @@ def test_what_has_no_end_is_refused(text: str) -> None:
     assert caught.value.sqlstate == "42601"
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_is_statements_or_refused(text: str) -> None:
     try:
@@ -151,6 +152,7 @@ def test_cursors_move_as_postgresqls_do(
     assert not passed or moved.first == first
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["forward", "backward", "absolute", "relative"]), st.integers(-8, 8) | st.none())
@@ -200,17 +202,17 @@ def test_startup_parameters_are_those_of_a_list() -> None:
     ],
 )
 def test_settings_that_are_refused(name: str, value: str, sqlstate: str) -> None:
-    settings = Settings({"dpquery.epsilon": "2"})
-    before = dict(settings.values)
+    made = Settings({"dpquery.epsilon": "2"})
+    before = dict(made.values)
     with pytest.raises(Refusal) as caught:
-        settings.set(name, value)
+        made.set(name, value)
     assert caught.value.sqlstate == sqlstate
-    assert settings.values == before
+    assert made.values == before
 
 
 def test_settings_are_not_without_number() -> None:
-    settings = Settings({})
-    for i in range(MOST_SETTINGS - len(settings.values)):
-        settings.set(f"x{i}", "1")
+    made = Settings({})
+    for i in range(MOST_SETTINGS - len(made.values)):
+        made.set(f"x{i}", "1")
     with pytest.raises(Refusal, match="54000"):
-        settings.set("one_more", "1")
+        made.set("one_more", "1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpquery.frontends.server import wire
@@ -124,6 +124,7 @@ def test_a_lower_limit_holds_before_the_login() -> None:
         inbox.message(wire.MOST_BEFORE_LOGIN)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_message_or_refused_or_incomplete(data: bytes) -> None:
     for read in ("first", "message"):
@@ -136,6 +137,7 @@ def test_any_bytes_are_a_message_or_refused_or_incomplete(data: bytes) -> None:
             assert str(error).isascii()
 
 
+@settings(deadline=None)
 @given(st.sampled_from([b"Q", b"P", b"B", b"D", b"E", b"C", b"p", b"S", b"F", b"d"]), st.binary(max_size=60))
 def test_any_body_is_a_message_or_refused(kind: bytes, body: bytes) -> None:
     try:
