@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -52,10 +53,7 @@ def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> 
     Raises:
         Refusal: It is no query, mixes system tables with declared ones, or is not grammatical.
     """
-    try:
-        tree, placeholders = read(text)
-    except QueryError as error:
-        raise refusal_of(error) from None
+    tree, placeholders = _read(text)
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
     if not isinstance(tree, exp.Select | exp.SetOperation | exp.Values) or tree.find(exp.Into, exp.Lock) is not None:
@@ -76,6 +74,23 @@ def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> 
             position_of(next(table for table in tables if table not in systems)),
         )
     return Statement(text=text, tree=tree, placeholders=tuple(placeholders), route=Route.CATALOG)
+
+
+def _read(text: str) -> tuple[exp.Expr, list[Placeholder]]:
+    try:
+        return read(text)
+    except QueryError as error:
+        plain = _OID_LISTS.sub("::int[]", text)
+        if plain == text:
+            raise refusal_of(error) from None
+    try:
+        return read(plain)
+    except QueryError as error:
+        raise refusal_of(error) from None
+
+
+_OID_LISTS = re.compile(r"::oid\[\]", re.IGNORECASE)
+"""A type that the parser does not know; lists of integers are as long, so that places stay."""
 
 
 def _tables(tree: exp.Expr) -> list[exp.Table]:

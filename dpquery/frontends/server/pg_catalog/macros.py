@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-TRUE_OF = {
-    1: ("pg_table_is_visible", "pg_type_is_visible", "pg_function_is_visible", "pg_operator_is_visible"),
-    2: ("has_schema_privilege", "has_database_privilege", "has_any_column_privilege", "pg_has_role"),
-}
-"""Functions that say yes to everything asked here, by how many arguments they may have at least."""
+_VISIBLE = ("pg_function_is_visible", "pg_operator_is_visible")
 
 _NAMED = {
     "format_type(t, m)": """CASE WHEN t IS NULL THEN NULL ELSE coalesce((SELECT CASE
@@ -17,6 +13,10 @@ _NAMED = {
     "class_oid(x)": """(SELECT min(mac_n.oid) FROM aid.class_names AS mac_n
         WHERE mac_n.plain = CAST(x AS VARCHAR) OR mac_n.shown = CAST(x AS VARCHAR) OR mac_n.full_name = CAST(x AS VARCHAR)
         OR mac_n.quoted = CAST(x AS VARCHAR) OR CAST(mac_n.oid AS VARCHAR) = CAST(x AS VARCHAR))""",
+    "pg_table_is_visible(x)": "x IN (SELECT mac_n.oid FROM aid.class_names AS mac_n WHERE mac_n.plain IS NOT NULL)",
+    "pg_type_is_visible(x)": "x IN (SELECT mac_t.oid FROM pgc.pg_type AS mac_t WHERE mac_t.typnamespace <> 13207)",
+    "pg_terminate_backend(x)": "false",
+    "pg_cancel_backend(x)": "false",
     "class_name(x)": "coalesce((SELECT mac_n.shown FROM aid.class_names AS mac_n WHERE mac_n.oid = x), CAST(x AS VARCHAR))",
     "type_oid(x)": """(SELECT min(mac_n.oid) FROM aid.type_names AS mac_n WHERE mac_n.shown = lower(CAST(x AS VARCHAR))
         OR mac_n.name = lower(CAST(x AS VARCHAR)) OR CAST(mac_n.oid AS VARCHAR) = CAST(x AS VARCHAR))""",
@@ -143,7 +143,7 @@ def macros() -> list[str]:
     made = [f"CREATE MACRO {head} AS {body}" for head, body in _NAMED.items()]
     for name, forms in _VARIANTS.items():
         made.append(f"CREATE MACRO {name} " + ", ".join(f"({arguments}) AS {body}" for arguments, body in forms))
-    for name in TRUE_OF[1]:
+    for name in _VISIBLE:
         made.append(f"CREATE MACRO {name}(x) AS x IS NOT NULL")
     for name in _YES:
         made.append(f"CREATE MACRO {name} (x, y) AS true, (x, y, z) AS true")
@@ -162,7 +162,7 @@ def macros() -> list[str]:
 
 def names() -> frozenset[str]:
     """Returns the names of all macros that statements may call."""
-    made = {head.split("(")[0] for head in (*_NAMED, *TABLES)} | set(_VARIANTS) | set(TRUE_OF[1]) | set(_YES)
+    made = {head.split("(")[0] for head in (*_NAMED, *TABLES)} | set(_VARIANTS) | set(_VISIBLE) | set(_YES)
     return frozenset(
         made
         | set(_SELECT_ONLY)
