@@ -38,14 +38,17 @@ class Study:
         self, text: str, *parameters: object, analyst: str = "alice", settings: Mapping[str, str] | None = None
     ) -> Answered:
         """Returns the answer to a statement."""
-        return self.engine.answer(
-            Asked(text=text, parameters=parameters, analyst=analyst, settings=settings or {})
-        )
+        return self.engine.answer(Asked(text=text, parameters=parameters, analyst=analyst, settings=settings or {}))
 
     def rows(self, text: str, *parameters: object) -> list[tuple[object, ...]]:
         """Returns the rows of an answer."""
         columns = [column.to_pylist() for column in self.answer(text, *parameters).table.columns]
         return list(zip(*columns, strict=True))
+
+    def close(self) -> None:
+        """Closes the ledger, and removes it."""
+        self.ledger.close()
+        self.folder.cleanup()
 
     @property
     def entries(self) -> int:

@@ -14,7 +14,7 @@ from dpquery.errors import QueryError
 from dpquery.frontends.server.answers import Refusal
 from dpquery.frontends.server.states import FORBIDDEN, UNSUPPORTED, refusal_of
 from dpquery.sql.parameters import Placeholder
-from dpquery.sql.parse import read
+from dpquery.sql.parse import read, span_of
 
 READ_ONLY = "this server answers SELECT alone; nothing here can be changed"
 
@@ -71,7 +71,7 @@ def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> 
             "one statement cannot read both system tables and tables of the dataset",
             None,
             "Ask two statements.",
-            position_of(next(table for table in tables if table not in systems)),
+            position_of(next(table for table in tables if table not in systems), text),
         )
     return Statement(text=text, tree=tree, placeholders=tuple(placeholders), route=Route.CATALOG)
 
@@ -112,7 +112,7 @@ def _is_system(table: exp.Table, catalog: Catalog, system: Mapping[str, frozense
     return table.name.lower() in system["pg_catalog"]
 
 
-def position_of(node: exp.Expr) -> int | None:
+def position_of(node: exp.Expr, text: str) -> int | None:
     """Returns where a node begins in the text, counted from 1."""
-    starts = [start for part in node.walk() if isinstance(start := part.meta.get("start"), int)]
-    return min(starts) + 1 if starts else None
+    span = span_of(node, text) if isinstance(node, exp.Expression) else None
+    return None if span is None else span.start + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,12 @@ class Asking:
     settings: Mapping[str, str]
     pid: int = 1
     virtual: dict[str, str] = field(default_factory=dict)
+    reads_clock: bool = False
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the statement will give the same again."""
+        return not (self.virtual or self.reads_clock)
 
 
 def rewrite(tree: exp.Expr, known: Mapping[str, frozenset[str]], asking: Asking) -> exp.Expr:
@@ -181,6 +188,10 @@ def _rewritten(
             return exp.Not(this=exp.Paren(this=member))
         case exp.CurrentUser() | exp.SessionUser():
             return exp.Literal.string(asking.analyst)
+        case exp.CurrentTimestamp():
+            return _clock(asking)
+        case exp.CurrentDate():
+            return exp.Cast(this=_clock(asking), to=exp.DataType.build("date"))
         case exp.CurrentSchemas():
             return _schemas(node.this)
         case exp.Div() if node.args.get("typed") and _is_integer(node.this) and _is_integer(node.expression):
@@ -196,6 +207,12 @@ def _rewritten(
         case exp.Anonymous():
             return _call(node, asking)
     return None
+
+
+def _clock(asking: Asking) -> exp.Expr:
+    asking.reads_clock = True
+    now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    return exp.Cast(this=exp.Literal.string(now.isoformat(sep=" ")), to=exp.DataType.build("timestamp"))
 
 
 def _is_all(node: exp.Expr) -> bool:
@@ -318,15 +335,17 @@ def _named(node: exp.Expr, to_name: str) -> exp.Expr:
     return exp.Anonymous(this=to_name, expressions=[node])
 
 
+_LIST = re.compile(r'\{(?:[^{},"\\]*|"[^"\\]*")(?:,(?:[^{},"\\]*|"[^"\\]*"))*\}')
+_ITEM = re.compile(r'"([^"\\]*)"|([^{},"\\]+)')
+
+
 def _is_list(node: exp.Expr) -> bool:
-    return (
-        isinstance(node, exp.Literal) and bool(node.is_string) and re.fullmatch(r"\{[^{}\"]*\}", node.name) is not None
-    )
+    return isinstance(node, exp.Literal) and bool(node.is_string) and _LIST.fullmatch(node.name) is not None
 
 
 def _list(node: exp.Expr) -> exp.Expr:
-    parts = node.name[1:-1]
-    return exp.Array(expressions=[exp.Literal.string(part.strip()) for part in parts.split(",")] if parts else [])
+    items = [quoted or plain.strip() for quoted, plain in _ITEM.findall(node.name[1:-1])]
+    return exp.Array(expressions=[exp.Literal.string(item) for item in items])
 
 
 def _call(node: exp.Anonymous, asking: Asking) -> exp.Expr | None:
@@ -348,7 +367,7 @@ def _call(node: exp.Anonymous, asking: Asking) -> exp.Expr | None:
         case "getdatabaseencoding":
             return exp.Literal.string("UTF8")
         case "now" | "statement_timestamp" | "transaction_timestamp" | "clock_timestamp":
-            return exp.CurrentTimestamp()
+            return _clock(asking)
         case "current_setting":
             return _setting(first, node, asking)
         case "set_config":
