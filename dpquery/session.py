@@ -9,8 +9,10 @@ from functools import cached_property
 from typing import NoReturn
 
 import pandas as pd
+import pyarrow as pa
 
 from dpquery import pipeline
+from dpquery.arrow import arrow_type
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
@@ -41,6 +43,7 @@ class Plan:
         charge: What the ledger would count.
         guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
         columns: The names of the answer's columns.
+        schema: The Arrow schema of the answer, whatever the data hold.
     """
 
     def __init__(self, prepared: pipeline.Prepared, ledger: Ledger, prices: Callable[[], pd.DataFrame]) -> None:
@@ -49,6 +52,9 @@ class Plan:
         self.charge: PrivacyLoss = charge_of(prepared.budgeted, ledger.budget.kind)
         self.guarantee: PrivacyLoss = guarantee_of(prepared.budgeted)
         self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
+        self.schema: pa.Schema = pa.schema(
+            [(column.name, arrow_type(column.type)) for column in output(prepared.private.result)]
+        )
         self._text = explain(
             prepared.budgeted,
             prepared.private.result,

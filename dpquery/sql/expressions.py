@@ -45,8 +45,8 @@ _FORMS: dict[type[exp.Expression], str] = {
 class Aggregates(Protocol):
     """Where aggregates are allowed: turns an aggregate into the column that will hold it, or None if it is none."""
 
-    def collect(self, node: exp.Expression) -> Column | None:
-        """Returns the column that will hold an aggregate, or None if the node is none."""
+    def collect(self, node: exp.Expression) -> Column | Literal | None:
+        """Returns the column that will hold an aggregate, its value if that is certain, or None if it is none."""
 
 
 class WindowFunctions(Protocol):

@@ -94,9 +94,13 @@ class Grouping:
         return self._over_groups(self._binder(windows).condition(node, clause), node)
 
     def conditions(self, tree: exp.Expression) -> list[Expression]:
-        """Returns HAVING's conjuncts over the keys and the aggregates, but for those that subqueries are."""
-        rest = [part for part in conjunct_trees(tree) if not self._subqueries.takes(part, self)]
-        whole = [tree] if len(rest) == len(conjunct_trees(tree)) else rest
+        """Returns HAVING's conjuncts over the keys and the aggregates, but for those that subqueries are.
+
+        COUNT(1) > 0, which tools add to every query, holds of every group and is not measured.
+        """
+        parts = conjunct_trees(tree)
+        rest = [part for part in parts if not (_holds_always(part) or self._subqueries.takes(part, self))]
+        whole = [tree] if len(rest) == len(parts) else rest
         return [self.condition(part, "HAVING") for part in whole]
 
     def _binder(self, windows: WindowFunctions | None) -> Binder:
@@ -116,7 +120,7 @@ class Grouping:
             values.append(evaluate(expression, {id: 0 if id in counts else None for id in read}))
         return tuple(values)
 
-    def collect(self, node: exp.Expression) -> Column | None:
+    def collect(self, node: exp.Expression) -> Column | Literal | None:
         """Returns the column that will hold an aggregate or GROUPING(...), or None if the node is neither."""
         if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._indicator(node)
@@ -246,6 +250,17 @@ class Grouping:
             error.span = bound.span or error.span
             raise error
         return rebuild(bound, tuple(self._over_groups(part, node) for part in children(bound)))
+
+
+def _holds_always(node: exp.Expression) -> bool:
+    """Whether a condition says COUNT(1) > 0, with any number for 1."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if not isinstance(node, exp.GT) or type(node.this) is not exp.Count or node.this.expressions:
+        return False
+    counted, zero = node.this.this, node.expression
+    literals = isinstance(counted, exp.Literal) and isinstance(zero, exp.Literal)
+    return literals and not (counted.is_string or zero.is_string) and zero.name == "0"
 
 
 def _parts(column: AggregateColumn) -> list[Expression]:

@@ -125,7 +125,12 @@ def join_where(
     own = [condition for condition in pending if not read[id(condition)] & around]
     late = [condition for condition in own if any(map(subqueries.gives, read[id(condition)]))]
     relation = _filtered(scope.relation, [condition for condition in own if condition not in late])
-    relation = _filtered(subqueries.apply(relation), late)
+    try:
+        relation = _filtered(subqueries.apply(relation), late)
+    except UnsupportedQueryError:
+        if not scope.late:
+            raise
+        raise refusal(scope.late[0], context) from None
     if outer is not None:
         for item in outer.items or (outer.relation,):
             correlated += _owner_conditions(item, relation, correlated, context)

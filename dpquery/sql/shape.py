@@ -44,6 +44,8 @@ def shape(text: str, catalog: Catalog, params: Given = None, dialect: str = "pos
     """
     try:
         tree = parse(text, dialect, params)
+        if dialect == "postgres":
+            _fold(tree)
         is_empty = says_empty(tree)
         try:
             scope = _bind(tree.copy(), catalog, text, dialect)
@@ -58,6 +60,13 @@ def shape(text: str, catalog: Catalog, params: Given = None, dialect: str = "pos
         raise error.locate(text) from None
     columns = tuple((column.name, column.type) for column in scope.columns)
     return Shape(columns=columns, is_row_level=is_private(scope.relation), is_empty=is_empty)
+
+
+def _fold(tree: Tree) -> None:
+    """Writes names without quotes in small letters, as PostgreSQL reads them."""
+    for name in tree.find_all(exp.Identifier):
+        if not name.args.get("quoted"):
+            name.set("this", name.name.lower())
 
 
 def _bind(tree: Tree, catalog: Catalog, text: str, dialect: str) -> Scope:

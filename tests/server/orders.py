@@ -1,43 +1,56 @@
-"""The study that the tests of the server ask about: orders of forty customers, without a random draw."""
+"""The study that the tests of the server ask about: that of the case files, with analysts."""
 
 from __future__ import annotations
 
-import datetime
-from decimal import Decimal
+import functools
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-import pyarrow as pa
-
 import dpquery as dp
+from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.frontends.server.answers import Answered, Asked
+from dpquery.frontends.server.engine import Engine
+from dpquery.frontends.server.settings import Caps
+from dpquery.kernel.ledger import Ledger
+from tests.cases import catalogs
 
-HERE = Path(__file__).parent
-CATALOG = HERE / "orders.yaml"
-REGIONS = ("east", "north", "south", "west")
+ANALYSTS = "analysts: {alice: {epsilon: 500000}, bob: {epsilon: 2}}\n"
+tables = functools.partial(catalogs.tables_of, "orders")
 
 
+@functools.cache
 def catalog() -> dp.Catalog:
     """Returns the declarations."""
-    return dp.Catalog.load(CATALOG)
+    return dp.Catalog.from_yaml((catalogs.HERE / "orders.yaml").read_text(encoding="utf-8") + ANALYSTS)
 
 
-def tables() -> dict[str, pa.Table]:
-    """Returns the rows of each table; all of them within the declared bounds."""
-    start = datetime.datetime(2023, 1, 1, 6, 30)
-    rows = range(400)
-    moments = [start + datetime.timedelta(hours=21 * i) for i in rows]
-    orders = pa.table(
-        {
-            "order_id": pa.array([1000 + i for i in rows], pa.int64()),
-            "customer_id": pa.array([i % 40 for i in rows], pa.int64()),
-            "region": pa.array([REGIONS[(i * i + i // 7) % 4] for i in rows], pa.string()),
-            "amount": pa.array([Decimal(i * 37 % 99999) / 100 for i in rows], pa.decimal128(10, 2)),
-            "price": pa.array([None if i % 11 == 0 else (i * 13 % 97) + 0.5 for i in rows], pa.float64()),
-            "qty": pa.array([i * 7 % 21 for i in rows], pa.int64()),
-            "is_new": pa.array([i % 3 == 0 for i in rows], pa.bool_()),
-            "note": pa.array([None if i % 5 else "CANARY-note" for i in rows], pa.string()),
-            "ordered_on": pa.array([moment.date() for moment in moments], pa.date32()),
-            "created_at": pa.array(moments, pa.timestamp("us")),
-        }
-    )
-    regions = pa.table({"name": list(REGIONS), "country": ["CH", "DE", "IT", "FR"]})
-    return {"orders": orders, "regions": regions}
+class Study:
+    """A server's engine over a new ledger."""
+
+    def __init__(self, *, row_level: str = "error", caps: Caps | None = None) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="dpquery-server-")
+        self.ledger: Ledger = dp.create_ledger(catalog(), Path(self.folder.name) / "shop.ledger")
+        backend = DuckDBBackend(catalog(), tables())
+        self.engine = Engine(catalog(), backend=backend, ledger=self.ledger, row_level=row_level, caps=caps)
+
+    def answer(
+        self, text: str, *parameters: object, analyst: str = "alice", settings: Mapping[str, str] | None = None
+    ) -> Answered:
+        """Returns the answer to a statement."""
+        return self.engine.answer(Asked(text=text, parameters=parameters, analyst=analyst, settings=settings or {}))
+
+    def rows(self, text: str, *parameters: object) -> list[tuple[object, ...]]:
+        """Returns the rows of an answer."""
+        columns = [column.to_pylist() for column in self.answer(text, *parameters).table.columns]
+        return list(zip(*columns, strict=True))
+
+    def close(self) -> None:
+        """Closes the ledger, and removes it."""
+        self.ledger.close()
+        self.folder.cleanup()
+
+    @property
+    def entries(self) -> int:
+        """How many entries the ledger has."""
+        return len(self.ledger.entries())

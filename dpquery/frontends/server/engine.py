@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,9 @@ from dpquery.sql.parameters import fill
 from dpquery.sql.shape import Shape, shape
 
 NOTHING_CHARGED = "no charge"
+REMEMBERED = 512
+"""Statements whose trees, shapes and answers from the catalogs are kept."""
+MOST_REMEMBERED_BYTES = 1_000_000
 
 
 class Engine:
@@ -58,6 +62,9 @@ class Engine:
         self._caps, self._is_empty = caps or Caps(), row_level == "empty"
         self._emulation = Emulation(catalog)
         self._sessions: dict[str, Session] = {}
+        self._route = lru_cache(maxsize=REMEMBERED)(lambda text: route(text, catalog, self._emulation.known))
+        self._shape = lru_cache(maxsize=REMEMBERED)(lambda text: shape(text, catalog))
+        self._catalog_answers: dict[object, pa.Table] = {}
         self._guard = threading.Lock()
 
     def describe(
@@ -72,7 +79,7 @@ class Engine:
                 asked = Asked(text=text, parameters=tuple(examples), analyst=analyst, settings=settings)
                 table = self._over_catalogs(statement, asked, rows=0)
                 return Described(parameters=oids, fields=_fields_of_arrow(table))
-            made = shape(text, self._catalog, examples or None)
+            made = self._shaped(text, examples)
             self._free(statement, made, examples)
             return Described(parameters=oids, fields=_fields(made, statement))
 
@@ -85,7 +92,7 @@ class Engine:
                 return Answered(fields=_fields_of_arrow(table), table=table)
             session, params = self._session(asked.analyst), values_of(asked.parameters)
             options = options_of(asked.settings, self._caps)
-            made = shape(asked.text, self._catalog, params or None)
+            made = self._shaped(asked.text, params)
             fields = _fields(made, statement)
             known = self._free(statement, made, params)
             if known is not None:
@@ -99,7 +106,7 @@ class Engine:
             session, params = self._session(asked.analyst), values_of(asked.parameters)
             if statement.route is Route.CATALOG:
                 return _lines(["Catalog: answered from the declarations", "Charge: nothing"])
-            made = shape(asked.text, self._catalog, params or None)
+            made = self._shaped(asked.text, params)
             known = self._free(statement, made, params)
             if known is not None:
                 return _lines([known.notice, "Charge: nothing"])
@@ -128,8 +135,8 @@ class Engine:
         ]
         return Answered(fields=fields, table=pa.table(columns, names=table.column_names), notices=(notice,))
 
-    def _route(self, text: str) -> Statement:
-        return route(text, self._catalog, self._emulation.known)
+    def _shaped(self, text: str, params: list[object]) -> Shape:
+        return shape(text, self._catalog, params) if params else self._shape(text)
 
     def _free(self, statement: Statement, made: Shape, params: list[object]) -> Known | None:
         """Returns the answer to a statement that asks no data, or None if it asks some.
@@ -145,7 +152,7 @@ class Engine:
         if self._is_empty:
             notice = "no charge: rows of single units are not shown, so this answer is empty"
             return Known(table=_empty(made), notice=notice)
-        raise row_level(self._catalog.privacy_unit, position_of(statement.tree))
+        raise row_level(self._catalog.privacy_unit, position_of(statement.tree, statement.text))
 
     def _oids(self, statement: Statement, given: tuple[int, ...]) -> tuple[int, ...]:
         is_private = statement.route is Route.PRIVATE
@@ -166,6 +173,11 @@ class Engine:
         return fill(statement.tree.copy(), list(statement.placeholders), params or None)
 
     def _over_catalogs(self, statement: Statement, asked: Asked, rows: int | None = None) -> pa.Table:
+        """Returns what a statement gives over the emulated catalogs, which stay the same; virtual tables do not."""
+        key = (asked.text, repr(asked.parameters), asked.analyst, tuple(sorted(asked.settings.items())), rows)
+        known = self._catalog_answers.get(key)
+        if known is not None:
+            return known
         tree = self._filled(statement, values_of(asked.parameters))
         asking = Asking(analyst=asked.analyst, database=self._catalog.dataset, settings=asked.settings)
 
@@ -174,7 +186,12 @@ class Engine:
                 return empty_virtual_table(name)
             return virtual_table(name, self._catalog, self._ledger, self._session(asked.analyst).analyst)
 
-        return self._emulation.run(tree, asking, virtual, rows=rows)
+        table = self._emulation.run(tree, asking, virtual, rows=rows)
+        if asking.is_lasting and table.nbytes < MOST_REMEMBERED_BYTES:
+            if len(self._catalog_answers) >= REMEMBERED:
+                self._catalog_answers.clear()
+            self._catalog_answers[key] = table
+        return table
 
     def _session(self, analyst: str) -> Session:
         """Returns the analyst's session; there is one for each, over one backend and one ledger."""

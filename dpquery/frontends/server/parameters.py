@@ -11,6 +11,7 @@ from sqlglot import exp
 from dpquery.frontends.server.answers import Refusal
 from dpquery.frontends.server.names import ARRAYS, BOOL, DATE_OID, FLOAT8, INT4, INT8, NUMERIC, TEXT_OID, TIMESTAMP_OID
 from dpquery.frontends.server.states import INVALID_VALUE, SYNTAX
+from dpquery.sql.lists import is_list_place
 from dpquery.sql.parameters import MAX_PARAMETERS, Placeholder, number_of
 
 ColumnOid = Callable[[exp.Column], int | None]
@@ -53,7 +54,7 @@ def infer(
         if not isinstance(placeholder.key, int) or not 1 <= placeholder.key <= MAX_PARAMETERS:
             raise Refusal(SYNTAX, "parameters are written $1, $2, ...", position=placeholder.span.start + 1)
     count = max([*(n for n in numbers if isinstance(n, int)), len(given)], default=0)
-    found = [oid for oid in given] + [0] * (count - len(given))
+    found = list(given) + [0] * (count - len(given))
     for node in tree.find_all(exp.Column):
         place = number_of(node)
         key = None if place is None else placeholders[place].key
@@ -72,13 +73,13 @@ def _beside(node: exp.Expr, tree: exp.Expr, column_oid: ColumnOid) -> int | None
             return _of_type(around.args["to"])
         case exp.Limit() | exp.Offset() | exp.Fetch():
             return INT8
-        case exp.Any() | exp.Anonymous() if isinstance(around.parent, exp.EQ | exp.NEQ):
+        case exp.Any() | exp.All() | exp.Anonymous() if is_list_place(node) and isinstance(around.parent, exp.Binary):
             return ARRAYS.get(_of(around.parent.this, tree, column_oid) or TEXT_OID, ARRAYS[TEXT_OID])
         case None:
             return None
     if isinstance(around, _TEXT_BESIDE):
         return TEXT_OID
-    if isinstance(around, _COMPARED) or isinstance(around, _COMPUTED):
+    if isinstance(around, (*_COMPARED, *_COMPUTED)):
         others = [part for part in around.iter_expressions() if part is not inside]
         oids = (_of(part, tree, column_oid) for part in others)
         oid = next((oid for oid in oids if oid is not None), None)
@@ -116,7 +117,7 @@ def _of(node: exp.Expr, tree: exp.Expr, column_oid: ColumnOid, depth: int = 0) -
         return TIMESTAMP_OID
     if isinstance(node, _TEXTS):
         return TEXT_OID
-    if isinstance(node, _COMPUTED) or isinstance(node, _SAME):
+    if isinstance(node, (*_COMPUTED, *_SAME)):
         oids = (_of(part, tree, column_oid, depth + 1) for part in node.iter_expressions())
         return next((oid for oid in oids if oid is not None), None)
     return None

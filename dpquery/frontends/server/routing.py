@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -13,7 +14,7 @@ from dpquery.errors import QueryError
 from dpquery.frontends.server.answers import Refusal
 from dpquery.frontends.server.states import FORBIDDEN, UNSUPPORTED, refusal_of
 from dpquery.sql.parameters import Placeholder
-from dpquery.sql.parse import read
+from dpquery.sql.parse import read, span_of
 
 READ_ONLY = "this server answers SELECT alone; nothing here can be changed"
 
@@ -52,10 +53,7 @@ def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> 
     Raises:
         Refusal: It is no query, mixes system tables with declared ones, or is not grammatical.
     """
-    try:
-        tree, placeholders = read(text)
-    except QueryError as error:
-        raise refusal_of(error) from None
+    tree, placeholders = _read(text)
     while isinstance(tree, exp.Subquery) and not tree.alias:
         tree = tree.this
     if not isinstance(tree, exp.Select | exp.SetOperation | exp.Values) or tree.find(exp.Into, exp.Lock) is not None:
@@ -73,9 +71,26 @@ def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> 
             "one statement cannot read both system tables and tables of the dataset",
             None,
             "Ask two statements.",
-            position_of(next(table for table in tables if table not in systems)),
+            position_of(next(table for table in tables if table not in systems), text),
         )
     return Statement(text=text, tree=tree, placeholders=tuple(placeholders), route=Route.CATALOG)
+
+
+def _read(text: str) -> tuple[exp.Expr, list[Placeholder]]:
+    try:
+        return read(text)
+    except QueryError as error:
+        plain = _OID_LISTS.sub("::int[]", text)
+        if plain == text:
+            raise refusal_of(error) from None
+    try:
+        return read(plain)
+    except QueryError as error:
+        raise refusal_of(error) from None
+
+
+_OID_LISTS = re.compile(r"::oid\[\]", re.IGNORECASE)
+"""A type that the parser does not know; lists of integers are as long, so that places stay."""
 
 
 def _tables(tree: exp.Expr) -> list[exp.Table]:
@@ -97,7 +112,7 @@ def _is_system(table: exp.Table, catalog: Catalog, system: Mapping[str, frozense
     return table.name.lower() in system["pg_catalog"]
 
 
-def position_of(node: exp.Expr) -> int | None:
+def position_of(node: exp.Expr, text: str) -> int | None:
     """Returns where a node begins in the text, counted from 1."""
-    starts = [start for part in node.walk() if isinstance(start := part.meta.get("start"), int)]
-    return min(starts) + 1 if starts else None
+    span = span_of(node, text) if isinstance(node, exp.Expression) else None
+    return None if span is None else span.start + 1

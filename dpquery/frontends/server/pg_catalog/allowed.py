@@ -65,6 +65,7 @@ _CLASSES: tuple[type[exp.Expression], ...] = (
     exp.CurrentTimestamp,
     exp.CurrentUser,
     exp.CurrentSchema,
+    exp.CurrentSchemas,
     exp.CurrentCatalog,
     exp.SessionUser,
     exp.CurrentDatabase,

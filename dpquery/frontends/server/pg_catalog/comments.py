@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpquery.catalog import Catalog
 from dpquery.catalog.tables import ColumnDeclaration, Table
 from dpquery.kernel.declarations import Neighbours
-from dpquery.plan.types import Value
+from dpquery.plan.types import BOOLEAN, Value
 
 MOST_KEYS = 20
 
@@ -42,6 +42,8 @@ def column_comment(column: ColumnDeclaration, table: Table, catalog: Catalog) ->
         said.append(f"Public keys: {', '.join(map(_shown, column.keys[:MOST_KEYS]))}{more}.")
     elif column.keys_from is not None:
         said.append(f"Public keys: those of {'.'.join(column.keys_from)}.")
+    elif column.type == BOOLEAN:
+        said.append("Public keys: false, true.")
     return " ".join(said) or "No bounds and no public keys."
 
 

@@ -148,7 +148,7 @@ def _class(oid: int, name: str, namespace: int, kind: str, columns: int) -> Row:
         "reltuples": -1.0,
         "relpersistence": "p",
         "relispopulated": True,
-        "relreplident": "n",
+        "relreplident": "d",
     }
 
 
@@ -198,7 +198,7 @@ def typmod_of(type: Type) -> int:
 def _tables(catalog: Catalog) -> Iterator[tuple[Row, list[Row]]]:
     for table in catalog.tables.values():
         oid = table_oid(table.name)
-        row = _class(oid, table.name, PUBLIC, "r", len(table.columns)) | {"relhasindex": bool(table.unique)}
+        row = _class(oid, table.name, PUBLIC, "r", len(table.columns))
         yield (
             row,
             [

@@ -20,6 +20,7 @@ from dpquery.frontends.server.pg_catalog.allowed import refused_function
 from dpquery.frontends.server.pg_catalog.contents import Relation, Row
 from dpquery.frontends.server.pg_catalog.rewrite import Asking, rewrite
 from dpquery.frontends.server.states import CANCELLED, NO_FUNCTION, TOO_MUCH, UNSUPPORTED
+from dpquery.sql.lists import with_lists_as_in
 
 TIME_LIMIT = 5.0
 """Seconds that a statement over the catalogs may take."""
@@ -72,7 +73,7 @@ class Emulation:
             name = call.this if isinstance(call, exp.Anonymous) else call.key
             raise Refusal(NO_FUNCTION, f"function {str(name).lower()[:100]} is not available here")
         try:
-            text = rewrite(tree, self._known, asking).sql(dialect="duckdb")
+            text = rewrite(with_lists_as_in(tree), self._known, asking).sql(dialect="duckdb")
         except SqlglotError:
             raise _unsupported() from None
         with self._guard:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-TRUE_OF = {
-    1: ("pg_table_is_visible", "pg_type_is_visible", "pg_function_is_visible", "pg_operator_is_visible"),
-    2: ("has_schema_privilege", "has_database_privilege", "has_any_column_privilege", "pg_has_role"),
-}
-"""Functions that say yes to everything asked here, by how many arguments they may have at least."""
+_RESERVED = ", ".join(
+    f"'{word}'"
+    for word in (
+        "all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case "
+        "cast char character check coalesce collate collation column concurrently constraint create cross current_date "
+        "current_role current_time current_timestamp current_user dec decimal default deferrable desc distinct do else "
+        "end except exists extract false fetch float for foreign freeze from full grant greatest group grouping having "
+        "ilike in initially inner inout int integer intersect interval into is isnull join lateral leading least left "
+        "like limit localtime localtimestamp national natural nchar none not notnull null nullif numeric offset on only "
+        "or order out outer overlaps overlay placing position precision primary real references returning right row "
+        "select session_user setof similar smallint some substring symmetric table tablesample then time timestamp to "
+        "trailing treat trim true union unique user using values varchar variadic verbose when where window with"
+    ).split()
+)
+"""Words that are no names without quotes."""
+_VISIBLE = ("pg_function_is_visible", "pg_operator_is_visible")
 
 _NAMED = {
     "format_type(t, m)": """CASE WHEN t IS NULL THEN NULL ELSE coalesce((SELECT CASE
@@ -17,10 +28,15 @@ _NAMED = {
     "class_oid(x)": """(SELECT min(mac_n.oid) FROM aid.class_names AS mac_n
         WHERE mac_n.plain = CAST(x AS VARCHAR) OR mac_n.shown = CAST(x AS VARCHAR) OR mac_n.full_name = CAST(x AS VARCHAR)
         OR mac_n.quoted = CAST(x AS VARCHAR) OR CAST(mac_n.oid AS VARCHAR) = CAST(x AS VARCHAR))""",
+    "pg_table_is_visible(x)": "x IN (SELECT mac_n.oid FROM aid.class_names AS mac_n WHERE mac_n.plain IS NOT NULL)",
+    "pg_type_is_visible(x)": "x IN (SELECT mac_t.oid FROM pgc.pg_type AS mac_t WHERE mac_t.typnamespace <> 13207)",
+    "pg_terminate_backend(x)": "false",
+    "pg_cancel_backend(x)": "false",
     "class_name(x)": "coalesce((SELECT mac_n.shown FROM aid.class_names AS mac_n WHERE mac_n.oid = x), CAST(x AS VARCHAR))",
-    "type_oid(x)": """(SELECT min(mac_n.oid) FROM aid.type_names AS mac_n WHERE mac_n.shown = lower(CAST(x AS VARCHAR))
-        OR mac_n.name = lower(CAST(x AS VARCHAR)) OR CAST(mac_n.oid AS VARCHAR) = CAST(x AS VARCHAR))""",
-    "proc_oid(x)": "(SELECT min(mac_p.oid) FROM pgc.pg_proc AS mac_p WHERE mac_p.proname = CAST(x AS VARCHAR))",
+    "type_oid(x)": """(SELECT min(mac_n.oid) FROM aid.type_names AS mac_n
+        WHERE mac_n.shown = lower(CAST(x AS VARCHAR))
+        OR mac_n.name = replace(lower(CAST(x AS VARCHAR)), 'pg_catalog.', '') OR CAST(mac_n.oid AS VARCHAR) = CAST(x AS VARCHAR))""",
+    "proc_oid(x)": "(SELECT min(mac_p.oid) FROM pgc.pg_proc AS mac_p WHERE mac_p.proname = replace(x, 'pg_catalog.', ''))",
     "proc_name(x)": "coalesce((SELECT mac_p.proname FROM pgc.pg_proc AS mac_p WHERE mac_p.oid = x), '-')",
     "namespace_oid(x)": """(SELECT min(mac_s.oid) FROM pgc.pg_namespace AS mac_s
         WHERE mac_s.nspname = CAST(x AS VARCHAR) OR CAST(mac_s.oid AS VARCHAR) = CAST(x AS VARCHAR))""",
@@ -70,7 +86,7 @@ _NAMED = {
     "inet_server_port()": "CAST(NULL AS INTEGER)",
     "inet_client_addr()": "CAST(NULL AS VARCHAR)",
     "inet_client_port()": "CAST(NULL AS INTEGER)",
-    "quote_ident(x)": """CASE WHEN regexp_matches(x, '^[a-z_][a-z0-9_]*$') THEN x
+    "quote_ident(x)": f"""CASE WHEN regexp_matches(x, '^[a-z_][a-z0-9_]*$') AND x NOT IN ({_RESERVED}) THEN x
         ELSE '"' || replace(x, '"', '""') || '"' END""",
     "quote_literal(x)": "'''' || replace(CAST(x AS VARCHAR), '''', '''''') || ''''",
     "array_upper(a, d)": "CASE WHEN len(a) > 0 THEN CAST(len(a) AS INTEGER) END",
@@ -143,7 +159,7 @@ def macros() -> list[str]:
     made = [f"CREATE MACRO {head} AS {body}" for head, body in _NAMED.items()]
     for name, forms in _VARIANTS.items():
         made.append(f"CREATE MACRO {name} " + ", ".join(f"({arguments}) AS {body}" for arguments, body in forms))
-    for name in TRUE_OF[1]:
+    for name in _VISIBLE:
         made.append(f"CREATE MACRO {name}(x) AS x IS NOT NULL")
     for name in _YES:
         made.append(f"CREATE MACRO {name} (x, y) AS true, (x, y, z) AS true")
@@ -162,7 +178,7 @@ def macros() -> list[str]:
 
 def names() -> frozenset[str]:
     """Returns the names of all macros that statements may call."""
-    made = {head.split("(")[0] for head in (*_NAMED, *TABLES)} | set(_VARIANTS) | set(TRUE_OF[1]) | set(_YES)
+    made = {head.split("(")[0] for head in (*_NAMED, *TABLES)} | set(_VARIANTS) | set(_VISIBLE) | set(_YES)
     return frozenset(
         made
         | set(_SELECT_ONLY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,12 @@ class Asking:
     settings: Mapping[str, str]
     pid: int = 1
     virtual: dict[str, str] = field(default_factory=dict)
+    reads_clock: bool = False
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the statement will give the same again."""
+        return not (self.virtual or self.reads_clock)
 
 
 def rewrite(tree: exp.Expr, known: Mapping[str, frozenset[str]], asking: Asking) -> exp.Expr:
@@ -59,6 +66,9 @@ def rewrite(tree: exp.Expr, known: Mapping[str, frozenset[str]], asking: Asking)
         known: The names of the emulated relations, by schema.
         asking: Who asks.
     """
+    for part in tree.find_all(exp.Identifier):
+        if not part.args.get("quoted"):
+            part.set("this", part.name.lower())
     common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     oids = {(t.alias or t.name).lower(): t.name.lower() for t in tree.find_all(exp.Table)}
     for column in list(tree.find_all(exp.Column)):
@@ -89,45 +99,49 @@ def _is_star(node: exp.Expr) -> bool:
 
 def default_name(node: exp.Expr) -> str:
     """Returns the name that PostgreSQL gives to an unnamed item of a SELECT."""
+    return _figured(node)[0]
+
+
+def _figured(node: exp.Expr) -> tuple[str, int]:
+    """Returns a name and how good it is: 2 for names of columns and functions, 1 for names of types, 0 for none."""
     match node:
-        case exp.Column():
-            return node.name
+        case exp.Column() | exp.Identifier():
+            return node.name, 2
         case exp.Paren() | exp.Filter() | exp.Window() | exp.Collate():
-            return default_name(node.this)
+            return _figured(node.this)
         case exp.Dot():
-            return default_name(node.expression)
-        case exp.Identifier():
-            return node.name
+            return _figured(node.expression)
         case exp.Subquery() if isinstance(node.this, exp.Select) and len(node.this.expressions) == 1:
             (only,) = node.this.expressions
-            return only.alias if isinstance(only, exp.Alias) else default_name(only)
+            return (only.alias, 2) if isinstance(only, exp.Alias) else _figured(only)
         case exp.Cast():
-            inner = default_name(node.this)
-            return inner if inner != "?column?" else _type_name(node.args["to"])
+            name, strength = _figured(node.this)
+            return (name, strength) if strength > 1 else (_type_name(node.args["to"]), 1)
         case exp.Case():
-            return "case"
+            default = node.args.get("default")
+            name, strength = ("", 0) if default is None else _figured(default)
+            return (name, strength) if strength > 1 else ("case", 1)
         case exp.Boolean():
-            return "bool"
+            return "bool", 1
         case exp.Array():
-            return "array"
+            return "array", 2
         case exp.Exists():
-            return "exists"
+            return "exists", 2
         case exp.Anonymous():
-            return str(node.this).lower()
-        case exp.CurrentUser() | exp.CurrentSchema() | exp.CurrentCatalog() | exp.CurrentDatabase():
-            return node.sql_name().lower()
+            return str(node.this).lower(), 2
         case exp.Func() if not isinstance(node, exp.Connector | exp.Binary):
-            return {"str_position": "strpos", "group_concat": "string_agg", "current_version": "version"}.get(
-                node.sql_name().lower(), node.sql_name().lower()
-            )
-    return "?column?"
+            name = node.sql_name().lower()
+            return _FUNCTION_NAMES.get(name, name), 2
+    return "?column?", 0
 
 
+_FUNCTION_NAMES = {"str_position": "strpos", "group_concat": "string_agg", "current_version": "version"}
 _TYPE_NAMES = {"int": "int4", "bigint": "int8", "smallint": "int2", "boolean": "bool", "decimal": "numeric"}
 
 
 def _type_name(node: exp.Expr) -> str:
-    name = _word(node)
+    is_list = isinstance(node, exp.DataType) and node.this is exp.DataType.Type.ARRAY and node.expressions
+    name = _word(node.expressions[0] if is_list else node)
     return _TYPE_NAMES.get(name, name)
 
 
@@ -168,8 +182,20 @@ def _rewritten(
             return _cast(node)
         case exp.Any() | exp.All() if isinstance(node.this, exp.Paren) and _is_list(node.this.this):
             node.set("this", exp.Paren(this=_list(node.this.this)))
+        case exp.NEQ() if _is_all(node.expression):
+            listed = node.expression.this if isinstance(node.expression, exp.All) else node.expression.expressions[0]
+            member = exp.EQ(this=node.this, expression=exp.Any(this=exp.Paren(this=listed)))
+            return exp.Not(this=exp.Paren(this=member))
         case exp.CurrentUser() | exp.SessionUser():
             return exp.Literal.string(asking.analyst)
+        case exp.CurrentTimestamp():
+            return _clock(asking)
+        case exp.CurrentDate():
+            return exp.Cast(this=_clock(asking), to=exp.DataType.build("date"))
+        case exp.CurrentSchemas():
+            return _schemas(node.this)
+        case exp.Div() if node.args.get("typed") and _is_integer(node.this) and _is_integer(node.expression):
+            return exp.IntDiv(this=node.this, expression=node.expression)
         case exp.CurrentSchema():
             return exp.Literal.string("public")
         case exp.CurrentCatalog() | exp.CurrentDatabase():
@@ -181,6 +207,30 @@ def _rewritten(
         case exp.Anonymous():
             return _call(node, asking)
     return None
+
+
+def _clock(asking: Asking) -> exp.Expr:
+    asking.reads_clock = True
+    now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+    return exp.Cast(this=exp.Literal.string(now.isoformat(sep=" ")), to=exp.DataType.build("timestamp"))
+
+
+def _is_all(node: exp.Expr) -> bool:
+    if isinstance(node, exp.All):
+        return not isinstance(node.this, exp.Subquery | exp.Select)
+    return isinstance(node, exp.Anonymous) and str(node.this).upper() == "ALL" and len(node.expressions) == 1
+
+
+def _schemas(implicit: object) -> exp.Expr:
+    names = ["pg_catalog", "public"] if isinstance(implicit, exp.Boolean) and implicit.this else ["public"]
+    return exp.Array(expressions=[exp.Literal.string(part) for part in names])
+
+
+def _is_integer(node: exp.Expr) -> bool:
+    """Whether a node is an integer by its form."""
+    if isinstance(node, exp.Cast):
+        return _word(node.args["to"]) in ("int", "bigint", "smallint", "uinteger")
+    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
 
 
 def _is_system(schema: object) -> bool:
@@ -244,7 +294,7 @@ def _cast(node: exp.Cast) -> exp.Expr | None:
         return None
     if isinstance(to, exp.DataType) and to.this is exp.DataType.Type.ARRAY:
         if _is_list(node.this):
-            return _list(node.this)
+            node.set("this", _list(node.this))
         inner = to.expressions[0] if to.expressions else None
         if inner is not None and _word(inner) in ("oid", "regclass", "regtype"):
             node.set("to", exp.DataType.build("UINTEGER[]", dialect="duckdb"))
@@ -285,15 +335,17 @@ def _named(node: exp.Expr, to_name: str) -> exp.Expr:
     return exp.Anonymous(this=to_name, expressions=[node])
 
 
+_LIST = re.compile(r'\{(?:[^{},"\\]*|"[^"\\]*")(?:,(?:[^{},"\\]*|"[^"\\]*"))*\}')
+_ITEM = re.compile(r'"([^"\\]*)"|([^{},"\\]+)')
+
+
 def _is_list(node: exp.Expr) -> bool:
-    return (
-        isinstance(node, exp.Literal) and bool(node.is_string) and re.fullmatch(r"\{[^{}\"]*\}", node.name) is not None
-    )
+    return isinstance(node, exp.Literal) and bool(node.is_string) and _LIST.fullmatch(node.name) is not None
 
 
 def _list(node: exp.Expr) -> exp.Expr:
-    parts = node.name[1:-1]
-    return exp.Array(expressions=[exp.Literal.string(part.strip()) for part in parts.split(",")] if parts else [])
+    items = [quoted or plain.strip() for quoted, plain in _ITEM.findall(node.name[1:-1])]
+    return exp.Array(expressions=[exp.Literal.string(item) for item in items])
 
 
 def _call(node: exp.Anonymous, asking: Asking) -> exp.Expr | None:
@@ -309,14 +361,13 @@ def _call(node: exp.Anonymous, asking: Asking) -> exp.Expr | None:
         case "session_user" | "current_user" | "user":
             return exp.Literal.string(asking.analyst)
         case "current_schemas":
-            names = ["pg_catalog", "public"] if isinstance(first, exp.Boolean) and first.this else ["public"]
-            return exp.Array(expressions=[exp.Literal.string(part) for part in names])
+            return _schemas(first)
         case "pg_backend_pid":
             return exp.Literal.number(asking.pid)
         case "getdatabaseencoding":
             return exp.Literal.string("UTF8")
         case "now" | "statement_timestamp" | "transaction_timestamp" | "clock_timestamp":
-            return exp.CurrentTimestamp()
+            return _clock(asking)
         case "current_setting":
             return _setting(first, node, asking)
         case "set_config":
