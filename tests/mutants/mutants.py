@@ -28,6 +28,9 @@ GAUSSIAN = "tests/unit/privacy/test_gaussian_calibration.py"
 TRADEOFF = "tests/unit/privacy/test_tradeoff.py"
 STORES = "tests/unit/kernel/test_ledger_stores.py"
 MACHINE = "tests/unit/kernel/test_ledger_machine.py"
+WIRE = "tests/attacks/test_wire.py"
+DOORS = "tests/server/test_doors.py"
+CANCELLING = "tests/unit/test_cancelling.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1046,5 +1049,69 @@ MUTANTS = (
         old="Fraction(1, 2**52), Fraction(2**60)",
         new="Fraction(1, 2**60), Fraction(2**60)",
         tests=EXPONENTIAL,
+    ),
+    Mutant(
+        name="Describe of a portal runs it",
+        file="frontends/server/execution.py",
+        old="        if portal.described is None:\n            given",
+        new="        if portal.command is not None:\n            return (await self.run(portal.command, portal.parameters)).fields or ()\n"
+        "        if portal.described is None:\n            given",
+        tests=WIRE,
+    ),
+    Mutant(
+        name="a portal is run each time that it is executed",
+        file="frontends/server/execution.py",
+        old="            portal.outcome = outcome\n        return portal.outcome",
+        new="            portal.is_complete = False\n            return outcome\n        return portal.outcome",
+        tests=WIRE,
+    ),
+    Mutant(
+        name="SET is not held against the owner's cap",
+        file="frontends/server/gucs.py",
+        old="if name in caps and amount >",
+        new="if name in caps and amount * 0 >",
+        tests=WIRE,
+    ),
+    Mutant(
+        name="bytes before TLS count as the client's",
+        file="frontends/server/login.py",
+        old="if channel.has_unread:",
+        new="if channel.has_unread and channel.is_tls:",
+        tests=DOORS,
+    ),
+    Mutant(
+        name="any delegate acts for anybody",
+        file="frontends/server/users.py",
+        old="return name == self.name or EVERYBODY in self.delegate_for or name in self.delegate_for",
+        new="return name == self.name or bool(self.delegate_for)",
+        tests=DOORS,
+    ),
+    Mutant(
+        name="a proof of SCRAM is not compared",
+        file="frontends/server/scram.py",
+        old="if not (is_proven and is_same",
+        new="if not (is_same",
+        tests=DOORS,
+    ),
+    Mutant(
+        name="any key cancels",
+        file="frontends/server/listener.py",
+        old="if hmac.compare_digest(key, request.key) and connection is not None:",
+        new="if connection is not None:",
+        tests=WIRE,
+    ),
+    Mutant(
+        name="the engine's exceptions are told to the client",
+        file="frontends/server/worker.py",
+        old='of_refusal(cancelled() if cancellation.is_cancelled else failed()), b""',
+        new='of_refusal(Refusal("XX000", str(error))), b""',
+        tests=WIRE,
+    ),
+    Mutant(
+        name="a cancelled query is charged all the same",
+        file="pipeline.py",
+        old="    check_cancelled()\n",
+        new="",
+        tests=CANCELLING,
     ),
 )

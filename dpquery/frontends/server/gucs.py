@@ -193,7 +193,9 @@ def _checked(name: str, value: str, caps: Mapping[str, str]) -> str:
         raise Refusal("22023", "the value of a setting is too long")
     if name in _FIXED:
         raise Refusal("55P02", f'parameter "{name}" cannot be changed')
-    plain = value.strip().lower().replace("-", "").replace("_", "") if name == "client_encoding" else value.lower()
+    plain = value.lower()
+    if name == "client_encoding":  # PostgreSQL reads 'utf-8' with its quotes, too
+        plain = "".join(letter for letter in plain if letter.isascii() and letter.isalnum())
     if name in _ONLY and plain not in _ONLY[name]:
         raise Refusal("22023", f'invalid value for parameter "{name}": it is {" or ".join(_ONLY[name])} here')
     if name.startswith("dpquery."):
