@@ -1053,9 +1053,8 @@ MUTANTS = (
     Mutant(
         name="Describe of a portal runs it",
         file="frontends/server/execution.py",
-        old="        if portal.described is None:\n            given",
-        new="        if portal.command is not None:\n            return (await self.run(portal.command, portal.parameters)).fields or ()\n"
-        "        if portal.described is None:\n            given",
+        old="portal.described = await self._describe(portal.command, given)",
+        new="return (await self.run(portal.command, portal.parameters)).fields or ()",
         tests=WIRE,
     ),
     Mutant(
