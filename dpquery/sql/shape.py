@@ -53,9 +53,10 @@ def shape(text: str, catalog: Catalog, params: Given = None, dialect: str = "pos
             plain = _without_order(tree)
             if plain is None:
                 raise
-            scope = _row_level(plain, catalog, text, dialect)
-            if scope is None:
+            found = _row_level(plain, catalog, text, dialect)
+            if found is None:
                 raise
+            scope = found
     except QueryError as error:
         raise error.locate(text) from None
     columns = tuple((column.name, column.type) for column in scope.columns)
@@ -119,14 +120,14 @@ def _has_sets(group: exp.Group) -> bool:
     )
 
 
-def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
-    inner = node.unnest() if isinstance(node, exp.Paren) else node
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    inner: exp.Expr = node.unnest() if isinstance(node, exp.Paren) else node
     if type(inner) is exp.And:
         return [*_conjuncts(inner.this), *_conjuncts(inner.expression)]
     return [inner]
 
 
-def is_false(node: exp.Expression) -> bool:
+def is_false(node: exp.Expr) -> bool:
     """Whether a condition is a constant that is false, as tools write it: FALSE, 1 = 0, 1 <> 1, 0 = 1."""
     if isinstance(node, exp.Boolean):
         return not node.this

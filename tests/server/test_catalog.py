@@ -12,7 +12,8 @@ from tests.server.orders import Study
 TABLES = [("orders", "r"), ("regions", "r")]
 COLUMNS = (
     "SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attnum "
-    "FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'public.orders'::regclass AND a.attnum > 0 AND NOT a.attisdropped "
+    "FROM pg_catalog.pg_attribute a WHERE a.attrelid = 'public.orders'::regclass AND a.attnum > 0 "
+    "AND NOT a.attisdropped "
     "ORDER BY a.attnum"
 )
 DECLARED = """
@@ -25,7 +26,8 @@ CREATE TABLE regions (name text NOT NULL, country text NOT NULL);
 
 STATEMENTS = [
     # psql: the lists of tables and columns.
-    "SELECT c.relname, c.relkind FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+    "SELECT c.relname, c.relkind FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_namespace n ON "
+    "n.oid = c.relnamespace "
     "WHERE c.relkind IN ('r','p','') AND n.nspname <> 'pg_catalog' AND n.nspname !~ '^pg_toast' "
     "AND n.nspname <> 'information_schema' AND pg_catalog.pg_table_is_visible(c.oid) ORDER BY 1",
     "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relname OPERATOR(pg_catalog.~) '^(orders)$' COLLATE "
@@ -43,19 +45,23 @@ STATEMENTS = [
     "SELECT t.oid, CASE WHEN p.proname = 'array_recv' THEN 'a' ELSE t.typtype END AS kind FROM pg_type AS t "
     "JOIN pg_proc AS p ON p.oid = t.typreceive WHERE t.typname IN ('int4', '_int4', 'text', '_text') ORDER BY t.oid",
     "SELECT typinput = 'pg_catalog.array_in'::regproc AS is_array, typtype FROM pg_type WHERE typname = '_int8'",
-    "SELECT 'int8'::regtype::oid, 'numeric'::regtype::text, 'pg_class'::regclass::oid, to_regtype('hstore') IS NULL AS h, "
+    "SELECT 'int8'::regtype::oid, 'numeric'::regtype::text, 'pg_class'::regclass::oid, "
+    "to_regtype('hstore') IS NULL AS h, "
     "'information_schema.tables'::regclass::text",
     "SELECT nspname AS TABLE_SCHEM, NULL AS TABLE_CATALOG FROM pg_catalog.pg_namespace WHERE nspname = 'public'",
     "SELECT string_agg(nspname, ',' ORDER BY nspname) FROM pg_namespace WHERE nspname = ANY (current_schemas(true))",
     "SELECT i.indrelid, (information_schema._pg_expandarray(i.indkey)).n FROM pg_catalog.pg_index i "
     "WHERE i.indrelid = 'orders'::regclass",
-    "SELECT conname, pg_catalog.pg_get_constraintdef(oid, true) FROM pg_catalog.pg_constraint WHERE contype = 'f'::\"char\"",
+    "SELECT conname, pg_catalog.pg_get_constraintdef(oid, true) FROM pg_catalog.pg_constraint WHERE "
+    "contype = 'f'::\"char\"",
     "SELECT attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE c.relname = 'orders' "
     "AND a.attnum = ANY ('{1,2}'::int[]) ORDER BY attnum",
     # information_schema, as Power BI, Metabase and Excel read it.
-    "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM INFORMATION_SCHEMA.tables WHERE TABLE_SCHEMA = 'public' ORDER BY 2",
+    "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM INFORMATION_SCHEMA.tables WHERE TABLE_SCHEMA = "
+    "'public' ORDER BY 2",
     "SELECT column_name, ordinal_position, is_nullable, data_type, numeric_precision, numeric_scale, udt_name, "
-    "character_maximum_length, datetime_precision FROM information_schema.columns WHERE table_name = 'orders' ORDER BY 2",
+    "character_maximum_length, datetime_precision FROM information_schema.columns WHERE table_name = "
+    "'orders' ORDER BY 2",
     "SELECT character_set_name FROM information_schema.character_sets",
     "SELECT k.column_name FROM information_schema.table_constraints c JOIN information_schema.key_column_usage k "
     "ON c.constraint_name = k.constraint_name WHERE c.table_name = 'orders'",
@@ -69,7 +75,8 @@ STATEMENTS = [
     # Expressions alone.
     "SELECT 1 AS one, 'x' AS x, 1.5 AS d, true AS t, NULL AS n, 2 + 2 AS s",
     "SELECT current_setting('standard_conforming_strings'), current_setting('nothing.here', true)",
-    "SELECT CASE WHEN true THEN 1 ELSE 2 END, upper('x'), 'pg_catalog.int4in'::regproc::oid > 0 AS b, ARRAY['a'], coalesce(NULL, 3)",
+    "SELECT CASE WHEN true THEN 1 ELSE 2 END, upper('x'), 'pg_catalog.int4in'::regproc::oid > 0 AS "
+    "b, ARRAY['a'], coalesce(NULL, 3)",
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT n FROM t ORDER BY n",
 ]
 SAME = {

@@ -1,4 +1,4 @@
-"""Statements to answers: what is charged, what a notice says, what is described, what is refused and with which code."""
+"""Statements to answers: what is charged, what a notice says, what is described, what is refused and how."""
 
 from __future__ import annotations
 
@@ -156,8 +156,10 @@ def test_row_level_requests_can_be_answered_empty() -> None:
 
 def test_parameters_get_types_from_what_they_stand_beside(study: Study) -> None:
     text = (
-        "SELECT region, SUM(amount) FROM public.orders AS o WHERE o.ordered_on >= $1 AND qty = ANY($2) AND region LIKE $3 "
-        "AND created_at < $4 AND amount BETWEEN $5 AND $6 AND is_new = $7 AND CAST($8 AS bigint) > qty AND price + $9 > 1 "
+        "SELECT region, SUM(amount) FROM public.orders AS o WHERE o.ordered_on >= $1 AND qty = "
+        "ANY($2) AND region LIKE $3 "
+        "AND created_at < $4 AND amount BETWEEN $5 AND $6 AND is_new = $7 AND CAST($8 AS bigint) > "
+        "qty AND price + $9 > 1 "
         "GROUP BY 1 HAVING COUNT(*) > $10 LIMIT $11 OFFSET $12"
     )
     described = study.engine.describe(text, (), "alice", {})

@@ -1,4 +1,4 @@
-"""What BI tools ask all the time and what costs nothing: lists of values, bounds, probes; and what only looks like it."""
+"""What BI tools ask all the time and what costs nothing: lists of values, bounds, probes; and what looks like it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def study() -> Iterator[Study]:
     [
         # Tableau's filter list, Superset's filter box, Metabase's field values.
         (
-            'SELECT CAST("o"."region" AS TEXT) AS "region" FROM "public"."orders" "o" GROUP BY 1 ORDER BY 1 ASC NULLS FIRST',
+            'SELECT CAST("o"."region" AS TEXT) AS "region" FROM "public"."orders" "o" GROUP BY 1 '
+            "ORDER BY 1 ASC NULLS FIRST",
             REGIONS,
         ),
         ('SELECT "o"."region" AS "region" FROM "public"."orders" "o" GROUP BY 1', REGIONS),
@@ -38,7 +39,8 @@ def study() -> Iterator[Study]:
         ("SELECT is_new FROM orders GROUP BY is_new", [(False,), (True,)]),
         # Range sliders.
         (
-            'SELECT CAST(MIN("o"."qty") AS BIGINT) AS "TEMP(none:qty:qk lower)(1)(1)", CAST(MAX("o"."qty") AS BIGINT) AS '
+            'SELECT CAST(MIN("o"."qty") AS BIGINT) AS "TEMP(none:qty:qk lower)(1)(1)", '
+            'CAST(MAX("o"."qty") AS BIGINT) AS '
             '"TEMP(none:qty:qk upper)(1)(1)" FROM "public"."orders" "o" HAVING (COUNT(1) > 0)',
             [(0, 20)],
         ),

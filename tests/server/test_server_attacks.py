@@ -86,7 +86,7 @@ def test_nothing_outside_is_reached(study: Study, text: str) -> None:
 
 def test_the_engine_of_the_catalogs_is_locked_even_where_a_statement_gets_through(study: Study) -> None:
     """The allow-list is the first wall; behind it nothing can be opened and no setting can be changed."""
-    root = study.engine._emulation._root
+    root = study.engine._emulation._tables._root
     import duckdb
 
     for text in (
@@ -102,7 +102,7 @@ def test_the_engine_of_the_catalogs_is_locked_even_where_a_statement_gets_throug
 
 def test_the_engine_of_the_catalogs_holds_no_private_value(study: Study) -> None:
     """Every text of every table in it is read: none is a canary of the data."""
-    root = study.engine._emulation._root.cursor()
+    root = study.engine._emulation._tables._root.cursor()
     tables = root.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
     assert len(tables) > 200
     for schema, table in tables:

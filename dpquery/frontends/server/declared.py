@@ -14,6 +14,7 @@ from sqlglot import exp
 from dpquery.arrow import arrow_type
 from dpquery.catalog import Catalog
 from dpquery.catalog.tables import ColumnDeclaration, Table
+from dpquery.kernel.selection import sort_key
 from dpquery.plan.types import BOOLEAN, Value
 from dpquery.sql.shape import Shape
 
@@ -131,9 +132,8 @@ def _values(select: exp.Select, items: Sequence[exp.Expr], table: Table, made: S
     where = select.args.get("where")
     if where is not None:
         return _missing(where.this, column, table, made)
-    if not (
-        _is_grouped_by(select, items[0]) or (select.args.get("distinct") is not None and not select.args.get("group"))
-    ):
+    is_distinct = select.args.get("distinct") is not None and select.args.get("group") is None
+    if not (is_distinct or _is_grouped_by(select, items[0])):
         return None
     if select.args.get("distinct") is not None and select.args["distinct"].args.get("on") is not None:
         return None
@@ -191,7 +191,7 @@ def _ordered(keys: list[Value], select: exp.Select, item: exp.Expr) -> list[Valu
     terms = [] if order is None else order.expressions
     if len(terms) > 1:
         return None
-    present = sorted((key for key in keys if key is not None), key=lambda key: key)  # type: ignore[type-var,return-value]
+    present = sorted((key for key in keys if key is not None), key=sort_key)
     nulls: list[Value] = [None] * (len(keys) - len(present))
     if not terms:
         return [*present, *nulls]

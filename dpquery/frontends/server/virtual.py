@@ -9,7 +9,8 @@ import pyarrow as pa
 from dpquery.catalog import Catalog
 from dpquery.frontends.server.names import BOOL, FLOAT8, INT8, TEXT_OID
 from dpquery.kernel.ledger import Ledger
-from dpquery.kernel.ledger_entries import Kind, State
+from dpquery.kernel.ledger_entries import State
+from dpquery.kernel.ledger_schema import Kind
 from dpquery.kernel.loss import PrivacyLoss
 
 VIRTUAL: Mapping[str, tuple[tuple[str, str], ...]] = {

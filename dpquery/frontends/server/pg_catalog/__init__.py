@@ -1,1 +1,1 @@
-"""PostgreSQL's system catalogs, emulated from the declarations in a database of its own that never sees private data."""
+"""PostgreSQL's system catalogs, emulated from the declarations in an engine that never sees private data."""

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dpquery.frontends.server.pg_catalog import macros
 
-_CLASSES: tuple[type[exp.Expression], ...] = (
+_CLASSES: tuple[type[exp.Expr], ...] = (
     exp.Connector,
     exp.Case,
     exp.If,

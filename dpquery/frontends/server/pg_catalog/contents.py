@@ -4,84 +4,34 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib.resources import files
 
 from dpquery.catalog import Catalog
-from dpquery.catalog.tables import ColumnDeclaration, Table
 from dpquery.frontends.server.names import oid_of
 from dpquery.frontends.server.pg_catalog.comments import column_comment, dataset_comment, table_comment
+from dpquery.frontends.server.pg_catalog.information import information_schema
+from dpquery.frontends.server.pg_catalog.relations import (
+    ANALYST,
+    DATABASE,
+    DP,
+    INFORMATION_SCHEMA,
+    OWNER,
+    OWNER_NAME,
+    PG_CATALOG,
+    PUBLIC,
+    Relation,
+    Row,
+    oid_of_code,
+    text_of,
+)
 from dpquery.frontends.server.virtual import VIRTUAL, type_of_column
 from dpquery.plan.types import Kind, Type
 
-PG_CATALOG, PUBLIC, INFORMATION_SCHEMA, TOAST, DP = 11, 2200, 13207, 99, 16390
-OWNER, OWNER_NAME, DATABASE = 10, "dpquery", 16384
 CLASS = 1259
-Row = dict[str, object]
-
-_CODES = {
-    "o": (26, "UINTEGER"),
-    "8": (20, "BIGINT"),
-    "n": (19, "VARCHAR"),
-    "t": (25, "VARCHAR"),
-    "b": (16, "BOOLEAN"),
-    "4": (23, "INTEGER"),
-    "2": (21, "SMALLINT"),
-    "d": (701, "DOUBLE"),
-    "f": (700, "REAL"),
-    "N": (1700, "DECIMAL(38,9)"),
-    "z": (1184, "TIMESTAMP"),
-    "c": (18, "VARCHAR"),
-    "p": (24, "UINTEGER"),
-    "x": (17, "BLOB"),
-    "t*": (1009, "VARCHAR[]"),
-    "o*": (1028, "UINTEGER[]"),
-    "2*": (1005, "SMALLINT[]"),
-    "f*": (1021, "REAL[]"),
-    "d*": (1022, "DOUBLE[]"),
-    "b*": (1000, "BOOLEAN[]"),
-}
 _SIZES = {16: 1, 20: 8, 21: 2, 23: 4, 26: 4, 24: 4, 18: 1, 19: 64, 700: 4, 701: 8, 1082: 4, 1114: 8, 1184: 8}
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """One relation of PostgreSQL's own: schema, name, OID, kind, and (name, code of the type) of its columns."""
-
-    schema: str
-    name: str
-    oid: int
-    kind: str
-    columns: tuple[tuple[str, str], ...]
-
-    @property
-    def place(self) -> str:
-        """Where the emulation keeps it."""
-        return f"{'pgc' if self.schema == 'pg_catalog' else 'inf'}.{self.name}"
-
-    def ddl(self) -> str:
-        """Returns the statement that makes it."""
-        columns = ", ".join(f'"{name}" {_CODES[code][1]}' for name, code in self.columns)
-        return f"CREATE TABLE {self.place} ({columns})"
-
-
-def relations() -> tuple[Relation, ...]:
-    """Returns all relations of PostgreSQL 15's system schemas."""
-    made = []
-    for line in _text("relations.txt").splitlines():
-        full, oid, kind, columns = line.split(" ")
-        schema, name = full.split(".")
-        pairs = tuple((part.split(":")[0], part.split(":")[1]) for part in columns.split(","))
-        made.append(Relation(schema, name, int(oid), kind, pairs))
-    return tuple(made)
-
-
-def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
 def _read(name: str) -> list[Row]:
-    lines = [line.split("|") for line in _text(name).splitlines()]
+    lines = [line.split("|") for line in text_of(name).splitlines()]
     return [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
 
 
@@ -114,7 +64,7 @@ def rows(catalog: Catalog, system: tuple[Relation, ...]) -> Iterator[tuple[str, 
     yield "pgc.pg_attribute", [*attributes, *(part for _, parts in own for part in parts)]
     yield "pgc.pg_description", _descriptions(catalog)
     yield from _small(catalog)
-    yield from _information_schema(catalog, own, system)
+    yield from information_schema(catalog, own, system)
 
 
 def _namespaces() -> list[Row]:
@@ -179,7 +129,7 @@ def _system(system: tuple[Relation, ...]) -> tuple[list[Row], list[Row]]:
         namespace = PG_CATALOG if relation.schema == "pg_catalog" else INFORMATION_SCHEMA
         classes.append(_class(relation.oid, relation.name, namespace, relation.kind, len(relation.columns)))
         attributes += [
-            attribute(relation.oid, i, name, _CODES[code][0])
+            attribute(relation.oid, i, name, oid_of_code(code))
             for i, (name, code) in enumerate(relation.columns, start=1)
         ]
     return classes, attributes
@@ -202,14 +152,10 @@ def _tables(catalog: Catalog) -> Iterator[tuple[Row, list[Row]]]:
         yield (
             row,
             [
-                attribute(oid, i, c.name, oid_of(c.type), typmod_of(c.type), is_nullable=_is_nullable(c))
+                attribute(oid, i, c.name, oid_of(c.type), typmod_of(c.type), is_nullable=c.nullable)
                 for i, c in enumerate(table.columns.values(), start=1)
             ],
         )
-
-
-def _is_nullable(column: ColumnDeclaration) -> bool:
-    return column.nullable
 
 
 def _virtual() -> Iterator[tuple[Row, list[Row]]]:
@@ -234,6 +180,7 @@ def _descriptions(catalog: Catalog) -> list[Row]:
     return made
 
 
+HIDDEN = "********"
 SETTINGS = {
     "server_version": "15.0",
     "server_version_num": "150000",
@@ -310,12 +257,12 @@ def _small(catalog: Catalog) -> Iterator[tuple[str, list[Row]]]:
                 "rolinherit": True,
                 "rolcanlogin": can,
                 "rolconnlimit": -1,
-                "rolpassword": "********",
+                "rolpassword": HIDDEN,
             }
             for o, n, can in roles
         ],
     )
-    yield "pgc.pg_user", [{"usename": n, "usesysid": o, "passwd": "********"} for o, n, _ in roles]
+    yield "pgc.pg_user", [{"usename": n, "usesysid": o, "passwd": HIDDEN} for o, n, _ in roles]
     yield (
         "pgc.pg_settings",
         [
@@ -330,117 +277,3 @@ def _small(catalog: Catalog) -> Iterator[tuple[str, list[Row]]]:
             for n, v in SETTINGS.items()
         ],
     )
-
-
-ANALYST = "\x01analyst"
-"""Stands for whoever asks."""
-
-
-def _information_schema(
-    catalog: Catalog, own: list[tuple[Row, list[Row]]], system: tuple[Relation, ...]
-) -> Iterator[tuple[str, list[Row]]]:
-    database = {"table_catalog": catalog.dataset}
-    names = {"public": PUBLIC, "dp": DP, "pg_catalog": PG_CATALOG, "information_schema": INFORMATION_SCHEMA}
-    yield (
-        "inf.schemata",
-        [{"catalog_name": catalog.dataset, "schema_name": n, "schema_owner": OWNER_NAME} for n in names],
-    )
-    yield "inf.information_schema_catalog_name", [{"catalog_name": catalog.dataset}]
-    yield (
-        "inf.character_sets",
-        [
-            {
-                "character_set_name": "UTF8",
-                "character_repertoire": "UCS",
-                "form_of_use": "UTF8",
-                "default_collate_catalog": catalog.dataset,
-                "default_collate_schema": "pg_catalog",
-                "default_collate_name": "C",
-            }
-        ],
-    )
-    yield "inf.enabled_roles", [{"role_name": ANALYST}]
-    yield "inf.applicable_roles", []
-    schemas = {oid: name for name, oid in names.items()}
-    tables: list[Row] = []
-    for row, _ in own:
-        kind = "BASE TABLE" if row["relkind"] == "r" else "VIEW"
-        place = {"table_schema": schemas[_int(row["relnamespace"])], "table_name": row["relname"]}
-        tables.append(database | place | {"table_type": kind, "is_insertable_into": "NO", "is_typed": "NO"})
-    for relation in system:
-        kind = "BASE TABLE" if relation.kind == "r" else "VIEW"
-        place = {"table_schema": relation.schema, "table_name": relation.name}
-        tables.append(database | place | {"table_type": kind, "is_insertable_into": "NO", "is_typed": "NO"})
-    yield "inf.tables", tables
-    grants = [
-        database
-        | {"grantor": OWNER_NAME, "grantee": ANALYST, "table_schema": schemas[_int(row["relnamespace"])]}
-        | {"table_name": row["relname"], "privilege_type": "SELECT", "is_grantable": "NO", "with_hierarchy": "YES"}
-        for row, _ in own
-    ]
-    yield "inf.table_privileges", grants
-    yield "inf.role_table_grants", grants
-    yield (
-        "inf.columns",
-        [
-            database
-            | {"table_schema": schemas[_int(row["relnamespace"])], "table_name": row["relname"]}
-            | _information_column(part, catalog)
-            for row, parts in own
-            for part in parts
-        ],
-    )
-
-
-def _int(value: object) -> int:
-    assert isinstance(value, int)
-    return value
-
-
-_WORDS = {
-    16: ("boolean", "bool"),
-    20: ("bigint", "int8"),
-    701: ("double precision", "float8"),
-    1700: ("numeric", "numeric"),
-    25: ("text", "text"),
-    1082: ("date", "date"),
-    1114: ("timestamp without time zone", "timestamp"),
-}
-
-
-def _information_column(part: Row, catalog: Catalog) -> Row:
-    oid, typmod = _int(part["atttypid"]), _int(part["atttypmod"])
-    words = _WORDS[oid]
-    precision = {20: (64, 2, 0), 701: (53, 2, None)}.get(oid, (None, None, None))
-    if oid == 1700 and typmod >= 4:
-        precision = ((typmod - 4) >> 16, 10, (typmod - 4) & 65535)
-    return {
-        "column_name": part["attname"],
-        "ordinal_position": part["attnum"],
-        "is_nullable": "NO" if part["attnotnull"] else "YES",
-        "data_type": words[0],
-        "character_octet_length": 1073741824 if oid == 25 else None,
-        "numeric_precision": precision[0],
-        "numeric_precision_radix": precision[1],
-        "numeric_scale": precision[2],
-        "datetime_precision": {1082: 0, 1114: 6}.get(oid),
-        "udt_catalog": catalog.dataset,
-        "udt_schema": "pg_catalog",
-        "udt_name": words[1],
-        "dtd_identifier": str(part["attnum"]),
-        "is_self_referencing": "NO",
-        "is_identity": "NO",
-        "identity_cycle": "NO",
-        "is_generated": "NEVER",
-        "is_updatable": "NO",
-    }
-
-
-def table_of(catalog: Catalog, name: str) -> Table:
-    """Returns a declared table."""
-    return catalog.tables[name]
-
-
-def oid_of_code(code: str) -> int:
-    """Returns the OID of a code for a type."""
-    return _CODES[code][0]

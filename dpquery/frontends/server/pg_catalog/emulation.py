@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
-import duckdb
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpquery.backends.engine import LOCK
-from dpquery.cancelling import interruptible
+from dpquery.backends.system_tables import StatementTimeout, StatementTooLarge, SystemTables
 from dpquery.catalog import Catalog
+from dpquery.errors import BackendError
 from dpquery.frontends.server.answers import Refusal
 from dpquery.frontends.server.pg_catalog import contents, macros
 from dpquery.frontends.server.pg_catalog.allowed import refused_function
-from dpquery.frontends.server.pg_catalog.contents import Relation, Row
+from dpquery.frontends.server.pg_catalog.relations import INFORMATION_SCHEMA, Relation, Row, oid_of_code, relations
 from dpquery.frontends.server.pg_catalog.rewrite import Asking, rewrite
 from dpquery.frontends.server.states import CANCELLED, NO_FUNCTION, TOO_MUCH, UNSUPPORTED
 from dpquery.sql.lists import with_lists_as_in
@@ -26,7 +23,6 @@ TIME_LIMIT = 5.0
 """Seconds that a statement over the catalogs may take."""
 MOST_ROWS = 100_000
 MOST_BYTES = 64 * 2**20
-MEMORY = "256MB"
 
 Virtual = Callable[[str], pa.Table]
 """Returns the rows of a virtual table."""
@@ -36,18 +32,13 @@ class Emulation:
     """PostgreSQL's catalogs with the declared tables in them."""
 
     def __init__(self, catalog: Catalog) -> None:
-        system = contents.relations()
+        system = relations()
         self._known = {
             schema: frozenset(r.name for r in system if r.schema == schema)
             for schema in ("pg_catalog", "information_schema")
         }
-        self._codes = {r.place: dict(r.columns) for r in system}
-        self._guard = threading.Lock()
-        self._root = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": MEMORY})
-        self._fill(catalog, system)
-        self._root.execute("SET temp_directory = ''")
-        for setting, value in LOCK.items():
-            self._root.execute(f"SET {setting} = {value}")
+        self._oids = _agreed(system)
+        self._tables = _filled(catalog, system)
 
     @property
     def known(self) -> Mapping[str, frozenset[str]]:
@@ -76,39 +67,32 @@ class Emulation:
             text = rewrite(with_lists_as_in(tree), self._known, asking).sql(dialect="duckdb")
         except SqlglotError:
             raise _unsupported() from None
-        with self._guard:
-            cursor = self._root.cursor()
+        tables = {registered: virtual(name) for name, registered in asking.virtual.items()}
         try:
-            for name, registered in asking.virtual.items():
-                cursor.register(registered, virtual(name))
-            return _fetched(cursor, text, MOST_ROWS if rows is None else rows)
-        finally:
-            cursor.close()
+            return self._tables.run(
+                text, tables, seconds=TIME_LIMIT, most_rows=MOST_ROWS, most_bytes=MOST_BYTES, first=rows
+            )
+        except StatementTimeout:
+            raise Refusal(CANCELLED, "the statement over the catalogs took too long") from None
+        except StatementTooLarge:
+            raise Refusal(TOO_MUCH, "the statement over the catalogs gives too many rows") from None
+        except BackendError:
+            raise _unsupported() from None
 
-    def _fill(self, catalog: Catalog, system: tuple[Relation, ...]) -> None:
-        run = self._root.execute
-        for schema in ("pgc", "inf", "aid"):
-            run(f"CREATE SCHEMA {schema}")
-        by_place = {relation.place: relation for relation in system}
-        for relation in system:
-            run(relation.ddl())
-        run("CREATE TABLE aid.type_names (oid UINTEGER, name VARCHAR, shown VARCHAR)")
-        run(
-            "CREATE TABLE aid.class_names (oid UINTEGER, plain VARCHAR, shown VARCHAR, full_name VARCHAR, quoted VARCHAR)"
-        )
-        run("CREATE TABLE aid.constraints (oid UINTEGER, shown VARCHAR)")
-        run("CREATE TABLE aid.indexes (oid UINTEGER, place INTEGER, shown VARCHAR)")
-        for place, rows in contents.rows(catalog, system):
-            if rows:
-                data = _arrow(by_place[place], rows)
-                self._root.register("given", data)
-                run(f"INSERT INTO {place} BY NAME SELECT * FROM given")
-                self._root.unregister("given")
-        run(_TYPE_NAMES)
-        run(_CLASS_NAMES)
-        for macro in macros.macros():
-            run(macro)
-        self._oids = _agreed(system)
+
+def _filled(catalog: Catalog, system: tuple[Relation, ...]) -> SystemTables:
+    names = ", ".join(f"{name} VARCHAR" for name in ("plain", "shown", "full_name", "quoted"))
+    by_place = {relation.place: relation for relation in system}
+    statements = [
+        *(f"CREATE SCHEMA {schema}" for schema in ("pgc", "inf", "aid")),
+        *(relation.ddl() for relation in system),
+        "CREATE TABLE aid.type_names (oid UINTEGER, name VARCHAR, shown VARCHAR)",
+        f"CREATE TABLE aid.class_names (oid UINTEGER, {names})",
+        "CREATE TABLE aid.constraints (oid UINTEGER, shown VARCHAR)",
+        "CREATE TABLE aid.indexes (oid UINTEGER, place INTEGER, shown VARCHAR)",
+    ]
+    rows = {place: _arrow(by_place[place], given) for place, given in contents.rows(catalog, system) if given}
+    return SystemTables(statements, rows, afterwards=(_TYPE_NAMES, _CLASS_NAMES, *macros.macros()))
 
 
 def _agreed(system: tuple[Relation, ...]) -> dict[str, int]:
@@ -116,7 +100,7 @@ def _agreed(system: tuple[Relation, ...]) -> dict[str, int]:
     found: dict[str, set[int]] = {}
     for relation in system:
         for name, code in relation.columns:
-            found.setdefault(name, set()).add(contents.oid_of_code(code))
+            found.setdefault(name, set()).add(oid_of_code(code))
     return {name: oids.pop() for name, oids in found.items() if len(oids) == 1}
 
 
@@ -140,7 +124,7 @@ _SHOWN = " ".join(f"WHEN '{name}' THEN '{shown}'" for name, shown in _PUBLIC_NAM
 _TYPE_NAMES = f"""INSERT INTO aid.type_names
     SELECT t.oid, t.typname, CASE WHEN e.oid IS NOT NULL AND t.typcategory = 'A'
         THEN (CASE e.typname {_SHOWN} ELSE e.typname END) || '[]'
-        WHEN t.typnamespace = {contents.INFORMATION_SCHEMA} THEN 'information_schema.' || t.typname
+        WHEN t.typnamespace = {INFORMATION_SCHEMA} THEN 'information_schema.' || t.typname
         ELSE CASE t.typname {_SHOWN} ELSE t.typname END END
     FROM pgc.pg_type AS t LEFT JOIN pgc.pg_type AS e ON e.oid = t.typelem"""
 _CLASS_NAMES = """INSERT INTO aid.class_names
@@ -167,46 +151,6 @@ def _arrow(relation: Relation, rows: list[Row]) -> pa.Table:
                 [None if v is None else str(v).lower() if type(v) is bool else str(v) for v in values]
             )
     return pa.table({name: array for name, array in columns.items() if array.null_count < len(array)})
-
-
-@contextlib.contextmanager
-def _time_limit(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    alarm = threading.Timer(TIME_LIMIT, cursor.interrupt)
-    alarm.daemon = True
-    alarm.start()
-    try:
-        with interruptible(cursor.interrupt):
-            yield
-    finally:
-        alarm.cancel()
-
-
-def _fetched(cursor: duckdb.DuckDBPyConnection, text: str, most: int) -> pa.Table:
-    """Returns a statement's rows; reads them in batches, so that what gives too much stops early."""
-    made: list[pa.RecordBatch] = []
-    count = size = 0
-    reason: Refusal | None = None
-    with _time_limit(cursor):
-        try:
-            reader = cursor.sql(text).to_arrow_reader(10_000)
-            for batch in reader:
-                if count + len(batch) > most:
-                    batch = batch.slice(0, most - count)
-                made.append(batch)
-                count, size = count + len(batch), size + batch.nbytes
-                if count >= most and most < MOST_ROWS:
-                    break
-                if count >= MOST_ROWS or size > MOST_BYTES:
-                    reason = Refusal(TOO_MUCH, "the statement over the catalogs gives too many rows")
-                    break
-            schema = reader.schema
-        except duckdb.InterruptException:
-            reason = Refusal(CANCELLED, "the statement over the catalogs took too long")
-        except (duckdb.Error, pa.ArrowException, AttributeError):
-            reason = _unsupported()
-    if reason is not None:
-        raise reason from None
-    return pa.Table.from_batches(made, schema)
 
 
 def _unsupported() -> Refusal:

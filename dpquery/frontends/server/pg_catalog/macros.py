@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-_RESERVED = ", ".join(
-    f"'{word}'"
-    for word in (
-        "all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case "
-        "cast char character check coalesce collate collation column concurrently constraint create cross current_date "
-        "current_role current_time current_timestamp current_user dec decimal default deferrable desc distinct do else "
-        "end except exists extract false fetch float for foreign freeze from full grant greatest group grouping having "
-        "ilike in initially inner inout int integer intersect interval into is isnull join lateral leading least left "
-        "like limit localtime localtimestamp national natural nchar none not notnull null nullif numeric offset on only "
-        "or order out outer overlaps overlay placing position precision primary real references returning right row "
-        "select session_user setof similar smallint some substring symmetric table tablesample then time timestamp to "
-        "trailing treat trim true union unique user using values varchar variadic verbose when where window with"
-    ).split()
-)
+from importlib.resources import files
+
+_RESERVED = ", ".join(f"'{word}'" for word in files(__package__).joinpath("reserved.txt").read_text().split())
 """Words that are no names without quotes."""
 _VISIBLE = ("pg_function_is_visible", "pg_operator_is_visible")
 
@@ -26,21 +15,25 @@ _NAMED = {
         WHEN t IN (1042, 1043) THEN mac_n.shown || '(' || (m - 4) || ')'
         ELSE mac_n.shown END FROM aid.type_names AS mac_n WHERE mac_n.oid = t), '???') END""",
     "class_oid(x)": """(SELECT min(mac_n.oid) FROM aid.class_names AS mac_n
-        WHERE mac_n.plain = CAST(x AS VARCHAR) OR mac_n.shown = CAST(x AS VARCHAR) OR mac_n.full_name = CAST(x AS VARCHAR)
-        OR mac_n.quoted = CAST(x AS VARCHAR) OR CAST(mac_n.oid AS VARCHAR) = CAST(x AS VARCHAR))""",
+        WHERE CAST(x AS VARCHAR)
+        IN (mac_n.plain, mac_n.shown, mac_n.full_name, mac_n.quoted, CAST(mac_n.oid AS VARCHAR)))""",
     "pg_table_is_visible(x)": "x IN (SELECT mac_n.oid FROM aid.class_names AS mac_n WHERE mac_n.plain IS NOT NULL)",
     "pg_type_is_visible(x)": "x IN (SELECT mac_t.oid FROM pgc.pg_type AS mac_t WHERE mac_t.typnamespace <> 13207)",
     "pg_terminate_backend(x)": "false",
     "pg_cancel_backend(x)": "false",
-    "class_name(x)": "coalesce((SELECT mac_n.shown FROM aid.class_names AS mac_n WHERE mac_n.oid = x), CAST(x AS VARCHAR))",
+    "class_name(x)": """coalesce((SELECT mac_n.shown FROM aid.class_names AS mac_n WHERE mac_n.oid = x),
+        CAST(x AS VARCHAR))""",
     "type_oid(x)": """(SELECT min(mac_n.oid) FROM aid.type_names AS mac_n
         WHERE mac_n.shown = lower(CAST(x AS VARCHAR))
-        OR mac_n.name = replace(lower(CAST(x AS VARCHAR)), 'pg_catalog.', '') OR CAST(mac_n.oid AS VARCHAR) = CAST(x AS VARCHAR))""",
-    "proc_oid(x)": "(SELECT min(mac_p.oid) FROM pgc.pg_proc AS mac_p WHERE mac_p.proname = replace(x, 'pg_catalog.', ''))",
+        OR mac_n.name = replace(lower(CAST(x AS VARCHAR)), 'pg_catalog.', '')
+        OR CAST(mac_n.oid AS VARCHAR) = CAST(x AS VARCHAR))""",
+    "proc_oid(x)": """(SELECT min(mac_p.oid) FROM pgc.pg_proc AS mac_p
+        WHERE mac_p.proname = replace(x, 'pg_catalog.', ''))""",
     "proc_name(x)": "coalesce((SELECT mac_p.proname FROM pgc.pg_proc AS mac_p WHERE mac_p.oid = x), '-')",
     "namespace_oid(x)": """(SELECT min(mac_s.oid) FROM pgc.pg_namespace AS mac_s
         WHERE mac_s.nspname = CAST(x AS VARCHAR) OR CAST(mac_s.oid AS VARCHAR) = CAST(x AS VARCHAR))""",
-    "namespace_name(x)": "coalesce((SELECT mac_s.nspname FROM pgc.pg_namespace AS mac_s WHERE mac_s.oid = x), CAST(x AS VARCHAR))",
+    "namespace_name(x)": """coalesce((SELECT mac_s.nspname FROM pgc.pg_namespace AS mac_s WHERE mac_s.oid = x),
+        CAST(x AS VARCHAR))""",
     "to_regtype(x)": "type_oid(x)",
     "to_regclass(x)": "class_oid(x)",
     "to_regnamespace(x)": "namespace_oid(x)",
@@ -105,17 +98,11 @@ _NAMED = {
     "pg_blocking_pids(x)": "CAST([] AS INTEGER[])",
 }
 
+_OBJECT = """(SELECT min(mac_d.description) FROM pgc.pg_description AS mac_d
+    WHERE mac_d.objoid = x AND mac_d.objsubid = 0)"""
+
 _VARIANTS: dict[str, tuple[tuple[str, str], ...]] = {
-    "obj_description": (
-        (
-            "x",
-            "(SELECT min(mac_d.description) FROM pgc.pg_description AS mac_d WHERE mac_d.objoid = x AND mac_d.objsubid = 0)",
-        ),
-        (
-            "x, y",
-            "(SELECT min(mac_d.description) FROM pgc.pg_description AS mac_d WHERE mac_d.objoid = x AND mac_d.objsubid = 0)",
-        ),
-    ),
+    "obj_description": (("x", _OBJECT), ("x, y", _OBJECT)),
     "pg_get_expr": (("x, y", "CAST(x AS VARCHAR)"), ("x, y, z", "CAST(x AS VARCHAR)")),
     "pg_get_viewdef": (("x", "CAST(NULL AS VARCHAR)"), ("x, y", "CAST(NULL AS VARCHAR)")),
     "pg_get_constraintdef": (
@@ -138,6 +125,7 @@ _VARIANTS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 _YES = ("has_schema_privilege", "has_database_privilege", "pg_has_role", "has_type_privilege", "has_language_privilege")
+_NO = ("has_function_privilege", "has_sequence_privilege", "has_tablespace_privilege")
 _SELECT_ONLY = ("has_table_privilege", "has_any_column_privilege")
 
 TABLES = {
@@ -159,19 +147,12 @@ def macros() -> list[str]:
     made = [f"CREATE MACRO {head} AS {body}" for head, body in _NAMED.items()]
     for name, forms in _VARIANTS.items():
         made.append(f"CREATE MACRO {name} " + ", ".join(f"({arguments}) AS {body}" for arguments, body in forms))
-    for name in _VISIBLE:
-        made.append(f"CREATE MACRO {name}(x) AS x IS NOT NULL")
-    for name in _YES:
-        made.append(f"CREATE MACRO {name} (x, y) AS true, (x, y, z) AS true")
-    for name in _SELECT_ONLY:
-        asked = "regexp_matches(upper({}), 'SELECT')"
-        made.append(f"CREATE MACRO {name} (x, y) AS {asked.format('y')}, (x, y, z) AS {asked.format('z')}")
-    asked = "regexp_matches(upper({}), 'SELECT')"
-    made.append(
-        f"CREATE MACRO has_column_privilege (x, y, z) AS {asked.format('z')}, (w, x, y, z) AS {asked.format('z')}"
-    )
-    for name in ("has_function_privilege", "has_sequence_privilege", "has_tablespace_privilege"):
-        made.append(f"CREATE MACRO {name} (x, y) AS false, (x, y, z) AS false")
+    made += [f"CREATE MACRO {name}(x) AS x IS NOT NULL" for name in _VISIBLE]
+    made += [f"CREATE MACRO {name} (x, y) AS true, (x, y, z) AS true" for name in _YES]
+    two, three = (f"regexp_matches(upper({last}), 'SELECT')" for last in ("y", "z"))
+    made += [f"CREATE MACRO {name} (x, y) AS {two}, (x, y, z) AS {three}" for name in _SELECT_ONLY]
+    made.append(f"CREATE MACRO has_column_privilege (x, y, z) AS {three}, (w, x, y, z) AS {three}")
+    made += [f"CREATE MACRO {name} (x, y) AS false, (x, y, z) AS false" for name in _NO]
     made += [f"CREATE MACRO {head} AS TABLE {body}" for head, body in TABLES.items()]
     return made
 
@@ -179,8 +160,4 @@ def macros() -> list[str]:
 def names() -> frozenset[str]:
     """Returns the names of all macros that statements may call."""
     made = {head.split("(")[0] for head in (*_NAMED, *TABLES)} | set(_VARIANTS) | set(_VISIBLE) | set(_YES)
-    return frozenset(
-        made
-        | set(_SELECT_ONLY)
-        | {"has_column_privilege", "has_function_privilege", "has_sequence_privilege", "has_tablespace_privilege"}
-    )
+    return frozenset(made | set(_SELECT_ONLY) | set(_NO) | {"has_column_privilege"})

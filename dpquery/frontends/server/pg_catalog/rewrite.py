@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dpquery.frontends.server.answers import Refusal
-from dpquery.frontends.server.pg_catalog.contents import ANALYST, SETTINGS
+from dpquery.frontends.server.pg_catalog.contents import SETTINGS
+from dpquery.frontends.server.pg_catalog.relations import ANALYST
 from dpquery.frontends.server.states import FORBIDDEN, NO_TABLE, UNSUPPORTED
 from dpquery.frontends.server.virtual import VIRTUAL
 
@@ -166,13 +167,13 @@ def _rewritten(
         case exp.Column() if node.name.lower() in ("current_user", "session_user", "user") and not node.table:
             return exp.Literal.string(asking.analyst)
         case exp.Dot() if isinstance(node.this, exp.Identifier) and _is_system(node.this):
-            return node.expression
+            return _part(node.expression)
         case exp.Dot() if isinstance(node.this, exp.Identifier) and isinstance(node.expression, exp.Func):
             raise Refusal("42883", "this function does not exist")
         case exp.Table() if _is_system(node.args.get("db")):
             node.set("db", None)
         case exp.Collate():
-            return node.this
+            return _part(node.this)
         case exp.Operator():
             sign = str(node.args["operator"]).split(".")[-1]
             if sign not in _OPERATORS:
@@ -213,6 +214,10 @@ def _clock(asking: Asking) -> exp.Expr:
     asking.reads_clock = True
     now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
     return exp.Cast(this=exp.Literal.string(now.isoformat(sep=" ")), to=exp.DataType.build("timestamp"))
+
+
+def _part(node: exp.Expr) -> exp.Expr:
+    return node
 
 
 def _is_all(node: exp.Expr) -> bool:
@@ -266,20 +271,13 @@ def _with_analyst(node: exp.Table, name: str, asking: Asking) -> exp.Expr:
     column = "grantee" if name in ("table_privileges", "role_table_grants") else column
     alias = node.args["alias"].copy()
     node.set("alias", None)
-    shown = exp.Case(
-        ifs=[
-            exp.If(this=exp.EQ(this=exp.column(column), expression=_analyst()), true=exp.Literal.string(asking.analyst))
-        ],
-        default=exp.column(column),
-    )
+    is_asking = exp.EQ(this=exp.column(column), expression=exp.Literal.string(ANALYST))
+    answer = exp.If(this=is_asking, true=exp.Literal.string(asking.analyst))
+    shown = exp.Case(ifs=[answer], default=exp.column(column))
     star = exp.Star(replace=[exp.alias_(shown, column)])
     made = exp.Subquery(this=exp.Select(expressions=[star]).from_(node.copy()), alias=alias)
     made.set("joins", [join.copy() for join in node.args.get("joins") or ()])
     return made
-
-
-def _analyst() -> exp.Expr:
-    return exp.Literal.string(ANALYST)
 
 
 def _cast(node: exp.Cast) -> exp.Expr | None:
@@ -307,11 +305,14 @@ def _cast(node: exp.Cast) -> exp.Expr | None:
     return None
 
 
+_SHOWING = (exp.Alias, exp.Select, exp.DPipe, exp.Anonymous, exp.ArrayAgg, exp.Case, exp.If)
+
+
 def _regular(node: exp.Cast, word: str) -> exp.Expr:
     """Returns a cast to a type of names: a name becomes its OID, an OID that is shown becomes its name."""
     to_oid, to_name = REGULAR[word]
     if not to_oid:
-        return node.this
+        return _part(node.this)
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
@@ -322,11 +323,9 @@ def _regular(node: exp.Cast, word: str) -> exp.Expr:
         if not is_shown:
             return found
         return _named(found, to_name)
-    if cast_to or isinstance(
-        around, exp.Alias | exp.Select | exp.DPipe | exp.Anonymous | exp.ArrayAgg | exp.Case | exp.If
-    ):
+    if cast_to or isinstance(around, _SHOWING):
         return _named(node.this, to_name)
-    return node.this
+    return _part(node.this)
 
 
 def _named(node: exp.Expr, to_name: str) -> exp.Expr:
@@ -371,9 +370,9 @@ def _call(node: exp.Anonymous, asking: Asking) -> exp.Expr | None:
         case "current_setting":
             return _setting(first, node, asking)
         case "set_config":
-            if len(node.expressions) == 3 and isinstance(first, exp.Literal):
-                if not first.name.lower().startswith("dpquery."):
-                    return exp.Cast(this=node.expressions[1], to=exp.DataType.build("text"))
+            is_other = isinstance(first, exp.Literal) and not first.name.lower().startswith("dpquery.")
+            if len(node.expressions) == 3 and is_other:
+                return exp.Cast(this=node.expressions[1], to=exp.DataType.build("text"))
             raise Refusal(FORBIDDEN, "this setting is made with SET")
         case "json_build_object":
             return exp.Anonymous(this="json_object", expressions=node.expressions)
