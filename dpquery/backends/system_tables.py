@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from dpquery.backends.engine import LOCK
+from dpquery.cancelling import interruptible
 from dpquery.errors import BackendError
 
 MEMORY = "256MB"
@@ -112,6 +113,7 @@ def _time_limit(cursor: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[N
     alarm.daemon = True
     alarm.start()
     try:
-        yield
+        with interruptible(cursor.interrupt):
+            yield
     finally:
         alarm.cancel()

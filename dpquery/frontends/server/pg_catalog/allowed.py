@@ -93,7 +93,16 @@ _CLASSES: tuple[type[exp.Expr], ...] = (
 _NAMES = frozenset(
     {
         *("version", "current_database", "current_schema", "current_schemas", "current_setting", "set_config"),
-        *("pg_backend_pid", "array_agg", "string_agg", "array_position", "generate_subscripts", "unnest", "now"),
+        *(
+            "pg_advisory_unlock_all",
+            "pg_backend_pid",
+            "array_agg",
+            "string_agg",
+            "array_position",
+            "generate_subscripts",
+            "unnest",
+            "now",
+        ),
         *("quote_ident", "format", "row_number", "cardinality", "getdatabaseencoding", "session_user", "current_user"),
         *("statement_timestamp", "transaction_timestamp", "clock_timestamp", "generate_series", "json_build_object"),
         *("btrim", "ltrim", "rtrim", "regexp_replace", "concat", "any", "all", "some", "json_object", "user"),

@@ -72,6 +72,7 @@ _NAMED = {
     "pg_postmaster_start_time()": "TIMESTAMP '2000-01-01 00:00:00'",
     "pg_conf_load_time()": "TIMESTAMP '2000-01-01 00:00:00'",
     "setting_of(x)": "(SELECT mac_s.setting FROM pgc.pg_settings AS mac_s WHERE mac_s.name = lower(x))",
+    "pg_advisory_unlock_all()": "CAST('' AS VARCHAR)",
     "txid_current()": "CAST(1 AS BIGINT)",
     "pg_stat_get_numscans(x)": "CAST(0 AS BIGINT)",
     "row_security_active(x)": "false",
