@@ -263,6 +263,30 @@ def test_copy_data_that_nobody_asked_for_is_no_statement(client: Client) -> None
     assert kinds(client.ready()) == "Z"
 
 
+def test_what_a_session_keeps_is_limited(client: Client) -> None:
+    """WIR-10: prepared texts, tokens, results."""
+    text = "SELECT '" + "x" * 1_000_000 + "'"
+    client.send(b"".join(parse(text, f"s{i}") for i in range(5)) + SYNC)
+    found = client.ready()
+    assert kinds(found) == "1111EZ"
+    assert errors(found[-2][1])["C"] == "54000"
+    assert client.error(query("SELECT " + "1," * 100_001))["C"] == "54001"
+    big = "SELECT i, repeat('x', 250) AS t FROM range(400000) r(i)"
+    client.send(query(f"BEGIN; DECLARE a CURSOR FOR {big}; DECLARE b CURSOR FOR {big}; DECLARE c CURSOR FOR {big}"))
+    found = client.ready()
+    assert errors(found[-2][1])["C"] == "53200"
+    assert client.error(query("SELECT 1"))["C"] == "25P02"
+
+
+def test_a_query_after_an_error_waits_for_sync_too(server: Running, client: Client) -> None:
+    """WIR-10: what is skipped is skipped whole, or a client that counts answers would take one for another."""
+    before = charges(server)
+    client.send(bind("", "never") + query(ORDERS) + SYNC + query("SELECT 2"))
+    assert kinds(client.ready()) == "EZ"
+    assert rows(client.ready()) == [["2"]]
+    assert charges(server) == before
+
+
 def test_there_is_no_other_language_in_a_query(client: Client) -> None:
     """WIR-11: JSON, comments with commands, and settings in comments are nothing but text."""
     assert client.error(query('{"method": "eval", "text": "1"}'))["C"] in ("42601", "42501")

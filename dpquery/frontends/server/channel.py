@@ -12,6 +12,8 @@ from dpquery.frontends.server.wire import MOST_MESSAGE, First, Inbox, Message
 
 MOST_KEPT = 2 * MOST_MESSAGE
 """Bytes that are kept of what a client sends ahead."""
+MOST_KEPT_OF_STRANGERS = 20_000
+"""The same before its login."""
 MOST_UNSENT = 1 << 20
 """Bytes that may wait for the client before the server stops making more."""
 AT_ONCE = 1 << 16
@@ -35,6 +37,7 @@ class Channel(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._is_paused = False
+        self.is_known = False
         self._unsent = bytearray()
         self.is_tls = False
         self.is_closed = False
@@ -57,7 +60,8 @@ class Channel(asyncio.Protocol):
         """Bytes have come."""
         self._inbox.feed(data)
         self._arrived.set()
-        if len(self._inbox) > MOST_KEPT and self._transport is not None and not self._is_paused:
+        most = MOST_KEPT if self.is_known else MOST_KEPT_OF_STRANGERS
+        if len(self._inbox) > most and self._transport is not None and not self._is_paused:
             self._transport.pause_reading()
             self._is_paused = True
 

@@ -85,16 +85,15 @@ class Connection:
         self.channel.write(messages.ready(self.executor.block.status))
 
     async def _take(self, message: wire.Message) -> None:
-        if isinstance(message, wire.Query):
-            self._is_skipping = False
-            await self._query(message.text)
-            return
         if message == wire.SYNC:
             self._is_skipping = False
             self.executor.block.end_implicit(is_committed=True)
             self._ready()
             return
         if self._is_skipping:
+            return
+        if isinstance(message, wire.Query):
+            await self._query(message.text)
             return
         try:
             await self._extended(message)
@@ -117,6 +116,8 @@ class Connection:
                 self.channel.write(messages.EMPTY_QUERY)
             executor.block.in_block = len(statements) > 1
             for statement in statements:
+                if self.channel.is_closed:
+                    raise Closed  # nobody pays for what nobody reads
                 command = read(statement)
                 outcome = await executor.run(command)
                 await self._send(outcome)
@@ -201,7 +202,7 @@ class Connection:
         self.executor.check_usable(command)
         if not message.name:
             self.executor.store.statements.pop("", None)
-        self.executor.store.add_statement(message.name, Prepared(statement, command, message.oids))
+        self.executor.store.add_statement(message.name, Prepared.of(statement, command, message.oids))
         self.channel.write(messages.PARSE_COMPLETE)
 
     async def _bind(self, message: wire.Bind) -> None:

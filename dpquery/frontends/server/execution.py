@@ -252,6 +252,7 @@ class Executor:
             self.block.demand("DECLARE CURSOR")
         self.store.check_portal(command.name)
         answered = await self.ask(command.statement, parameters)
+        self.store.check_room(answered.table)
         self.store.portals[command.name] = Portal(
             command=nodes.Ask(command.statement),
             result_formats=(1,) if command.is_binary else (),
@@ -281,7 +282,7 @@ class Executor:
             raise Refusal("42601", "PREPARE takes a query")
         if not name:
             raise Refusal("42602", "a prepared statement needs a name")
-        self.store.add_statement(name, Prepared(statement, inner, given))
+        self.store.add_statement(name, Prepared.of(statement, inner, given))
         return Outcome(tag="PREPARE")
 
     async def _invoke(self, command: nodes.Invoke) -> Outcome:
@@ -304,6 +305,8 @@ class Executor:
             outcome = await self.run(portal.command, portal.parameters)
             if portal.described is not None and outcome.copy is None:
                 _check_same(portal.described.fields, outcome.fields or ())
+            if outcome.table is not None:
+                self.store.check_room(outcome.table)
             portal.outcome = outcome
         return portal.outcome
 

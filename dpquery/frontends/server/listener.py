@@ -177,6 +177,7 @@ class Server:
 
     async def _run(self, channel: Channel, login: Login, log: Log) -> None:
         self._waiting.pop(channel, None)
+        channel.is_known = True
         connection = self._connection(channel, login, log)
         process, key = new_key(login.minor)
         while process in self._connections:

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from dpquery.frontends.server.answers import Described, Field, Refusal
-from dpquery.frontends.server.nodes import Command
+from dpquery.frontends.server.nodes import Ask, Command
 from dpquery.frontends.server.rows import CopyForm
 from dpquery.frontends.server.statements import Statement
 
 MOST_STATEMENTS = 1_000
 MOST_PORTALS = 200
+MOST_TEXT = 4 << 20
+"""Characters of all prepared statements of a connection."""
+MOST_BYTES = 256 << 20
+"""Bytes of all results that a connection keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +46,19 @@ class Outcome:
 class Prepared:
     """A prepared statement; `command` is None where the text is empty."""
 
-    statement: Statement
+    text: str
     command: Command | None
     oids: tuple[int, ...]
+    has_parameters: bool
     described: Described | None = None
 
-    @property
-    def has_parameters(self) -> bool:
-        """Whether its types have to be known before values are bound."""
-        return bool(self.oids) or any(token.kind == "parameter" for token in self.statement.tokens)
+    @staticmethod
+    def of(statement: Statement, command: Command | None, oids: tuple[int, ...]) -> Prepared:
+        """Returns a statement as it is kept: without its tokens, which take more room than its text."""
+        has_parameters = bool(oids) or any(token.kind == "parameter" for token in statement.tokens)
+        if isinstance(command, Ask):
+            command = Ask(Statement(statement.text, (), statement.start))
+        return Prepared(statement.text, command, oids, has_parameters)
 
 
 @dataclass(slots=True)
@@ -117,7 +125,15 @@ class Store:
             raise Refusal("42P05", f'prepared statement "{name[:63]}" already exists')
         if len(self.statements) >= MOST_STATEMENTS:
             raise Refusal("54000", f"a connection has at most {MOST_STATEMENTS:,} prepared statements")
+        if sum(len(known.text) for known in self.statements.values()) + len(prepared.text) > MOST_TEXT:
+            raise Refusal("54000", "the prepared statements of a connection are too long together")
         self.statements[name] = prepared
+
+    def check_room(self, table: pa.Table) -> None:
+        """Raises Refusal where one result more would be too much to keep."""
+        kept = [p.outcome.table for p in self.portals.values() if p.outcome is not None and p.outcome.table is not None]
+        if sum(one.nbytes for one in kept) + table.nbytes > MOST_BYTES:
+            raise Refusal("53200", "a connection keeps no more results", hint="Close cursors that are done.")
 
     def check_portal(self, name: str) -> None:
         """Raises Refusal where no portal of this name can be made."""

@@ -9,6 +9,8 @@ from dpquery.frontends.server.answers import Refusal
 
 MOST_STATEMENTS = 100
 """Statements of one simple query."""
+MOST_TOKENS = 100_000
+"""Tokens of one query."""
 
 _TOKEN = re.compile(
     r"""
@@ -83,6 +85,8 @@ def tokens(text: str) -> list[Token]:
             end = closed + len(match.group())
         if kind not in ("space", "comment"):
             found.append(Token(kind, text[place:end], place))
+            if len(found) > MOST_TOKENS:
+                raise Refusal("54001", "the query is too long", position=place + 1)
         place = end
     return found
 
