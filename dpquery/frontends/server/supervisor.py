@@ -160,10 +160,11 @@ class Supervisor:
 
     async def begin(self, words: dict[str, Any]) -> Call:
         """Sends a request and returns it as it runs."""
-        try:
-            await asyncio.wait_for(self._ready.wait(), PATIENCE)
-        except TimeoutError:
-            raise starting() from None
+        if not self._ready.is_set():
+            try:
+                await asyncio.wait_for(self._ready.wait(), PATIENCE)
+            except TimeoutError:
+                raise starting() from None
         number = next(self._numbers) % (1 << 32) or next(self._numbers)
         call = Call(lambda message: self._cancel(number, message), asyncio.get_running_loop().create_future())
         self._calls[number] = call
