@@ -59,12 +59,8 @@ def late_join(
         return None
     pairs = [_pair(condition, private, released) for condition in conditions]
     keys = {pair[1].id for pair in pairs if pair is not None}
-    if (
-        kind != "inner"
-        or not pairs
-        or None in pairs
-        or not any(keys >= unique for unique in _unique(released, context))
-    ):
+    is_unique = any(keys >= unique for unique in _unique(released, context))
+    if kind != "inner" or not pairs or None in pairs or not is_unique:
         raise context.refuse(UnsupportedQueryError, REASON, node, ADVICE)
     found = tuple(pair for pair in pairs if pair is not None)
     return private, LateJoin(relation=released, pairs=found, node=node)
