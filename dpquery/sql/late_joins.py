@@ -26,6 +26,7 @@ from dpquery.plan.logical import (
     Relation,
     Released,
     Sort,
+    SortKey,
     is_private,
     output,
     sources,
@@ -129,4 +130,7 @@ def with_late(groups: Relation, source: Scope, keys: dict[Expression, Column], c
             for (own, theirs), made in zip(late.pairs, hidden, strict=True)
         )
         groups = Join(left=groups, right=right, kind="inner", equalities=pairs, condition=None)
-    return groups
+    if not source.late:
+        return groups
+    order = dict.fromkeys(column.id for column in keys.values())
+    return Sort(source=groups, keys=tuple(SortKey(column=id, descending=False, nulls_first=False) for id in order))
