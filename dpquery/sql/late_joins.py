@@ -26,6 +26,7 @@ from dpquery.plan.logical import (
     Relation,
     Released,
     Sort,
+    SortKey,
     is_private,
     output,
     sources,
@@ -59,12 +60,8 @@ def late_join(
         return None
     pairs = [_pair(condition, private, released) for condition in conditions]
     keys = {pair[1].id for pair in pairs if pair is not None}
-    if (
-        kind != "inner"
-        or not pairs
-        or None in pairs
-        or not any(keys >= unique for unique in _unique(released, context))
-    ):
+    is_unique = any(keys >= unique for unique in _unique(released, context))
+    if kind != "inner" or not pairs or None in pairs or not is_unique:
         raise context.refuse(UnsupportedQueryError, REASON, node, ADVICE)
     found = tuple(pair for pair in pairs if pair is not None)
     return private, LateJoin(relation=released, pairs=found, node=node)
@@ -133,4 +130,7 @@ def with_late(groups: Relation, source: Scope, keys: dict[Expression, Column], c
             for (own, theirs), made in zip(late.pairs, hidden, strict=True)
         )
         groups = Join(left=groups, right=right, kind="inner", equalities=pairs, condition=None)
-    return groups
+    if not source.late:
+        return groups
+    order = dict.fromkeys(column.id for column in keys.values())
+    return Sort(source=groups, keys=tuple(SortKey(column=id, descending=False, nulls_first=False) for id in order))

@@ -32,6 +32,8 @@ MACHINE = "tests/unit/kernel/test_ledger_machine.py"
 WIRE = "tests/attacks/test_wire.py"
 DOORS = "tests/server/test_doors.py"
 CANCELLING = "tests/unit/test_cancelling.py"
+SERVER = "tests/server/test_server_attacks.py"
+ENGINE = "tests/server/test_engine.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1155,5 +1157,76 @@ MUTANTS = (
         old="    check_cancelled()\n",
         new="",
         tests=CANCELLING,
+    # The engine behind the wire.
+    Mutant(
+        name="Describe executes",
+        file="frontends/server/engine.py",
+        old="            self._free(statement, made, examples)\n",
+        new="            self._session(analyst).sql(text)\n",
+        tests=SERVER,
+        only="describe",
+    ),
+    Mutant(
+        name="the ledger's error text goes to the client",
+        file="frontends/server/states.py",
+        old='Refusal(BROKEN, "the ledger cannot be used", None, "Tell the data owner; their log has the reason.")',
+        new="Refusal(BROKEN, str(error))",
+        tests=SERVER,
+        only="ledger",
+    ),
+    Mutant(
+        name="any function runs in the engine of the catalogs",
+        file="frontends/server/pg_catalog/allowed.py",
+        old="if str(node.this).lower() not in known:",
+        new="if False:",
+        tests=SERVER,
+        only="outside",
+    ),
+    Mutant(
+        name="the engine of the catalogs is not locked",
+        file="backends/system_tables.py",
+        old='            self._root.execute(f"SET {setting} = {value}")',
+        new="            pass",
+        tests=SERVER,
+        only="locked",
+    ),
+    Mutant(
+        name="releases of other analysts are shown",
+        file="frontends/server/virtual.py",
+        old="if entry.analyst == analyst and entry.kind is Kind.CHARGE",
+        new="if entry.kind is Kind.CHARGE",
+        tests=ENGINE,
+        only="virtual",
+    ),
+    Mutant(
+        name="a connection sets an epsilon above the cap",
+        file="frontends/server/settings.py",
+        old="if cap is not None and amount > cap:",
+        new="if False:",
+        tests=ENGINE,
+        only="caps",
+    ),
+    Mutant(
+        name="a total over filtered rows is answered from bounds",
+        file="frontends/server/declared.py",
+        old='for part in ("where", "group", "distinct", "order", "offset")',
+        new='for part in ("group", "distinct", "order", "offset")',
+        tests="tests/server/test_free.py",
+    ),
+    Mutant(
+        name="a released table joins rows of one unit",
+        file="sql/late_joins.py",
+        old="if is_private(groups) or any(own not in keys for own, _ in late.pairs):",
+        new="if any(own not in keys for own, _ in late.pairs):",
+        tests=CASES,
+        only="refused",
+    ),
+    Mutant(
+        name="a released table with several rows for a key multiplies groups",
+        file="sql/late_joins.py",
+        old="is_unique = any(keys >= unique for unique in _unique(released, context))",
+        new="is_unique = True",
+        tests=CASES,
+        only="refused",
     ),
 )
