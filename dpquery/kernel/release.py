@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpquery.errors import BackendError, InternalError
 from dpquery.kernel import samplers, selection
 from dpquery.kernel.accountant import charge_of
+from dpquery.kernel.blocks import NONE, Touched, touched
 from dpquery.kernel.choices import choose_all
 from dpquery.kernel.declarations import Declarations
 from dpquery.kernel.exponential import Histogram
@@ -70,12 +71,14 @@ class NoisyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyAggregates:
-    """All released tables of one query, what they cost, and how they were measured."""
+    """All released tables of one query, what they cost and of whose protection, and how they were measured."""
 
     tables: tuple[NoisyTable, ...]
     charge: PrivacyLoss
     measurements: tuple[Measurement, ...]
     entry: int | None
+    blocks: str = ""
+    protects: str = ""
 
 
 Run = Callable[[PrivateAggregate, int], ExactAggregates]
@@ -96,7 +99,8 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query
         InsufficientBudgetError: Nothing was charged.
         BackendError: The engine failed; the charge stands, for failure may depend on data.
     Privacy:
-        The tables together cause at most the charge, for neighbours as the ledger's declarations say.
+        The tables together cause at most the charge, for neighbours as the ledger's declarations say; and none for
+        neighbours in a block that is not charged.
     Source:
         docs/proofs/gate.md.
     """
@@ -105,11 +109,25 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query
         check(budgeted, declared)
     described = measurements(plan, declared.neighbours)
     charge = charge_of(plan, ledger.budget.kind)
-    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query)
+    blocks = blocks_of(plan, declared)
+    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
     tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
     if entry is not None:
         ledger.complete(entry)
-    return NoisyAggregates(tables=tables, charge=charge, measurements=described, entry=entry)
+    words = {"blocks": "" if entry is None else ledger.shown_blocks(blocks), "protects": declared.protected}
+    return NoisyAggregates(tables=tables, charge=charge, measurements=described, entry=entry, **words)
+
+
+def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
+    """Returns the blocks whose rows some measurement of a plan may depend on; `check` has accepted the plan.
+
+    Source:
+        docs/proofs/blocks.md.
+    """
+    found = NONE
+    for budgeted in plan.aggregates:
+        found |= touched(budgeted.aggregate.source, declared)
+    return found
 
 
 def check(budgeted: BudgetedAggregate, declared: Declarations) -> None:
