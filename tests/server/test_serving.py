@@ -82,9 +82,9 @@ def test_refusals_have_states_and_places_and_cost_nothing(shop: Serving) -> None
 def test_a_budget_ends_with_its_own_state(shop: Serving) -> None:
     with psycopg.connect(shop.url("bob"), autocommit=True) as connection:
         connection.execute("SET dpquery.epsilon = '1'")
-        connection.execute(REGIONS)
+        connection.execute("SELECT COUNT(*) FROM orders WHERE amount > 40")
         with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
-            connection.execute("SELECT SUM(amount) FROM orders")
+            connection.execute("SELECT SUM(amount) FROM orders WHERE amount > 41")
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
@@ -111,7 +111,7 @@ def test_the_engine_is_killed_while_it_answers(tmp_path: Path) -> None:
                 for engine in shop.engines():
                     os.kill(engine, signal.SIGKILL)
             try:
-                connection.execute(REGIONS)
+                connection.execute(f"SELECT COUNT(*) FROM orders WHERE amount > {i}")
                 answered += 1
             except psycopg.errors.SystemError:
                 refused += 1
@@ -126,7 +126,7 @@ def test_the_server_is_killed_and_starts_again_by_the_same_command(tmp_path: Pat
         with Client("127.0.0.1", shop.port) as client:
             client.log_in()
             assert len(client.rows(REGIONS)) == 4
-            client.send(query(REGIONS))
+            client.send(query("SELECT COUNT(*) FROM orders WHERE amount > 7"))
             shop.process.kill()
             shop.process.wait(10)
     end = time.monotonic() + 20
@@ -136,7 +136,8 @@ def test_the_server_is_killed_and_starts_again_by_the_same_command(tmp_path: Pat
     before = entries(tmp_path)
     assert 1 <= before <= 2
     with serving(tmp_path) as shop, psycopg.connect(shop.url(), autocommit=True) as connection:
-        connection.execute(REGIONS)
+        connection.execute("SELECT COUNT(*) FROM orders WHERE amount > 8")
+        connection.execute("SELECT COUNT(*) FROM orders WHERE amount > 8")  # stored: free
     assert shop.process.returncode == 0
     assert entries(tmp_path) == before + 1
 
