@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import NoReturn
 
 import pandas as pd
 
 from dpquery import pipeline
+from dpquery.agreed import check_ledger
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
-from dpquery.errors import CatalogError, InvalidLossError, LedgerError
-from dpquery.kernel.accountant import Budget, parts_of
+from dpquery.errors import CatalogError, InvalidLossError
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
 from dpquery.planned import Plan
@@ -31,6 +30,7 @@ from dpquery.stored.listing import listing
 from dpquery.stored.repeats import Repeats
 from dpquery.stored.store import Store
 from dpquery.stored.text import fingerprint
+from dpquery.suggestions import Suggestions, suggest
 
 MOST_QUERIES = 50
 """Queries of one batch."""
@@ -51,7 +51,7 @@ class Session:
         analyst: str,
         reuse: bool | str = True,
     ) -> None:
-        _check_ledger(catalog, ledger)
+        check_ledger(catalog, ledger)
         ledger.remaining(analyst)
         if reuse not in (True, False, "own"):
             raise CatalogError("reuse is True, False or 'own'")
@@ -252,6 +252,28 @@ class Session:
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=self._reuse(fresh))
         return Plan(prepared, parts, self._ledger, lambda: prices(request, prepare, self._ledger))
 
+    def suggest_bounds(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        coverage: object = "0.99",
+    ) -> Suggestions:
+        """Returns bounds of columns and rows of units found with noise, and charges the ledger once for all of them.
+
+        Args:
+            columns: As `column` or `table.column`; by default all numbers, dates and timestamps without bounds.
+            epsilon, delta, rho: What it may lose, as in `sql`.
+            coverage: The part of units that all values, or rows, are within.
+        """
+
+        def ask(queries: Sequence[str], confidence: str) -> Batch:
+            return self.batch(queries, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
+
+        return suggest(self._catalog, ask, columns, coverage)
+
     def _request(
         self,
         query: str,
@@ -332,7 +354,7 @@ def connect(
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
     opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger, mark=mark)
-    _check_ledger(declared, opened)
+    check_ledger(declared, opened)
     missing = sorted(declared.tables.keys() - sources.keys())
     unknown = sorted(sources.keys() - declared.tables.keys())
     problems = [f"table {name} has no source" for name in missing]
@@ -359,49 +381,6 @@ def create_ledger(
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
     return Ledger.create(path, declared.declarations, declared.budget, declared.analysts, mark=mark)
-
-
-def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
-    """The promise is the ledger's: a catalog that says otherwise is refused."""
-    if catalog.declarations.fingerprint() != ledger.declarations.fingerprint() and ledger.mark:  # which reads it again
-        _check_declarations(catalog, ledger)
-    _check_budget("all analysts together", catalog.budget, ledger.budget)
-    for analyst, declared in catalog.analysts.items():
-        _check_budget(f"analyst {analyst}", declared, ledger.budgets.get(analyst))
-    if missing := sorted(ledger.budgets.keys() - catalog.analysts.keys()):
-        raise LedgerError(f"the ledger has budgets for analysts that the catalog leaves out: {', '.join(missing)}")
-
-
-def _check_declarations(catalog: Catalog, ledger: Ledger) -> None:
-    declared, counts = catalog.declarations, ledger.declarations
-    if declared.fingerprint() == counts.fingerprint():
-        return
-    axes = [axis for axis in (declared.blocks, counts.blocks) if axis is not None]
-    if len(axes) == 2 and replace(declared, blocks=counts.blocks).fingerprint() == counts.fingerprint():
-        ends = [f"{axis.blocks[0]} to {axis.blocks[-2]}" for axis in axes]
-        raise LedgerError(
-            f"the bounds in the catalog of {catalog.dataset} make blocks from {ends[0]}, and the ledger has blocks "
-            f"from {ends[1]}, which counts: the owner gives new blocks a budget with dpquery ledger extend"
-        )
-    raise LedgerError(
-        f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
-        "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
-        "ledger if the promise may start anew."
-    )
-
-
-def _check_budget(who: str, declared: Budget, counts: Budget | None) -> None:
-    """After the owner changed a limit in the ledger, the catalog has to say the same."""
-    if counts is None:
-        raise LedgerError(
-            f"the catalog gives {who} a budget, and the ledger none, which is what counts. The owner opens an account "
-            "with dpquery ledger limit LEDGER --analyst NAME, or takes the analyst out of the catalog"
-        )
-    if declared != counts:
-        raise LedgerError(
-            f"the catalog's budget for {who} is {parts_of(declared)}, and the ledger's is {parts_of(counts)}, which "
-            "counts: write it in the catalog, or have the owner change the ledger with dpquery ledger limit"
-        )
 
 
 def _confidence(value: object) -> Fraction:

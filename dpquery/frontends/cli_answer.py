@@ -19,8 +19,8 @@ from dpquery.frontends.cli_text import grid, number
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpquery.result.table import Result
     from dpquery.planned import Plan
+    from dpquery.result.table import Result
     from dpquery.session import Session
 
 MOST_ROWS = 40  # that a table on the terminal shows

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dpquery.plan.expr import Call, Column, Expression, Literal
 from dpquery.plan.logical import Filter, Relation, Scan, sources
-from dpquery.plan.types import Type, is_value
+from dpquery.plan.types import Type, are_values
 
 if TYPE_CHECKING:
     from dpquery.kernel.declarations import Declarations
@@ -160,7 +160,7 @@ def _is_date(expression: Expression, ids: frozenset[str]) -> bool:
 
 
 def _is_constant(expression: Expression, type: Type) -> bool:
-    return isinstance(expression, Literal) and expression.type == type and is_value(expression.value, type)
+    return isinstance(expression, Literal) and expression.type == type and are_values((expression.value,), type)
 
 
 def _compared(function: str, constant: Expression, by: By) -> Touched:

@@ -123,10 +123,10 @@ def test_a_filter_that_restricts_spares_the_other_blocks(session: dp.Session, qu
     plan = session.explain(query, epsilon="0.5")
     session.sql(f"SELECT COUNT(*) FROM visits WHERE day {MARCH}", epsilon="0.25")
     assert session.remaining_for(plan).epsilon * 4 == (3 if blocks == "2024-03" else 4)
-    assert session.sql(query, epsilon=session.remaining_for(plan).epsilon).blocks == blocks
+    assert session.sql(query, epsilon=session.remaining_for(plan).epsilon, fresh=True).blocks == blocks
     assert session.remaining_by_block["2024-07"].epsilon == 1
     with pytest.raises(InsufficientBudgetError):
-        session.sql(query, epsilon="0.001")
+        session.sql(query, epsilon="0.001", fresh=True)
 
 
 def test_new_data_bring_new_budget_and_old_rows_none(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_new_data_bring_new_budget_and_old_rows_none(tmp_path: Path) -> None:
     before.sql("SELECT COUNT(*) FROM patients", epsilon="0.25")
     before.sql(query, epsilon="0.75")
     with pytest.raises(InsufficientBudgetError):
-        before.sql(query, epsilon="0.01")
+        before.sql(query, epsilon="0.01", fresh=True)
     with pytest.raises(LedgerError, match="dpquery ledger extend"):
         dp.connect(new, frames(14), ledger=place)
     ledger.extend_blocks(last="2025-02", by="the owner", why="two months later")
@@ -151,10 +151,10 @@ def test_new_data_bring_new_budget_and_old_rows_none(tmp_path: Path) -> None:
     }
     for session in (before, after):  # the older one still reads no row of the new blocks
         with pytest.raises(InsufficientBudgetError):
-            session.sql(query, epsilon="0.01")
+            session.sql(query, epsilon="0.01", fresh=True)
     assert after.sql(f"{query} WHERE day >= DATE '2025-01-01'", epsilon="0.75").blocks == "2025-01 to 2025-02"
     with pytest.raises(InsufficientBudgetError):
-        after.sql(f"{query} WHERE day >= DATE '2025-01-01'", epsilon="0.01")
+        after.sql(f"{query} WHERE day >= DATE '2025-01-01'", epsilon="0.01", fresh=True)
 
 
 @pytest.mark.parametrize(
