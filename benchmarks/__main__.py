@@ -18,6 +18,7 @@ from benchmarks.measure import alternate, compare, peak_memory, plain_engine, se
 from benchmarks.planning import AIM, milliseconds
 from benchmarks.quantiles import rank_errors, together_errors
 from benchmarks.splits import split_errors
+from benchmarks.stored import stored_answers
 from benchmarks.visits import visits
 from dpquery.kernel import samplers
 
@@ -34,7 +35,7 @@ def main(sizes: list[int]) -> None:
             made = compare(case, table, runs=15 if rows <= 10**6 else 7)
             results[f"{case.name}, {rows:,} rows"] = made | ({"aim": case.limit} if case.limit else {})
             print(f"{case.name:34} {rows:>12,} rows  {made['private_ms']:9.1f} ms  x{made['ratio']:.2f}", flush=True)
-    results |= _small() | _planning() | _many_groups() | _noise() | _memory(max(sizes))
+    results |= _small() | _planning() | stored_answers() | _many_groups() | _noise() | _memory(max(sizes))
     results |= rank_errors() | together_errors() | split_errors()
     (ROOT / "benchmarks" / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     (ROOT / "docs" / "benchmarks.md").write_text(_markdown(results))

@@ -39,12 +39,12 @@ def _milliseconds(work: Work) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-def session(data: object, folder: str, *, unit_is_row: bool) -> dp.Session:
+def session(data: object, folder: str, *, unit_is_row: bool, reuse: bool = False) -> dp.Session:
     """Returns a session over a visits table, with a new ledger in the folder."""
     declared = catalog(unit_is_row=unit_is_row)
     path = Path(folder) / f"{'row' if unit_is_row else 'user'}-{time.monotonic_ns()}.ledger"
     ledger = dp.Ledger.create(path, declared.declarations, declared.budget, declared.analysts)
-    return dp.connect(declared, {"visits": data}, ledger=ledger)
+    return dp.connect(declared, {"visits": data}, ledger=ledger, reuse=reuse)
 
 
 def plain_engine(table: pa.Table) -> duckdb.DuckDBPyConnection:

@@ -127,7 +127,9 @@ def _session(table: pa.Table, folder: str) -> dp.Session:
     catalog = dp.Catalog(
         dataset="wards", privacy_unit="row", budget={"epsilon": 10**6}, tables={"patients": {"columns": COLUMNS}}
     )
-    return dp.connect(catalog, {"patients": table}, ledger=dp.create_ledger(catalog, f"{folder}/wards.ledger"))
+    return dp.connect(
+        catalog, {"patients": table}, ledger=dp.create_ledger(catalog, f"{folder}/wards.ledger"), reuse=False
+    )
 
 
 def _text(items: str) -> str:

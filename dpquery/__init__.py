@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from dpquery.kernel.ledger import Ledger
     from dpquery.kernel.loss import PrivacyLoss
     from dpquery.kernel.measurements import Measurement
+    from dpquery.planned import Plan
     from dpquery.result.batch import Batch
     from dpquery.result.table import Result
-    from dpquery.session import Plan, Session, connect, create_ledger
+    from dpquery.session import Session, connect, create_ledger
 
 __version__ = "0.1.0"
 
@@ -66,8 +67,8 @@ _HOMES = {
     "Budget": "dpquery.kernel.accountant",
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.kernel.ledger",
-    "Measurement": "dpquery.kernel.mechanisms",
-    "Plan": "dpquery.session",
+    "Measurement": "dpquery.kernel.measurements",
+    "Plan": "dpquery.planned",
     "PrivacyLoss": "dpquery.kernel.loss",
     "Result": "dpquery.result.table",
     "Session": "dpquery.session",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import assert_never
 
-from dpquery.kernel.loss import PrivacyLoss
+from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.measurements import Measurement
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, PrivateAggregate
 from dpquery.plan.expr import Expression
@@ -41,12 +41,14 @@ def explain(
     *,
     added: Sequence[tuple[int, PrivateAggregate]] = (),
     notes: Sequence[str] = (),
+    blocks: str = "",
 ) -> str:
     """Returns a plan for people: what is released, with which noise, from what, and at what price.
 
     Args:
         added: Tables added up from released ones, as (number of the released table, what it gives); numbered on.
         notes: What was decided for each GROUP BY with several grouping sets.
+        blocks: The blocks that are charged, in words, where rows are in blocks.
     """
     lines = list(_result(result))
     remaining = iter(measurements)
@@ -57,7 +59,8 @@ def explain(
     for number, (leaf, aggregate) in enumerate(added, start=len(plan.aggregates) + 1):
         lines.append(f"Release {number}: {_named(aggregate)}, free: sums of release {leaf + 1}")
     lines += [f"Grouping sets: {note}" for note in notes]
-    lines.append(f"Charge: {charge}" if plan.aggregates and measurements else "Charge: nothing")
+    lines.append("Charge: nothing" if charge == ZERO else f"Charge: {charge}")
+    lines += [f"Blocks: {blocks}"] if blocks else []
     return "\n".join(lines)
 
 
@@ -146,6 +149,9 @@ def _named(aggregate: PrivateAggregate) -> str:
 def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iterator[str]:
     for made in described:
         loss = f"epsilon={amount(made.loss.epsilon)}" if made.loss.epsilon else f"rho={amount(made.loss.rho)}"
+        if made.stored:
+            entries = ", ".join(map(str, made.stored))
+            loss = f"free, from release{'s' if len(made.stored) > 1 else ''} {entries} of the ledger"
         unit = f" {made.unit}" if made.unit else ""
         shared = f"  one of {made.together} chosen together" if made.together else ""
         yield f"{made.label}: {made.mechanism} scale={figure(made.scale)}{unit}  {loss}  {_error(made)}{shared}"

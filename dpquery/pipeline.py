@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
 from dpquery.errors import DPQueryError, InternalError, QueryError, QuerySyntaxError
-from dpquery.kernel.accountant import guarantee_of
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.plan import BudgetedPlan
-from dpquery.kernel.release import check, release
+from dpquery.kernel.release import NoisyAggregates, check, release
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Relation
 from dpquery.plan.show import names_of, show
@@ -27,6 +28,10 @@ from dpquery.result.table import Result
 from dpquery.sql.bind import bind, bind_together
 from dpquery.sql.parameters import Given
 from dpquery.sql.parse import parse
+from dpquery.stored.answers import Reuse, Split, measure, split, wanted_of
+from dpquery.stored.releases import Facts
+
+PARAMETERS = frozenset({type(None), bool, int, float, Decimal, str, datetime.date, datetime.datetime})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,19 @@ class Request:
     accuracy: Accuracy | None = None
 
     @property
+    def key(self) -> tuple[object, ...] | None:
+        """What tells requests apart, parameters by their types too; None for what will be refused."""
+        given = () if self.params is None else self.params
+        if not isinstance(given, Mapping | tuple):
+            return None
+        params = given if isinstance(given, Mapping) else dict(enumerate(given))
+        if {type(self.text), type(self.dialect)} != {str} or not {*map(type, params.values())} <= PARAMETERS:
+            return None
+        errors = () if self.accuracy is None else (self.accuracy.errors, self.accuracy.failure)
+        amounts = (repr(self.offer), repr(self.bounds), repr(self.weights), repr(errors), str(self.confidence))
+        return self.text, self.dialect, *amounts, tuple((name, type(v), repr(v)) for name, v in params.items())
+
+    @property
     def recorded(self) -> str:
         """The text for the ledger's log, with the values of its parameters."""
         return self.text if not self.params else f"{self.text}\n-- params: {self.params!a}"
@@ -60,6 +78,7 @@ class Prepared:
 
     private: PrivatePlan
     budgeted: BudgetedPlan
+    reads_clock: bool = False
 
 
 def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: PublicValues) -> Prepared:
@@ -90,6 +109,7 @@ def prepare_together(
             text = None  # what is refused from here on concerns all of them
         trees = [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
         logical = bind_together(trees, catalog, first.dialect)
+        reads_clock = any(plan.reads_clock for plan in logical)
         private: Sequence[PrivatePlan] = [
             protect(plan, catalog, public=public, describe=_describe, bounds=request.bounds)
             for plan, request in zip(logical, requests, strict=True)
@@ -112,33 +132,60 @@ def prepare_together(
         raise InternalError(f"the query could not be planned ({type(error).__name__}); nothing was charged") from None
     for aggregate in budgeted.aggregates:
         check(aggregate, ledger.declarations)
-    return tuple(Prepared(private=plan, budgeted=budgeted) for plan in private)
+    return tuple(Prepared(private=plan, budgeted=budgeted, reads_clock=reads_clock) for plan in private)
 
 
-def answer(request: Request, *, catalog: Catalog, ledger: Ledger, backend: Backend, analyst: str) -> Result:
-    """Answers one query: the stages in order, and nothing else."""
-    return answer_together((request,), catalog=catalog, ledger=ledger, backend=backend, analyst=analyst)[0]
+def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:
+    """Returns what of prepared queries is stored, and what is to be measured; reads no private row."""
+    first = prepared[0]
+    catalog = "" if reuse is None else reuse.catalog
+    facts = [Facts.of(grouping, catalog) for grouping in first.private.groupings]
+    wholes = [grouping.whole for grouping in first.private.groupings]
+    wanted = wanted_of(first.budgeted, facts, wholes, ledger.declarations)
+    return split(first.budgeted, wanted, reuse, ledger.declarations)
 
 
-def answer_together(
-    requests: Sequence[Request], *, catalog: Catalog, ledger: Ledger, backend: Backend, analyst: str
+def answer(
+    requests: Sequence[Request],
+    prepared: Sequence[Prepared],
+    parts: Split,
+    *,
+    ledger: Ledger,
+    backend: Backend,
+    reuse: Reuse | None,
+    analyst: str,
 ) -> Batch:
-    """Answers queries that are measured at once: the stages in order, and nothing else."""
-    prepared = prepare_together(requests, catalog=catalog, ledger=ledger, public=backend.public_values)
+    """Answers queries that were prepared together: the stages in order, and nothing else."""
     recorded = ";\n".join(request.recorded for request in requests)
-    noisy = release(prepared[0].budgeted, run=backend.run, ledger=ledger, analyst=analyst, query=recorded)
-    guarantee = guarantee_of(prepared[0].budgeted)
+
+    def measured(plan: BudgetedPlan) -> NoisyAggregates:
+        return release(plan, run=backend.run, ledger=ledger, analyst=analyst, query=recorded)
+
+    answered = measure(parts, reuse, ledger.declarations, measured)
     results = []
     for request, made in zip(requests, prepared, strict=True):
-        added = [(one.leaf, one.aggregate) for one in made.private.added]
         finished = finish(
-            noisy, made.private.result, evaluate=backend.evaluate, confidence=request.confidence, added=added
+            answered.tables,
+            made.private.result,
+            evaluate=backend.evaluate,
+            confidence=request.confidence,
+            added=[(one.leaf, one.aggregate) for one in made.private.added],
         )
-        own = noisy if len(requests) == 1 else of_tables(noisy, finished.tables)
+        own = of_tables(answered.tables, answered.measurements, finished.tables)
         results.append(
-            Result(own, finished, guarantee=guarantee, confidence=float(request.confidence), charged_with=len(requests))
+            Result(
+                finished,
+                charge=answered.charge,
+                guarantee=answered.guarantee,
+                measurements=answered.measurements if len(requests) == 1 else own,
+                confidence=float(request.confidence),
+                protects=answered.protects,
+                blocks=answered.blocks,
+                charged_with=len(requests),
+                entry=answered.entry,
+            )
         )
-    return Batch(results, noisy=noisy, guarantee=guarantee)
+    return Batch(results, charge=answered.charge, guarantee=answered.guarantee, measurements=answered.measurements)
 
 
 def _describe(expression: Expression, relation: Relation) -> str:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property
 from typing import NoReturn
 
 import pandas as pd
-import pyarrow as pa
 
 from dpquery import pipeline
-from dpquery.arrow import arrow_type
+from dpquery.agreed import check_ledger
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
-from dpquery.errors import CatalogError, InvalidLossError, LedgerError
-from dpquery.explain import explain
-from dpquery.kernel.accountant import Budget, charge_of, guarantee_of, parts_of
+from dpquery.errors import CatalogError, InvalidLossError
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
-from dpquery.kernel.measurements import Measurement, measurements
-from dpquery.plan.logical import output
+from dpquery.planned import Plan
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
 from dpquery.planner.targets import Accuracy
@@ -30,51 +25,14 @@ from dpquery.prices import prices, read_amounts, read_weights
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
 from dpquery.sql.parameters import Given
+from dpquery.stored.answers import Reuse
+from dpquery.stored.listing import listing
+from dpquery.stored.repeats import Repeats
+from dpquery.stored.store import Store
+from dpquery.stored.text import fingerprint
 
 MOST_QUERIES = 50
 """Queries of one batch."""
-
-
-class Plan:
-    """What a query would measure and cost; no row was read for it and nothing was charged. `str(plan)` is for people.
-
-    Attributes:
-        measurements: Every noisy column, with its mechanism, sensitivity, scale and expected error.
-        charge: What the ledger would count.
-        guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
-        columns: The names of the answer's columns.
-        schema: The Arrow schema of the answer, whatever the data hold.
-    """
-
-    def __init__(self, prepared: pipeline.Prepared, ledger: Ledger, prices: Callable[[], pd.DataFrame]) -> None:
-        self._prices = prices
-        self.measurements: tuple[Measurement, ...] = measurements(prepared.budgeted, ledger.declarations.neighbours)
-        self.charge: PrivacyLoss = charge_of(prepared.budgeted, ledger.budget.kind)
-        self.guarantee: PrivacyLoss = guarantee_of(prepared.budgeted)
-        self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
-        self.schema: pa.Schema = pa.schema(
-            [(column.name, arrow_type(column.type)) for column in output(prepared.private.result)]
-        )
-        self._text = explain(
-            prepared.budgeted,
-            prepared.private.result,
-            self.measurements,
-            self.charge,
-            added=[(one.leaf, one.aggregate) for one in prepared.private.added],
-            notes=prepared.private.notes,
-        )
-
-    @cached_property
-    def prices(self) -> pd.DataFrame:
-        """What other losses and errors would mean for this query, one row for each way to ask: the charge, and for each
-        column the half-width of its intervals; NaN where that depends on the data. Reads no private row."""
-        return self._prices()
-
-    def __str__(self) -> str:
-        return self._text
-
-    def __repr__(self) -> str:
-        return self._text
 
 
 class Session:
@@ -83,10 +41,23 @@ class Session:
     In-process use protects honest analysts from mistakes. Whoever can run code in this process can read the data.
     """
 
-    def __init__(self, catalog: Catalog, *, backend: Backend, ledger: Ledger, analyst: str) -> None:
-        _check_ledger(catalog, ledger)
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        backend: Backend,
+        ledger: Ledger,
+        analyst: str,
+        reuse: bool | str = True,
+    ) -> None:
+        check_ledger(catalog, ledger)
         ledger.remaining(analyst)
+        if reuse not in (True, False, "own"):
+            raise CatalogError("reuse is True, False or 'own'")
         self._catalog, self._backend, self._ledger, self._analyst = catalog, backend, ledger, analyst
+        self._only_own = reuse == "own"
+        self._store = Store(ledger) if reuse else None
+        self._fingerprint, self._repeats = fingerprint(catalog), Repeats()
 
     @property
     def catalog(self) -> Catalog:
@@ -100,8 +71,17 @@ class Session:
 
     @property
     def remaining(self) -> PrivacyLoss:
-        """What this analyst may still spend, in the ledger's currency."""
+        """What this analyst may still spend, in the ledger's currency: on all rows, where these are in blocks."""
         return self._ledger.remaining(self._analyst)
+
+    def remaining_for(self, plan: Plan) -> PrivacyLoss:
+        """What this analyst may still spend on such a query: where rows are in blocks, on those that it touches."""
+        return self._ledger.remaining(self._analyst, plan.touched)
+
+    @property
+    def remaining_by_block(self) -> dict[str, PrivacyLoss]:
+        """What this analyst may still spend on each block of rows; empty where the catalog declares no blocks."""
+        return self._ledger.remaining_by_block(self._analyst)
 
     def sql(
         self,
@@ -117,8 +97,9 @@ class Session:
         max_rows: int | None = None,
         dialect: str = "postgres",
         confidence: object = "0.95",
+        fresh: bool = False,
     ) -> Result:
-        """Answers a query with noise, and charges the ledger for it.
+        """Answers a query with noise, and charges the ledger for what is not stored already.
 
         Args:
             query: One SELECT statement.
@@ -132,6 +113,7 @@ class Session:
             max_groups, max_rows: Contribution bounds instead of the catalog's.
             dialect: The SQL dialect of the query; any that sqlglot reads.
             confidence: Of the intervals, between 0 and 1.
+            fresh: Whether everything is measured anew, and charged for, whatever is stored; later answers combine both.
         Raises:
             QueryError: The query is refused; nothing was charged.
             BackendError: The engine failed; the charge stands.
@@ -146,9 +128,7 @@ class Session:
             error,
             weights,
         )
-        return pipeline.answer(
-            request, catalog=self._catalog, ledger=self._ledger, backend=self._backend, analyst=self._analyst
-        )
+        return self._answers((request,), fresh=fresh)[0]
 
     def batch(
         self,
@@ -163,13 +143,14 @@ class Session:
         max_rows: int | None = None,
         dialect: str = "postgres",
         confidence: object = "0.95",
+        fresh: bool = False,
     ) -> Batch:
         """Answers several queries at once: what two of them ask is measured once, one loss is split over all, and the
         ledger is charged once. Nothing is charged if one of them is refused.
 
         Args:
             queries: SELECT statements, without parameters.
-            epsilon, delta, rho, error, weights, max_groups, max_rows, dialect, confidence: As in `sql`, for all
+            epsilon, delta, rho, error, weights, max_groups, max_rows, dialect, confidence, fresh: As in `sql`, for all
                 queries together; weights and errors of columns hold in each query that has such a column.
         """
         if not isinstance(queries, list | tuple) or not 1 <= len(queries) <= MOST_QUERIES:
@@ -179,9 +160,61 @@ class Session:
             self._request(query, None, offer, bounds, dialect, _confidence(confidence), error, weights)
             for query in queries
         ]
-        return pipeline.answer_together(
-            requests, catalog=self._catalog, ledger=self._ledger, backend=self._backend, analyst=self._analyst
+        return self._answers(tuple(requests), fresh=fresh)
+
+    def _answers(self, requests: tuple[pipeline.Request, ...], *, fresh: bool) -> Batch:
+        """Returns answers; the same that were made of stored releases alone before are not planned again."""
+        reuse = self._reuse(fresh)
+        keys = tuple(request.key for request in requests)
+        if reuse is None or fresh or None in keys:
+            return self._measured(requests, reuse)[0]
+        key, state = (reuse.version, keys), reuse.store.state()
+        known = self._repeats.get(key, state)
+        if known is not None:
+            return known
+        answers, lasts = self._measured(requests, reuse)
+        if lasts:
+            self._repeats.put(key, state, answers)
+        return answers
+
+    def _measured(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> tuple[Batch, bool]:
+        """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
+        prepared = self._prepared(requests)
+        parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
+        answers = pipeline.answer(
+            requests,
+            prepared,
+            parts,
+            ledger=self._ledger,
+            backend=self._backend,
+            reuse=reuse,
+            analyst=self._analyst,
         )
+        is_stored = bool(parts.wanted) and not parts.rest.aggregates
+        return answers, is_stored and not prepared[0].reads_clock
+
+    def _prepared(self, requests: tuple[pipeline.Request, ...]) -> tuple[pipeline.Prepared, ...]:
+        public = self._backend.public_values
+        return pipeline.prepare_together(requests, catalog=self._catalog, ledger=self._ledger, public=public)
+
+    def _reuse(self, fresh: bool) -> Reuse | None:
+        if self._store is None:
+            return None
+        return Reuse(
+            store=self._store,
+            version=self._ledger.data_version,
+            catalog=self._fingerprint,
+            analyst=self._analyst,
+            only_own=self._only_own,
+            fresh=fresh,
+        )
+
+    @property
+    def releases(self) -> pd.DataFrame:
+        """What is stored of the data as they are now and free for this analyst: one row for each release, with when it
+        was paid, by whom, for which query and at what charge, and the groups and columns that were measured."""
+        reuse = self._reuse(False)
+        return listing(self._ledger, () if reuse is None else reuse.everything())
 
     def explain(
         self,
@@ -197,6 +230,7 @@ class Session:
         max_rows: int | None = None,
         dialect: str = "postgres",
         confidence: object = "0.95",
+        fresh: bool = False,
     ) -> Plan:
         """Returns what a query would measure and cost, reading no private row; arguments as in `sql`."""
         request = self._request(
@@ -211,10 +245,11 @@ class Session:
         )
 
         def prepare(asked: pipeline.Request) -> pipeline.Prepared:
-            public = self._backend.public_values
-            return pipeline.prepare(asked, catalog=self._catalog, ledger=self._ledger, public=public)
+            return self._prepared((asked,))[0]
 
-        return Plan(prepare(request), self._ledger, lambda: prices(request, prepare, self._ledger))
+        prepared = prepare(request)
+        parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=self._reuse(fresh))
+        return Plan(prepared, parts, self._ledger, lambda: prices(request, prepare, self._ledger))
 
     def _request(
         self,
@@ -248,6 +283,8 @@ class Session:
 
     def close(self) -> None:
         """Ends the session; the ledger learns that the last answer was given."""
+        if self._store is not None:
+            self._store.close()
         self._ledger.close()
 
     def __enter__(self) -> Session:
@@ -270,6 +307,7 @@ def connect(
     ledger: Ledger | str | os.PathLike[str],
     analyst: str = "analyst",
     mark: str | os.PathLike[str] | None = None,
+    reuse: bool | str = True,
 ) -> Session:
     """Returns a session over tables.
 
@@ -280,20 +318,22 @@ def connect(
         ledger: The ledger, its path, or the URL of its PostgreSQL database; it must exist (`dpquery ledger create`).
         analyst: Who asks; one of the catalog's analysts if it names any.
         mark: The file of the ledger's mark, where it is not in the place that the ledger knows.
+        reuse: Whether answers are stored with the ledger and used again, at no charge, for all analysts of the dataset;
+            with "own" only those given to this analyst are; with False nothing is stored or read.
     Raises:
         CatalogError: Mistakes in the catalog, or data that contradict it.
         LedgerError: The ledger is missing, damaged, or was made for other declarations.
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
     opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger, mark=mark)
-    _check_ledger(declared, opened)
+    check_ledger(declared, opened)
     missing = sorted(declared.tables.keys() - sources.keys())
     unknown = sorted(sources.keys() - declared.tables.keys())
     problems = [f"table {name} has no source" for name in missing]
     problems += [f"source {name} is no declared table" for name in unknown]
     if problems:
         raise CatalogError(problems)
-    return Session(declared, backend=DuckDBBackend(declared, sources), ledger=opened, analyst=analyst)
+    return Session(declared, backend=DuckDBBackend(declared, sources), ledger=opened, analyst=analyst, reuse=reuse)
 
 
 def create_ledger(
@@ -313,35 +353,6 @@ def create_ledger(
     """
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
     return Ledger.create(path, declared.declarations, declared.budget, declared.analysts, mark=mark)
-
-
-def _check_ledger(catalog: Catalog, ledger: Ledger) -> None:
-    """The promise is the ledger's: a catalog that says otherwise is refused."""
-    if catalog.declarations.fingerprint() != ledger.declarations.fingerprint():
-        raise LedgerError(
-            f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
-            "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
-            "ledger if the promise may start anew."
-        )
-    _check_budget("all analysts together", catalog.budget, ledger.budget)
-    for analyst, declared in catalog.analysts.items():
-        _check_budget(f"analyst {analyst}", declared, ledger.budgets.get(analyst))
-    if missing := sorted(ledger.budgets.keys() - catalog.analysts.keys()):
-        raise LedgerError(f"the ledger has budgets for analysts that the catalog leaves out: {', '.join(missing)}")
-
-
-def _check_budget(who: str, declared: Budget, counts: Budget | None) -> None:
-    """After the owner changed a limit in the ledger, the catalog has to say the same."""
-    if counts is None:
-        raise LedgerError(
-            f"the catalog gives {who} a budget, and the ledger none, which is what counts. The owner opens an account "
-            "with dpquery ledger limit LEDGER --analyst NAME, or takes the analyst out of the catalog"
-        )
-    if declared != counts:
-        raise LedgerError(
-            f"the catalog's budget for {who} is {parts_of(declared)}, and the ledger's is {parts_of(counts)}, which "
-            "counts: write it in the catalog, or have the owner change the ledger with dpquery ledger limit"
-        )
 
 
 def _confidence(value: object) -> Fraction:

@@ -28,16 +28,25 @@ def describe(catalog: Catalog) -> str:
 
 def _dataset(catalog: Catalog) -> Iterator[str]:
     unit, whole = catalog.privacy_unit, "row" if catalog.privacy_unit == "row" else "all rows of one unit"
+    axis = catalog.declarations.blocks
     change = "added or removed" if catalog.neighbours is Neighbours.ADD_REMOVE else "replaced by others"
     yield f"Dataset {catalog.dataset}"
     if unit == "row":
         yield "  protected: each single row of each private table (privacy_unit: row)"
-    else:
+    elif axis is None:
         yield f"  protected: each {unit}, with all rows of that {unit} in all private tables at once"
+    else:
+        whole, change = f"the rows of one {unit} in one {axis.by.value}", "replaced by others of it, or by none"
+        yield f"  protected: {whole}, with the {unit}'s rows in private tables without blocks; not all of its"
+        yield f"    rows together: a {unit} with rows in k {axis.by.value}s is protected by k times the budget"
     yield f"  neighbours: {catalog.neighbours.value}: {'one ' if unit == 'row' else ''}{whole} {change}"
-    yield f"  budget: {_budget(catalog.budget)}, all analysts together"
+    each = "" if axis is None else f" for each {axis.by.value}"
+    yield f"  budget: {_budget(catalog.budget)}{each}, all analysts together"
     for name, budget in catalog.analysts.items():
-        yield f"  analyst {plain(name)}: {_budget(budget)}"
+        yield f"  analyst {plain(name)}: {_budget(budget)}{each}"
+    if axis is not None:
+        dated = f"{len(axis.blocks) - 1} from {axis.blocks[0]} to {axis.blocks[-2]}, and one of rows without a date"
+        yield f"  blocks: {dated}"
     if not catalog.analysts:
         yield "  analysts: none named; the budget of the dataset is the one limit"
     given = [(part, getattr(catalog.defaults, part)) for part in ("epsilon", "rho", "delta")]
@@ -61,12 +70,21 @@ def _table(table: Table, catalog: Catalog) -> Iterator[str]:
                 f"  counted of one {catalog.privacy_unit}: at most {rows} rows in a group{_default(table.max_rows)}, "
                 f"in at most {groups} groups{_default(table.max_groups)}"
             )
+        yield from _blocks(table, catalog)
     for columns in table.unique:
         yield f"  no two rows agree in: {', '.join(sorted(columns))}"
     width = max(len(name) for name in table.columns)
     for column in table.columns.values():
         said = "; ".join(_column(column)) + _note(column.description)
         yield f"  {column.name:<{width}}  {column.type!s:<9}  {said}"
+
+
+def _blocks(table: Table, catalog: Catalog) -> Iterator[str]:
+    if table.blocks is not None:
+        column = table.columns[table.blocks.column]
+        yield f"  in blocks: by {table.blocks.by.value} of {column.name}; rows beyond its bounds are not read"
+    elif catalog.declarations.blocks is not None:
+        yield "  in no blocks: queries of it are charged to all blocks, also to those of new data"
 
 
 def _unit(table: Table, privacy_unit: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpquery.catalog.advice import advice
+from dpquery.catalog.blocks import axis_of
 from dpquery.catalog.describe import describe
 from dpquery.catalog.names import fold, shown, suggestion
 from dpquery.catalog.read import Contents, read_contents
@@ -112,11 +113,16 @@ def _declarations(catalog: Catalog) -> Declarations:
             public=table.public,
             ownership=table.ownership,
             unique=table.unique if table.public else (),
+            dated=None if table.blocks is None else (table.blocks.column, table.columns[table.blocks.column].type),
         )
         for table in catalog.tables.values()
     }
     return Declarations(
-        dataset=catalog.dataset, privacy_unit=catalog.privacy_unit, neighbours=catalog.neighbours, tables=tables
+        dataset=catalog.dataset,
+        privacy_unit=catalog.privacy_unit,
+        neighbours=catalog.neighbours,
+        tables=tables,
+        blocks=axis_of(catalog.tables.values()),
     )
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
 
+from dpquery.catalog.blocks import check_axis, check_blocks
 from dpquery.catalog.names import fold, name_fault, shown
 from dpquery.catalog.ownership import resolve_ownership
 from dpquery.catalog.public_keys import resolve_keys_from
@@ -52,12 +53,17 @@ def read_contents(root: Node, reading: Reading) -> Contents:
         drafts = {name: read_table(name, node, reading) for name, node in declared.items()}
     owners = resolve_ownership(drafts, unit, reading)
     keys = resolve_keys_from(drafts, reading)
+    in_blocks = {n: (d.blocks_node, d.blocks) for n, d in drafts.items() if d.blocks and d.blocks_node}
+    by_path = [name for name, draft in drafts.items() if draft.unit and isinstance(draft.unit.content, Mapping)]
+    check_blocks(in_blocks, by_path, unit, neighbours, reading)
     reading.finish()
     assert dataset is not None
     assert unit is not None
     assert budget is not None
     assert neighbours is not None
     tables = {name: draft.table(owners.get(name), keys[name]) for name, draft in drafts.items()}
+    check_axis(tables.values(), fields["tables"], reading)
+    reading.finish()
     return Contents(dataset, unit, neighbours, budget, MappingProxyType(analysts), defaults, MappingProxyType(tables))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from dpquery.catalog.blocks import Blocks, read_blocks
 from dpquery.catalog.names import fold, name_fault, shown, suggestion
 from dpquery.catalog.tables import ColumnDeclaration, Table
 from dpquery.catalog.tree import Node, Reading, Word
@@ -15,7 +16,7 @@ from dpquery.plan.ranges import number_of
 from dpquery.plan.types import Kind, Type, Value
 
 COLUMN_FIELDS = ("lower", "upper", "nullable", "keys", "keys_from", "description")
-TABLE_FIELDS = ("public", "unit", "unique", "max_rows", "max_groups", "description")
+TABLE_FIELDS = ("public", "unit", "unique", "max_rows", "max_groups", "blocks", "description")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,8 @@ class TableDraft:
     columns: Mapping[str, ColumnDeclaration | None]
     keys_from: Mapping[str, Node]
     description: str
+    blocks: Blocks | None
+    blocks_node: Node | None
 
     def table(self, ownership: Ownership | None, keys_from: Mapping[str, tuple[str, str]]) -> Table:
         """Returns the table; only for drafts without mistakes."""
@@ -58,6 +61,7 @@ class TableDraft:
             max_groups=self.max_groups,
             columns=MappingProxyType(columns),
             description=self.description,
+            blocks=self.blocks,
         )
 
 
@@ -103,6 +107,8 @@ def read_table(name: str, node: Node, reading: Reading) -> TableDraft:
         max_groups=counts.get("max_groups"),
         keys_from=keys_from,
         description=_read_description(fields, reading),
+        blocks=read_blocks(fields["blocks"], columns, public, reading) if "blocks" in fields else None,
+        blocks_node=fields.get("blocks"),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpquery.catalog.blocks import Blocks
 from dpquery.catalog.names import fold
 from dpquery.plan.logical import Ownership
 from dpquery.plan.ranges import Range, number_of
@@ -74,6 +75,7 @@ class Table:
         max_rows, max_groups: Contribution bounds for this table instead of the defaults, or None.
         columns: The declared columns by name, in order.
         description: A sentence for people.
+        blocks: How rows are in blocks that have a budget each, or None.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Table:
     max_groups: int | None
     columns: Mapping[str, ColumnDeclaration]
     description: str = ""
+    blocks: Blocks | None = None
 
     def find_column(self, name: str, quoted: bool) -> ColumnDeclaration | None:
         """Returns the column that a query means: quoted names match exactly, others in any case."""

@@ -43,6 +43,7 @@ def export_ledger(ledger: Ledger, path: str | os.PathLike[str]) -> int:
                 *(f"{part}_exact" for part in PARTS),
                 "state",
                 "query",
+                "blocks",
                 "by",
                 "why",
                 "hash",
@@ -60,21 +61,21 @@ def flat(entry: Entry) -> dict[str, object]:
     row |= {"analyst": entry.analyst}
     row |= {part: float(getattr(entry.loss, part)) for part in PARTS}
     row |= {f"{part}_exact": _decimal(getattr(entry.loss, part)) for part in PARTS}
-    row |= {"state": entry.state.value, "query": entry.query, "by": entry.by, "why": entry.why, "hash": entry.hash}
-    return row
+    row |= {"state": entry.state.value, "query": entry.query, "blocks": entry.blocks}
+    return row | {"by": entry.by, "why": entry.why, "hash": entry.hash}
 
 
 def record(entry: Entry) -> dict[str, object]:
     """Returns one entry for `ledger show --json`."""
     made: dict[str, object] = {"number": entry.seq, "time": entry.time, "kind": entry.kind.value}
     made |= {"analyst": entry.analyst, "charge": {part: float(getattr(entry.loss, part)) for part in PARTS}}
-    made |= {"state": entry.state.value, "query": entry.query}
+    made |= {"state": entry.state.value, "query": entry.query} | ({"blocks": entry.blocks} if entry.blocks else {})
     return made | ({"by": entry.by, "why": entry.why} if entry.by else {})
 
 
 def told(entry: Entry) -> str:
     """Returns what an entry is about: its query, or what the owner did and why."""
-    acts = {"limit": "new limit", "data": "new data", "restore": "restored ledger accepted"}
+    acts = {"limit": "new limit", "data": "new data", "blocks": "new blocks", "restore": "restored ledger accepted"}
     act = acts.get(entry.kind.value)
     return entry.query if act is None else f"{act}, by {entry.by}: {entry.why}"
 

@@ -129,7 +129,7 @@ def explain(
             dialect=dialect,
         )
         typer.echo(str(plan))
-        show_prospect(plan.charge, session)
+        show_prospect(plan, session)
 
 
 @app.command()
@@ -155,8 +155,9 @@ def query(
         bool, typer.Option("--intervals", help="Add columns NAME_lower and NAME_upper for each noisy column.")
     ] = False,
     confidence: Annotated[str, typer.Option("--confidence", metavar="PART", help="Of the intervals.")] = "0.95",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it anew, whatever is stored.")] = False,
 ) -> None:
-    """Answer a query with noise, and charge the ledger for it."""
+    """Answer a query with noise, and charge the ledger for what is not stored already."""
     check_output(format, output)
     text = read_query(sql, file)
     with session_over(catalog, source or (), ledger, analyst) as session:
@@ -170,6 +171,7 @@ def query(
             max_rows=max_rows,
             dialect=dialect,
             confidence=confidence,
+            fresh=fresh,
         )
         try:
             write_answer(answer, format, output, intervals)

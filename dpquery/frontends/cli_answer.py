@@ -19,7 +19,7 @@ from dpquery.frontends.cli_text import grid, number
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpquery.kernel.loss import PrivacyLoss
+    from dpquery.planned import Plan
     from dpquery.result.table import Result
     from dpquery.session import Session
 
@@ -140,13 +140,14 @@ def _wide_table(answer: Result) -> str:
 def show_charge(answer: Result, session: Session) -> None:
     """Says what an answer cost, and what is left."""
     level = f"{answer.confidence * 100:g} % intervals of the noise; " if len(answer.accuracy.columns) else ""
-    charged = f"charged {answer.charge}" if answer.charge.epsilon or answer.charge.rho else "nothing was charged"
+    place = f" to {answer.blocks}" if answer.blocks else ""
+    charged = f"charged {answer.charge}{place}" if answer.charge.epsilon or answer.charge.rho else "nothing was charged"
     say(f"[{level}{charged}; left for {session.analyst}: {session.remaining}]")
 
 
-def show_prospect(charge: PrivacyLoss, session: Session) -> None:
+def show_prospect(plan: Plan, session: Session) -> None:
     """Says what a query would leave, and how often it could be asked."""
-    left = session.remaining
+    left, charge = session.remaining_for(plan), plan.charge
     pairs = ((charge.epsilon, left.epsilon), (charge.delta, left.delta), (charge.rho, left.rho))
     times = min((rest // cost for cost, rest in pairs if cost), default=None)
     often = "" if times is None else f"; enough for {_times(times)}"

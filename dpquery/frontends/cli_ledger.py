@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,16 +45,23 @@ def budget(
     """Print limits, what is spent and what is left: for the dataset, and for each analyst."""
     opened, analysts = _open(place, ledger)
     accounts = list(accounts_of(opened, analysts))
+    by_block = {name: opened.remaining_by_block(name) for name in analysts}
     opened.close()
     if as_json:
-        typer.echo(json.dumps(_budget_json(opened, accounts), indent=2, ensure_ascii=False))
+        blocks = {name: {b: _amounts(rest) for b, rest in rests.items()} for name, rests in by_block.items() if rests}
+        told = _budget_json(opened, accounts) | ({"remaining_by_block": blocks} if blocks else {})
+        typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return
     from dpquery.kernel.accountant import promise
 
-    typer.echo(f"Dataset {opened.declarations.dataset}: {promise(opened.budget)}\n")
+    axis = opened.declarations.blocks
+    each = "" if axis is None else f" for each {axis.by.value}; the line shows where least is left"
+    typer.echo(f"Dataset {opened.declarations.dataset}: {promise(opened.budget)}{each}\n")
     rows = [row for account in accounts for row in _rows(*account)]
     names = ["who", "counted in", "limit", "spent", "left", "used"]
     typer.echo("\n".join(grid(names, rows, [False, False, True, True, True, False])))
+    for line in left_by_block(by_block):
+        typer.echo(line)
 
 
 @ledger_commands.command()
@@ -122,7 +130,8 @@ def _line(entry: Entry) -> list[str]:
 
     time = entry.time[:19].replace("T", " ")
     who = plain(entry.analyst) or "all together"
-    return [str(entry.seq), time, who, str(entry.loss), entry.state.value, plain(told(entry))]
+    charge = f"{entry.loss} to {entry.blocks.replace('*', 'all blocks')}" if entry.blocks else str(entry.loss)
+    return [str(entry.seq), time, who, charge, entry.state.value, plain(told(entry))]
 
 
 @ledger_commands.command()
@@ -174,6 +183,19 @@ def _rows(name: str | None, limit: PrivacyLoss, spent: PrivacyLoss, left: Privac
             amounts = [show_amount(amount) for amount in (most, used, rest)]
             yield [shown, part, *amounts, f"{bar(share)} {percent(share)}"]
             shown = ""
+
+
+def left_by_block(by_block: Mapping[str, Mapping[str, PrivacyLoss]]) -> Iterator[str]:
+    """Yields what each analyst has left, a line for each run of blocks with the same amount."""
+    from dpquery.catalog.names import plain
+
+    for name, rests in by_block.items():
+        yield from ["", f"Left for {plain(name)}:"] if rests else []
+        dated = [block for block in rests if block != "undated"]
+        for rest, run in groupby(dated, key=rests.__getitem__):
+            blocks = list(run)
+            yield f"  {blocks[0]}{f' to {blocks[-1]}' if len(blocks) > 1 else ''}: {rest}"
+        yield from [f"  undated: {rests['undated']}"] if rests else []
 
 
 def _budget_json(ledger: Ledger, accounts: list[Account]) -> dict[str, object]:

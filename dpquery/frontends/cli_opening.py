@@ -90,7 +90,8 @@ def session_over(catalog: Path, sources: Sequence[str], ledger: str | None, anal
         raise CatalogError(problems)
     opened = Ledger.open(ledger or ledger_beside(declared, catalog))
     try:
-        yield connect(declared, found, ledger=opened, analyst=analyst or only_analyst(declared))
+        with connect(declared, found, ledger=opened, analyst=analyst or only_analyst(declared)) as session:
+            yield session
     finally:
         opened.close()
 

@@ -46,6 +46,26 @@ def limit(
 
 
 @ledger_commands.command()
+def extend(
+    ledger: LedgerPlace,
+    why: Why,
+    first: Annotated[str | None, typer.Option("--first", metavar="BLOCK", help="The first block, as 2024-01.")] = None,
+    last: Annotated[str | None, typer.Option("--last", metavar="BLOCK", help="The last block, as 2025-12.")] = None,
+    by: By = None,
+    mark: MarkPath = None,
+) -> None:
+    """Give more blocks of rows a budget, for new data; then write the bounds in the catalog."""
+    from dpquery.kernel.ledger import Ledger
+
+    opened = Ledger.open(ledger, mark=mark)
+    number = opened.extend_blocks(first=first, last=last, by=by or _user(), why=why)
+    axis = opened.declarations.blocks
+    assert axis is not None
+    typer.echo(f"Entry {number}: there are blocks from {axis.blocks[0]} to {axis.blocks[-2]}")
+    typer.echo("Write the bounds in the catalog.")
+
+
+@ledger_commands.command()
 def reconcile(
     ledger: LedgerPlace,
     why: Why,

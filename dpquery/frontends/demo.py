@@ -46,7 +46,7 @@ def run_demo(folder: Path) -> None:
         screen.width = WIDTH
     paths = {name: str(folder / f"{name}.parquet") for name in TABLES}
     with contextlib.closing(Ledger.open(folder / LEDGER)) as ledger, duckdb.connect() as public:
-        session = connect(folder / CATALOG, paths, ledger=ledger, analyst=ANALYST)
+        session = connect(folder / CATALOG, paths, ledger=ledger, analyst=ANALYST, reuse=False)
         _open(screen, folder, is_new)
         for name, path in paths.items():
             public.read_parquet(path).create_view(name)

@@ -124,6 +124,7 @@ def divide(weights: Histogram, measure: Measure, chosen: Integers, drawn: Intege
         drawn: The noise on the rank, in steps of utility.
     Privacy:
         Given the noisy rank, the division is monotone: with a weight more, one side has one more and the other none.
+        docs/proofs/exponential.md, Lemma 5.
     """
     target = measure.target
     if target is None:

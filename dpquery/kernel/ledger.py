@@ -14,14 +14,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dpquery.errors import InsufficientBudgetError, InternalError, LedgerError
+from dpquery.kernel import ledger_file as file
 from dpquery.kernel import ledger_owner as owner
 from dpquery.kernel import ledger_places as places
 from dpquery.kernel import ledger_schema as schema
 from dpquery.kernel.accountant import Budget, BudgetKind, Units, from_units, limit_of, to_units
+from dpquery.kernel.blocks import Touched
 from dpquery.kernel.declarations import Declarations
+from dpquery.kernel.ledger_blocks import family, field_of, shown, spend, widened
 from dpquery.kernel.ledger_book import Book, now
 from dpquery.kernel.ledger_entries import Entry, State, act, check_analyst, entry_of
-from dpquery.kernel.ledger_schema import DATASET, NOTHING, PARTS, Kind, Mark
+from dpquery.kernel.ledger_schema import DATASET, NOTHING, Kind, Mark
 from dpquery.kernel.ledger_store import Connection
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 
@@ -135,48 +138,45 @@ class Ledger(Book):
         with self._transaction() as connection:
             return str(schema.last(connection))
 
+    def hash_of(self, entry: int) -> str | None:
+        """Returns the hash of an entry, of the founding document for 0, or None where there is none."""
+        with self._transaction() as connection:
+            return schema.hash_at(connection, entry)
+
+    @property
+    def place(self) -> Path | str:
+        """The file, or the URL of the database, with its password if it has one."""
+        return str(self._place) if places.is_url(self._place) else file.place(self._place)
+
     @property
     def mark_path(self) -> Path:
         """The file that holds the high-water mark."""
         return self._marks.path
 
-    def limit(self, analyst: str | None) -> PrivacyLoss:
-        """Returns the limit of an analyst, or of the dataset for None, as the ledger counts it."""
-        with self._transaction() as connection:
-            return from_units(self._account(connection, analyst)[0])
-
-    def spent(self, analyst: str | None) -> PrivacyLoss:
-        """Returns what an analyst, or for None all together, were charged, answered or not."""
-        with self._transaction() as connection:
-            return from_units(self._account(connection, analyst)[1])
-
-    def remaining(self, analyst: str) -> PrivacyLoss:
-        """Returns what an analyst may still spend: part by part the lesser of the own rest and the dataset's."""
-        with self._transaction() as connection:
-            return self._remaining(connection, analyst)
-
-    def charge(self, *, analyst: str, loss: PrivacyLoss, query: str) -> int:
+    def charge(self, *, analyst: str, loss: PrivacyLoss, query: str, blocks: Touched | None = None) -> int:
         """Returns the number of a new entry, durably recorded. To be called before a private row is read.
 
         The loss, more than nothing and in the budget's currency, is rounded up to whole units. The query's text is
-        for people, and cut after 10,000 characters.
+        for people, and cut after 10,000 characters. `blocks` are those that the query touches, None for all.
         Raises:
             InsufficientBudgetError: It exceeds what the analyst or the dataset has left; nothing was recorded.
             LedgerError: It was not recorded, or nobody knows; there must be no answer.
         """
         units = self._units(loss)
-        amounts = dict(zip(PARTS, units, strict=True))
         text = query[:LONGEST_QUERY].encode(errors="backslashreplace").decode().replace("\0", "\\x00")
         with self._transaction() as connection:
-            remaining = self._remaining(connection, analyst)
+            field = field_of(analyst, blocks, self._terms.axis)
+            remaining = self._remaining(connection, analyst, field)
             if connection.execute(schema.ACCOUNT, (analyst,)).fetchone() is None:
                 limit, spent = self._account(connection, analyst)
-                connection.execute(schema.OPEN_ACCOUNT, (analyst, *limit, *spent))
-            for name in (DATASET, analyst):
-                if connection.execute(schema.SPEND, {"name": name, **amounts}).rowcount != 1:
-                    reason = f"The query costs {from_units(units)}; what is left for {analyst} is {remaining}."
-                    raise InsufficientBudgetError(reason, requested=from_units(units), remaining=remaining)
-            level = self._append(connection, Kind.CHARGE, analyst, units, text)
+                for name in family(analyst, self._terms.axis):
+                    connection.execute(schema.OPEN_ACCOUNT, (name, *limit, *spent))
+            accounts = dict.fromkeys([*self._terms.charged(field), self._terms.total])
+            if not spend(connection, list(accounts), units):
+                place = f" in {shown(field)}" if self._terms.axis else ""
+                reason = f"The query costs {from_units(units)}; what is left for {analyst}{place} is {remaining}."
+                raise InsufficientBudgetError(reason, requested=from_units(units), remaining=remaining)
+            level = self._append(connection, Kind.CHARGE, field, units, text)
             answered = self._write_answered(connection)
         self._remember(level)
         self._answered -= answered
@@ -193,6 +193,20 @@ class Ledger(Book):
             units = owner.set_limit(connection, self._terms, account, budget)
             level = self._append(connection, Kind.LIMIT, account, units, text)
         return self._remember(level, is_act=True)
+
+    def extend_blocks(self, *, first: str | None = None, last: str | None = None, by: str, why: str) -> int:
+        """Returns the number of the entry by which the owner gives more blocks of rows a budget, for new data.
+
+        `first` and `last` are names of blocks, as 2025-12; the catalog's bounds have to say the same from then on.
+        """
+        with self._transaction() as connection:
+            grown = widened(self._terms.axis, first, last)
+            text = act(by, why, blocks=(grown.first, grown.last))
+            owner.extend(connection, grown)
+            level = self._append(connection, Kind.BLOCKS, DATASET, NOTHING, text)
+        self._remember(level, is_act=True)
+        with self._transaction():  # the declarations are read again
+            return level.mark.seq
 
     def new_data_version(self, *, by: str, why: str) -> str:
         """Returns the name of a new version of the data, recorded by the owner. Nothing is given back for new data."""

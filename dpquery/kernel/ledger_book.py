@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 from dpquery.errors import InvalidLossError, LedgerError
+from dpquery.kernel import ledger_blocks as blocks
 from dpquery.kernel import ledger_places as places
 from dpquery.kernel import ledger_schema as schema
 from dpquery.kernel.accountant import Units, from_units
+from dpquery.kernel.blocks import Touched
 from dpquery.kernel.ledger_entries import check_analyst
 from dpquery.kernel.ledger_mark import Level, MarkFile
 from dpquery.kernel.ledger_places import Place
@@ -28,13 +30,40 @@ class Book:
     """A store, its mark, and what this process has seen of them."""
 
     def __init__(self, place: Place, mark: Place | None) -> None:
-        self._place = place
+        self._place = place if places.is_url(place) else os.path.abspath(place)  # wherever the process goes
         self._store = places.store_at(place)
         self._kept = "" if mark is None else os.fspath(mark)
         self._seen: Mark | None = None
         self._terms: Terms
         self._marks: MarkFile
         self._answered: set[int] = set()
+
+    def limit(self, analyst: str | None) -> PrivacyLoss:
+        """Returns the limit of an analyst, or of the dataset for None, as the ledger counts it, in each block."""
+        with self._transaction() as connection:
+            return from_units(_most(limit for limit, _ in self._family(connection, analyst).values()))
+
+    def spent(self, analyst: str | None) -> PrivacyLoss:
+        """Returns what an analyst, or for None all together, were charged, answered or not; with blocks, the most."""
+        with self._transaction() as connection:
+            return from_units(_most(spent for _, spent in self._family(connection, analyst).values()))
+
+    def remaining(self, analyst: str, touched: Touched | None = None) -> PrivacyLoss:
+        """Returns what an analyst may still spend: part by part the lesser of the own rest and the dataset's.
+
+        With blocks, it is the least over those that a query touches, by default over all.
+        """
+        with self._transaction() as connection:
+            return self._remaining(connection, analyst, blocks.field_of(analyst, touched, self._terms.axis))
+
+    def shown_blocks(self, touched: Touched) -> str:
+        """Returns for people which blocks a query is charged to that touches these; "" where rows are in no blocks."""
+        return blocks.shown(blocks.field_of(DATASET, touched, self._terms.axis))
+
+    def remaining_by_block(self, analyst: str) -> dict[str, PrivacyLoss]:
+        """Returns what an analyst may still spend in each block; empty where rows are in no blocks."""
+        with self._transaction() as connection:
+            return {name: from_units(rest) for name, rest in self._rests(connection, analyst).items() if name}
 
     @contextlib.contextmanager
     def _transaction(self, *, is_accepted: bool = False) -> Iterator[Connection]:
@@ -67,7 +96,7 @@ class Book:
 
     def _append(self, connection: Connection, kind: Kind, account: str, units: Units, text: str) -> Level:
         mark = schema.append(connection, kind, account, units, text, now())
-        return Level(mark, self._account(connection, None)[1])
+        return Level(mark, connection.execute(schema.ACCOUNT, (self._terms.total,)).fetchone()[4:7])
 
     def _remember(self, level: Level, *, is_act: bool = False) -> int:
         """Advances the mark past a committed entry; returns its number. What fails here is spent and not answered."""
@@ -88,14 +117,40 @@ class Book:
         lost = self._terms.lost
         return widest(self._terms.limit(name) or NOTHING, lost), lost
 
-    def _remaining(self, connection: Connection, analyst: str) -> PrivacyLoss:
-        accounts = (self._account(connection, None), self._account(connection, check_analyst(analyst)))
-        rests = [[most - used for most, used in zip(limit, spent, strict=True)] for limit, spent in accounts]
-        epsilon, delta, rho = (max(0, min(pair)) for pair in zip(*rests, strict=True))
-        return from_units((epsilon, delta, rho))
+    def _family(self, connection: Connection, analyst: str | None) -> dict[str, tuple[Units, Units]]:
+        """Returns limit and total of an analyst's accounts by block, the whole under ""; also of ones not yet open."""
+        whole, name = self._account(connection, analyst), analyst or DATASET
+        names = blocks.family(name, self._terms.axis)
+        known = blocks.rows(connection, names) if len(names) > 1 else {}
+        return {account.removeprefix(name)[1:]: known.get(account, whole) for account in names}
+
+    def _rests(self, connection: Connection, analyst: str) -> dict[str, Units]:
+        """Returns what an analyst may still spend in each block: the lesser of the own rest and the dataset's."""
+        families = [self._family(connection, name) for name in (None, check_analyst(analyst))]
+        return {block: _least(_rest(*accounts[block]) for accounts in families) for block in families[0]}
+
+    def _remaining(self, connection: Connection, analyst: str, field: str) -> PrivacyLoss:
+        """Returns what an analyst may still spend in each of the blocks that an entry's field names."""
+        rests = self._rests(connection, analyst)
+        return from_units(_least(rests[suffix[1:]] for suffix in blocks.meant(field, self._terms.axis)[1]))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Ledger is shared by its path: open it again instead of copying or pickling it")
+
+
+def _rest(limit: Units, spent: Units) -> Units:
+    epsilon, delta, rho = (max(0, most - used) for most, used in zip(limit, spent, strict=True))
+    return epsilon, delta, rho
+
+
+def _most(amounts: Iterable[Units]) -> Units:
+    epsilon, delta, rho = (max(parts) for parts in zip(*amounts, strict=True))
+    return epsilon, delta, rho
+
+
+def _least(amounts: Iterable[Units]) -> Units:
+    epsilon, delta, rho = (min(parts) for parts in zip(*amounts, strict=True))
+    return epsilon, delta, rho
 
 
 def now() -> str:

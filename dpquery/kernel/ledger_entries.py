@@ -10,6 +10,7 @@ from typing import Any
 
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import Budget, from_units
+from dpquery.kernel.ledger_blocks import SEPARATOR
 from dpquery.kernel.ledger_schema import DATASET, Kind, budget_to_list
 from dpquery.kernel.loss import PrivacyLoss
 
@@ -36,6 +37,7 @@ class Entry:
         query: The query's text; "" for acts of the owner.
         by, why: Who acted, and their reason; "" for charges.
         hash: The chain's hash, over this entry and all before it.
+        blocks: The blocks that were charged, "*" for all; "" where rows are in no blocks, and for acts of the owner.
     """
 
     seq: int
@@ -48,6 +50,7 @@ class Entry:
     by: str = ""
     why: str = ""
     hash: str = ""
+    blocks: str = ""
 
 
 def entry_of(row: tuple[Any, ...], answered: Container[int]) -> Entry:
@@ -61,10 +64,11 @@ def entry_of(row: tuple[Any, ...], answered: Container[int]) -> Entry:
     else:
         state = State.ANSWERED if written or seq in answered else State.PENDING
         kinds = {"kind": Kind.CHARGE, "state": state, "query": text}
-    return Entry(seq=seq, time=time, analyst=account, loss=loss, hash=hash, **kinds)
+    analyst, _, blocks = account.partition(SEPARATOR)
+    return Entry(seq=seq, time=time, analyst=analyst, loss=loss, hash=hash, blocks=blocks, **kinds)
 
 
-def act(by: str, why: str, budget: Budget | None = None) -> str:
+def act(by: str, why: str, budget: Budget | None = None, *, blocks: tuple[int, int] | None = None) -> str:
     """Returns the text of an entry that the owner makes; raises InvalidLossError unless both words are given."""
     for what, said, most in (("by", by, LONGEST_NAME), ("why", why, LONGEST_REASON)):
         if type(said) is not str or not said.strip() or len(said) > most or not said.isprintable():
@@ -73,7 +77,9 @@ def act(by: str, why: str, budget: Budget | None = None) -> str:
     if budget is not None and type(budget) is not Budget:
         raise InvalidLossError("a limit is a budget", advice="Write Budget.of(epsilon=1).")
     told: dict[str, object] = {"by": by, "why": why}
-    return json.dumps(told if budget is None else {**told, "budget": budget_to_list(budget)}, sort_keys=True)
+    told |= {} if budget is None else {"budget": budget_to_list(budget)}
+    told |= {} if blocks is None else {"blocks": list(blocks)}
+    return json.dumps(told, sort_keys=True)
 
 
 def check_analyst(name: str) -> str:

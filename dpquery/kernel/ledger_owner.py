@@ -6,8 +6,10 @@ Each act is an entry of the chain. None lowers a total, and no limit falls below
 from __future__ import annotations
 
 from dpquery.errors import InvalidLossError, LedgerError
+from dpquery.kernel import ledger_blocks as blocks
 from dpquery.kernel import ledger_schema as schema
 from dpquery.kernel.accountant import Budget, Units, from_units, limit_of, to_units
+from dpquery.kernel.blocks import Axis
 from dpquery.kernel.ledger_mark import Level, MarkFile
 from dpquery.kernel.ledger_replay import Terms, widest
 from dpquery.kernel.ledger_schema import DATASET, NOTHING, PARTS, Mark
@@ -34,6 +36,9 @@ def set_limit(connection: Connection, terms: Terms, account: str, budget: Budget
         advice = "Limits of analysts are declared when a ledger is created."
         raise InvalidLossError("any analyst may spend this ledger's budget, and none has a limit", advice=advice)
     units = to_units(limit_of(budget))
+    if terms.axis is not None:
+        _set_limits(connection, terms, account, units)
+        return units
     values = dict(zip(PARTS, units, strict=True))
     row = connection.execute(schema.ACCOUNT, (account,)).fetchone()
     if row is None:
@@ -49,13 +54,36 @@ def set_limit(connection: Connection, terms: Terms, account: str, budget: Budget
     return units
 
 
+def _set_limits(connection: Connection, terms: Terms, account: str, units: Units) -> None:
+    """Gives all accounts of an analyst, in the whole and in each block, another limit, or opens them."""
+    names = [*blocks.family(account, terms.axis)]
+    if connection.execute(schema.ACCOUNT, (account,)).fetchone() is None:
+        for name in names:
+            connection.execute(schema.OPEN_ACCOUNT, (name, *widest(units, terms.lost), *terms.lost))
+    if account == DATASET and terms.is_open:
+        names = [row[0] for row in connection.execute(schema.ACCOUNTS).fetchall() if row[0] != blocks.TOTAL]
+    if not blocks.set_limits(connection, names, units):
+        raise InvalidLossError(f"the new limit of {from_units(units)} lies below what was spent in some block")
+
+
+def extend(connection: Connection, grown: Axis) -> None:
+    """Opens the accounts of new blocks: each as a copy of the whole, which counts in every block."""
+    for name, *amounts in connection.execute(schema.ACCOUNTS).fetchall():
+        if blocks.is_whole(name):
+            known = blocks.rows(connection, blocks.family(name, grown))
+            for account in blocks.family(name, grown):
+                if account not in known:
+                    connection.execute(schema.OPEN_ACCOUNT, (account, *amounts))
+
+
 def lost(connection: Connection, terms: Terms, marks: MarkFile, *, is_mark_lost: bool) -> Units:
     """Returns the most that a restored ledger may have lost, of each part.
 
     Claim:
         Every answer's charge is in this ledger's chain, or within what is returned (docs/proofs/ledger.md). Between the
         newest level of the mark and the newest that the chain still holds lie all charges that the mark saw and the
-        chain may not hold. Without a mark, it is all that the dataset had left.
+        chain may not hold. Without a mark, it is all that the dataset had left. With blocks, the levels are sums of all
+        charges, whatever they touched, and the whole has at least as much left as any block.
     """
     if is_mark_lost and not marks.path.exists():
         row = connection.execute(schema.ACCOUNT, (DATASET,)).fetchone()

@@ -13,8 +13,10 @@ from itertools import count
 from typing import Any
 
 from dpquery.errors import LedgerError
+from dpquery.kernel import ledger_blocks as blocks
 from dpquery.kernel import ledger_schema as schema
 from dpquery.kernel.accountant import Budget, Units, limit_of, to_units
+from dpquery.kernel.blocks import Axis
 from dpquery.kernel.declarations import Declarations
 from dpquery.kernel.ledger_schema import DATASET, NOTHING, Kind, Mark
 from dpquery.kernel.ledger_store import Connection, Store
@@ -46,9 +48,27 @@ class Terms:
         """Whether any analyst may spend the dataset's budget, as none has a limit of their own."""
         return len(self.budgets) == 1
 
+    @property
+    def axis(self) -> Axis | None:
+        """The blocks that have accounts, where rows are in blocks."""
+        return self.declarations.blocks
+
+    @property
+    def total(self) -> str:
+        """The account that all charges are added to, which the mark follows."""
+        return DATASET if self.axis is None else blocks.TOTAL
+
+    def charged(self, field: str) -> tuple[str, ...]:
+        """Returns the accounts that a charge counts against: of all together, and of the analyst that it names."""
+        analyst, suffixes = blocks.meant(field, self.axis)
+        return tuple(name + suffix for name in (DATASET, analyst) for suffix in suffixes)
+
     def limit(self, account: str) -> Units | None:
         """Returns what the owner allows an account, or None where there is none."""
-        own = self.budgets.get(account) or (self.budgets[DATASET] if self.is_open else None)
+        if account == blocks.TOTAL:
+            return blocks.ENOUGH
+        analyst = account.partition(blocks.SEPARATOR)[0]
+        own = self.budgets.get(analyst) or (self.budgets[DATASET] if self.is_open else None)
         return None if own is None else to_units(limit_of(own))
 
 
@@ -75,6 +95,8 @@ def _verify(connection: Connection) -> tuple[Terms, Mark]:
     head = replay.follow(connection, origin)
     accounts = {row[0]: row[1:] for row in connection.execute(schema.ACCOUNTS).fetchall()}
     schema.demand(accounts.keys() >= replay.terms.budgets.keys() | replay.sums.keys(), "an account is missing")
+    strange = [name for name in accounts.keys() - replay.sums.keys() if not blocks.is_whole(name)]
+    schema.demand(not strange, "it has an account of no block")
     for name, row in accounts.items():
         declared, spent = replay.terms.limit(name), replay.sums[name]
         schema.demand(declared is not None and row[:3] == widest(declared, spent), "a limit was changed")
@@ -104,6 +126,10 @@ class _Replay:
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self.sums: defaultdict[str, Units] = defaultdict(lambda: self.terms.lost)
+        if terms.axis is not None:
+            self.sums[blocks.TOTAL] = NOTHING
+            for name in terms.budgets:
+                self._open(name)
 
     def follow(self, connection: Connection, head: str) -> Mark:
         """Returns the last entry after following the chain from the founding document's hash."""
@@ -123,12 +149,18 @@ class _Replay:
         """Whether an entry was allowed; the state after it."""
         match kind:
             case Kind.CHARGE:
-                return account != DATASET and all(self._spend(name, units) for name in (DATASET, account))
+                self._open(analyst := blocks.meant(account, self.terms.axis)[0])
+                charged = all(self._spend(name, units) for name in self.terms.charged(account))
+                if self.terms.total != DATASET:
+                    self.sums[self.terms.total] = plus(self.sums[self.terms.total], units)
+                return analyst != DATASET and charged
             case Kind.LIMIT:
                 return self._limit(account, units, schema.budget_from_list(json.loads(text)["budget"]))
             case Kind.DATA:
                 self.terms = replace(self.terms, data_version=f"{mark.seq}-{mark.hash[:16]}")
                 return account == DATASET and units == NOTHING
+            case Kind.BLOCKS:
+                return account == DATASET and units == NOTHING and self._extend(*json.loads(text)["blocks"])
             case Kind.RESTORE:
                 for name in self.terms.budgets.keys() | self.sums.keys():
                     self.sums[name] = plus(self.sums[name], units)
@@ -143,15 +175,31 @@ class _Replay:
             not amount or total <= most for amount, total, most in zip(units, self.sums[name], limit, strict=True)
         )
 
+    def _open(self, analyst: str) -> None:
+        """Opens the accounts of an analyst that are not open, with what restored ledgers may have lost."""
+        for name in blocks.family(analyst, self.terms.axis):
+            self.sums[name]
+
+    def _extend(self, first: int, last: int) -> bool:
+        """A new block begins with what the whole has spent: all charges that its rows could ever cause before."""
+        axis, declarations = self.terms.axis, self.terms.declarations
+        if axis is None:
+            return False
+        grown = Axis(by=axis.by, first=first, last=last)
+        for whole in [name for name in self.sums if blocks.is_whole(name)]:
+            for name in blocks.family(whole, grown):
+                self.sums.setdefault(name, self.sums[whole])
+        self.terms = replace(self.terms, declarations=replace(declarations, blocks=grown))
+        return grown != axis and blocks.contains(grown, axis)
+
     def _limit(self, account: str, units: Units, budget: Budget) -> bool:
         fits = account == DATASET or not self.terms.is_open
         self.terms = replace(self.terms, budgets={**self.terms.budgets, account: budget})
-        spent = self.sums[account]
         return (
             fits
             and units == to_units(limit_of(budget))
             and budget.kind is self.terms.budgets[DATASET].kind
-            and (widest(units, spent) == units)
+            and all(widest(units, self.sums[name]) == units for name in blocks.family(account, self.terms.axis))
         )
 
 

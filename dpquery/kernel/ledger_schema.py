@@ -18,6 +18,7 @@ from typing import Any
 from dpquery.errors import CatalogError, LedgerError
 from dpquery.kernel.accountant import Budget, BudgetKind, Units, limit_of, to_units
 from dpquery.kernel.declarations import Declarations
+from dpquery.kernel.ledger_blocks import ENOUGH, TOTAL, family
 from dpquery.kernel.ledger_store import Connection
 
 VERSION = 2
@@ -32,10 +33,6 @@ OPEN_ACCOUNT = """INSERT INTO account
 ACCOUNT = """SELECT name, limit_epsilon, limit_delta, limit_rho, spent_epsilon, spent_delta, spent_rho
     FROM account WHERE name = ?"""
 ACCOUNTS = ACCOUNT.replace("WHERE name = ?", "ORDER BY name")
-SPEND = """UPDATE account SET
-    spent_epsilon = spent_epsilon + :epsilon, spent_delta = spent_delta + :delta, spent_rho = spent_rho + :rho
-    WHERE name = :name AND spent_epsilon + :epsilon <= limit_epsilon
-    AND spent_delta + :delta <= limit_delta AND spent_rho + :rho <= limit_rho"""
 APPEND = f"INSERT INTO entry ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
 PAGE = 1000  # entries read at a time
 
@@ -49,6 +46,8 @@ class Kind(Enum):
     """The owner gave an account another limit, or opened one for an analyst."""
     DATA = "data"
     """The owner says that the data changed."""
+    BLOCKS = "blocks"
+    """The owner extended the blocks of rows that have a budget."""
     RESTORE = "restore"
     """The owner accepted a ledger that may have lost entries: every account paid for what they may have spent."""
 
@@ -111,7 +110,10 @@ def found(
     document = json.dumps(content, sort_keys=True)
     connection.execute("INSERT INTO founding VALUES (0, ?, ?)", (document, hash_of(document)))
     for name, own in budgets.items():
-        connection.execute(OPEN_ACCOUNT, (name, *to_units(limit_of(own)), *NOTHING))
+        for account in family(name, declarations.blocks):
+            connection.execute(OPEN_ACCOUNT, (account, *to_units(limit_of(own)), *NOTHING))
+    if declarations.blocks is not None:
+        connection.execute(OPEN_ACCOUNT, (TOTAL, *ENOUGH, *NOTHING))
     return Mark(0, hash_of(document))
 
 

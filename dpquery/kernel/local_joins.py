@@ -98,6 +98,8 @@ def _check_sides(join: Join) -> None:
         raise NotUnitLocal("the two sides of a join share a column id")
     check_expressions([a for a, _ in join.equalities], join.left)
     check_expressions([b for _, b in join.equalities], join.right)
+    if any((a.type.kind, a.type.scale) != (b.type.kind, b.type.scale) for a, b in join.equalities):
+        raise NotUnitLocal("an equality of a join has sides of different types, of which one may equal many")
     if join.condition is not None:
         check_expressions([join.condition], join.left, join.right)
 

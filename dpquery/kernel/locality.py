@@ -28,10 +28,9 @@ from dpquery.plan.logical import (
     Window,
     output,
 )
-from dpquery.plan.remembered import remembered
 from dpquery.plan.windows import WINDOW_FUNCTIONS, is_positional
 
-__all__ = ["PUBLIC", "Locality", "NotUnitLocal", "locality", "proposed"]
+__all__ = ["PUBLIC", "Locality", "NotUnitLocal", "locality"]
 
 Rule = Callable[[Relation, Declarations], Locality]
 
@@ -90,12 +89,6 @@ def locality(relation: Relation, declared: Declarations, below: Rule | None = No
             raise NotUnitLocal("a released table cannot be joined with private rows", "Aggregate first, then join.")
         case _:
             assert_never(relation)
-
-
-@remembered
-def proposed(relation: Relation, declared: Declarations) -> Locality:
-    """Returns `locality`, worked out once for each relation while a query is planned. The gate does not believe it."""
-    return locality(relation, declared, proposed)
 
 
 def _scan(scan: Scan, declared: Declarations) -> Locality:

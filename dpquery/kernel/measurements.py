@@ -38,6 +38,7 @@ class Measurement:
             is off at most with a chance of 95 %; how far that is in values depends on the data.
         unit: What these figures are in where it is not the unit of the released number: `ranks` or `values`.
         together: How many quantiles, this one included, are chosen together from what all of them pay; 0 if none are.
+        stored: The ledger's entries that it was paid with, where it is read from stored releases, at no charge.
             Sensitivities and scale are then those among the values on its side of the ones that are chosen before it.
     """
 
@@ -55,6 +56,7 @@ class Measurement:
     error95: float
     unit: str = ""
     together: int = 0
+    stored: tuple[int, ...] = ()
 
 
 _AGGREGATES = {

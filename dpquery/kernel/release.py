@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpquery.errors import BackendError, InternalError
 from dpquery.kernel import samplers, selection
 from dpquery.kernel.accountant import charge_of
+from dpquery.kernel.blocks import NONE, Touched, touched
 from dpquery.kernel.choices import choose_all
 from dpquery.kernel.declarations import Declarations
 from dpquery.kernel.exponential import Histogram
@@ -29,7 +30,7 @@ from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Measure, PrivateAggregate
 from dpquery.kernel.utilities import candidates
 from dpquery.plan.logical import output
-from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, is_value
+from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, are_values
 
 Integers = NDArray[Any]
 
@@ -70,12 +71,14 @@ class NoisyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyAggregates:
-    """All released tables of one query, what they cost, and how they were measured."""
+    """All released tables of one query, what they cost and of whose protection, and how they were measured."""
 
     tables: tuple[NoisyTable, ...]
     charge: PrivacyLoss
     measurements: tuple[Measurement, ...]
     entry: int | None
+    blocks: str = ""
+    protects: str = ""
 
 
 Run = Callable[[PrivateAggregate, int], ExactAggregates]
@@ -96,7 +99,8 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query
         InsufficientBudgetError: Nothing was charged.
         BackendError: The engine failed; the charge stands, for failure may depend on data.
     Privacy:
-        The tables together cause at most the charge, for neighbours as the ledger's declarations say.
+        The tables together cause at most the charge, for neighbours as the ledger's declarations say; and none for
+        neighbours in a block that is not charged.
     Source:
         docs/proofs/gate.md.
     """
@@ -105,11 +109,25 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query
         check(budgeted, declared)
     described = measurements(plan, declared.neighbours)
     charge = charge_of(plan, ledger.budget.kind)
-    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query)
+    blocks = blocks_of(plan, declared)
+    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
     tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
     if entry is not None:
         ledger.complete(entry)
-    return NoisyAggregates(tables=tables, charge=charge, measurements=described, entry=entry)
+    words = {"blocks": "" if entry is None else ledger.shown_blocks(blocks), "protects": declared.protected}
+    return NoisyAggregates(tables=tables, charge=charge, measurements=described, entry=entry, **words)
+
+
+def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
+    """Returns the blocks whose rows some measurement of a plan may depend on; `check` has accepted the plan.
+
+    Source:
+        docs/proofs/blocks.md.
+    """
+    found = NONE
+    for budgeted in plan.aggregates:
+        found |= touched(budgeted.aggregate.source, declared)
+    return found
 
 
 def check(budgeted: BudgetedAggregate, declared: Declarations) -> None:
@@ -125,7 +143,7 @@ def check(budgeted: BudgetedAggregate, declared: Declarations) -> None:
     if not given.keys() >= set(read):
         raise InternalError("a key or a measure reads a column that its source does not give")
     for key in aggregate.keys:
-        if key.type != given[key.column] or not all(is_value(value, key.type) for value in key.domain or ()):
+        if key.type != given[key.column] or not are_values(key.domain or (), key.type):
             raise InternalError("a key is not of the type of its column")
     if any(measure.filter is not None and given.get(measure.filter) != BOOLEAN for measure in aggregate.measures):
         raise InternalError("a measure's filter is not a boolean column of its source")
@@ -141,7 +159,7 @@ def _check_choice(measure: Measure, type: Type) -> None:
     candidates(measure)
     if measure.count is Count.QUANTILE and not (type.is_numeric or type in (DATE, TIMESTAMP)):
         raise InternalError("a quantile is chosen from numbers, dates or timestamps")
-    if not all(is_value(value, type) for value in measure.domain or ()):
+    if not are_values(measure.domain or (), type):
         raise InternalError("the domain of a mode is not of the type of its column")
 
 

@@ -52,13 +52,14 @@ PUBLIC = Locality(private=False)
 
 
 def check_expressions(expressions: Iterable[Expression], *given: Relation) -> None:
-    """Every column must come from the given relations, and every function must be one that is known to be row-local."""
-    ids = {column.id for relation in given for column in output(relation)}
+    """Every column must come from the given relations, of the type that it has there, and every function must be one
+    that is known to be row-local."""
+    types = {column.id: column.type for relation in given for column in output(relation)}
     pending = list(expressions)
     while pending:
         expression = pending.pop()
-        if isinstance(expression, Column) and expression.id not in ids:
-            raise NotUnitLocal(f"column {expression.id} is not given by the source")
+        if isinstance(expression, Column) and types.get(expression.id) != expression.type:
+            raise NotUnitLocal(f"column {expression.id} of type {expression.type} is not given by the source")
         if isinstance(expression, Call) and expression.function not in FUNCTIONS:
             raise NotUnitLocal(f"function {expression.function} is not known")
         pending.extend(children(expression))

@@ -285,11 +285,13 @@ class LogicalPlan:
         result: What is computed from released and public tables, in order; its columns are the answer's.
         families: Boundaries of one GROUP BY with several grouping sets, as their numbers. They have the same source and
             the aggregates of that GROUP BY; a boundary that other parts of the query read too may have more.
+        reads_clock: Whether the plan holds for the moment alone at which the query was asked.
     """
 
     boundaries: tuple[Aggregate, ...]
     result: Relation
     families: tuple[tuple[int, ...], ...] = ()
+    reads_clock: bool = False
 
 
 def sources(relation: Relation) -> tuple[Relation, ...]:

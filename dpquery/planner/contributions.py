@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from dpquery.catalog import Catalog
+from dpquery.catalog.proposed import proposed
 from dpquery.kernel.local_joins import unique_sets
-from dpquery.kernel.locality import proposed
 from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
 from dpquery.plan.logical import (
     Aggregate,

@@ -28,6 +28,23 @@ MAX_TRIED = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping:
+    """What the declarations say of the groups of a released table.
+
+    Attributes:
+        covering: For each key whether its public values cover every row.
+        one_group: Whether each unit has one group.
+        rows: The most rows of one unit, or None.
+        whole: Ids of the sums over values that are never NULL.
+    """
+
+    covering: tuple[bool, ...]
+    one_group: bool
+    rows: int | None
+    whole: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """One boundary as it would be measured by itself.
 
@@ -37,6 +54,8 @@ class Measured:
         covering: Ids of the keys whose public values cover every row, as far as the declarations say.
         follows: Whether each unit has one group, by the declarations.
         boundary: What it stands for.
+        rows: The most rows of one unit, by the declarations, or None.
+        whole: Ids of the sums over values that are never NULL.
     """
 
     aggregate: PrivateAggregate
@@ -44,6 +63,14 @@ class Measured:
     covering: frozenset[str]
     follows: bool
     boundary: Aggregate
+    rows: int | None = None
+    whole: frozenset[str] = frozenset()
+
+    @property
+    def grouping(self) -> Grouping:
+        """What the declarations say of its groups."""
+        covering = tuple(key.column in self.covering for key in self.aggregate.keys)
+        return Grouping(covering=covering, one_group=self.follows, rows=self.rows, whole=self.whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

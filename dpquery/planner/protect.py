@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dpquery.catalog import Catalog
+from dpquery.catalog.proposed import proposed
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
-from dpquery.kernel.locality import proposed
 from dpquery.kernel.plan import CHOICES, BoundContributions, Count, Key, Measure, PrivateAggregate
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.logical import (
@@ -27,9 +27,10 @@ from dpquery.plan.logical import (
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, INT64, Type, Value
 from dpquery.planner import grouping_sets
+from dpquery.planner.blocks import within_blocks
 from dpquery.planner.contributions import Contribution, contribution_of
 from dpquery.planner.definitions import definition
-from dpquery.planner.grouping_sets import Added, Measured, Sum
+from dpquery.planner.grouping_sets import Added, Grouping, Measured, Sum
 from dpquery.planner.keys import PublicValues, conditions_of, covers_all_rows, domain_of, leaf_ranges
 from dpquery.planner.owned import owned_by_one_unit
 from dpquery.planner.passing import between_keys
@@ -64,6 +65,7 @@ class PrivatePlan:
         added: Tables added up from released ones; number j is read as `Released(index=len(aggregates) + j)`.
         boundaries: For each of `aggregates` and then of `added` the boundary that it stands for.
         families: For each GROUP BY with several sets its boundaries, and why none of them can be added up, if so.
+        groupings: What the declarations say of the groups of each of `aggregates`.
         alternatives: Other plans that answer the same query.
         notes: What was decided between them, for people.
     """
@@ -73,6 +75,7 @@ class PrivatePlan:
     added: tuple[Added, ...] = ()
     boundaries: tuple[int, ...] = ()
     families: tuple[tuple[tuple[int, ...], str], ...] = ()
+    groupings: tuple[Grouping, ...] = ()
     alternatives: tuple[PrivatePlan, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -95,6 +98,7 @@ def protect(
         MissingBoundsError: An aggregate without a finite sensitivity.
         UnsupportedQueryError: More public groups than can be enumerated.
     """
+    logical = within_blocks(logical, catalog)
     measured = [
         _protect(index, boundary, catalog, public, describe, bounds)
         for index, boundary in enumerate(logical.boundaries)
@@ -124,6 +128,7 @@ def _plan(logical: LogicalPlan, measured: list[Measured], sums: dict[int, Sum]) 
         result=_replace(logical.result, [replaced[number] for number in range(len(measured))]),
         added=tuple(Added(leaf=place[s.leaf], aggregate=s.aggregate, groups=s.groups) for s in sums.values()),
         boundaries=tuple(place),
+        groupings=tuple(measured[number].grouping for number in released),
     )
 
 
@@ -185,6 +190,8 @@ def _protect(
         covering=frozenset(covering),
         follows=unit is None or _has_one_group(boundary, declared),
         boundary=boundary,
+        rows=declared.rows,
+        whole=frozenset(measures.whole),
     )
 
 

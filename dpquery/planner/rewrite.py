@@ -62,6 +62,8 @@ class Measures:
     domain: Callable[[Expression], tuple[Value, ...] | None]
     found: list[Measure] = field(default_factory=list)
     inputs: dict[Expression, str] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
+    """Ids of sums over values that are never NULL."""
 
     @property
     def computed(self) -> tuple[Computed, ...]:
@@ -259,6 +261,8 @@ class Measures:
             if replace(made, id=known.id, label=known.label) == known:
                 return known
         self.found.append(made)
+        if count is Count.SUM and value is not None and not range_of(value, self.ranges).nullable:
+            self.whole.add(made.id)
         return made
 
     def _input(self, expression: Expression | None) -> str | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from dpquery.kernel.mechanisms import Calibrated
 from dpquery.kernel.plan import Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.kernel.selection import all_codes
+from dpquery.result.combined import CombinedNoise
 
 MARGIN = 1e-9
 """Relative error of floating point that half-widths allow for."""
@@ -36,24 +37,33 @@ class NoiseOfSum:
         return _half_width(self.noise.mechanism, self.noise.parameter, self.count, failure)
 
 
+NoiseLaw = Calibrated | NoiseOfSum | CombinedNoise
+"""The noise of a number that is shown: it has a half-width."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedTable:
-    """A table added up from a released one; attributes as of a `NoisyTable`."""
+    """A table computed from released ones; attributes as of a `NoisyTable`.
+
+    Attributes:
+        repeats: Whether its noise may be in another table of the same query too.
+    """
 
     aggregate: PrivateAggregate
     keys: tuple[NDArray[Any], ...]
     numbers: tuple[NDArray[Any], ...]
-    noises: tuple[NoiseOfSum, ...]
+    noises: tuple[NoiseLaw, ...]
+    repeats: bool = True
 
 
 def with_added(
-    tables: Sequence[NoisyTable], added: Sequence[tuple[int, PrivateAggregate]]
+    tables: Sequence[NoisyTable | AddedTable], added: Sequence[tuple[int, PrivateAggregate]]
 ) -> tuple[NoisyTable | AddedTable, ...]:
     """Returns the released tables, then those added up: each is (number of the released table, what it gives)."""
     return (*tables, *(add_up(tables[leaf], aggregate) for leaf, aggregate in added))
 
 
-def add_up(leaf: NoisyTable, aggregate: PrivateAggregate) -> AddedTable:
+def add_up(leaf: NoisyTable | AddedTable, aggregate: PrivateAggregate) -> AddedTable:
     """Returns the sums of a released table's noisy groups over the keys that `aggregate` leaves out.
 
     Its keys are public, and all groups are there, in the order of their domains.
@@ -70,8 +80,22 @@ def add_up(leaf: NoisyTable, aggregate: PrivateAggregate) -> AddedTable:
         aggregate=aggregate,
         keys=all_codes(aggregate.keys, rest),
         numbers=summed,
-        noises=tuple(NoiseOfSum(noise=noise, count=count) for noise in leaf.noises),
+        noises=tuple(of_sum(noise, count) for noise in leaf.noises),
     )
+
+
+def of_sum(noise: NoiseLaw, count: int) -> NoiseLaw:
+    """Returns the noise of the sum of `count` numbers with independent noises of this law."""
+    match noise:
+        case Calibrated():
+            return NoiseOfSum(noise=noise, count=count)
+        case NoiseOfSum():
+            return NoiseOfSum(noise=noise.noise, count=noise.count * count)
+        case CombinedNoise():
+            more = tuple(replace(part, count=part.count * count) for part in noise.components)
+            return CombinedNoise(components=more, rounded=noise.rounded * count)
+        case _:
+            assert_never(noise)
 
 
 def _wide(numbers: NDArray[Any], count: int) -> NDArray[Any]:

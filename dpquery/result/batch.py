@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import overload
 
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.measurements import Measurement
-from dpquery.kernel.release import NoisyAggregates
+from dpquery.kernel.release import NoisyTable
+from dpquery.result.added import AddedTable
 from dpquery.result.table import Result
 
 
@@ -21,11 +21,18 @@ class Batch(Sequence[Result]):
         measurements: How each noisy column was measured; what several queries read is there once.
     """
 
-    def __init__(self, results: Sequence[Result], *, noisy: NoisyAggregates, guarantee: PrivacyLoss) -> None:
+    def __init__(
+        self,
+        results: Sequence[Result],
+        *,
+        charge: PrivacyLoss,
+        guarantee: PrivacyLoss,
+        measurements: tuple[Measurement, ...],
+    ) -> None:
         self._results = tuple(results)
-        self.charge: PrivacyLoss = noisy.charge
+        self.charge: PrivacyLoss = charge
         self.guarantee: PrivacyLoss = guarantee
-        self.measurements: tuple[Measurement, ...] = noisy.measurements
+        self.measurements: tuple[Measurement, ...] = measurements
 
     @overload
     def __getitem__(self, index: int) -> Result: ...
@@ -49,7 +56,9 @@ class Batch(Sequence[Result]):
         return str(self)
 
 
-def of_tables(noisy: NoisyAggregates, tables: frozenset[int]) -> NoisyAggregates:
-    """Returns what was released with the measurements of these tables alone."""
-    kept = {m.id for number in tables if number < len(noisy.tables) for m in noisy.tables[number].aggregate.measures}
-    return replace(noisy, measurements=tuple(m for m in noisy.measurements if m.id in kept))
+def of_tables(
+    tables: Sequence[NoisyTable | AddedTable], measurements: tuple[Measurement, ...], read: frozenset[int]
+) -> tuple[Measurement, ...]:
+    """Returns the measurements of the tables with these numbers alone."""
+    kept = {measure.id for number in read for measure in tables[number].aggregate.measures}
+    return tuple(measurement for measurement in measurements if measurement.id in kept)

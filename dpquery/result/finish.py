@@ -10,9 +10,8 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
-from dpquery.kernel.mechanisms import Calibrated
 from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate
-from dpquery.kernel.release import NoisyAggregates, NoisyTable
+from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
@@ -31,7 +30,8 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
-from dpquery.result.added import AddedTable, NoiseOfSum, with_added
+from dpquery.result.added import AddedTable, NoiseLaw, NoiseOfSum, with_added
+from dpquery.result.combined import CombinedNoise
 from dpquery.result.intervals import Measured
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
@@ -65,7 +65,7 @@ class Finished:
 
 
 def finish(
-    noisy: NoisyAggregates,
+    released: Sequence[NoisyTable | AddedTable],
     result: Relation,
     *,
     evaluate: Evaluate,
@@ -75,21 +75,21 @@ def finish(
     """Returns what the query computes from the released tables.
 
     Args:
-        noisy: The released tables.
+        released: The released tables.
         result: The post-processing; its columns are the answer's.
         evaluate: The engine for it.
         confidence: The probability with which the interval of a cell holds, at least.
         added: Tables added up from released ones, as (number of the released table, what it gives); they are read
             after the released ones.
     """
-    tables = with_added(noisy.tables, added)
+    tables = with_added(released, added)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
     again: dict[str, str] = {}
     annotated, meanings = _carry(result, again)
     measures |= {id for id, original in again.items() if original in measures}
     columns = output(result)
-    released = {node.index: node.columns for node in _released(result)}
-    given = [to_arrow(table, released.get(i, ())) for i, table in enumerate(tables)]
+    read_by = {node.index: node.columns for node in _released(result)}
+    given = [to_arrow(table, read_by.get(i, ())) for i, table in enumerate(tables)]
     made = projected(annotated, given)
     if made is None:
         made = evaluate(annotated, given)
@@ -100,12 +100,12 @@ def finish(
         columns=_Lazy(made.select(sorted(read))),
         measures=measures,
         half_width=_half_widths(tables, confidence, again),
-        law=_laws(tables, len(noisy.tables), again),
+        law=_laws(tables, again),
         confidence=float(confidence),
     )
     table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
-    leaves = [*range(len(noisy.tables)), *(leaf for leaf, _ in added)]
-    read_tables = frozenset(leaves[number] for number in released)
+    leaves = [*range(len(released)), *(leaf for leaf, _ in added)]
+    read_tables = frozenset(leaves[number] for number in read_by)
     return Finished(table=table, noisy=found, measured=measured, tables=read_tables)
 
 
@@ -208,9 +208,9 @@ def _is_noisy(meaning: Expression | None, measures: frozenset[str]) -> bool:
 def _half_widths(
     tables: Sequence[NoisyTable | AddedTable], confidence: Fraction, again: Mapping[str, str]
 ) -> Callable[[str, int], float]:
-    found: dict[str, tuple[Calibrated | NoiseOfSum, Fraction]] = {}
+    found: dict[str, tuple[NoiseLaw, Fraction]] = {}
     for table in tables:
-        noises: Sequence[Calibrated | NoiseOfSum] = table.noises
+        noises: Sequence[NoiseLaw] = table.noises
         for measure, noise in zip(table.aggregate.measures, noises, strict=True):
             if measure.count not in CHOICES:
                 found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
@@ -224,24 +224,25 @@ def _half_widths(
     return half_width
 
 
-def _laws(
-    tables: Sequence[NoisyTable | AddedTable], released: int, again: Mapping[str, str]
-) -> Callable[[str], Law | None]:
+def _laws(tables: Sequence[NoisyTable | AddedTable], again: Mapping[str, str]) -> Callable[[str], Law | None]:
     """Returns what is known of each measure's noise; nothing where a table is read twice, for noise may be shared."""
     twice = {*again, *again.values()}
 
     def law(id: str) -> Law | None:
         for number, table in enumerate(tables):
-            noises: Sequence[Calibrated | NoiseOfSum] = table.noises
+            noises: Sequence[NoiseLaw] = table.noises
             for measure, noise in zip(table.aggregate.measures, noises, strict=True):
                 if measure.id == id and id not in twice and measure.count not in CHOICES:
-                    return _law(noise, number, number >= released, measure.lattice.unit if measure.lattice else ONE)
+                    repeats = isinstance(table, AddedTable) and table.repeats
+                    return _law(noise, number, repeats, measure.lattice.unit if measure.lattice else ONE)
         return None
 
     return law
 
 
-def _law(noise: Calibrated | NoiseOfSum, table: int, is_added: bool, step: Fraction) -> Law | None:
+def _law(noise: NoiseLaw, table: int, is_added: bool, step: Fraction) -> Law | None:
+    if isinstance(noise, CombinedNoise):
+        return None
     one, count = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)
     is_laplace = one.mechanism is Mechanism.LAPLACE
     scale = float(one.parameter) if is_laplace else math.sqrt(one.parameter * count)

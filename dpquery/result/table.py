@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.measurements import Measurement
-from dpquery.kernel.release import NoisyAggregates
 from dpquery.plan.expr import Literal
 from dpquery.plan.types import FLOAT64
 from dpquery.result.finish import Finished
@@ -35,24 +34,48 @@ class Result:
         charge: What the ledger counted for it; of a batch, for all its answers together.
         guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta; of a batch, all its answers.
         measurements: How each noisy column was measured.
+        blocks: The blocks that were charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
+        protects: What the charge and the guarantee are about, as "the rows of one patient in one month".
         confidence: The probability with which the interval of a cell holds: at least, or about where it is simulated.
     """
 
     def __init__(
         self,
-        noisy: NoisyAggregates,
         finished: Finished,
         *,
+        charge: PrivacyLoss,
         guarantee: PrivacyLoss,
+        measurements: tuple[Measurement, ...],
         confidence: float,
+        protects: str,
+        blocks: str = "",
         charged_with: int = 1,
+        entry: int | None = None,
     ) -> None:
         self._charged_with = charged_with
         self._table, self._finished = finished.table, finished
-        self.charge: PrivacyLoss = noisy.charge
+        self.charge: PrivacyLoss = charge
         self.guarantee: PrivacyLoss = guarantee
-        self.measurements: tuple[Measurement, ...] = noisy.measurements
+        self.measurements: tuple[Measurement, ...] = measurements
+        self.blocks: str = blocks
+        self.protects: str = protects
         self.confidence = confidence
+        self._entry = entry if any(not measurement.stored for measurement in measurements) else None
+
+    @property
+    def releases(self) -> tuple[int, ...]:
+        """The ledger's entries that paid for what the answer is computed from, this query's own last."""
+        stored = {entry for measurement in self.measurements for entry in measurement.stored}
+        return (*sorted(stored - {self._entry}), *(() if self._entry is None else (self._entry,)))
+
+    @property
+    def source(self) -> str:
+        """Where its numbers come from, for people: `charged as release 7`, or `free, from release 3`."""
+        stored = [entry for entry in self.releases if entry != self._entry]
+        names = f"release{'s' if len(stored) > 1 else ''} {', '.join(map(str, stored))}"
+        if self._entry is None:
+            return f"free, from {names}" if stored else "free"
+        return f"charged as release {self._entry}" + (f", and from {names}" if stored else "")
 
     def to_arrow(self) -> pa.Table:
         """Returns the answer as an Arrow table, columns in the order of the query."""
@@ -141,7 +164,8 @@ class Result:
         return [f"... {hidden} more rows"] if hidden > 0 else []
 
     def _footer(self) -> str:
-        charge = "free" if self.charge == PrivacyLoss() else f"charged {self.charge}"
+        charge = self.source if self.charge == PrivacyLoss() else f"charged {self.charge}"
+        charge += f" to {self.blocks}" if self.blocks else ""
         charge += f" for {self._charged_with} queries together" if self._charged_with > 1 else ""
         level = f"{self.confidence * 100:g} % intervals of the noise; " if self._intervals else ""
         return f"[{level}{charge}]"

@@ -67,8 +67,12 @@ def _bind(tree: Tree, context: Context) -> LogicalPlan:
         )
     if len(scope.columns) > MAX_COLUMNS:
         raise context.refuse(UnsupportedQueryError, f"a result has at most {MAX_COLUMNS} columns", tree)
-    families = tuple(context.families)
-    return LogicalPlan(boundaries=tuple(context.boundaries), result=_with_names(scope), families=families)
+    return LogicalPlan(
+        boundaries=tuple(context.boundaries),
+        result=_with_names(scope),
+        families=tuple(context.families),
+        reads_clock=context.reads_clock,
+    )
 
 
 def _with_names(scope: Scope) -> Relation:

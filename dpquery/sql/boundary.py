@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpquery.catalog.proposed import proposed
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, proposed
+from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output

@@ -149,10 +149,10 @@ class Binder:
                 return self._divide(node)
             case exp.CurrentDate():
                 self._context.only(node)
-                return Literal(value=self._context.now.date(), type=DATE)
+                return Literal(value=self._context.now().date(), type=DATE)
             case exp.CurrentTimestamp():
                 self._context.only(node)
-                return Literal(value=self._context.now, type=TIMESTAMP)
+                return Literal(value=self._context.now(), type=TIMESTAMP)
         operation = operation_of(node)
         if operation is None:
             raise self._unknown(node)

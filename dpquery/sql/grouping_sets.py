@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from dpquery.catalog.proposed import proposed
 from dpquery.errors import Span, UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, proposed
+from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import (
     Aggregate,

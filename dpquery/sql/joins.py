@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from dpquery.catalog.proposed import proposed
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, proposed
+from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan import functions
 from dpquery.plan.expr import Call, Column, Expression, columns_of, conjuncts
 from dpquery.plan.logical import (

@@ -151,7 +151,9 @@ class Context:
     boundaries: list[Aggregate] = field(default_factory=list)
     families: list[tuple[int, ...]] = field(default_factory=list)
     counter: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).replace(tzinfo=None))
+    started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).replace(tzinfo=None))
+    reads_clock: bool = False
+    """Whether the query's meaning depends on when it is asked."""
     sizes: dict[str, int] = field(default_factory=dict)
     parts: int = 0
     total: int = 0
@@ -163,6 +165,11 @@ class Context:
     """What the next SELECT may read of the query around it, if it is a subquery of an expression."""
     enclosing: list[Scope] = field(default_factory=list)
     """The queries around the one that is being bound."""
+
+    def now(self) -> datetime.datetime:
+        """Returns when the query was asked, UTC; its plan then holds for that moment alone."""
+        self.reads_clock = True
+        return self.started
 
     def fresh(self) -> str:
         """Returns an id that no other column of the plan has."""

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpquery.catalog.proposed import proposed
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, proposed
+from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan.expr import Column, Expression, columns_of
 from dpquery.plan.logical import (
     Aggregate,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dpquery.catalog.proposed import proposed
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, proposed
+from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan import functions
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import (

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpquery.catalog.proposed import proposed
 from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.kernel.local_joins import unique_sets
-from dpquery.kernel.locality import NotUnitLocal, proposed
+from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan import functions
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import Join, JoinKind, Relation, Released, is_private, output, sources

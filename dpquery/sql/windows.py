@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpquery.catalog.proposed import proposed
 from dpquery.errors import QueryError, UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, proposed
+from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan.expr import Column, Expression, Literal, columns_of
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Computed, Filter, Project, Relation, SortKey, Window, WindowColumn, is_private, output

@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.package import ROOT, Module, dotted, imported, modules
 
 MOST_LINES = {"kernel/": 260, "": 400}
-MOST_KERNEL_LINES = 4_500
+MOST_KERNEL_LINES = 5_500
 """All of `kernel/` together, docstrings included. Grow it knowingly."""
 
 RANDOMNESS = (
@@ -23,7 +23,7 @@ RANDOMNESS = (
     "os.getrandom",
 )
 ENGINES = ("duckdb", "psycopg", "psycopg2", "sqlalchemy", "pyspark")
-LEDGER_STORES = {"kernel/ledger_postgres.py": {"psycopg"}}
+LEDGER_STORES = {"kernel/ledger_postgres.py": {"psycopg"}, "stored/shelf_postgres.py": {"psycopg"}}
 """The ledger's own database is no engine, as no private row and no analyst's SQL passes there."""
 NONCES_AND_KEYS = ("frontends/admin/", "frontends/server/")
 """Servers need what nobody guesses: nonces, salts, cancel keys. No noise is drawn there."""
@@ -89,7 +89,8 @@ def test_nothing_is_switched_by_the_environment(module: Module) -> None:
 
 @MODULES
 def test_only_the_ledger_opens_a_database(module: Module) -> None:
-    if not (module.path.startswith("kernel/ledger") and module.path.count("/") == 1):
+    allowed = module.path == "stored/shelf_file.py"  # what was released already, never what may be spent
+    if not allowed and not (module.path.startswith("kernel/ledger") and module.path.count("/") == 1):
         assert not _uses(module, ("sqlite3",))
 
 

@@ -23,9 +23,13 @@ ASKED = {"epsilon": None, "delta": None, "rho": None, "max_groups": None, "max_r
 REQUIRED = inspect.Parameter.empty
 
 SIGNATURES: dict[Callable[..., Any], dict[str, Any]] = {
-    dp.connect: {"catalog": REQUIRED, "sources": REQUIRED, "ledger": REQUIRED, "analyst": "analyst"},
-    dp.Session.sql: {"query": REQUIRED, **ASKED, "confidence": "0.95"},
-    dp.Session.explain: {"query": REQUIRED, **ASKED},
+    dp.connect: {
+        **dict.fromkeys(("catalog", "sources", "ledger"), REQUIRED),
+        "analyst": "analyst",
+        "reuse": True,
+    },
+    dp.Session.sql: {"query": REQUIRED, **ASKED, "confidence": "0.95", "fresh": False},
+    dp.Session.explain: {"query": REQUIRED, **ASKED, "fresh": False},
     dp.create_ledger: {"catalog": REQUIRED, "path": REQUIRED},
     dp.Catalog.load: {"path": REQUIRED},
     dp.Catalog.from_yaml: {"text": REQUIRED},
@@ -50,7 +54,17 @@ POSITIONAL = {dp.connect: ["catalog", "sources"], dp.Session.sql: ["query"], dp.
 
 ATTRIBUTES = {
     dp.Session: {"sql", "explain", "remaining", "analyst", "catalog", "close", "__enter__", "__exit__"},
-    dp.Result: {"to_pandas", "to_arrow", "accuracy", "columns", "__len__", "__str__", "_repr_html_"},
+    dp.Result: {
+        "source",
+        "releases",
+        "to_pandas",
+        "to_arrow",
+        "accuracy",
+        "columns",
+        "__len__",
+        "__str__",
+        "_repr_html_",
+    },
     dp.Ledger: {
         "create",
         "open",
@@ -63,6 +77,8 @@ ATTRIBUTES = {
         "mark",
         "mark_path",
         "data_version",
+        "hash_of",
+        "place",
         "budgets",
         "budget",
         "declarations",

@@ -173,7 +173,7 @@ class Clinic:
 
     def login(self, analyst: str) -> Session:
         """Returns one more session over the same rows and the same ledger."""
-        return Session(self.catalog, backend=self.backend, ledger=self.ledger, analyst=analyst)
+        return Session(self.catalog, backend=self.backend, ledger=self.ledger, analyst=analyst, reuse=False)
 
     def sql(self, query: str, **options: Any) -> Result:
         """Answers a query; by default for an epsilon of 1."""

@@ -110,7 +110,9 @@ def test_many_sessions_share_one_limit(tmp_path: Path) -> None:
     answered: list[int] = []
 
     def work() -> None:
-        session = Session(small.catalog, backend=small.backend, ledger=Ledger.open(small.path), analyst="alice")
+        session = Session(
+            small.catalog, backend=small.backend, ledger=Ledger.open(small.path), analyst="alice", reuse=False
+        )
         answered.append(spend(session, COUNT, epsilon="0.01"))
 
     threads = [threading.Thread(target=work) for _ in range(6)]
@@ -194,7 +196,7 @@ def test_another_dataset_or_another_promise_needs_its_own_ledger(tmp_path: Path)
         assert old in text
         changed = Catalog.from_yaml(text.replace(old, new, 1))
         with pytest.raises(LedgerError):
-            Session(changed, backend=small.backend, ledger=small.ledger, analyst="alice")
+            Session(changed, backend=small.backend, ledger=small.ledger, analyst="alice", reuse=False)
 
 
 def test_budgets_do_not_come_back_with_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,7 +330,9 @@ def test_changed_data_is_a_new_answer_at_a_new_price(tmp_path: Path, no_noise: N
     from dpquery.backends.duckdb import DuckDBBackend
 
     tables = frames() | {"people": frames()["people"].iloc[:50]}
-    new = Session(old.catalog, backend=DuckDBBackend(old.catalog, tables), ledger=old.ledger, analyst="alice")
+    new = Session(
+        old.catalog, backend=DuckDBBackend(old.catalog, tables), ledger=old.ledger, analyst="alice", reuse=False
+    )
     assert new.sql(COUNT, epsilon="0.5").to_arrow()[0].to_pylist() == [50]
     assert old.session.remaining.epsilon == 0
 
@@ -355,7 +359,7 @@ def test_a_failed_query_stays_charged_and_says_nothing(tmp_path: Path, failure: 
     """ACC-04, LED-03, OUT-03: no refund, no second try for free, no word of what failed."""
     small = Clinic(tmp_path, budget="{epsilon: 1}")
     session = Session(
-        small.catalog, backend=Failing(small.backend.inner, failure), ledger=small.ledger, analyst="alice"
+        small.catalog, backend=Failing(small.backend.inner, failure), ledger=small.ledger, analyst="alice", reuse=False
     )
     with pytest.raises(BackendError) as caught:
         session.sql(COUNT, epsilon="0.5")
@@ -375,7 +379,7 @@ def test_an_interrupted_query_stays_charged(tmp_path: Path) -> None:
     """ACC-04, LED-04: the analyst cancels after the rows were read."""
     small = Clinic(tmp_path, budget="{epsilon: 1}")
     backend = Failing(small.backend.inner, KeyboardInterrupt())
-    session = Session(small.catalog, backend=backend, ledger=small.ledger, analyst="alice")
+    session = Session(small.catalog, backend=backend, ledger=small.ledger, analyst="alice", reuse=False)
     with pytest.raises(KeyboardInterrupt):
         session.sql(COUNT, epsilon="0.5")
     assert session.remaining.epsilon == Fraction(1, 2)
@@ -393,7 +397,9 @@ def test_a_killed_query_stays_charged(tmp_path: Path) -> None:
     small = Clinic(tmp_path, budget="{epsilon: 1}")
     child = os.fork()
     if child == 0:
-        session = Session(small.catalog, backend=Dying(small.backend.inner), ledger=small.ledger, analyst="alice")
+        session = Session(
+            small.catalog, backend=Dying(small.backend.inner), ledger=small.ledger, analyst="alice", reuse=False
+        )
         session.sql(COUNT, epsilon="0.5")
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -410,7 +416,9 @@ def test_the_charge_comes_before_the_rows(tmp_path: Path) -> None:
             found.append(Ledger.open(small.path).spent(None).epsilon)
             return super().run(aggregate, key)
 
-    session = Session(small.catalog, backend=Looking(small.backend.inner), ledger=small.ledger, analyst="alice")
+    session = Session(
+        small.catalog, backend=Looking(small.backend.inner), ledger=small.ledger, analyst="alice", reuse=False
+    )
     session.sql("SELECT COUNT(*), AVG(age) FROM people", epsilon="0.5")
     assert found == [Fraction(1, 2)]
 

@@ -45,7 +45,7 @@ def test_a_session_made_again_has_spent_what_it_spent(tmp_path: Path) -> None:
     """API-02: a notebook cell that is run again changes nothing."""
     small = Clinic(tmp_path, budget="{epsilon: 1}")
     for turn in range(1, 4):
-        with dpquery.connect(small.catalog, frames(), ledger=small.path, analyst="alice") as session:
+        with dpquery.connect(small.catalog, frames(), ledger=small.path, analyst="alice", reuse=False) as session:
             session.sql("SELECT COUNT(*) FROM people", epsilon="0.25")
             assert session.remaining.epsilon == 1 - Fraction(turn, 4)
     with pytest.raises(LedgerError):

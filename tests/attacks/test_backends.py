@@ -302,7 +302,7 @@ def test_names_of_tables_and_columns_are_quoted(tmp_path: Path, no_noise: None, 
     connection.execute(f'CREATE TABLE {q}" AS SELECT * FROM given')
     connection.close()
     for source in (data, str(database)):
-        with dpquery.connect(catalog, {name: source}, ledger=ledger) as session:
+        with dpquery.connect(catalog, {name: source}, ledger=ledger, reuse=False) as session:
             answer = session.sql(query, epsilon=1).to_arrow()
             assert answer.column_names[0] == name
             assert [column.to_pylist() for column in answer.columns] == [["a", "b"], [10, 0], [10, 0]]
@@ -571,7 +571,9 @@ LIES = {
 def test_a_backend_that_gives_another_shape_is_refused(tmp_path: Path, lie: str) -> None:
     """BAK-09: the gate looks at shapes and keys before it adds noise."""
     ward = Clinic(tmp_path)
-    session = Session(ward.catalog, backend=Lying(ward.backend.inner, LIES[lie]), ledger=ward.ledger, analyst="alice")
+    session = Session(
+        ward.catalog, backend=Lying(ward.backend.inner, LIES[lie]), ledger=ward.ledger, analyst="alice", reuse=False
+    )
     try:
         answer = session.sql("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon=1)
     except DPQueryError:

@@ -136,7 +136,7 @@ def asked(
     ledger = Ledger.create(
         tmp_path / f"{engine.__name__}.ledger", catalog.declarations, catalog.budget, catalog.analysts
     )  # type: ignore[attr-defined]
-    session = Session(catalog, backend=engine(catalog, frames), ledger=ledger, analyst="ann")
+    session = Session(catalog, backend=engine(catalog, frames), ledger=ledger, analyst="ann", reuse=False)
     return session.sql(text, **{"epsilon": "9", "delta": "1/2000", **options}).to_pandas()
 
 

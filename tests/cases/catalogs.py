@@ -34,7 +34,7 @@ def session_of(words: str) -> dp.Session:
     catalog = catalog_of(words)
     path = Path(LEDGERS.name) / words.replace(" ", "-")
     Ledger.create(path, catalog.declarations, catalog.budget, catalog.analysts).close()
-    return dp.connect(catalog, sources=tables_of(words.split()[0]), ledger=path)
+    return dp.connect(catalog, sources=tables_of(words.split()[0]), ledger=path, reuse=False)
 
 
 @cache

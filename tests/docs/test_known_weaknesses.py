@@ -19,7 +19,7 @@ BUDGET = {"epsilon": 1000, "delta": "1e-6"}
 
 def _session(folder: Path, name: str, tables: dict[str, object], sources: dict[str, object]) -> dp.Session:
     catalog = dp.Catalog(dataset=name, privacy_unit="person", budget=BUDGET, tables=tables)
-    return dp.connect(catalog, sources, ledger=dp.create_ledger(catalog, folder / f"{name}.ledger"))
+    return dp.connect(catalog, sources, ledger=dp.create_ledger(catalog, folder / f"{name}.ledger"), reuse=False)
 
 
 def _count(session: dp.Session, query: str) -> int:

@@ -19,7 +19,7 @@ def session_over(catalog: Catalog, folder: Path) -> Session:
     """Returns a session for the catalog's first analyst; public tables have three rows, private ones none."""
     ledger = dp.Ledger.create(folder / "none.ledger", catalog.declarations, catalog.budget, catalog.analysts)
     sources = {table.name: _table(table, catalog) for table in catalog.tables.values()}
-    return dp.connect(catalog, sources, ledger=ledger, analyst=next(iter(catalog.analysts), "analyst"))
+    return dp.connect(catalog, sources, ledger=ledger, analyst=next(iter(catalog.analysts), "analyst"), reuse=False)
 
 
 def _table(table: Table, catalog: Catalog) -> pa.Table:

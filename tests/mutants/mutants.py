@@ -22,12 +22,17 @@ LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 ALLOCATION = "tests/unit/planner/test_allocation.py"
 LEDGER = "tests/unit/kernel/test_ledger.py"
+STORED = "tests/unit/stored/test_answers.py"
+STORED_ATTACKS = "tests/attacks/test_stored.py"
 DIRECTED = "tests/unit/kernel/test_directed.py"
 RENYI = "tests/unit/privacy/test_rdp.py"
 COMPOSITION = "tests/unit/privacy/test_composition.py"
 GAUSSIAN = "tests/unit/privacy/test_gaussian_calibration.py"
 TRADEOFF = "tests/unit/privacy/test_tradeoff.py"
 STORES = "tests/unit/kernel/test_ledger_stores.py"
+BLOCKS = "tests/unit/kernel/test_blocks.py"
+BLOCK_LEDGER = "tests/unit/kernel/test_ledger_blocks.py"
+BLOCK_ATTACKS = "tests/attacks/test_block_attacks.py"
 MACHINE = "tests/unit/kernel/test_ledger_machine.py"
 SERVER = "tests/server/test_server_attacks.py"
 ENGINE = "tests/server/test_engine.py"
@@ -689,11 +694,13 @@ MUTANTS = (
     Mutant(
         name="charged after the engine ran",
         file="kernel/release.py",
-        old="""    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query)
+        old="""
+    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
     tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
 """,
-        new="""    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
-    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query)
+        new="""
+    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+    entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
 """,
         tests=NONINTERFERENCE,
         only="charge",
@@ -729,16 +736,16 @@ MUTANTS = (
     ),
     Mutant(
         name="the limit is not part of the update",
-        file="kernel/ledger_schema.py",
-        old="WHERE name = :name AND spent_epsilon + :epsilon <= limit_epsilon\n    AND spent_delta",
-        new="WHERE name = :name\n    AND spent_delta",
+        file="kernel/ledger_blocks.py",
+        old="WHERE spent_epsilon + ? <= limit_epsilon AND spent_delta",
+        new="WHERE spent_epsilon + ? >= 0 AND spent_delta",
         tests=LEDGER,
     ),
     Mutant(
         name="only the analyst's own budget counts",
-        file="kernel/ledger.py",
-        old="for name in (DATASET, analyst):",
-        new="for name in (analyst,):",
+        file="kernel/ledger_replay.py",
+        old="for name in (DATASET, analyst) for suffix",
+        new="for name in (analyst,) for suffix",
         tests=LEDGER,
     ),
     Mutant(
@@ -818,6 +825,102 @@ MUTANTS = (
         old='            schema.demand(allowed, f"entry {expected} is invalid")\n',
         new="",
         tests="tests/unit/kernel/test_ledger_mark.py",
+    ),
+    # Blocks of rows.
+    Mutant(
+        name="a filter above a join or a projection counts as one on the scan",
+        file="kernel/blocks.py",
+        old="    while isinstance(relation, Filter):\n        conditions.append(relation.condition)\n",
+        new="    while isinstance(relation, Filter) or len(sources(relation)) == 1:\n"
+        "        conditions += [relation.condition] if isinstance(relation, Filter) else []\n",
+        tests=BLOCKS,
+    ),
+    Mutant(
+        name="an OR restricts to what both sides allow",
+        file="kernel/blocks.py",
+        old="                found |= may_hold(part, ids, type, by)\n",
+        new="                found = may_hold(part, ids, type, by)\n",
+        tests=BLOCKS,
+    ),
+    Mutant(
+        name="any column of the date's type tells the block",
+        file="kernel/blocks.py",
+        old="if (column.name, column.type) == dated)",
+        new="if column.type == dated[1])",
+        tests=BLOCKS,
+    ),
+    Mutant(
+        name="tables without blocks are charged to none",
+        file="kernel/blocks.py",
+        old="    if axis is None or dated is None or",
+        new="    if dated is None:\n        return NONE\n    if axis is None or",
+        tests=BLOCKS,
+    ),
+    Mutant(
+        name="rows of a foreign key's owners are not read",
+        file="kernel/blocks.py",
+        old=" or (scan.ownership is not None and scan.ownership.path):",
+        new=":",
+        tests=BLOCKS,
+    ),
+    Mutant(
+        name="the first block of a comparison is left out",
+        file="kernel/blocks.py",
+        old='{"lt": -1, "gt": 1}',
+        new='{"lt": -1, "le": -1, "gt": 1}',
+        tests=BLOCKS,
+    ),
+    Mutant(
+        name="only the first measurement's blocks are charged",
+        file="kernel/release.py",
+        old="        found |= touched(budgeted.aggregate.source, declared)\n",
+        new="        found |= touched(plan.aggregates[0].aggregate.source, declared)\n",
+        tests=BLOCK_ATTACKS,
+    ),
+    Mutant(
+        name="units with rows in other blocks are added or removed",
+        file="kernel/declarations.py",
+        old="elif not self.unit_is_row and self.neighbours is not Neighbours.REPLACE_ONE:",
+        new="elif not self.privacy_unit:",
+        tests=BLOCK_LEDGER,
+        only="replaced",
+    ),
+    Mutant(
+        name="a new block forgets what was charged to all",
+        file="kernel/ledger_owner.py",
+        old="connection.execute(schema.OPEN_ACCOUNT, (account, *amounts))",
+        new="connection.execute(schema.OPEN_ACCOUNT, (account, *amounts[:3], *NOTHING))",
+        tests=BLOCK_LEDGER,
+    ),
+    Mutant(
+        name="the replay lets a new block forget what was charged to all",
+        file="kernel/ledger_replay.py",
+        old="self.sums.setdefault(name, self.sums[whole])",
+        new="self.sums.setdefault(name, self.terms.lost)",
+        tests=BLOCK_LEDGER,
+    ),
+    Mutant(
+        name="the mark follows what was charged to all blocks alone",
+        file="kernel/ledger_replay.py",
+        old="return DATASET if self.axis is None else blocks.TOTAL",
+        new="return DATASET",
+        tests=BLOCK_LEDGER,
+    ),
+    Mutant(
+        name="blocks beyond those that are declared cost nothing",
+        file="kernel/ledger_blocks.py",
+        old="    if touched is None or touched == NONE or any(",
+        new="    touched = touched and touched & Touched(((axis.first, axis.last),), True)\n"
+        "    if touched is None or touched == NONE or any(",
+        tests=BLOCK_LEDGER,
+    ),
+    Mutant(
+        name="a limit falls below what was spent in a block",
+        file="kernel/ledger_blocks.py",
+        old="    WHERE spent_epsilon <= ? AND spent_delta",
+        new="    WHERE spent_epsilon + 0 * ? >= 0 AND spent_delta",
+        tests=BLOCK_LEDGER,
+        only="limit",
     ),
     Mutant(
         name="a commit that the server rolled back counts as done",
@@ -956,6 +1059,119 @@ MUTANTS = (
         old="drawn = (_random_integers(groups) >>",
         new="drawn = (_random_integers(1).repeat(groups) >>",
         tests=CHOICES,
+    ),
+    # Stored answers.
+    Mutant(
+        name="a stored answer stands in for a more accurate one",
+        file="stored/estimates.py",
+        old="return estimate.variance <= spread(asked) * ROUNDING",
+        new="return estimate.variance > 0",
+        tests=STORED,
+        only="known or more",
+    ),
+    Mutant(
+        name="the noise of a sum of groups is that of one",
+        file="stored/estimates.py",
+        old="variances = [spread(part.noise) * found.count for",
+        new="variances = [spread(part.noise) for",
+        tests=STORED,
+        only="inexact",
+    ),
+    Mutant(
+        name="answers of older data are given",
+        file="session.py",
+        old="version=self._ledger.data_version,",
+        new='version="1",',
+        tests=STORED,
+        only="new_data",
+    ),
+    Mutant(
+        name="a stored release needs no entry of the ledger",
+        file="stored/store.py",
+        old="charged = self._charged[row.entry]",
+        new='charged = "0" * 64',
+        tests=STORED_ATTACKS,
+        only="forger or put_back",
+    ),
+    Mutant(
+        name="other bounds on rows give the same answer",
+        file="stored/frames.py",
+        old="max_rows=aggregate.bound.max_rows,",
+        new="max_rows=1,",
+        tests=STORED,
+        only="people",
+    ),
+    Mutant(
+        name="a filter of an aggregate is forgotten",
+        file="stored/frames.py",
+        old="return text_of((bare, value, kept))",
+        new="return text_of((bare, value))",
+        tests=STORED,
+        only="not_known",
+    ),
+    Mutant(
+        name="groups that hide people are added up",
+        file="stored/ways.py",
+        old="if not same and not one_group and not (_keeps_all(frame) and _keeps_all(wanted)):",
+        new="if same and not one_group:",
+        tests=STORED,
+        only="people",
+    ),
+    Mutant(
+        name="people in several groups are added up",
+        file="stored/ways.py",
+        old="adds_units=one_group,",
+        new="adds_units=True,",
+        tests=STORED,
+        only="people",
+    ),
+    Mutant(
+        name="ids of one query are taken for those of another",
+        file="stored/text.py",
+        old='if not all(id.startswith("#") for id in ids):',
+        new="if not all(ids):",
+        tests=STORED_ATTACKS,
+        only="collide",
+    ),
+    Mutant(
+        name="a sum that follows from a mean forgets the noise of the count",
+        file="stored/estimates.py",
+        old="variance=found.count * (spread(total.noise) + one.shift**2 * spread(rows.noise)),",
+        new="variance=found.count * spread(total.noise),",
+        tests="tests/unit/stored/test_moments.py",
+        only="follow",
+    ),
+    Mutant(
+        name="a remembered answer outlives its data",
+        file="session.py",
+        old="key, state = (reuse.version, keys)",
+        new='key, state = ("", keys)',
+        tests=STORED,
+        only="new_data",
+    ),
+    Mutant(
+        name="a query with another offer is taken for the same",
+        file="pipeline.py",
+        old="amounts = (repr(self.offer), repr(self.bounds), repr(self.weights), repr(errors), str(self.confidence))",
+        new="amounts = (repr(self.bounds), repr(self.weights), repr(errors), str(self.confidence))",
+        tests=STORED_ATTACKS,
+        only="no_cheaper",
+    ),
+    Mutant(
+        name="an answer is stored before it is charged",
+        file="stored/answers.py",
+        old="        kept = _kept(parts, new, noisy.entry, reuse)",
+        new="        kept = _kept(parts, new, 1, reuse)",
+        tests=STORED,
+        only="table or come_from",
+    ),
+    Mutant(
+        name="a kept answer is lost when the process dies",
+        file="stored/shelf_file.py",
+        old='            connection.execute("COMMIT")\n\n    def _open',
+        new='            connection.execute("COMMIT") if len(rows) > 99 else None\n\n    def _open',
+        tests=STORED_ATTACKS,
+        only="killed",
     ),
     Mutant(
         name="a value that leaves one side of a quantile arrives at the other for nothing",

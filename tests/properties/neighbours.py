@@ -90,7 +90,7 @@ class Hall:
     def open(self, sources: Mapping[str, object]) -> Database:
         """Returns a database of these tables."""
         backend = DuckDBBackend(self.catalog, sources)
-        session = dp.Session(self.catalog, backend=backend, ledger=self.ledger, analyst="alice")
+        session = dp.Session(self.catalog, backend=backend, ledger=self.ledger, analyst="alice", reuse=False)
         return Database(self, backend, session)
 
 

@@ -184,7 +184,7 @@ class Failing:
 def test_what_the_engine_raises_is_never_quoted_and_stays_charged(error: Exception, shelf: str) -> None:
     opened = database(shelf, 1)
     backend = Failing(opened.backend, error)
-    session = dp.Session(opened.hall.catalog, backend=backend, ledger=opened.hall.ledger, analyst="alice")  # type: ignore[arg-type]
+    session = dp.Session(opened.hall.catalog, backend=backend, ledger=opened.hall.ledger, analyst="alice", reuse=False)  # type: ignore[arg-type]
     before = opened.hall.ledger.spent("alice")
     messages = set()
     for text in ANSWERED[:3]:
@@ -210,7 +210,7 @@ def test_no_charge_comes_after_a_row_is_read(shelf: str) -> None:
             return self.backend.run(aggregate, key)
 
     backend = Watching(opened.backend, ValueError())
-    session = dp.Session(opened.hall.catalog, backend=backend, ledger=opened.hall.ledger, analyst="alice")  # type: ignore[arg-type]
+    session = dp.Session(opened.hall.catalog, backend=backend, ledger=opened.hall.ledger, analyst="alice", reuse=False)  # type: ignore[arg-type]
     answer = session.sql("SELECT kind, COUNT(*) AS n, AVG(score) AS m FROM visits GROUP BY kind", epsilon="1")
     assert seen == [opened.hall.ledger.spent(None)]
     assert seen[0].rho >= answer.charge.rho > 0
@@ -219,7 +219,7 @@ def test_no_charge_comes_after_a_row_is_read(shelf: str) -> None:
 def test_refused_queries_never_reach_the_private_engine(shelf: str) -> None:
     opened = database(shelf, 1)
     backend = Failing(opened.backend, AssertionError("the private engine was asked"))
-    session = dp.Session(opened.hall.catalog, backend=backend, ledger=opened.hall.ledger, analyst="alice")  # type: ignore[arg-type]
+    session = dp.Session(opened.hall.catalog, backend=backend, ledger=opened.hall.ledger, analyst="alice", reuse=False)  # type: ignore[arg-type]
     mark = opened.hall.ledger.mark
     for text in REFUSED:
         with pytest.raises(dp.QueryError):

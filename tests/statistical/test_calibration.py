@@ -70,7 +70,7 @@ def session(
         "even": [EVEN(p) for p in PEOPLE],
         "note": [f"note {p}" for p in PEOPLE],
     }
-    return dp.connect(catalog, {"visits": pa.table(data)}, ledger=ledger)
+    return dp.connect(catalog, {"visits": pa.table(data)}, ledger=ledger, reuse=False)
 
 
 def SCORE(p: int) -> int:

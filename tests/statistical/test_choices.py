@@ -101,7 +101,9 @@ def session(shelf: str, budget: dict[str, object], unit: str, neighbours: str) -
     ledger = dp.Ledger.create(f"{shelf}/{next(_numbers)}", catalog.declarations, catalog.budget, catalog.analysts)
     rows = [(cell, value, value % 3) for cell in range(CELLS) for value in VALUES]
     data = {name: [row[i] for row in rows] for i, name in enumerate(("cell", "score", "kind"))}
-    return dp.connect(catalog, {"visits": pa.table(data | {"person": list(range(len(rows)))})}, ledger=ledger)
+    return dp.connect(
+        catalog, {"visits": pa.table(data | {"person": list(range(len(rows)))})}, ledger=ledger, reuse=False
+    )
 
 
 # (aggregate, utilities in ranks, how far a unit with one row moves them apart, and where one is replaced)

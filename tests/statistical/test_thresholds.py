@@ -50,7 +50,7 @@ def session(
     catalog = dp.Catalog(dataset="d", privacy_unit="person", neighbours=neighbours, budget=budget, tables=tables)
     ledger = dp.Ledger.create(f"{shelf}/{next(_numbers)}", catalog.declarations, catalog.budget, catalog.analysts)
     data = {"person": pa.array([p for p, _ in rows], pa.int64()), "note": pa.array([n for _, n in rows], pa.string())}
-    return dp.connect(catalog, {"visits": pa.table(data)}, ledger=ledger)
+    return dp.connect(catalog, {"visits": pa.table(data)}, ledger=ledger, reuse=False)
 
 
 def lone(people: int, groups: int) -> list[tuple[int, str]]:

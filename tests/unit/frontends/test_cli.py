@@ -283,7 +283,8 @@ def test_bad_queries_are_told_with_their_place(open_shop: Path, dpquery: Run) ->
 
 def test_an_exhausted_budget_has_its_own_code(open_shop: Path, dpquery: Run) -> None:
     assert dpquery("query", open_shop, BY_TOWN, "--epsilon", "0.8")[0] == 0
-    code, out, err = dpquery("query", open_shop, BY_TOWN, "--epsilon", "0.8")
+    assert dpquery("query", open_shop, BY_TOWN, "--epsilon", "0.8")[0] == 0  # stored, hence free
+    code, out, err = dpquery("query", open_shop, BY_TOWN, "--epsilon", "0.8", "--fresh")
     assert (code, out) == (1, "")
     assert "costs epsilon 0.8; what is left for ann is epsilon 0.2" in err
     assert charges(open_shop) == 1
@@ -446,7 +447,7 @@ def test_data_get_new_versions(open_shop: Path, dpquery: Run) -> None:
 def test_an_audit_is_exported_once(open_shop: Path, dpquery: Run, tmp_path: Path) -> None:
     ledger = open_shop.with_suffix(".ledger")
     for _ in range(2):
-        dpquery("query", open_shop, BY_TOWN)
+        dpquery("query", open_shop, BY_TOWN, "--fresh")
     dpquery("data", "new-version", ledger, "--by", "Eve", "--why", "x")
     for name in ("a.jsonl", "a.parquet"):
         assert dpquery("ledger", "export", ledger, tmp_path / name)[:2] == (0, f"{tmp_path / name}: 3 entries\n")
@@ -462,8 +463,8 @@ def test_an_audit_is_exported_once(open_shop: Path, dpquery: Run, tmp_path: Path
 def test_ledger_show_adds_up(open_shop: Path, dpquery: Run) -> None:
     ledger = open_shop.with_suffix(".ledger")
     for _ in range(2):
-        dpquery("query", open_shop, BY_TOWN, "-e", "0.25")
-    dpquery("query", open_shop, "SELECT COUNT(*) AS n FROM visits", "-e", "0.1")
+        dpquery("query", open_shop, BY_TOWN, "-e", "0.25", "--fresh")
+    dpquery("query", open_shop, "SELECT COUNT(*) AS n FROM visits", "-e", "0.1", "--fresh")
     out = dpquery("ledger", "show", ledger, "--totals")[1]
     assert [line.split()[:4] for line in out.splitlines()[2:]] == [
         ["ann", "2", "epsilon", "0.5"],

@@ -64,7 +64,9 @@ def sessions() -> Iterator[Mapping[str, dp.Session]]:
                 budget=budget,
                 tables={"t": {"unit": "person", "max_rows": 2, "columns": COLUMNS}},
             )
-            opened[name] = dp.connect(catalog, {"t": frame}, ledger=dp.create_ledger(catalog, f"{shelf}/{name}"))
+            opened[name] = dp.connect(
+                catalog, {"t": frame}, ledger=dp.create_ledger(catalog, f"{shelf}/{name}"), reuse=False
+            )
         yield opened
         for session in opened.values():
             session.close()

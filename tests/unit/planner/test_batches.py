@@ -32,7 +32,7 @@ def session() -> Iterator[dp.Session]:
         tables={"t": {"unit": "person", "max_rows": 1, "columns": COLUMNS}},
     )
     with folder() as shelf:
-        opened = dp.connect(catalog, {"t": frame}, ledger=dp.create_ledger(catalog, f"{shelf}/b"))
+        opened = dp.connect(catalog, {"t": frame}, ledger=dp.create_ledger(catalog, f"{shelf}/b"), reuse=False)
         yield opened
         opened.close()
 

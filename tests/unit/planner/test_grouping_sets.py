@@ -60,7 +60,7 @@ def _session(folder: Path, budget: str) -> dp.Session:
         }
     )
     catalog = dp.Catalog.from_yaml(CATALOG.replace("BUDGET", budget))
-    return dp.connect(catalog, {"sales": sales}, ledger=dp.create_ledger(catalog, folder / "shop.ledger"))
+    return dp.connect(catalog, {"sales": sales}, ledger=dp.create_ledger(catalog, folder / "shop.ledger"), reuse=False)
 
 
 def _totals(rows: list[dict[str, Any]], keys: tuple[str, ...], number: str) -> dict[tuple[Any, ...], Any]:

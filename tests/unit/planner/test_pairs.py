@@ -45,7 +45,7 @@ def session_over(
         dataset="pairs", privacy_unit=unit, budget={"epsilon": 100}, tables={"t": {"columns": columns}}
     )
     ledger = dp.Ledger.create(folder / "pairs.ledger", catalog.declarations, catalog.budget, catalog.analysts)
-    return dp.connect(catalog, {"t": frame}, ledger=ledger)
+    return dp.connect(catalog, {"t": frame}, ledger=ledger, reuse=False)
 
 
 def exact_line(rows: list[tuple[float, float]]) -> dict[str, float]:

@@ -1,0 +1,53 @@
+"""Whether a catalog and a ledger say the same: the promise and the budgets are the ledger's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpquery.catalog import Catalog
+from dpquery.errors import LedgerError
+from dpquery.kernel.accountant import Budget, parts_of
+from dpquery.kernel.ledger import Ledger
+
+
+def check_ledger(catalog: Catalog, ledger: Ledger) -> None:
+    """The promise is the ledger's: a catalog that says otherwise is refused."""
+    if catalog.declarations.fingerprint() != ledger.declarations.fingerprint() and ledger.mark:  # which reads it again
+        _check_declarations(catalog, ledger)
+    _check_budget("all analysts together", catalog.budget, ledger.budget)
+    for analyst, declared in catalog.analysts.items():
+        _check_budget(f"analyst {analyst}", declared, ledger.budgets.get(analyst))
+    if missing := sorted(ledger.budgets.keys() - catalog.analysts.keys()):
+        raise LedgerError(f"the ledger has budgets for analysts that the catalog leaves out: {', '.join(missing)}")
+
+
+def _check_declarations(catalog: Catalog, ledger: Ledger) -> None:
+    declared, counts = catalog.declarations, ledger.declarations
+    if declared.fingerprint() == counts.fingerprint():
+        return
+    axes = [axis for axis in (declared.blocks, counts.blocks) if axis is not None]
+    if len(axes) == 2 and replace(declared, blocks=counts.blocks).fingerprint() == counts.fingerprint():
+        ends = [f"{axis.blocks[0]} to {axis.blocks[-2]}" for axis in axes]
+        raise LedgerError(
+            f"the bounds in the catalog of {catalog.dataset} make blocks from {ends[0]}, and the ledger has blocks "
+            f"from {ends[1]}, which counts: the owner gives new blocks a budget with dpquery ledger extend"
+        )
+    raise LedgerError(
+        f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
+        "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
+        "ledger if the promise may start anew."
+    )
+
+
+def _check_budget(who: str, declared: Budget, counts: Budget | None) -> None:
+    """After the owner changed a limit in the ledger, the catalog has to say the same."""
+    if counts is None:
+        raise LedgerError(
+            f"the catalog gives {who} a budget, and the ledger none, which is what counts. The owner opens an account "
+            "with dpquery ledger limit LEDGER --analyst NAME, or takes the analyst out of the catalog"
+        )
+    if declared != counts:
+        raise LedgerError(
+            f"the catalog's budget for {who} is {parts_of(declared)}, and the ledger's is {parts_of(counts)}, which "
+            "counts: write it in the catalog, or have the owner change the ledger with dpquery ledger limit"
+        )

@@ -1,0 +1,108 @@
+"""Blocks of rows by date, each with a budget of its own: what a table declares, and what all tables make of it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpquery.catalog.names import shown, suggestion
+from dpquery.catalog.tree import Node, Reading
+from dpquery.kernel.blocks import MOST_BLOCKS, Axis, By, number_of
+from dpquery.kernel.declarations import Neighbours
+from dpquery.plan.types import DATE, TIMESTAMP
+
+if TYPE_CHECKING:
+    from dpquery.catalog.tables import ColumnDeclaration, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """The column whose date tells the block of a row, and how long a block is."""
+
+    column: str
+    by: By
+
+
+def read_blocks(
+    node: Node, columns: Mapping[str, ColumnDeclaration | None], public: bool, reading: Reading
+) -> Blocks | None:
+    """Returns what a table says of its blocks, or None after noting a mistake."""
+    before = len(reading.problems)
+    if public:
+        reading.refuse(node, "a public table costs no budget, so it has no blocks")
+    fields = reading.fields(node, required=("column", "by"), optional=("max_blocks",))
+    if "max_blocks" in fields:
+        reading.refuse(
+            fields["max_blocks"],
+            "a bound on the blocks of a privacy unit is not enforced, so nothing can be promised with it; what is "
+            "protected is a unit's rows in one block. Leave it out",
+        )
+    name = reading.text(fields["column"]) if "column" in fields else None
+    length = reading.text(fields["by"]) if "by" in fields else None
+    by = [one for one in By if one.value == length]
+    if length is not None and not by:
+        known = ", ".join(one.value for one in By)
+        reading.refuse(fields["by"], f"{shown(length)} is no length of a block; it is one of: {known}")
+    if name is not None and name not in columns:
+        reading.refuse(fields["column"], f"{shown(name)} is not a declared column; {suggestion(name, columns)}")
+    elif name is not None and (column := columns[name]) is not None:
+        if column.type not in (DATE, TIMESTAMP):
+            reading.refuse(fields["column"], f"blocks are told by a date or timestamp, not by {column.type}")
+        elif column.lower is None or column.upper is None:
+            reading.refuse(
+                fields["column"], f"declare lower and upper of {shown(name)}: they say which blocks there are"
+            )
+    if name is None or not by or len(reading.problems) > before:
+        return None
+    return Blocks(column=name, by=by[0])
+
+
+def check_blocks(
+    blocks: Mapping[str, tuple[Node, Blocks]],
+    owned_by_path: Iterable[str],
+    unit: str | None,
+    neighbours: Neighbours | None,
+    reading: Reading,
+) -> None:
+    """Notes where the blocks of several tables, or blocks and privacy unit, do not go together.
+
+    Args:
+        blocks: Of each table that has them, with their place.
+        owned_by_path: Tables whose rows find their unit by a foreign key.
+    """
+    first = next(iter(blocks.values()), None)
+    for name, (node, own) in blocks.items():
+        if first is not None and own.by is not first[1].by:
+            reading.refuse(node, f"all tables have blocks of one length, and another one is by {first[1].by.value}")
+        if name in owned_by_path:
+            reading.refuse(
+                node, "a table whose unit is found by a foreign key has no blocks: other rows tell whose it is"
+            )
+    if first is not None and unit not in (None, "row") and neighbours is Neighbours.ADD_REMOVE:
+        reading.refuse(
+            first[0],
+            f"blocks need neighbours: replace_one, or privacy_unit: row. What is protected is a {unit}'s rows in one "
+            f"{first[1].by.value}; without them the {unit} is still there with other rows, which is a replacement",
+        )
+
+
+def axis_of(tables: Iterable[Table]) -> Axis | None:
+    """Returns the blocks of all tables together; raises ValueError where they are too many."""
+    ends: list[int] = []
+    by: By | None = None
+    for table in tables:
+        if table.blocks is not None:
+            column, by = table.columns[table.blocks.column], table.blocks.by
+            ends += [number_of(end, by) for end in (column.lower, column.upper) if isinstance(end, datetime.date)]
+    return None if by is None else Axis(by=by, first=min(ends), last=max(ends))
+
+
+def check_axis(tables: Iterable[Table], place: Node, reading: Reading) -> None:
+    """Notes where the bounds of the tables make more blocks than a ledger keeps."""
+    try:
+        axis_of(tables)
+    except ValueError:
+        advice = "declare longer blocks, or narrower bounds"
+        reading.refuse(place, f"these bounds make more than {MOST_BLOCKS:,} blocks; {advice}")

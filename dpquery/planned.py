@@ -1,0 +1,66 @@
+"""Plan: what a query would measure and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import pandas as pd
+import pyarrow as pa
+
+from dpquery.arrow import arrow_type
+from dpquery.explain import explain
+from dpquery.kernel.blocks import Touched
+from dpquery.kernel.ledger import Ledger
+from dpquery.kernel.loss import ZERO, PrivacyLoss
+from dpquery.kernel.measurements import Measurement
+from dpquery.kernel.release import blocks_of
+from dpquery.pipeline import Prepared
+from dpquery.plan.logical import output
+from dpquery.stored.answers import Split
+
+
+class Plan:
+    """What a query would measure and cost; no row was read for it and nothing was charged. `str(plan)` is for people.
+
+    Attributes:
+        measurements: Every noisy column, with its mechanism, sensitivity, scale and expected error.
+        charge: What the ledger would count.
+        guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
+        columns: The names of the answer's columns.
+        schema: The Arrow schema of the answer, whatever the data hold.
+        blocks: The blocks that would be charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
+        protects: What the charge is a loss for, in words: "the rows of one patient in one month".
+    """
+
+    def __init__(self, prepared: Prepared, parts: Split, ledger: Ledger, prices: Callable[[], pd.DataFrame]) -> None:
+        self._prices = prices
+        self.measurements: tuple[Measurement, ...] = parts.measurements(ledger.declarations)
+        self.charge: PrivacyLoss = parts.charge(ledger.budget.kind)
+        self.guarantee: PrivacyLoss = parts.guarantee()
+        self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
+        self.schema: pa.Schema = pa.schema([(c.name, arrow_type(c.type)) for c in output(prepared.private.result)])
+        self.touched: Touched = blocks_of(parts.rest, ledger.declarations)
+        self.blocks: str = "" if self.charge == ZERO else ledger.shown_blocks(self.touched)
+        self.protects: str = ledger.declarations.protected
+        self._text = explain(
+            prepared.budgeted,
+            prepared.private.result,
+            self.measurements,
+            self.charge,
+            added=[(one.leaf, one.aggregate) for one in prepared.private.added],
+            notes=prepared.private.notes,
+            blocks=f"{self.blocks}; protects {self.protects}" if self.blocks else "",
+        )
+
+    @cached_property
+    def prices(self) -> pd.DataFrame:
+        """What other losses and errors would mean for this query, one row for each way to ask: the charge, and for each
+        column the half-width of its intervals; NaN where that depends on the data. Reads no private row."""
+        return self._prices()
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return self._text

@@ -1,0 +1,198 @@
+"""Several noisy numbers of one thing put together: weighted by how exact each is, and rounded to the lattice.
+
+Weighting by the inverses of the variances gives the least variance that any weights give. The weights follow from the
+plans alone, so this is post-processing. docs/concepts/stored-answers.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.plan import Mechanism
+
+LEAST_FAILURE = Fraction(1, 10**9)
+"""Below it tails are bounded by their moments instead of being computed."""
+LEAST_VARIANCE = 1e-260
+"""Smaller variances count as this one, so that it has an inverse."""
+CELLS = 400
+"""Cells in a standard deviation of the sum when its tail is computed."""
+MARGIN = 1e-4
+"""Relative error of the computed tail that half-widths allow for."""
+LARGEST_EXACT = 60.0
+"""Up to this deviation discrete Gaussians are summed point by point; above it the normal law differs by less than the
+margin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One noise in a combination: its law, how many independent ones of it are added, and its weight."""
+
+    noise: Calibrated
+    count: int
+    weight: Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombinedNoise:
+    """The noise of a weighted sum of independent noisy numbers, rounded to the lattice.
+
+    Attributes:
+        components: What is in it; of a mean, weights sum to 1.
+        rounded: How many roundings to whole steps are added up in it.
+    """
+
+    components: tuple[Component, ...]
+    rounded: int
+
+    def half_width(self, failure: Fraction) -> int:
+        """Returns a w with P(|noise| > w) <= failure, in lattice steps."""
+        return _half_width(self.components, failure) + math.ceil(self.rounded / 2)
+
+
+def variance_of(noise: Calibrated) -> float:
+    """Returns the variance of a noise on the integers, in squared lattice steps; of Gaussian noise an upper bound.
+
+    Source:
+        Canonne, Kamath, Steinke 2020, corollary 9: a discrete Gaussian's variance is at most its parameter.
+    """
+    if noise.mechanism is Mechanism.GAUSSIAN:
+        return float(noise.parameter)
+    if noise.mechanism is Mechanism.EXPONENTIAL:
+        return math.inf
+    half = 0.5 / float(noise.parameter)  # the variance is 2 q / (1 - q)^2, with q = exp(-1 / b)
+    return 0.5 / math.sinh(half) ** 2 if half < 300 else LEAST_VARIANCE
+
+
+def weights_of(variances: Sequence[float]) -> tuple[Fraction, ...]:
+    """Returns weights in inverse proportion to the variances, multiples of 2^-32 that sum to 1."""
+    precisions = [1 / variance for variance in variances]
+    total = math.fsum(precisions)
+    found = [Fraction(int(precision / total * 2**32), 2**32) for precision in precisions]
+    return (*found[:-1], 1 - sum(found[:-1], start=Fraction(0)))
+
+
+def combined(numbers: Sequence[NDArray[Any]], weights: Sequence[Fraction]) -> NDArray[Any]:
+    """Returns the weighted means of whole numbers, rounded to the nearest whole number, halves up; exact."""
+    parts = [int(weight * 2**32) for weight in weights]
+    total: NDArray[Any] = np.zeros(len(numbers[0]), dtype=object)
+    for values, part in zip(numbers, parts, strict=True):
+        total = total + values.astype(object) * part
+    return _fitting((total + 2**31) // 2**32)
+
+
+def shifted(numbers: NDArray[Any], rows: NDArray[Any], shift: int) -> NDArray[Any]:
+    """Returns the numbers and `shift` times those of rows; exact."""
+    return _fitting(numbers.astype(object) + rows.astype(object) * shift)
+
+
+def _fitting(numbers: NDArray[Any]) -> NDArray[Any]:
+    fits = len(numbers) == 0 or max(-int(numbers.min()), int(numbers.max())) < 2**62
+    return numbers.astype(np.int64) if fits else numbers
+
+
+@lru_cache(maxsize=1024)
+def _half_width(components: tuple[Component, ...], failure: Fraction) -> int:
+    """Returns the half-width of the sum before it is rounded."""
+    if failure < LEAST_FAILURE or any(part.count > 1 for part in components):
+        return _chernoff(components, float(failure))
+    return _by_grid(components, float(failure))
+
+
+def _by_grid(components: tuple[Component, ...], failure: float) -> int:
+    """Each component is moved to the nearest point of a grid, their laws there are convolved, and the width allows for
+    the half step by which each one moved."""
+    step = math.sqrt(math.fsum(_variance(part) for part in components)) / CELLS
+    law = np.ones(1)
+    for part in components:
+        law = _convolved(law, _law(part, step))
+    middle = len(law) // 2
+    both = law[middle + 1 :] + law[:middle][::-1]
+    outside = np.append(both[::-1].cumsum()[::-1], 0.0)
+    cells = int(np.argmax(outside <= failure * (1 - MARGIN)))
+    return math.ceil((cells + len(components) / 2) * step)
+
+
+def _chernoff(components: tuple[Component, ...], failure: float) -> int:
+    """Bounds P(|sum| > x) by 2 E exp(t sum) exp(-t x), for the best of many t.
+
+    Source:
+        Canonne, Kamath, Steinke 2020: E exp(t X) <= exp(t^2 variance / 2) for the discrete Gaussian; for the discrete
+        Laplace of scale b it is (1 - q)^2 / ((1 - q e^t) (1 - q e^-t)), q = exp(-1 / b), for t < 1 / b.
+    """
+    laplace = [p for p in components if p.noise.mechanism is Mechanism.LAPLACE]
+    ends = [1 / (float(p.noise.parameter) * float(p.weight)) for p in laplace if p.weight]
+    deviation = math.sqrt(math.fsum(_variance(part) for part in components))
+    most = min(ends, default=math.inf)
+    t = np.minimum(np.geomspace(1e-3, 1e2, 400) / deviation, most * (1 - 1e-6))
+    logs = np.zeros(len(t))
+    for part in components:
+        logs += part.count * _log_moment(part.noise, t * float(part.weight))
+    return math.ceil(float(((logs + math.log(2 / failure)) / t).min()) * (1 + 1e-9))
+
+
+def _log_moment(noise: Calibrated, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    if noise.mechanism is Mechanism.GAUSSIAN:
+        return t**2 * float(noise.parameter) / 2
+    decay = -1 / float(noise.parameter)
+    top = 2 * math.log(-math.expm1(decay))
+    return top - np.log(-np.expm1(decay + t)) - np.log(-np.expm1(decay - t))
+
+
+def _variance(part: Component) -> float:
+    return part.count * float(part.weight) ** 2 * variance_of(part.noise)
+
+
+def _law(part: Component, step: float) -> NDArray[np.float64]:
+    """Returns the chances of the grid's points for one component, the middle one being 0."""
+    weight, deviation = float(part.weight), math.sqrt(_variance(part))
+    if not part.weight:
+        return np.ones(1)
+    reach = math.ceil(40 * deviation / step) if part.noise.mechanism is Mechanism.LAPLACE else None
+    reach = reach or math.ceil(12 * deviation / step)
+    edges = (np.arange(-reach, reach + 1) - 0.5) * step / weight
+    below = _below(part.noise, np.append(edges, (reach + 0.5) * step / weight))
+    found: NDArray[np.float64] = np.diff(below)
+    return found
+
+
+def _below(noise: Calibrated, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns P(noise < x), halfway through a point that x hits."""
+    low, high = np.ceil(x) - 1, np.floor(x)
+    return (_up_to(noise, low) + _up_to(noise, high)) / 2
+
+
+def _up_to(noise: Calibrated, k: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns P(noise <= k) for whole k."""
+    if noise.mechanism is Mechanism.LAPLACE:
+        decay = -1 / float(noise.parameter)
+        share = 1 / (1 + math.exp(decay))
+        above = np.exp(decay * np.maximum(k + 1, 0)) * share
+        return np.where(k >= 0, 1 - above, np.exp(decay * np.maximum(-k, 0)) * share)
+    deviation = math.sqrt(float(noise.parameter))
+    if deviation > LARGEST_EXACT:
+        places = -(k + 0.5) / (deviation * math.sqrt(2))
+        return np.array([math.erfc(place) for place in places.tolist()]) / 2
+    reach = math.ceil(40 * deviation) + 1
+    points = np.arange(-reach, reach + 1)
+    density = np.exp(-(points**2) / (2 * float(noise.parameter)))
+    total = density.cumsum() / density.sum()
+    return np.where(k < -reach, 0.0, total[np.clip(k, -reach, reach).astype(np.int64) + reach])
+
+
+def _convolved(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the law of the sum of two independent ones, both around their middles."""
+    if min(len(a), len(b)) < 64:
+        return np.convolve(a, b)
+    size = len(a) + len(b) - 1
+    length = 1 << (size - 1).bit_length()
+    made = np.fft.irfft(np.fft.rfft(a, length) * np.fft.rfft(b, length), length)[:size]
+    return np.maximum(made, 0.0)

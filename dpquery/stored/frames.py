@@ -1,0 +1,173 @@
+"""What a released number is a number of: rows, their groups, and bounds, in one form for all queries.
+
+Projections and filters over the rows are taken apart, so that queries which name, order or nest things differently
+share their releases. docs/concepts/stored-answers.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate
+from dpquery.plan.canonical import Names, canonical, rename
+from dpquery.plan.expr import Call, Column, Expression, conjuncts, size_of, substitute
+from dpquery.plan.logical import Filter, Project, Relation, output
+from dpquery.stored.text import text_of
+
+MOST_PARTS = 300
+"""Projections are taken apart while no expression gets more parts than these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyText:
+    """A grouping expression, and the texts of its public values; None where groups are selected."""
+
+    expression: str
+    domain: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """Which groups of which rows were measured, and under which bounds; equal frames mean the same.
+
+    Attributes:
+        base: The rows before they are filtered, with the privacy unit.
+        conditions: What the rows fulfil, sorted.
+        keys: The grouping columns, in order.
+        max_groups, max_rows: The bounds on one unit's contribution.
+    """
+
+    base: str
+    conditions: tuple[str, ...]
+    keys: tuple[KeyText, ...]
+    max_groups: int
+    max_rows: int
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether groups are shown only above a threshold."""
+        return any(key.domain is None for key in self.keys)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many public values each key has."""
+        return tuple(len(key.domain or ()) for key in self.keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments:
+    """Two measures that give a third, in lattice steps: `total` and `shift` times `rows`."""
+
+    total: str
+    rows: str
+    shift: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """An aggregate in the form of the store.
+
+    Attributes:
+        frame: What its numbers are numbers of.
+        measures: The text of each measure, in order.
+        moments: For each measure what else it may be computed from.
+        conditions: For each text of the frame's conditions the condition itself.
+        keys: The grouping expressions.
+    """
+
+    frame: Frame
+    measures: tuple[str, ...]
+    moments: tuple[tuple[Moments, ...], ...]
+    conditions: dict[str, Expression]
+    keys: tuple[Expression, ...]
+
+
+def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
+    """Returns an aggregate in the form of the store; raises NotCanonical where it has none.
+
+    Args:
+        whole: Ids of the sums over values that are never NULL, so that each row has one.
+    """
+    base, conditions, values = _apart(aggregate.source)
+    renamed, names = canonical(base)
+
+    def over_base(id: str) -> Expression:
+        return rename(values[id], names)
+
+    keys = tuple(over_base(key.column) for key in aggregate.keys)
+    unit = None if aggregate.unit is None else over_base(aggregate.unit)
+    found = {text_of(part): part for part in (_mirrored(rename(condition, names)) for condition in conditions)}
+    frame = Frame(
+        base=text_of((renamed, unit)),
+        conditions=tuple(sorted(found)),
+        keys=tuple(_key(key, expression) for key, expression in zip(aggregate.keys, keys, strict=True)),
+        max_groups=aggregate.bound.max_groups,
+        max_rows=aggregate.bound.max_rows,
+    )
+    measures = tuple(_measure(measure, values, names) for measure in aggregate.measures)
+    moments = tuple(_moments(m, values, names) if m.id in whole else () for m in aggregate.measures)
+    return Asked(frame=frame, measures=measures, moments=moments, conditions=found, keys=keys)
+
+
+def _apart(relation: Relation) -> tuple[Relation, list[Expression], dict[str, Expression]]:
+    """Returns the rows under projections and filters, all conditions, and what each column of the top is over them.
+
+    Expressions are total and depend on their row alone, so that it makes no difference when they are computed.
+    """
+    values: dict[str, Expression] = {c.id: Column(id=c.id, type=c.type) for c in output(relation)}
+    conditions: list[Expression] = []
+    while isinstance(relation, Filter | Project):
+        if isinstance(relation, Filter):
+            conditions += conjuncts(relation.condition)
+            relation = relation.source
+            continue
+        inner = {column.id: column.expression for column in relation.columns}
+        over = {id: substitute(value, inner) for id, value in values.items()}
+        moved = [substitute(condition, inner) for condition in conditions]
+        if max(map(size_of, (*over.values(), *moved)), default=0) > MOST_PARTS:
+            break
+        values, conditions, relation = over, moved, relation.source
+    return relation, conditions, values
+
+
+def _mirrored(condition: Expression) -> Expression:
+    """Returns a comparison in the one of its two directions that all queries share."""
+    if not isinstance(condition, Call) or len(condition.arguments) != 2:
+        return condition
+    first, second = condition.arguments
+    function = {"gt": "lt", "ge": "le"}.get(condition.function)
+    if function is not None:
+        return replace(condition, function=function, arguments=(second, first))
+    if condition.function in ("eq", "ne") and text_of(second) < text_of(first):
+        return replace(condition, arguments=(second, first))
+    return condition
+
+
+def _key(key: Key, expression: Expression) -> KeyText:
+    domain = None if key.domain is None else tuple(text_of(value) for value in key.domain)
+    return KeyText(expression=text_of(expression), domain=domain)
+
+
+def _measure(measure: Measure, values: dict[str, Expression], names: Names) -> str:
+    """Returns the text of a measure: all that it is but its id and its label."""
+    value = None if measure.value is None else rename(values[measure.value], names)
+    kept = None if measure.filter is None else rename(values[measure.filter], names)
+    bare = replace(measure, id="", label="", value=None if value is None else "", filter=None)
+    return text_of((bare, value, kept))
+
+
+def _moments(measure: Measure, values: dict[str, Expression], names: Names) -> tuple[Moments, ...]:
+    """Returns how a sum of values, or of their deviations from the middle, follows from the other and the rows."""
+    lattice = measure.lattice
+    if lattice is None or lattice.squared:
+        return ()
+    rows = _measure(replace(measure, count=Count.ROWS, value=None, lattice=None), values, names)
+    offsets = {0, (lattice.lower + lattice.upper) // 2} - {lattice.offset}
+    return tuple(
+        Moments(
+            total=_measure(replace(measure, lattice=replace(lattice, offset=offset)), values, names),
+            rows=rows,
+            shift=offset - lattice.offset,
+        )
+        for offset in sorted(offsets)
+    )

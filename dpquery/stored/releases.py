@@ -1,0 +1,184 @@
+"""One released table as it is kept: noisy numbers and how they came to be, never anything exact."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpquery.kernel.loss import PrivacyLoss
+from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.plan import Mechanism
+from dpquery.plan.types import Value
+from dpquery.planner.grouping_sets import Grouping
+from dpquery.stored.frames import Frame, KeyText
+from dpquery.stored.text import text_of, value_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The noisy numbers of one measure: its text, its noise, what it cost, and a number for each group."""
+
+    measure: str
+    noise: Calibrated
+    loss: PrivacyLoss
+    numbers: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the catalog said of the groups when they were measured; it decides whether they add up.
+
+    Attributes:
+        catalog: The catalog's fingerprint; the facts hold for no other.
+        covering: For each key whether its public values cover every row.
+        one_group: Whether each privacy unit has one group.
+        rows: The most rows that one privacy unit has, or None.
+    """
+
+    catalog: str
+    covering: tuple[bool, ...]
+    one_group: bool
+    rows: int | None
+
+    @staticmethod
+    def of(grouping: Grouping, catalog: str) -> Facts:
+        """Returns what the catalog of this fingerprint says."""
+        return Facts(catalog=catalog, covering=grouping.covering, one_group=grouping.one_group, rows=grouping.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A released table.
+
+    Attributes:
+        entry: The number of the ledger's entry that it was charged with.
+        analyst, time: For whom, and when.
+        frame: What was measured.
+        facts: What the catalog said of it.
+        names: What its keys and its measures are, for people.
+        groups: For each key the shown values, where groups were selected; else None: all are there.
+        tau, delta: The threshold and what it cost, where groups were selected.
+        parts: The measures.
+    """
+
+    entry: int
+    analyst: str
+    time: str
+    frame: Frame
+    facts: Facts
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    groups: tuple[tuple[Value, ...], ...] | None
+    tau: int | None
+    delta: Fraction
+    parts: tuple[Part, ...]
+
+
+def to_text(release: Release) -> str:
+    """Returns all of a release but its entry, analyst and time."""
+    frame, facts = release.frame, release.facts
+    content = {
+        "base": frame.base,
+        "conditions": frame.conditions,
+        "keys": [[key.expression, key.domain] for key in frame.keys],
+        "bound": [frame.max_groups, frame.max_rows],
+        "facts": [facts.catalog, facts.covering, facts.one_group, facts.rows],
+        "names": release.names,
+        "groups": None if release.groups is None else [[text_of(value) for value in key] for key in release.groups],
+        "selection": [release.tau, str(release.delta)],
+        "parts": [_part(part) for part in release.parts],
+    }
+    return json.dumps(content, separators=(",", ":"))
+
+
+def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
+    """Returns the release that `to_text` wrote.
+
+    Raises:
+        ValueError, LookupError, TypeError, ArithmeticError: It is no such text.
+    """
+    content = json.loads(text)
+    keys = tuple(KeyText(expression=e, domain=None if d is None else tuple(d)) for e, d in content["keys"])
+    max_groups, max_rows = (int(bound) for bound in content["bound"])
+    frame = Frame(
+        base=content["base"],
+        conditions=tuple(content["conditions"]),
+        keys=keys,
+        max_groups=max_groups,
+        max_rows=max_rows,
+    )
+    catalog, covering, one_group, rows = content["facts"]
+    groups, (tau, delta) = content["groups"], content["selection"]
+    shown = None if groups is None else tuple(tuple(value_of(value) for value in key) for key in groups)
+    release = Release(
+        entry=entry,
+        analyst=analyst,
+        time=time,
+        frame=frame,
+        facts=Facts(catalog=catalog, covering=tuple(covering), one_group=one_group, rows=rows),
+        names=_names(content["names"]),
+        groups=shown,
+        tau=tau,
+        delta=Fraction(delta),
+        parts=tuple(_read_part(part) for part in content["parts"]),
+    )
+    _check(release)
+    return release
+
+
+def _names(content: list[list[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    keys, measures = content
+    if not all(isinstance(name, str) for name in (*keys, *measures)):
+        raise ValueError("names that are no texts")
+    return tuple(keys), tuple(measures)
+
+
+def _check(release: Release) -> None:
+    frame = release.frame
+    expected = int(np.prod(frame.shape, dtype=object)) if release.groups is None else len((*release.groups, ())[0])
+    if frame.is_selected is (release.groups is None) or (release.tau is None) is frame.is_selected:
+        raise ValueError("a release of other groups than its keys have")
+    if release.groups is not None and {len(key) for key in release.groups} != {expected}:
+        raise ValueError("keys of different lengths")
+    if len(release.facts.covering) != len(frame.keys) or not release.parts:
+        raise ValueError("a release without parts, or with other keys")
+    if any(part.numbers.shape != (expected,) for part in release.parts):
+        raise ValueError("other numbers than groups")
+
+
+def _part(part: Part) -> list[Any]:
+    loss, noise = part.loss, part.noise
+    lost = [str(loss.epsilon), str(loss.delta), str(loss.rho)]
+    return [part.measure, noise.mechanism.value, str(noise.parameter), lost, _numbers(part.numbers)]
+
+
+def _read_part(content: list[Any]) -> Part:
+    measure, mechanism, parameter, (epsilon, delta, rho), numbers = content
+    if not isinstance(measure, str) or Fraction(parameter) <= 0:
+        raise ValueError("no measure, or no noise")
+    return Part(
+        measure=measure,
+        noise=Calibrated(mechanism=Mechanism(mechanism), parameter=Fraction(parameter)),
+        loss=PrivacyLoss(epsilon=Fraction(epsilon), delta=Fraction(delta), rho=Fraction(rho)),
+        numbers=_read_numbers(numbers),
+    )
+
+
+def _numbers(numbers: NDArray[Any]) -> str | list[int]:
+    """Returns integers of 64 bits as their bytes, others as they are written."""
+    if numbers.dtype == np.int64:
+        return base64.b64encode(numbers.astype("<i8").tobytes()).decode()
+    return [int(number) for number in numbers]
+
+
+def _read_numbers(content: str | list[int]) -> NDArray[Any]:
+    if isinstance(content, str):
+        return np.frombuffer(base64.b64decode(content, validate=True), dtype="<i8").astype(np.int64)
+    if not all(type(number) is int for number in content):
+        raise ValueError("no integers")
+    return np.array(content, dtype=object)

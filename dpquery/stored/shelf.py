@@ -1,0 +1,106 @@
+"""Where stored releases lie: one small interface, behind it a file beside the ledger, or the ledger's database.
+
+A shelf keeps rows and believes nothing of them; `store` decides what they are worth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dpquery.errors import LedgerError
+
+LOCK = threading.RLock()  # one use at a time in this process, and no fork during one
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
+_INHERITED: list[object] = []  # connections made before a fork; a child neither uses nor closes them
+
+State = tuple[int, ...]
+"""Changes when something was added, by whichever process."""
+NOTHING: State = ()
+"""The state of a shelf that is not there yet."""
+
+
+class Fields(NamedTuple):
+    """A row's columns; `base` is the digest of the rows that were measured, `content` all that `to_text` writes."""
+
+    version: str
+    base: str
+    entry: int
+    analyst: str
+    time: str
+    content: str
+    hash: str
+
+
+COLUMNS = ", ".join(Fields._fields)
+
+
+class Shelf(ABC):
+    """The place of one ledger's releases, made when the first is kept, and this process's connection to it.
+
+    Args:
+        place: For messages.
+        origin: The hash of the ledger's founding document; a shelf of another one is refused.
+        remedy: What the owner does to go on without it.
+    """
+
+    failures: tuple[type[Exception], ...] = ()
+
+    def __init__(self, place: str, origin: str, remedy: str) -> None:
+        self.place, self._origin, self._remedy = place, origin, remedy
+        self._connection: Any = None
+        self._process = self._opened = 0
+
+    @abstractmethod
+    def state(self) -> State:
+        """Returns what changes when something was added."""
+
+    @abstractmethod
+    def rows(self, version: str, base: str | None = None, after: int = 0) -> Sequence[tuple[int, Fields]]:
+        """Returns the rows of a version behind a number, of one base or of all, with their numbers in order."""
+
+    @abstractmethod
+    def add(self, rows: Sequence[Fields]) -> None:
+        """Keeps rows durably, all or none."""
+
+    @abstractmethod
+    def _open(self, *, create: bool) -> Any:
+        """Returns a new connection to a shelf that was looked at; None where there is none and none is to be made."""
+
+    @contextlib.contextmanager
+    def _using(self, *, create: bool = False) -> Iterator[Any]:
+        with LOCK:
+            try:
+                if self._connection is not None and self._process != os.getpid():
+                    self.close()
+                if self._connection is None:
+                    self._connection = self._open(create=create)
+                    self._process, self._opened = os.getpid(), self._opened + 1
+                yield self._connection
+            except self.failures as error:
+                self.close()
+                raise self.refused((str(error).splitlines() or ["no reason given"])[0]) from error
+            except BaseException:
+                self.close()
+                raise
+
+    def refused(self, reason: str) -> LedgerError:
+        """Returns the error of a shelf that cannot be believed."""
+        return LedgerError(
+            f"the store of answers {self.place} is refused: {reason}. Nothing was charged. {self._remedy} to go on; "
+            "answers that it held are then paid for again"
+        )
+
+    def close(self) -> None:
+        """Closes this process's connection; the next use opens another."""
+        with LOCK:
+            connection, self._connection = self._connection, None
+            if connection is not None and self._process == os.getpid():
+                connection.close()
+            elif connection is not None:
+                _INHERITED.append(connection)

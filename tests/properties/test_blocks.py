@@ -1,0 +1,83 @@
+"""docs/proofs/blocks.md over random worlds: who differs in a block that is not charged is not seen at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+import dpquery as dp
+from dpquery.kernel.blocks import By, Touched, number_named
+from dpquery.kernel.release import blocks_of
+from tests.properties.dated import a_query, block_of, catalog_of, neighbour, rows_of, tables_of
+from tests.properties.neighbours import Hall, check_inputs, folder
+from tests.properties.queries import Query
+from tests.scripted import zero_noise
+
+WORLDS, QUERIES, PAIRS = 5, 12, 4
+
+
+@pytest.fixture(scope="module")
+def shelf() -> Iterator[str]:
+    """A directory for the ledgers of this file."""
+    with folder() as name:
+        yield name
+
+
+def is_charged(touched: Touched, block: str, by: By) -> bool:
+    if block == "undated":
+        return touched.undated
+    return any(first <= number_named(block, by) <= last for first, last in touched.spans)
+
+
+@pytest.mark.parametrize("unit", ["patient", "row"])
+@pytest.mark.parametrize("by", [By.MONTH, By.WEEK])
+def test_rows_of_a_block_move_only_what_is_charged_to_it(shelf: str, by: By, unit: str) -> None:
+    """Lemma 2 and the theorem: nothing moves where the block is not charged, and else within the norms."""
+    moved = unmoved = 0
+    for seed in range(WORLDS):
+        random = Random(f"{seed} {by} {unit}")
+        catalog, rows = catalog_of(unit=unit, by=by), rows_of(random)
+        hall = Hall(catalog, shelf)
+        here = hall.open(tables_of(rows))
+        prepared = [(text, here.prepare(Query(text=text))) for text in (a_query(random, unit) for _ in range(QUERIES))]
+        known = sorted({b for t, own in rows.items() for row in own if (b := block_of(t, row, by)) is not None})
+        for _ in range(PAIRS):
+            block, whole = random.choice(known), random.random() < 0.2
+            there = hall.open(tables_of(neighbour(rows, block, by, random, unit_is_row=unit == "row", whole=whole)))
+            for text, plan in prepared:
+                touched = blocks_of(plan.budgeted, catalog.declarations)
+                key = random.getrandbits(128)
+                one, other = here.inputs(plan, key), there.inputs(plan, key)
+                if is_charged(touched, block, by):
+                    moved += check_inputs(plan, one, other, text)
+                else:
+                    assert one == other, (text, block)
+                    unmoved += 1
+    assert moved > WORLDS and unmoved > WORLDS
+
+
+@pytest.mark.parametrize("unit", ["patient", "row"])
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_blocks_change_no_answer(shelf: str, seed: int, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked of the scans as well leaves the same rows; rows beyond the bounds are as if they were not there."""
+    zero_noise(monkeypatch)
+    random = Random(f"{seed} {unit}")
+    rows = rows_of(random)
+    axes = catalog_of(unit=unit, by=By.DAY).declarations.blocks
+    assert axes is not None
+    days = {*axes.blocks, None}
+    inside = {t: [row for row in own if t == "tests" or block_of(t, row, By.DAY) in days] for t, own in rows.items()}
+    plain = Hall(catalog_of(unit=unit, by=None), shelf).open(tables_of(inside))
+    for by in (By.MONTH, By.QUARTER):
+        dated = Hall(catalog_of(unit=unit, by=by), shelf).open(tables_of(rows))
+        for _ in range(QUERIES):
+            query = Query(text=a_query(random, unit))
+            try:
+                expected = plain.answer(query).to_arrow()
+            except dp.QueryError as error:
+                with pytest.raises(type(error)):
+                    dated.answer(query)
+                continue
+            assert dated.answer(query).to_arrow() == expected, query.text

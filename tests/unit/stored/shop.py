@@ -1,0 +1,80 @@
+"""A small shop whose sessions share a ledger, for the tests of stored answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import dpquery as dp
+
+CATALOG = """\
+dataset: {DATASET}
+privacy_unit: {UNIT}
+budget: {BUDGET}
+defaults: {epsilon: 1}
+tables:
+  sales:
+    {OWNER}
+    columns:
+      id: {type: int64}
+      region: {type: text, keys: [east, north, west]}
+      kind: {type: text, keys: [a, b]}
+      site: {type: text, keys: [x, y], nullable: true}
+      day: {type: date, lower: 2024-01-01, upper: 2024-12-31}
+      price: {type: float64, lower: 0, upper: HIGH}
+      score: {type: int64, lower: -5, upper: 20}
+      town: {type: text}
+"""
+ROWS = 600
+
+
+def catalog(
+    *, unit: str = "row", budget: str = "{epsilon: 100000}", dataset: str = "shop", high: int = 100
+) -> dp.Catalog:
+    """Returns the catalog; where the unit is the customer, four rows of each count; some have more."""
+    owner = "unique: []" if unit == "row" else "unit: id\n    max_rows: 4\n    max_groups: 2"
+    words = {"{DATASET}": dataset, "{UNIT}": unit, "{BUDGET}": budget, "{OWNER}": owner, "HIGH": str(high)}
+    text = CATALOG
+    for word, meant in words.items():
+        text = text.replace(word, meant)
+    return dp.Catalog.from_yaml(text)
+
+
+def sales(rows: int = ROWS) -> pa.Table:
+    """Returns the rows: all keys are declared ones, but some sites are NULL."""
+    draw = np.random.default_rng(7)
+    days = np.datetime64("2024-01-01") + draw.integers(0, 366, rows).astype("timedelta64[D]")
+    return pa.table(
+        {
+            "id": draw.integers(0, rows // 2, rows),
+            "region": draw.choice(["east", "north", "west"], rows),
+            "kind": draw.choice(["a", "b"], rows),
+            "site": pa.array([None if x == "z" else str(x) for x in draw.choice(["x", "y", "z"], rows)]),
+            "day": pa.array(days),
+            "price": draw.integers(0, 100, rows) / 4,
+            "score": draw.integers(-5, 21, rows),
+            "town": draw.choice([f"town {n}" for n in range(4)], rows),
+        }
+    )
+
+
+class Shop:
+    """One ledger, and sessions on it."""
+
+    def __init__(self, folder: Path, name: str = "shop.ledger", **declared: Any) -> None:
+        self.catalog, self.path = catalog(**declared), folder / name
+        dp.create_ledger(self.catalog, self.path).close()
+        self.store = folder / f"{name}.releases"
+
+    def session(self, analyst: str = "ann", rows: int = ROWS, **options: Any) -> dp.Session:
+        """Returns a new session, as of another process."""
+        sources: Mapping[str, object] = {"sales": sales(rows)}
+        return dp.connect(self.catalog, sources, ledger=self.path, analyst=analyst, **options)
+
+    def entries(self) -> int:
+        """Returns how often was charged."""
+        return len(dp.Ledger.open(self.path).entries())
