@@ -79,7 +79,13 @@ _HOMES = {
 """Where public names live, unless in `errors`. They load on first use, so that the command line starts quickly."""
 
 
+_MODULES = ("dbapi", "local")
+"""Public modules that are there without an import of their own."""
+
+
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return importlib.import_module(f"dpquery.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'dpquery' has no attribute {name!r}")
     found = getattr(importlib.import_module(_HOMES.get(name, "dpquery.errors")), name)
@@ -88,4 +94,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -170,6 +170,7 @@ def answer(
             evaluate=backend.evaluate,
             confidence=request.confidence,
             added=[(one.leaf, one.aggregate) for one in made.private.added],
+            variances=made.private.variances,
         )
         own = of_tables(answered.tables, answered.measurements, finished.tables)
         results.append(

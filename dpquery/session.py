@@ -30,6 +30,7 @@ from dpquery.stored.listing import listing
 from dpquery.stored.repeats import Repeats
 from dpquery.stored.store import Store
 from dpquery.stored.text import fingerprint
+from dpquery.suggestions import Suggestions, suggest
 
 MOST_QUERIES = 50
 """Queries of one batch."""
@@ -250,6 +251,28 @@ class Session:
         prepared = prepare(request)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=self._reuse(fresh))
         return Plan(prepared, parts, self._ledger, lambda: prices(request, prepare, self._ledger))
+
+    def suggest_bounds(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        coverage: object = "0.99",
+    ) -> Suggestions:
+        """Returns bounds of columns and rows of units found with noise, and charges the ledger once for all of them.
+
+        Args:
+            columns: As `column` or `table.column`; by default all numbers, dates and timestamps without bounds.
+            epsilon, delta, rho: What it may lose, as in `sql`.
+            coverage: The part of units that all values, or rows, are within.
+        """
+
+        def ask(queries: Sequence[str], confidence: str) -> Batch:
+            return self.batch(queries, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
+
+        return suggest(self._catalog, ask, columns, coverage)
 
     def _request(
         self,

@@ -50,6 +50,8 @@ def read_blocks(
     elif name is not None and (column := columns[name]) is not None:
         if column.type not in (DATE, TIMESTAMP):
             reading.refuse(fields["column"], f"blocks are told by a date or timestamp, not by {column.type}")
+        elif column.randomized is not None:
+            reading.refuse(fields["column"], f"{shown(name)} is randomized, so it does not tell when a row is from")
         elif column.lower is None or column.upper is None:
             reading.refuse(
                 fields["column"], f"declare lower and upper of {shown(name)}: they say which blocks there are"

@@ -26,6 +26,18 @@ def describe(catalog: Catalog) -> str:
     )
 
 
+def describe_table(table: Table, catalog: Catalog) -> str:
+    """Returns what is declared of a table, without its columns, on one line for people."""
+    kind, *lines = [line.strip() for line in _about(table, catalog)]
+    unit = "" if table.public else f" ({catalog.privacy_unit} is protected)"
+    return "; ".join([kind.partition(": ")[2] + unit, *lines])
+
+
+def describe_column(column: ColumnDeclaration) -> str:
+    """Returns what is declared of a column, without its type, on one line for people."""
+    return "; ".join(_column(column)) + _note(column.description)
+
+
 def _dataset(catalog: Catalog) -> Iterator[str]:
     unit, whole = catalog.privacy_unit, "row" if catalog.privacy_unit == "row" else "all rows of one unit"
     axis = catalog.declarations.blocks
@@ -61,6 +73,13 @@ def _budget(budget: Budget) -> str:
 
 def _table(table: Table, catalog: Catalog) -> Iterator[str]:
     yield ""
+    yield from _about(table, catalog)
+    width = max(len(name) for name in table.columns)
+    for column in table.columns.values():
+        yield f"  {column.name:<{width}}  {column.type!s:<9}  {describe_column(column)}"
+
+
+def _about(table: Table, catalog: Catalog) -> Iterator[str]:
     yield f"Table {table.name}: {'public' if table.public else 'private'}" + _note(table.description)
     if not table.public:
         yield f"  unit: {_unit(table, catalog.privacy_unit)}"
@@ -73,10 +92,6 @@ def _table(table: Table, catalog: Catalog) -> Iterator[str]:
         yield from _blocks(table, catalog)
     for columns in table.unique:
         yield f"  no two rows agree in: {', '.join(sorted(columns))}"
-    width = max(len(name) for name in table.columns)
-    for column in table.columns.values():
-        said = "; ".join(_column(column)) + _note(column.description)
-        yield f"  {column.name:<{width}}  {column.type!s:<9}  {said}"
 
 
 def _blocks(table: Table, catalog: Catalog) -> Iterator[str]:
@@ -101,6 +116,9 @@ def _default(own: int | None) -> str:
 
 
 def _column(column: ColumnDeclaration) -> Iterator[str]:
+    if column.randomized is not None:
+        count, epsilon = len(column.randomized.categories), show_amount(column.randomized.epsilon)
+        yield f"reported by randomised response: epsilon {epsilon}, {count} categories"
     if column.lower is not None:
         yield f"clamped to {_value(column.lower)} .. {_value(column.upper)}"
     elif column.type.kind not in (Kind.TEXT, Kind.BOOLEAN):

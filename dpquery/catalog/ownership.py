@@ -74,6 +74,9 @@ def _unit_column(draft: TableDraft, node: Node, reading: Reading) -> Ownership |
     if column.type.kind not in UNIT_KINDS:
         reading.refuse(node, f"a privacy unit is told by int64, text or decimal, not by {column.type}")
         return None
+    if column.randomized is not None:
+        reading.refuse(node, f"{shown(name)} is randomized, so it does not tell whose a row is")
+        return None
     return Ownership(path=(), column=name, type=column.type)
 
 

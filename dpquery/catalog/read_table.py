@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from types import MappingProxyType
 
 from dpquery.catalog.blocks import Blocks, read_blocks
 from dpquery.catalog.names import fold, name_fault, shown, suggestion
-from dpquery.catalog.tables import ColumnDeclaration, Table
+from dpquery.catalog.tables import ColumnDeclaration, Randomized, Table
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.catalog.values import parse_type, parse_value
+from dpquery.errors import InvalidLossError
+from dpquery.kernel.loss import parse_amount
+from dpquery.kernel.randomised_response import MOST_CATEGORIES, MOST_EPSILON
 from dpquery.plan.logical import Ownership
 from dpquery.plan.ranges import number_of
 from dpquery.plan.types import Kind, Type, Value
 
-COLUMN_FIELDS = ("lower", "upper", "nullable", "keys", "keys_from", "description")
+COLUMN_FIELDS = ("lower", "upper", "nullable", "keys", "keys_from", "randomized", "description")
 TABLE_FIELDS = ("public", "unit", "unique", "max_rows", "max_groups", "blocks", "description")
 
 
@@ -48,6 +52,7 @@ class TableDraft:
                 keys=c.keys,
                 keys_from=keys_from.get(name),
                 description=c.description,
+                randomized=c.randomized,
             )
             for name, c in self.columns.items()
             if c is not None
@@ -95,6 +100,9 @@ def read_table(name: str, node: Node, reading: Reading) -> TableDraft:
     if public:
         for field in counts:
             reading.refuse(fields[field], f"{field} bounds what a privacy unit adds; a public table has none")
+        for said in columns.values():
+            if said is not None and said.randomized is not None:
+                reading.refuse(node, f"{shown(said.name)} is randomized, which only private tables can have")
     unique = _read_unique(fields["unique"], columns, reading) if "unique" in fields else ()
     return TableDraft(
         node=node,
@@ -152,10 +160,22 @@ def _read_column(name: str, node: Node, reading: Reading, keys_from: dict[str, N
     places = _read_keys(fields["keys"], type, nullable, reading) if "keys" in fields else {}
     _require_inside(places, lower, upper, reading)
     keys = tuple(places) if "keys" in fields else None
+    randomized = _read_randomized(fields, type, reading) if "randomized" in fields else None
+    if randomized is not None:
+        keys = randomized.categories
+        if type.kind not in (Kind.TEXT, Kind.BOOLEAN):
+            lower, upper = min(keys), max(keys)  # type: ignore[type-var]
     if len(reading.problems) > before:
-        lower, upper, keys = None, None, None  # the type alone is of use from here on
+        lower, upper, keys, randomized = None, None, None, None  # the type alone is of use from here on
     return ColumnDeclaration(
-        name=name, type=type, lower=lower, upper=upper, nullable=nullable, keys=keys, description=description
+        name=name,
+        type=type,
+        lower=lower,
+        upper=upper,
+        nullable=nullable,
+        keys=keys,
+        description=description,
+        randomized=randomized,
     )
 
 
@@ -216,6 +236,30 @@ def _read_keys(node: Node, type: Type, nullable: bool, reading: Reading) -> dict
         if (item.is_null or value is not None) and first.setdefault(value, item) is not item:
             reading.refuse(item, f"is the same key as {first[value].path.rpartition('.')[2]}")
     return first
+
+
+def _read_randomized(fields: Mapping[str, Node], type: Type, reading: Reading) -> Randomized | None:
+    """Returns how a column's values were reported; its categories stand for keys and bounds."""
+    before = len(reading.problems)
+    for other in ("keys", "keys_from", "lower", "upper", "nullable"):
+        if other in fields:
+            reading.refuse(fields[other], "stands beside randomized, whose categories say all that may be reported")
+    inner = reading.fields(fields["randomized"], required=("epsilon", "categories"))
+    epsilon = Fraction(1)
+    if "epsilon" in inner:
+        content = inner["epsilon"].content
+        try:
+            epsilon = parse_amount(content.text if isinstance(content, Word) else content, name="epsilon")
+        except InvalidLossError as error:
+            reading.refuse(inner["epsilon"], error.reason)
+        if epsilon > MOST_EPSILON:
+            reading.refuse(inner["epsilon"], f"an epsilon above {MOST_EPSILON} hides nothing")
+    categories = _read_keys(inner["categories"], type, False, reading) if "categories" in inner else {}
+    if "categories" in inner and not 2 <= len(categories) <= MOST_CATEGORIES:
+        reading.refuse(inner["categories"], f"list from 2 to {MOST_CATEGORIES} categories")
+    if len(reading.problems) > before:
+        return None
+    return Randomized(epsilon=epsilon, categories=tuple(categories))
 
 
 def _require_inside(keys: Mapping[Value, Node], lower: Value, upper: Value, reading: Reading) -> None:

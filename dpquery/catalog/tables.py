@@ -33,6 +33,19 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Randomized:
+    """How a column's values were reported: as they are, or else as any other category, by randomised response.
+
+    Attributes:
+        epsilon: Of one report.
+        categories: What may be reported, in order.
+    """
+
+    epsilon: Fraction
+    categories: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnDeclaration:
     """A column that queries may name.
 
@@ -44,6 +57,7 @@ class ColumnDeclaration:
         keys: Public group keys, in order, or None.
         keys_from: Table and column whose values are the public group keys, or None.
         description: A sentence for people.
+        randomized: How its values were reported, or None for values as they are; its categories are the keys.
     """
 
     name: str
@@ -54,6 +68,7 @@ class ColumnDeclaration:
     keys: tuple[Value, ...] | None = None
     keys_from: tuple[str, str] | None = None
     description: str = ""
+    randomized: Randomized | None = None
 
     @property
     def range(self) -> Range:

@@ -19,6 +19,7 @@ from dpquery.frontends.cli_answer import Format, check_output, say, show_charge,
 from dpquery.frontends.cli_ledger import budget, ledger_commands
 from dpquery.frontends.cli_opening import find_sources, read_params, read_query, session_over
 from dpquery.frontends.cli_owner import data_commands
+from dpquery.frontends.cli_start import import_smartnoise, init, suggest_bounds
 
 INTERRUPTED = 130
 
@@ -31,6 +32,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(budget)
+app.command()(init)
+app.command("import-smartnoise")(import_smartnoise)
+app.command("suggest-bounds")(suggest_bounds)
 app.add_typer(ledger_commands, name="ledger")
 app.add_typer(data_commands, name="data")
 

@@ -100,16 +100,30 @@ def find_sources(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[
     """Returns each table's path, as TABLE=PATH says or else TABLE.parquet and the like in a folder; and mistakes."""
     found, problems = _split(given), []
     problems += [f"--source {name}: no such table is declared" for name in found if name not in catalog.tables]
-    for name in catalog.tables:
-        if name in found:
-            continue
+    beside, missing = sources_beside(folder, [name for name in catalog.tables if name not in found])
+    return found | beside, problems + missing
+
+
+def sources_beside(
+    folder: Path, tables: Sequence[str], option: str = "--source {}=PATH"
+) -> tuple[dict[str, str], list[str]]:
+    """Returns each table's one path in a folder, TABLE.parquet and the like; and for which tables there is not one.
+
+    Args:
+        option: How whoever asks would name a table's path.
+    """
+    found, problems = {}, []
+    for name in tables:
         paths = _beside(folder, name)
         if len(paths) == 1:
             found[name] = str(paths[0])
         elif paths:
-            problems.append(f"table {name} has several files: {', '.join(p.name for p in paths)}; choose by --source")
+            several = ", ".join(path.name for path in paths)
+            problems.append(f"table {name} has several files: {several}; choose by {option.format(name)}")
         else:
-            problems.append(f"table {name} has no data: name its file, --source {name}=PATH, or call it {name}.parquet")
+            problems.append(
+                f"table {name} has no data: name its file, {option.format(name)}, or call it {name}.parquet"
+            )
     return found, problems
 
 

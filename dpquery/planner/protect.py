@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from dpquery.catalog import Catalog
 from dpquery.catalog.proposed import proposed
@@ -34,6 +34,7 @@ from dpquery.planner.grouping_sets import Added, Grouping, Measured, Sum
 from dpquery.planner.keys import PublicValues, conditions_of, covers_all_rows, domain_of, leaf_ranges
 from dpquery.planner.owned import owned_by_one_unit
 from dpquery.planner.passing import between_keys
+from dpquery.planner.randomised import debiased
 from dpquery.planner.ranges import ranges_of
 from dpquery.planner.rewrite import Measures, sum_type
 
@@ -68,6 +69,7 @@ class PrivatePlan:
         groupings: What the declarations say of the groups of each of `aggregates`.
         alternatives: Other plans that answer the same query.
         notes: What was decided between them, for people.
+        variances: For columns of `result` that stand for the randomness of reports, how large it is.
     """
 
     aggregates: tuple[PrivateAggregate, ...]
@@ -78,6 +80,7 @@ class PrivatePlan:
     groupings: tuple[Grouping, ...] = ()
     alternatives: tuple[PrivatePlan, ...] = ()
     notes: tuple[str, ...] = ()
+    variances: Mapping[str, Expression] = field(default_factory=dict)
 
 
 def protect(
@@ -98,6 +101,14 @@ def protect(
         MissingBoundsError: An aggregate without a finite sensitivity.
         UnsupportedQueryError: More public groups than can be enumerated.
     """
+    logical, variances = debiased(
+        logical,
+        catalog,
+        max_rows=bounds.max_rows,
+        has_public_keys=lambda id, relation: (
+            domain_of(id, relation, _leaf_ranges(relation, catalog), catalog, public) is not None
+        ),
+    )
     logical = within_blocks(logical, catalog)
     measured = [
         _protect(index, boundary, catalog, public, describe, bounds)
@@ -110,7 +121,8 @@ def protect(
         (tuple(family), "" if grouping_sets.sums(family) else grouping_sets.obstacle(family)) for family in families
     )
     first, *others = (_plan(logical, measured, chosen) for chosen in grouping_sets.combinations(families))
-    return replace(first, families=notes, alternatives=tuple(others))
+    others = [replace(other, variances=variances) for other in others]
+    return replace(first, families=notes, alternatives=tuple(others), variances=variances)
 
 
 def _plan(logical: LogicalPlan, measured: list[Measured], sums: dict[int, Sum]) -> PrivatePlan:
@@ -143,7 +155,7 @@ def _protect(
     source = boundary.source
     units = proposed(source, catalog.declarations).units
     bound = _bound(boundary, catalog, bounds)
-    ranges = leaf_ranges(source, lambda relation: ranges_of(relation, catalog))
+    ranges = _leaf_ranges(source, catalog)
     keys = tuple(_key(id, source, domain_of(id, source, ranges, catalog, public)) for id in boundary.group_by)
     _refuse_owned(boundary, keys, catalog)
     if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
@@ -193,6 +205,10 @@ def _protect(
         rows=declared.rows,
         whole=frozenset(measures.whole),
     )
+
+
+def _leaf_ranges(source: Relation, catalog: Catalog) -> dict[str, Range]:
+    return leaf_ranges(source, lambda relation: ranges_of(relation, catalog))
 
 
 def _domain(

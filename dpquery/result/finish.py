@@ -31,6 +31,7 @@ from dpquery.plan.logical import (
     sources,
 )
 from dpquery.result.added import AddedTable, NoiseLaw, NoiseOfSum, with_added
+from dpquery.result.carried import Carried
 from dpquery.result.combined import CombinedNoise
 from dpquery.result.intervals import Measured
 from dpquery.result.projected import projected
@@ -71,6 +72,7 @@ def finish(
     evaluate: Evaluate,
     confidence: Fraction,
     added: Sequence[tuple[int, PrivateAggregate]] = (),
+    variances: Mapping[str, Expression] | None = None,
 ) -> Finished:
     """Returns what the query computes from the released tables.
 
@@ -81,11 +83,13 @@ def finish(
         confidence: The probability with which the interval of a cell holds, at least.
         added: Tables added up from released ones, as (number of the released table, what it gives); they are read
             after the released ones.
+        variances: For columns of the result that stand for the randomness of reports, how large it is.
     """
     tables = with_added(released, added)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
-    again: dict[str, str] = {}
+    again = Carried(tables=tables, measures=measures, variances=variances or {})
     annotated, meanings = _carry(result, again)
+    measures |= again.totals.keys() | again.spread.keys()
     measures |= {id for id, original in again.items() if original in measures}
     columns = output(result)
     read_by = {node.index: node.columns for node in _released(result)}
@@ -95,6 +99,7 @@ def finish(
         made = evaluate(annotated, given)
     found = {c.name: meanings.get(c.id) for c in columns if measures and _is_noisy(meanings.get(c.id), measures)}
     read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
+    read |= {column.id for id in read & again.spread.keys() for column in columns_of(again.spread[id])}
     measured = Measured(
         rows=len(made),
         columns=_Lazy(made.select(sorted(read))),
@@ -102,6 +107,7 @@ def finish(
         half_width=_half_widths(tables, confidence, again),
         law=_laws(tables, again),
         confidence=float(confidence),
+        variances=again.spread,
     )
     table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
     leaves = [*range(len(released)), *(leaf for leaf, _ in added)]
@@ -126,7 +132,7 @@ class _Lazy(Mapping[str, list[Any]]):
         return len(self._table.column_names)
 
 
-def _carry(relation: Relation, again: dict[str, str]) -> tuple[Relation, Meanings]:
+def _carry(relation: Relation, again: Carried) -> tuple[Relation, Meanings]:
     """Returns the relation with the columns of released tables kept to its top, and what its columns mean in them.
 
     Args:
@@ -142,7 +148,7 @@ def _carry(relation: Relation, again: dict[str, str]) -> tuple[Relation, Meaning
             return _carry_project(relation, again)
         case Window():
             source, meanings = _carry(relation.source, again)
-            return replace(relation, source=source), meanings
+            return replace(relation, source=source), meanings | again.totals_of(relation, meanings)
         case SetOperation(kind="union_all"):
             return carry_union(relation, _carry(relation.left, again), _carry(relation.right, again))
         case SetOperation():
@@ -160,7 +166,7 @@ def _carry(relation: Relation, again: dict[str, str]) -> tuple[Relation, Meaning
             assert_never(relation)
 
 
-def _carry_join(join: Join, again: dict[str, str]) -> tuple[Relation, Meanings]:
+def _carry_join(join: Join, again: Carried) -> tuple[Relation, Meanings]:
     """Columns that both sides keep, of a table that is read on both, are kept by one side under other ids."""
     left, meanings = _carry(join.left, again)
     right, others = _carry(join.right, again)
@@ -171,7 +177,7 @@ def _carry_join(join: Join, again: dict[str, str]) -> tuple[Relation, Meanings]:
     return replace(join, left=left, right=right), meanings | others
 
 
-def _kept_as(relation: Relation, meanings: Meanings, ids: set[str], again: dict[str, str]) -> tuple[Relation, Meanings]:
+def _kept_as(relation: Relation, meanings: Meanings, ids: set[str], again: Carried) -> tuple[Relation, Meanings]:
     """Returns the relation, and its meanings, with these ids replaced by new ones."""
     if not ids:
         return relation, meanings
@@ -189,14 +195,16 @@ def _kept_as(relation: Relation, meanings: Meanings, ids: set[str], again: dict[
     return Project(source=relation, columns=tuple(columns)), known
 
 
-def _carry_project(project: Project, again: dict[str, str]) -> tuple[Relation, Meanings]:
+def _carry_project(project: Project, again: Carried) -> tuple[Relation, Meanings]:
     source, meanings = _carry(project.source, again)
     given = {column.id for column in project.columns}
     leaves = {leaf.id: leaf for meaning in meanings.values() for leaf in columns_of(meaning)}
     carried = [Computed(id=id, name="", expression=leaf) for id, leaf in leaves.items() if id not in given]
     known: Meanings = {id: leaf for id, leaf in leaves.items() if id not in given}
     for column in project.columns:
-        if all(read.id in meanings for read in columns_of(column.expression)):
+        if again.is_spread(column.id, meanings):
+            known[column.id] = Column(id=column.id, type=column.expression.type)
+        elif all(read.id in meanings for read in columns_of(column.expression)):
             known[column.id] = substitute(column.expression, meanings)
     return Project(source=source, columns=(*project.columns, *carried)), known
 
@@ -206,7 +214,7 @@ def _is_noisy(meaning: Expression | None, measures: frozenset[str]) -> bool:
 
 
 def _half_widths(
-    tables: Sequence[NoisyTable | AddedTable], confidence: Fraction, again: Mapping[str, str]
+    tables: Sequence[NoisyTable | AddedTable], confidence: Fraction, again: Carried
 ) -> Callable[[str, int], float]:
     found: dict[str, tuple[NoiseLaw, Fraction]] = {}
     for table in tables:
@@ -215,10 +223,12 @@ def _half_widths(
             if measure.count not in CHOICES:
                 found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
 
+    known = {**found, **again.sums(found)}
+
     def half_width(id: str, sharing: int) -> float:
-        if again.get(id, id) not in found:
+        if again.get(id, id) not in known:
             return math.nan  # how far a choice is off in values depends on the data
-        noise, step = found[again.get(id, id)]
+        noise, step = known[again.get(id, id)]
         return float(noise.half_width((1 - confidence) / sharing) * step)
 
     return half_width

@@ -11,7 +11,8 @@ An interval speaks of noise alone: not of clamping and not of bounded contributi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ class Measured:
         half_width: (measure, number of measures that share the failure probability) to the half-width of its interval.
         law: A measure to its noise, or None where it is not known.
         confidence: Of the intervals.
+        variances: For columns that stand for the randomness of reports, its variance.
     """
 
     rows: int
@@ -56,6 +58,7 @@ class Measured:
     half_width: Callable[[str, int], float]
     law: Callable[[str], Law | None] = lambda _: None
     confidence: float = 0.95
+    variances: Mapping[str, Expression] = field(default_factory=dict)
 
     def interval(self, expression: Expression) -> Interval:
         """Returns the interval of an expression over measures and exact columns; unknown where no rule covers it."""
@@ -64,14 +67,32 @@ class Measured:
             return self._by_side(expression, side)
         read = {column.id for column in columns_of(expression)} & self.measures
         with np.errstate(all="ignore"):
-            found = self._interval(expression, {id: self.half_width(id, len(read)) for id in read})
-            return self._narrower(self._unknown() if found is None else found, expression, read)
+            spread = self._spread(read)
+            widths: dict[str, float | Floats] = {id: self.half_width(id, len(read)) for id in read - spread.keys()}
+            quantile = NormalDist().inv_cdf(1 - (1 - self.confidence) / (2 * max(1, len(read))))
+            widths |= {id: quantile * deviation for id, deviation in spread.items()}
+            found = self._interval(expression, widths)
+            return self._narrower(self._unknown() if found is None else found, expression, read, spread)
 
-    def _narrower(self, known: Interval, expression: Expression, read: set[str]) -> Interval:
+    def _spread(self, read: set[str]) -> dict[str, Floats]:
+        """Returns the standard deviations of reports' randomness, at most; it is taken for normal.
+
+        A variance reads measures that the expression reads too, so their intervals hold or fail together.
+        """
+        found = {}
+        for id in read & self.variances.keys():
+            parts = {column.id for column in columns_of(self.variances[id])} & self.measures
+            reach = self._interval(self.variances[id], {part: self.half_width(part, len(read)) for part in parts})
+            found[id] = np.sqrt(np.maximum((self._unknown() if reach is None else reach).upper, 0.0))
+        return found
+
+    def _narrower(
+        self, known: Interval, expression: Expression, read: set[str], spread: Mapping[str, Floats]
+    ) -> Interval:
         """Returns for each cell the narrower of the known interval and a simulated one."""
-        if not 2 <= len(read) <= MOST_MEASURES or self.rows > MOST_CELLS:
+        if not 2 <= len(read) <= MOST_MEASURES or self.rows > MOST_CELLS or len(spread) > 1:
             return known
-        laws = {id: self.law(id) for id in read}
+        laws = {id: _law_of(spread[id]) if id in spread else self.law(id) for id in read}
         if None in laws.values():
             return known
         values = {id: _floats(self.columns[id]) for id in read}
@@ -93,7 +114,7 @@ class Measured:
         nothing = np.full(self.rows, np.nan)
         return Interval(nothing, nothing)
 
-    def _interval(self, expression: Expression, widths: Mapping[str, float]) -> Interval | None:
+    def _interval(self, expression: Expression, widths: Mapping[str, float | Floats]) -> Interval | None:
         if not any(column.id in widths for column in columns_of(expression)):
             exact = self._exact(expression)
             return None if exact is None else Interval(exact, exact)
@@ -124,7 +145,7 @@ class Measured:
         rows = zip(*(self.columns[id] for id in ids), strict=True) if ids else [()] * self.rows
         return _floats([evaluate(expression, dict(zip(ids, row, strict=True))) for row in rows])
 
-    def _case(self, expression: Case, widths: Mapping[str, float]) -> Interval | None:
+    def _case(self, expression: Case, widths: Mapping[str, float | Floats]) -> Interval | None:
         """A value that is there or NULL has its own interval; other branches are followed on exact conditions."""
         last = expression.otherwise
         missing = isinstance(last, Literal) and last.value is None
@@ -146,6 +167,13 @@ class Measured:
         ids = sorted({column.id for column in columns_of(condition)})
         rows = zip(*(self.columns[id] for id in ids), strict=True) if ids else [()] * self.rows
         return np.array([evaluate(condition, dict(zip(ids, row, strict=True))) is True for row in rows], dtype=np.bool_)
+
+
+def _law_of(deviations: Floats) -> Law | None:
+    """Returns the randomness of reports as a noise; None where its size is not known."""
+    if not np.isfinite(deviations).all():
+        return None
+    return Law(table=0, is_added=False, is_laplace=False, scale=deviations)
 
 
 def _floats(values: list[Any]) -> Floats:

@@ -42,13 +42,13 @@ class Law:
         table: The number of the released table; those that are added up repeat the noise of others.
         is_added: Whether the table is added up.
         is_laplace: Laplace, or else Gaussian.
-        scale: Laplace b or Gaussian sigma, in the unit of the number.
+        scale: Laplace b or Gaussian sigma, in the unit of the number; one, or one for each row.
     """
 
     table: int
     is_added: bool
     is_laplace: bool
-    scale: float
+    scale: float | Floats
 
 
 def simulate(
@@ -75,8 +75,8 @@ def simulate(
         return None
     without = {}
     for dimension, id in enumerate(sorted(known)):
-        drawn = (_laplace if known[id].is_laplace else _normal)(dimension) * known[id].scale
-        without[id] = columns[id][:, None] - drawn[None, :]
+        drawn = (_laplace if known[id].is_laplace else _normal)(dimension)[None, :]
+        without[id] = columns[id][:, None] - drawn * np.reshape(known[id].scale, (-1, 1))
     found = _compute(expression, without, exact)
     if found is None:
         return None

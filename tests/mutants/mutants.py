@@ -30,6 +30,8 @@ COMPOSITION = "tests/unit/privacy/test_composition.py"
 GAUSSIAN = "tests/unit/privacy/test_gaussian_calibration.py"
 TRADEOFF = "tests/unit/privacy/test_tradeoff.py"
 STORES = "tests/unit/kernel/test_ledger_stores.py"
+RANDOMISED = "tests/unit/planner/test_randomised.py"
+REPORTS = "tests/unit/kernel/test_randomised_response.py"
 BLOCKS = "tests/unit/kernel/test_blocks.py"
 BLOCK_LEDGER = "tests/unit/kernel/test_ledger_blocks.py"
 BLOCK_ATTACKS = "tests/attacks/test_block_attacks.py"
@@ -749,6 +751,29 @@ MUTANTS = (
         tests=LEDGER,
     ),
     Mutant(
+        name="integers overflow where a range is believed",
+        file="backends/sql_numbers.py",
+        old="""    return f"TRY_CAST({form.format(*(f'CAST({v} AS HUGEINT)' for v in values))} AS BIGINT)"\n""",
+        new="""    return f"({form.format(*values)})"\n""",
+        tests="tests/properties/test_wrong_ranges.py",
+    ),
+    Mutant(
+        name="an aggregate that nobody knows is taken to be exact",
+        file="kernel/locality.py",
+        old="    if unknown := {a.function for a in aggregate.aggregates} - EXACT:\n",
+        new="    if unknown := set[str]():\n",
+        tests=GATE,
+        only="unknown",
+    ),
+    Mutant(
+        name="NaN is a public key",
+        file="plan/types.py",
+        old="            return not any(isinstance(value, float) and math.isnan(value) for value in values)\n",
+        new="            return True\n",
+        tests=GATE,
+        only="NaN",
+    ),
+    Mutant(
         name="a commit may be lost with the power",
         file="kernel/ledger_file.py",
         old='"synchronous": 3',
@@ -1307,6 +1332,57 @@ MUTANTS = (
         old="Fraction(1, 2**52), Fraction(2**60)",
         new="Fraction(1, 2**60), Fraction(2**60)",
         tests=EXPONENTIAL,
+    ),
+    # Randomised response.
+    Mutant(
+        name="reports tell the truth more often than epsilon allows",
+        file="kernel/randomised_response.py",
+        old="(one + (categories - 1) * power)",
+        new="(one + categories // 2 * power)",
+        tests=REPORTS,
+    ),
+    Mutant(
+        name="reports over a grid are weighted by twice their epsilon",
+        file="kernel/randomised_response.py",
+        old="/ (2 * width)",
+        new="/ width",
+        tests=REPORTS,
+    ),
+    Mutant(
+        name="a doubtful report is decided by its first bits",
+        file="kernel/randomised_response.py",
+        old="reached[index] = sum(threshold <= whole for threshold in thresholds)",
+        new="reached[index] = sum(threshold < whole >> missing << missing for threshold in thresholds)",
+        tests=REPORTS,
+        only="doubtful",
+    ),
+    Mutant(
+        name="a lie may tell the truth",
+        file="kernel/randomised_response.py",
+        old="others + (others >= values[lies])",
+        new="others",
+        tests=REPORTS,
+    ),
+    Mutant(
+        name="reports decide which rows of a unit are read",
+        file="planner/reports.py",
+        old="            _refuse([relation.condition], below)\n",
+        new="",
+        tests=RANDOMISED,
+    ),
+    Mutant(
+        name="reports that an outer join leaves out are debiased all the same",
+        file="planner/randomised.py",
+        old="if not found <= stored and",
+        new="if False and",
+        tests=RANDOMISED,
+    ),
+    Mutant(
+        name="estimates are counted back with half of the lies",
+        file="planner/chances.py",
+        old="chances.q * sum(weights)",
+        new="chances.q / 2 * sum(weights)",
+        tests=RANDOMISED,
     ),
     # The engine behind the wire.
     Mutant(

@@ -1,0 +1,53 @@
+"""Catalogs to edit: `dpquery init`, `dpquery import-smartnoise` and `dpquery suggest-bounds`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpquery.frontends.cli_answer import say
+from dpquery.frontends.cli_opening import session_over
+
+Dataset = Annotated[str, typer.Option("--dataset", metavar="NAME", help="The dataset's name.")]
+
+
+def init(
+    tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="Parquet, CSV, Feather or DuckDB files.")],
+    dataset: Dataset = "dataset",
+) -> None:
+    """Print a commented catalog for files, to edit. Reads names and types of columns, and no value."""
+    from dpquery.frontends.skeleton import init as skeleton
+
+    typer.echo(skeleton(tables, dataset), nl=False)
+
+
+def import_smartnoise(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="SmartNoise's metadata, a YAML file.")],
+    dataset: Dataset = "dataset",
+) -> None:
+    """Print a catalog for SmartNoise's metadata, with comments on what could not be carried over."""
+    from dpquery.frontends.skeleton import import_smartnoise as imported
+
+    typer.echo(imported(str(file), dataset), nl=False)
+
+
+def suggest_bounds(
+    catalog: Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")],
+    columns: Annotated[
+        list[str] | None, typer.Argument(metavar="COLUMN...", help="TABLE.COLUMN; by default all without bounds.")
+    ] = None,
+    source: Annotated[list[str] | None, typer.Option("--source", "-s", metavar="TABLE=PATH")] = None,
+    ledger: Annotated[str | None, typer.Option("--ledger", "-l", metavar="FILE|URL")] = None,
+    analyst: Annotated[str | None, typer.Option("--analyst", "-a", metavar="NAME")] = None,
+    epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", metavar="AMOUNT")] = None,
+    delta: Annotated[str | None, typer.Option("--delta", metavar="AMOUNT")] = None,
+    rho: Annotated[str | None, typer.Option("--rho", metavar="AMOUNT")] = None,
+    coverage: Annotated[str, typer.Option("--coverage", metavar="PART", help="Of the units, within bounds.")] = "0.99",
+) -> None:
+    """Print the catalog with bounds found with noise, and charge the ledger for it."""
+    with session_over(catalog, source or (), ledger, analyst) as session:
+        found = session.suggest_bounds(columns or None, epsilon=epsilon, delta=delta, rho=rho, coverage=coverage)
+        typer.echo(str(found), nl=False)
+        say(f"[charged {found.charge}; left for {session.analyst}: {session.remaining}]")

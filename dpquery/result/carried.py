@@ -1,0 +1,96 @@
+"""What is kept of noise while an answer is followed from its released tables up: copies, totals, and reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.release import NoisyTable
+from dpquery.plan.expr import Column, Expression, columns_of, substitute
+from dpquery.plan.logical import Filter, Project, Relation, Released, Window
+from dpquery.result.added import AddedTable, NoiseLaw, NoiseOfSum
+
+Meanings = dict[str, Expression]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LooseSum:
+    """The noise of a sum of `count` numbers of one law each, which may depend on each other."""
+
+    noise: NoiseLaw
+    count: int
+
+    def half_width(self, failure: Fraction) -> int:
+        """Returns a w with P(|noise| > w) <= failure, in lattice steps (union bound)."""
+        return self.count * self.noise.half_width(failure / self.count)
+
+
+@dataclass(slots=True, kw_only=True)
+class Carried(dict[str, str]):
+    """As a dict: columns of a table that is read twice, under the id of the second copy, and their own ids.
+
+    Attributes:
+        tables: The released tables.
+        measures: The ids of their noisy columns.
+        variances: For columns that stand for the randomness of reports, how large it is, over what they stand beside.
+        spread: Those of them that were met, and how large, over columns of released tables.
+        totals: Sums of a measure over groups: its id, and of how many groups at most.
+    """
+
+    tables: Sequence[NoisyTable | AddedTable]
+    measures: frozenset[str]
+    variances: Mapping[str, Expression]
+    spread: dict[str, Expression] = field(default_factory=dict)
+    totals: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def totals_of(self, window: Window, meanings: Meanings) -> Meanings:
+        """Returns the meanings of a window's plain sums of a measure over public groups: noisy numbers of their own."""
+        found: Meanings = {}
+        for column in window.columns:
+            argument = column.arguments[0] if column.arguments else None
+            value = meanings.get(argument.id) if isinstance(argument, Column) else None
+            plain = column.function == "sum" and not (column.filter or column.order_by or column.frame)
+            if plain and isinstance(value, Column) and value.id in self.measures and _is_released(window.source):
+                count = self._groups(value.id, column.partition_by)
+                if count is not None:
+                    self.totals[column.id] = (value.id, count)
+                    found[column.id] = Column(id=column.id, type=column.type)
+        return found
+
+    def _groups(self, measure: str, kept: Sequence[str]) -> int | None:
+        for table in self.tables:
+            if any(known.id == measure for known in table.aggregate.measures):
+                domains = [key.domain for key in table.aggregate.keys if key.column not in kept]
+                return None if table.aggregate.is_selected else math.prod(len(domain or ()) for domain in domains)
+        return None
+
+    def sums(self, noises: Mapping[str, tuple[NoiseLaw, Fraction]]) -> dict[str, tuple[NoiseLaw | LooseSum, Fraction]]:
+        """Returns the noise of each total, and the unit of its numbers."""
+        fresh = {m.id for table in self.tables if isinstance(table, NoisyTable) for m in table.aggregate.measures}
+        found: dict[str, tuple[NoiseLaw | LooseSum, Fraction]] = {}
+        for id, (measure, count) in self.totals.items():
+            if measure in noises:
+                noise, step = noises[measure]
+                if isinstance(noise, Calibrated) and measure in fresh:
+                    found[id] = (NoiseOfSum(noise=noise, count=count), step)
+                else:
+                    found[id] = (LooseSum(noise=noise, count=count), step)
+        return found
+
+    def is_spread(self, id: str, meanings: Meanings) -> bool:
+        """Whether a column stands for the randomness of reports; what is known of it is kept."""
+        known = self.variances.get(id)
+        if known is None or not all(column.id in meanings for column in columns_of(known)):
+            return False
+        self.spread[id] = substitute(known, meanings)
+        return True
+
+
+def _is_released(relation: Relation) -> bool:
+    """Whether each row is a group of one released table."""
+    if isinstance(relation, Project | Filter):
+        return _is_released(relation.source)
+    return isinstance(relation, Released)

@@ -1,0 +1,182 @@
+"""Estimates over randomised reports: unbiased, with the variance that is claimed, and intervals that hold.
+
+Without the noise of the answer, an estimate's law follows from that of the reports, which few rows let us enumerate.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import dpquery as dp
+from dpquery.catalog.tables import Randomized
+from dpquery.planner.chances import Chances
+from tests.scripted import zero_noise
+
+FALSE_ALARM = 1e-9
+COPIES = 1000
+"""Of each row, so that rounding to whole rows is small."""
+
+TRUTH = pd.DataFrame({"party": ["a", "b", "b"], "grade": [1, 2, 4], "age": [20, 40, 70]})
+PARTIES, GRADES = ("a", "b", "c"), (1, 2, 4)
+COLUMNS = {
+    "party": {"type": "text", "randomized": {"epsilon": "1.5", "categories": list(PARTIES)}},
+    "grade": {"type": "int64", "randomized": {"epsilon": 1, "categories": list(GRADES)}},
+    "age": {"type": "int64", "lower": 0, "upper": 100},
+    "side": {"type": "text", "keys": ["left", "right"]},
+}
+CATALOG = {
+    "dataset": "survey",
+    "privacy_unit": "row",
+    "budget": {"epsilon": 1000},
+    "tables": {"people": {"columns": COLUMNS}},
+}
+LINEAR = {
+    "SELECT COUNT(*) FROM people WHERE party = 'b'": 2,
+    "SELECT COUNT(*) FROM people WHERE party IN ('a', 'c') AND age > 30": 0,
+    "SELECT COUNT_IF(party <> 'b') FROM people": 1,
+    "SELECT COUNT(*) FILTER (WHERE NOT party = 'a') FROM people WHERE age < 60": 1,
+    "SELECT SUM(age) FROM people WHERE party = 'b'": 110,
+    "SELECT SUM(age) FILTER (WHERE party <> 'b') FROM people": 20,
+    "SELECT n FROM (SELECT party, COUNT(*) AS n FROM people GROUP BY party) AS t WHERE party = 'b'": 2,
+    "SELECT s FROM (SELECT party, SUM(age) AS s FROM people GROUP BY party) AS t WHERE party = 'a'": 20,
+}
+OF_GRADES = {
+    "SELECT SUM(grade) FROM people": 7,
+    "SELECT SUM(grade * grade) FROM people WHERE grade > 1": 20,
+    "SELECT COUNT(CASE WHEN grade < 4 THEN 1 END) FROM people": 2,
+    "SELECT COUNT(*) FROM people WHERE grade BETWEEN 2 AND 4 AND age < 100": 2,
+}
+
+
+def session_over(frame: pd.DataFrame, folder: Path, **more: object) -> dp.Session:
+    catalog = dp.Catalog(**{**CATALOG, **more})  # type: ignore[arg-type]
+    return dp.connect(catalog, {"people": frame}, ledger=dp.create_ledger(catalog, folder / "people.ledger"))
+
+
+def reported(column: str, reports: tuple[object, ...]) -> pd.DataFrame:
+    frame = TRUTH.assign(side="left")
+    frame[column] = list(reports)
+    return pd.concat([frame] * COPIES, ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "categories", "queries"), [("party", PARTIES, LINEAR), ("grade", GRADES, OF_GRADES)]
+)
+def test_sums_are_unbiased_and_vary_as_claimed(
+    column: str,
+    categories: tuple[object, ...],
+    queries: dict[str, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    zero_noise(monkeypatch)
+    chances = Chances.of(Randomized(epsilon=Fraction({"party": "1.5", "grade": "1"}[column]), categories=categories))  # type: ignore[arg-type]
+    means, squares = dict.fromkeys(queries, 0.0), dict.fromkeys(queries, 0.0)
+    for number, reports in enumerate(itertools.product(categories, repeat=len(TRUTH))):
+        told = [report == value for report, value in zip(reports, TRUTH[column], strict=True)]
+        chance = math.prod(chances.p if true else chances.q for true in told)
+        (tmp_path / str(number)).mkdir()
+        with session_over(reported(column, reports), tmp_path / str(number)) as session:
+            for query, answer in zip(queries, session.batch(list(queries), epsilon=8), strict=True):
+                (estimate,) = answer.to_pandas().iloc[:, 0].tolist()
+                means[query] += chance * estimate / COPIES
+                squares[query] += chance * (estimate / COPIES) ** 2
+    assert means == pytest.approx(queries, abs=0.002)
+    first = next(iter(queries))
+    weights = tuple(1.0 if c == "b" else 0.0 for c in categories) if column == "party" else tuple(map(float, GRADES))
+    claimed = sum(chances.variance(weights[categories.index(value)], weights) for value in TRUTH[column])
+    assert squares[first] - means[first] ** 2 == pytest.approx(claimed, abs=0.02)
+
+
+def test_the_law_of_a_report() -> None:
+    chances = Chances.of(Randomized(epsilon=Fraction(2), categories=("a", "b", "c", "d")))
+    assert chances.p + 3 * chances.q == pytest.approx(1) and chances.p / chances.q == pytest.approx(math.exp(2))
+    binary = Chances.of(Randomized(epsilon=Fraction(1), categories=(False, True)))
+    known = binary.p * binary.q / (binary.p - binary.q) ** 2
+    assert binary.variance(1.0, (0.0, 1.0)) == pytest.approx(known) == pytest.approx(binary.variance(0.0, (0.0, 1.0)))
+
+
+SETS, SESSIONS, PEOPLE = 9, 3, 3000
+ASKED = (
+    "SELECT COUNT(*) AS a, COUNT_IF(NOT party = 'b') AS b, SUM(age) AS c FROM people WHERE party <> 'a'",
+    "SELECT AVG(age) AS a FROM people WHERE party = 'a'",
+    "SELECT AVG(grade) AS a, COUNT_IF(grade = 4) AS b, SUM(grade) AS c FROM people",
+    "SELECT party, COUNT(*) AS a, SUM(age) AS b FROM people GROUP BY party",
+    "SELECT side, party, COUNT(*) AS a FROM people GROUP BY side, party",
+)
+PLACES = pd.Series(range(PEOPLE))
+VALUES = pd.DataFrame(
+    {
+        "party": PLACES.mod(10).map(lambda i: PARTIES[(i > 4) + (i > 7)]),
+        "grade": PLACES.mod(7).map(lambda i: GRADES[(i > 2) + (i > 4)]),
+        "age": 20 + PLACES.mod(61),
+        "side": PLACES.mod(2).map({0: "left", 1: "right"}),
+    }
+)
+
+
+def _exact(folder: Path) -> list[pd.DataFrame]:
+    """Returns the answers over values without lies and without noise."""
+    plain = {name: {k: v for k, v in said.items() if k != "randomized"} for name, said in COLUMNS.items()}
+    plain |= {"party": {"type": "text", "keys": list(PARTIES)}, "grade": {"type": "int64", "lower": 1, "upper": 4}}
+    with (
+        session_over(VALUES, folder, tables={"people": {"columns": plain}}) as session,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        zero_noise(patch)
+        return [answer.to_pandas() for answer in session.batch(ASKED, epsilon=1)]
+
+
+def _misses(folder: Path, sessions: int) -> list[int]:
+    """Returns for each cell in how many sets of reports its interval does not hold the exact number."""
+    folder.mkdir()
+    exact, missed = _exact(folder), [0] * 19
+    names = [f"people{number}" for number in range(SETS)]
+    catalog = dp.Catalog(**{**CATALOG, "tables": {key: {"columns": COLUMNS} for key in names}})  # type: ignore[arg-type]
+    for number in range(sessions):
+        told = {
+            name: VALUES.assign(
+                party=dp.local.randomize(VALUES.party, "1.5", PARTIES),
+                grade=dp.local.randomize(VALUES.grade, 1, GRADES),
+            )
+            for name in names
+        }
+        with dp.connect(catalog, told, ledger=dp.create_ledger(catalog, folder / f"{number}.ledger")) as session:
+            queries = [query.replace("people", name) for name in names for query in ASKED]
+            answers = iter(session.batch(queries, epsilon=20))
+            for _ in names:
+                cells = [cell for right in exact for cell in _outside(next(answers).accuracy, right)]
+                missed = [count + cell for count, cell in zip(missed, cells, strict=True)]
+    return missed
+
+
+def _outside(bounds: pd.DataFrame, right: pd.DataFrame) -> list[bool]:
+    names = bounds.columns.get_level_values(0).unique()
+    inside = [(bounds[name].lower <= right[name]) & (right[name] <= bounds[name].upper) for name in names]
+    return [not held for column in inside for held in column]
+
+
+def _chance(missed: int, total: int, rate: float) -> float:
+    """Returns at most the chance of so many misses or more, each with this rate (Chernoff's bound)."""
+    share = missed / total
+    if share <= rate:
+        return 1.0
+    rest = (1 - share) * math.log((1 - share) / (1 - rate)) if share < 1 else 0.0
+    return math.exp(-total * (share * math.log(share / rate) + rest))
+
+
+def test_intervals_hold_with_their_confidence_and_would_not_without_the_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Intervals of 95 % may miss 6 in 100 times, as reports are taken for normal; each cell is judged by itself."""
+    missed = _misses(tmp_path / "held", SESSIONS)
+    assert min(_chance(count, SETS * SESSIONS, 0.06) for count in missed) > FALSE_ALARM / len(missed)
+    monkeypatch.setattr(Chances, "variance", lambda *_: 0.0)
+    missed = _misses(tmp_path / "ignored", SESSIONS)
+    assert min(_chance(count, SETS * SESSIONS, 0.06) for count in missed) < FALSE_ALARM / len(missed)
