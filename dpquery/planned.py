@@ -39,8 +39,7 @@ class Plan:
         self.charge: PrivacyLoss = parts.charge(ledger.budget.kind)
         self.guarantee: PrivacyLoss = parts.guarantee()
         self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
-        shown = [(column.name, arrow_type(column.type)) for column in output(prepared.private.result)]
-        self.schema: pa.Schema = pa.schema(shown)
+        self.schema: pa.Schema = pa.schema([(c.name, arrow_type(c.type)) for c in output(prepared.private.result)])
         self.touched: Touched = blocks_of(parts.rest, ledger.declarations)
         self.blocks: str = "" if self.charge == ZERO else ledger.shown_blocks(self.touched)
         self.protects: str = ledger.declarations.protected

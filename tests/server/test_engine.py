@@ -52,8 +52,18 @@ def test_a_charged_query_says_what_it_cost_and_what_is_left(study: Study, monkey
     assert notice.startswith("charged epsilon 1; remaining: epsilon 4999")
 
 
+def test_the_same_again_is_free_and_the_same(study: Study) -> None:
+    asked = "SELECT is_new, SUM(qty) AS s FROM orders WHERE price > 3 GROUP BY is_new"
+    first, before = study.answer(asked), study.entries
+    again = study.answer(asked)
+    assert again.table.equals(first.table)
+    assert study.entries == before
+    assert again.notices[0].startswith("no charge: it follows from what was answered before; remaining: ")
+
+
 def test_settings_are_options_of_the_query(study: Study) -> None:
-    answered = study.answer(BY_REGION, settings={"dpquery.epsilon": "0.25", "timezone": "UTC"})
+    asked = "SELECT region, SUM(qty) AS s FROM orders WHERE is_new GROUP BY region"
+    answered = study.answer(asked, settings={"dpquery.epsilon": "0.25", "timezone": "UTC"})
     assert answered.notices[0].startswith("charged epsilon 0.25;")
 
 
@@ -87,10 +97,11 @@ def test_settings_of_others_pass_and_defaults_are_none() -> None:
 
 
 def test_budgets_belong_to_analysts(study: Study) -> None:
-    study.answer(BY_REGION, analyst="bob")
-    study.answer(BY_REGION, analyst="bob", settings={"dpquery.epsilon": "1"})
+    asked = "SELECT region, COUNT(*) FROM orders WHERE qty > {} GROUP BY region"
+    study.answer(asked.format(1), analyst="bob")
+    study.answer(asked.format(2), analyst="bob", settings={"dpquery.epsilon": "1"})
     with pytest.raises(Refusal) as raised:
-        study.answer(BY_REGION, analyst="bob", settings={"dpquery.max_groups": "3"})
+        study.answer(asked.format(3), analyst="bob", settings={"dpquery.max_groups": "3"})
     assert raised.value.sqlstate == "53400"
     with pytest.raises(Refusal) as raised:
         study.answer(BY_REGION, analyst="mallory")
@@ -217,7 +228,7 @@ def test_decimals_carry_their_digits() -> None:
 def test_explain_is_free_and_tells_the_price(study: Study) -> None:
     before = study.entries
     for text, words in (
-        (BY_REGION, "Charge: epsilon 1"),
+        ("SELECT is_new, COUNT(*) FROM orders WHERE qty < 9 GROUP BY is_new", "Charge: epsilon 1"),
         ("SELECT DISTINCT region FROM orders", "Charge: nothing"),
         ("SELECT * FROM orders LIMIT 0", "Charge: nothing"),
         ("SELECT 1", "Charge: nothing"),

@@ -126,7 +126,8 @@ class Engine:
         """Returns the answer of the private engine, with a notice of what it cost and what is left."""
         result = session.sql(asked.text, params=params or None, **_any(options))
         charge = str(result.charge)
-        paid = NOTHING_CHARGED if charge == "nothing" else f"charged {charge}"
+        was_known = "no charge: it follows from what was answered before" if result.measurements else NOTHING_CHARGED
+        paid = was_known if charge == "nothing" else f"charged {charge}"
         notice = f"{paid}; remaining: {session.remaining}"
         table = result.to_arrow()
         columns = [
