@@ -166,6 +166,7 @@ def test_only_the_key_cancels_and_guesses_are_not_heard(server: Running, client:
         with Client(server.host, server.port) as guesser:
             guesser.send(packet(CANCEL_REQUEST, struct.pack(">iI", client.process, guess)))
             assert guesser.is_closed()
+    thread.join(1)
     assert not outcome
     with Client(server.host, server.port) as owner:
         owner.send(packet(CANCEL_REQUEST, struct.pack(">i", client.process) + client.key))
