@@ -1,11 +1,11 @@
-# make demo | test | check | slow | mutants | bench | docs
+# make demo | test | test-clients | check | slow | mutants | bench | docs
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: demo test check lint slow mutants bench docs clean
+.PHONY: demo test test-clients check lint slow mutants bench docs clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -17,6 +17,11 @@ demo: $(READY)
 
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-clients: $(READY)
+	command -v psql || apt-get install -y --no-install-recommends postgresql-client
+	$(BIN)/python -m pip install --quiet asyncpg pg8000 'sqlalchemy>=2.1'
+	$(BIN)/python -m pytest -m "not slow" tests/server
 
 lint: $(READY)
 	$(BIN)/ruff check dpquery tests benchmarks

@@ -13,6 +13,7 @@ DPQueryError
 ├── CatalogError                the data owner: declarations, or data that contradict them
 ├── LedgerError                 the data owner: the ledger is missing, damaged or of another dataset
 ├── BackendError                the operator: the engine failed; quotes nothing from the data
+├── QueryCancelledError         whoever cancelled the query
 └── InternalError               us: a plan that the kernel refuses to run
 
 An error is an output: it may depend on the query, the catalog and the ledger, never on a private row.
@@ -157,6 +158,10 @@ class LedgerError(DPQueryError):
 
 class BackendError(DPQueryError):
     """The engine could not run a plan. Quotes nothing from the data."""
+
+
+class QueryCancelledError(DPQueryError):
+    """A query that was cancelled while it ran. A charge that was made before stands."""
 
 
 class InternalError(DPQueryError):

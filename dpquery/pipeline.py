@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpquery.backends.base import Backend
+from dpquery.cancelling import check_cancelled
 from dpquery.catalog import Catalog
 from dpquery.errors import DPQueryError, InternalError, QueryError, QuerySyntaxError
 from dpquery.kernel.ledger import Ledger
@@ -159,6 +160,7 @@ def answer(
     recorded = ";\n".join(request.recorded for request in requests)
 
     def measured(plan: BudgetedPlan) -> NoisyAggregates:
+        check_cancelled()
         return release(plan, run=backend.run, ledger=ledger, analyst=analyst, query=recorded)
 
     answered = measure(parts, reuse, ledger.declarations, measured)

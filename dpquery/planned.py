@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import cached_property
 
 import pandas as pd
+import pyarrow as pa
 
+from dpquery.arrow import arrow_type
 from dpquery.explain import explain
 from dpquery.kernel.blocks import Touched
 from dpquery.kernel.ledger import Ledger
@@ -26,6 +28,7 @@ class Plan:
         charge: What the ledger would count.
         guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
         columns: The names of the answer's columns.
+        schema: The Arrow schema of the answer, whatever the data hold.
         blocks: The blocks that would be charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
         protects: What the charge is a loss for, in words: "the rows of one patient in one month".
     """
@@ -36,6 +39,7 @@ class Plan:
         self.charge: PrivacyLoss = parts.charge(ledger.budget.kind)
         self.guarantee: PrivacyLoss = parts.guarantee()
         self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
+        self.schema: pa.Schema = pa.schema([(c.name, arrow_type(c.type)) for c in output(prepared.private.result)])
         self.touched: Touched = blocks_of(parts.rest, ledger.declarations)
         self.blocks: str = "" if self.charge == ZERO else ledger.shown_blocks(self.touched)
         self.protects: str = ledger.declarations.protected

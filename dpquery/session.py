@@ -304,6 +304,11 @@ class Session:
             accuracy=accuracy,
         )
 
+    def for_analyst(self, name: str) -> Session:
+        """Returns a session of another analyst over the same catalog, data and ledger; to close one closes all."""
+        reuse = "own" if self._only_own else self._store is not None
+        return Session(self._catalog, backend=self._backend, ledger=self._ledger, analyst=name, reuse=reuse)
+
     def close(self) -> None:
         """Ends the session; the ledger learns that the last answer was given."""
         if self._store is not None:

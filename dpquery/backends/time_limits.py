@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from dpquery.cancelling import interruptible
+
 
 class Watch:
     """What is to be interrupted and when, and a thread for it that lives until the last time limit has passed."""
@@ -54,9 +56,11 @@ class Watch:
 _WATCH = Watch()
 
 
-def time_limit(interrupt: Callable[[], object], seconds: float) -> contextlib.AbstractContextManager[None]:
-    """Calls `interrupt` if the block takes longer than so many seconds."""
+@contextlib.contextmanager
+def time_limit(interrupt: Callable[[], object], seconds: float) -> Iterator[None]:
+    """Calls `interrupt` if the block takes longer than so many seconds, or when its query is cancelled."""
     global _WATCH
     if _WATCH.process != os.getpid():  # a forked child has no threads but its own
         _WATCH = Watch()
-    return _WATCH.over(interrupt, seconds)
+    with _WATCH.over(interrupt, seconds), interruptible(interrupt):
+        yield

@@ -19,6 +19,7 @@ from dpquery.frontends.cli_answer import Format, check_output, say, show_charge,
 from dpquery.frontends.cli_ledger import budget, ledger_commands
 from dpquery.frontends.cli_opening import find_sources, read_params, read_query, session_over
 from dpquery.frontends.cli_owner import data_commands
+from dpquery.frontends.cli_server import serve, user_commands
 from dpquery.frontends.cli_start import import_smartnoise, init, suggest_bounds
 
 INTERRUPTED = 130
@@ -37,6 +38,8 @@ app.command("import-smartnoise")(import_smartnoise)
 app.command("suggest-bounds")(suggest_bounds)
 app.add_typer(ledger_commands, name="ledger")
 app.add_typer(data_commands, name="data")
+app.command()(serve)
+app.add_typer(user_commands, name="user")
 
 CatalogFile = Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")]
 Query = Annotated[str | None, typer.Argument(metavar="SQL", help="One SELECT statement; - reads standard input.")]

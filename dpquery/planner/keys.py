@@ -51,7 +51,7 @@ from dpquery.plan.remembered import remembered
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Value
 from dpquery.planner.definitions import Leaves, definition, ending_of, side_of
 from dpquery.planner.narrowing import narrowed
-from dpquery.planner.passing import passing
+from dpquery.planner.passing import passing, within
 
 MAX_KEYS = 10_000
 """Values that one key's domain may have when it is enumerated."""
@@ -99,7 +99,8 @@ def domain_of(
         for leaf, values in sorted(known.items())
         if values is not None
     )
-    relevant = tuple(sorted(((leaf, ranges[leaf]) for leaf in leaves if leaf in ranges), key=lambda pair: pair[0]))
+    tested = ((leaf, within(leaf, ranges[leaf], conditions)) for leaf in leaves if leaf in ranges)
+    relevant = tuple(sorted(tested, key=lambda pair: pair[0]))
     found = narrowed(expression, _enumerate(expression, domains, relevant), conditions)
     if found is None or id not in ranges or ranges[id].nullable:
         return found

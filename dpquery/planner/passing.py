@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Column, Expression, children, columns_of, rebuild
-from dpquery.plan.types import Value
+from dpquery.plan.expr import Call, Column, Expression, Literal, children, columns_of, rebuild
+from dpquery.plan.ranges import Range, number_of
+from dpquery.plan.types import DATE, INT64, TIMESTAMP, Value
+
+_MIRRORED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
 
 MAX_EVALUATIONS = 200_000
 """Values times conditions that are tried for one stored column; more leave its values as they are declared."""
@@ -24,6 +27,35 @@ def passing(leaf: str, values: tuple[Value, ...], conditions: Iterable[Expressio
 @lru_cache(maxsize=256)
 def _passing(leaf: str, values: tuple[Value, ...], conditions: tuple[Expression, ...]) -> tuple[Value, ...]:
     return tuple(value for value in values if all(evaluate(c, {leaf: value}) is True for c in conditions))
+
+
+def within(leaf: str, known: Range, conditions: Iterable[Expression]) -> Range:
+    """Returns the range of a stored column in rows that fulfil the conditions which compare it with constants.
+
+    It only lists values that keys may take: rows outside have no key among them and are dropped, whatever is true.
+    """
+    lowers = [known.lower] if known.lower is not None else []
+    uppers = [known.upper] if known.upper is not None else []
+    is_tested = False
+    for condition in conditions:
+        if not isinstance(condition, Call) or condition.function not in _MIRRORED:
+            continue
+        function, (first, second) = condition.function, condition.arguments
+        if isinstance(first, Literal):
+            function, first, second = _MIRRORED[function], second, first
+        bound = number_of(second.value) if isinstance(second, Literal) and second.type == first.type else None
+        if bound is None or not isinstance(first, Column) or first.id != leaf:
+            continue
+        is_tested = True
+        step = 1 if first.type in (INT64, DATE, TIMESTAMP) else 0  # these are whole numbers
+        if function in ("ge", "gt"):
+            lowers.append(bound + step * (function == "gt"))
+        else:
+            uppers.append(bound - step * (function == "lt"))
+    lower, upper = max(lowers, default=None), min(uppers, default=None)
+    if not is_tested or (lower is not None and upper is not None and lower > upper):
+        return known
+    return Range(lower=lower, upper=upper, nullable=False)
 
 
 def between_keys(keys: dict[str, Expression], conditions: Iterable[Expression]) -> list[Expression]:

@@ -13,6 +13,7 @@ from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import AggregateColumn
 from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, decimal
 from dpquery.sql.aggregate_names import is_named_aggregate
+from dpquery.sql.certain import certain_value
 from dpquery.sql.exact_aggregates import as_number, meaning_of
 from dpquery.sql.expressions import Binder, Subqueries
 from dpquery.sql.parse import span_of
@@ -52,8 +53,8 @@ class Collector:
     columns: list[AggregateColumn] = field(default_factory=list)
     subqueries: Subqueries | None = None
 
-    def collect(self, node: exp.Expression) -> Column | None:
-        """Returns the column that will hold the aggregate, or None if the node is no known aggregate."""
+    def collect(self, node: exp.Expression) -> Column | Literal | None:
+        """Returns the column that will hold the aggregate, its value if that is certain, or None if it is none."""
         call, condition = node, None
         if isinstance(node, exp.Filter):
             self.context.only(node, "this", "expression")
@@ -82,6 +83,9 @@ class Collector:
         else:
             name = _FUNCTIONS[type(call)]
             function, argument, kept = self._meaning(name, call, binder, kept)
+            certain = certain_value(function, argument, self.scope, self.context) if kept is None else None
+            if certain is not None:
+                return certain
         column = AggregateColumn(
             id=self.context.fresh(),
             name=name,

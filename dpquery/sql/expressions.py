@@ -17,6 +17,7 @@ from dpquery.plan.types import BOOLEAN, DATE, TEXT, TIMESTAMP, Type
 from dpquery.sql.aggregate_names import advice_on, is_named_aggregate, spelled, unknown_name
 from dpquery.sql.dialects import Objection, before_cast, objection, objection_to_types, rewritten
 from dpquery.sql.functions import division_of, is_known, operation_of
+from dpquery.sql.moments import constant_moment, without_zones
 from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Scope
 from dpquery.sql.types import literal_of, type_of
@@ -44,8 +45,8 @@ _FORMS: dict[type[exp.Expression], str] = {
 class Aggregates(Protocol):
     """Where aggregates are allowed: turns an aggregate into the column that will hold it, or None if it is none."""
 
-    def collect(self, node: exp.Expression) -> Column | None:
-        """Returns the column that will hold an aggregate, or None if the node is none."""
+    def collect(self, node: exp.Expression) -> Column | Literal | None:
+        """Returns the column that will hold an aggregate, its value if that is certain, or None if it is none."""
 
 
 class WindowFunctions(Protocol):
@@ -104,7 +105,7 @@ class Binder:
     def bind(self, node: exp.Expression) -> Expression:
         """Returns the typed expression; raises a QueryError at the first part that is not known."""
         self._context.count_parts()
-        node = rewritten(node, self._context.dialect)
+        node = constant_moment(rewritten(node, self._context.dialect))
         self._object(objection(node, self._context.dialect), node)
         if self._aggregates is not None and (column := self._aggregates.collect(node)) is not None:
             return column
@@ -187,7 +188,7 @@ class Binder:
         return bound
 
     def _call(self, name: str, nodes: Sequence[exp.Expression], node: exp.Expression) -> Expression:
-        arguments = [self.bind(part) for part in nodes]
+        arguments = without_zones([self.bind(part) for part in nodes])
         self._object(objection_to_types(name, arguments, node, self._context.dialect), node)
         return self._apply(name, arguments, node)
 

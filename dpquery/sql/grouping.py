@@ -10,7 +10,7 @@ from dpquery.errors import UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, Literal, children, columns_of, rebuild
-from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Sort, output
+from dpquery.plan.logical import Aggregate, AggregateColumn, Computed, Project, Relation, Sort, output
 from dpquery.plan.show import names_of, show
 from dpquery.plan.types import INT64, Value
 from dpquery.sql.aggregates import Collector, has_aggregate
@@ -18,6 +18,7 @@ from dpquery.sql.boundary import at_boundary
 from dpquery.sql.expressions import Binder, WindowFunctions, conjunct_trees
 from dpquery.sql.grouping_sets import GroupingSets, KeySet, has_sets, key_sets
 from dpquery.sql.joins import equality
+from dpquery.sql.late_joins import check_unread, refusal, with_late
 from dpquery.sql.parse import span_of
 from dpquery.sql.public_side import check_groups, with_all_keys
 from dpquery.sql.scope import Context, Scope
@@ -93,9 +94,13 @@ class Grouping:
         return self._over_groups(self._binder(windows).condition(node, clause), node)
 
     def conditions(self, tree: exp.Expression) -> list[Expression]:
-        """Returns HAVING's conjuncts over the keys and the aggregates, but for those that subqueries are."""
-        rest = [part for part in conjunct_trees(tree) if not self._subqueries.takes(part, self)]
-        whole = [tree] if len(rest) == len(conjunct_trees(tree)) else rest
+        """Returns HAVING's conjuncts over the keys and the aggregates, but for those that subqueries are.
+
+        COUNT(1) > 0, which tools add to every query, holds of every group and is not measured.
+        """
+        parts = conjunct_trees(tree)
+        rest = [part for part in parts if not (_holds_always(part) or self._subqueries.takes(part, self))]
+        whole = [tree] if len(rest) == len(parts) else rest
         return [self.condition(part, "HAVING") for part in whole]
 
     def _binder(self, windows: WindowFunctions | None) -> Binder:
@@ -115,7 +120,7 @@ class Grouping:
             values.append(evaluate(expression, {id: 0 if id in counts else None for id in read}))
         return tuple(values)
 
-    def collect(self, node: exp.Expression) -> Column | None:
+    def collect(self, node: exp.Expression) -> Column | Literal | None:
         """Returns the column that will hold an aggregate or GROUPING(...), or None if the node is neither."""
         if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._indicator(node)
@@ -148,6 +153,10 @@ class Grouping:
             source = Project(source=source, columns=(*kept, *made))
         spans = {column.id: key.span for key, column in reversed(self._keys.items())}
         keys = tuple(dict.fromkeys(column.id for column in self._keys.values()))
+        late = self._source.late
+        check_unread(late, [*self._keys, *(part for a in self._collector.columns for part in _parts(a))], self._context)
+        if late and (self._sets is not None or self._source.public_side is not None or self.correlated):
+            raise refusal(late[0], self._context)
         if self._sets is not None:
             named = names_of(self._source.relation)
             combined = GroupingSets(
@@ -174,6 +183,7 @@ class Grouping:
         groups = at_boundary(aggregate, self._select, self._context)
         if side is not None:
             groups = with_all_keys(groups, self._keys, side, self._context)
+        groups = with_late(groups, self._source, self._keys, self._context)
         return self._subqueries.apply(groups)
 
     def _correlate(self, condition: Expression) -> Expression:
@@ -240,6 +250,21 @@ class Grouping:
             error.span = bound.span or error.span
             raise error
         return rebuild(bound, tuple(self._over_groups(part, node) for part in children(bound)))
+
+
+def _holds_always(node: exp.Expression) -> bool:
+    """Whether a condition says COUNT(1) > 0, with any number for 1."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if not isinstance(node, exp.GT) or type(node.this) is not exp.Count or node.this.expressions:
+        return False
+    counted, zero = node.this.this, node.expression
+    literals = isinstance(counted, exp.Literal) and isinstance(zero, exp.Literal)
+    return literals and not (counted.is_string or zero.is_string) and zero.name == "0"
+
+
+def _parts(column: AggregateColumn) -> list[Expression]:
+    return [part for part in (column.argument, column.second, column.filter) if part is not None]
 
 
 def _is_constant(node: exp.Expression) -> bool:

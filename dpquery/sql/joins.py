@@ -26,6 +26,7 @@ from dpquery.plan.logical import (
     sources,
 )
 from dpquery.sql.expressions import Binder, Subqueries, conjunct_trees, conjunction
+from dpquery.sql.late_joins import check_unread, late_join, refusal
 from dpquery.sql.public_side import filtered, joined_further, start
 from dpquery.sql.scope import Context, Scope, Visible
 
@@ -112,6 +113,8 @@ def join_where(
     subqueries = subqueries_over(everything)
     conditions = [] if where is None else _where(where, everything, subqueries, outer, context)
     scope, pending = _joined(first, steps, conditions, context)
+    if scope.late:
+        check_unread(scope.late, pending, context)
     if scope.public_side is not None:
         if subqueries.are_found or outer is not None:
             reason = "a join that keeps every row of a public table stands neither beside nor in a subquery of WHERE"
@@ -123,7 +126,12 @@ def join_where(
     own = [condition for condition in pending if not read[id(condition)] & around]
     late = [condition for condition in own if any(map(subqueries.gives, read[id(condition)]))]
     relation = _filtered(scope.relation, [condition for condition in own if condition not in late])
-    relation = _filtered(subqueries.apply(relation), late)
+    try:
+        relation = _filtered(subqueries.apply(relation), late)
+    except UnsupportedQueryError:
+        if not scope.late:
+            raise
+        raise refusal(scope.late[0], context) from None
     if outer is not None:
         for item in outer.items or (outer.relation,):
             correlated += _owner_conditions(item, relation, correlated, context)
@@ -227,6 +235,12 @@ def _join(left: Scope, step: _Step, pending: list[Expression], context: Context)
     """
     written, kind = step.written, step.written.kind
     first, second = left.relation, written.scope.relation
+    waits = late_join(first, second, kind, step.conditions, written.node.this, context)
+    if waits is not None and not (step.merged or left.public_side or written.scope.public_side):
+        private, late = waits
+        return Scope(relation=private, columns=step.columns, late=(*left.late, *written.scope.late, late)), pending
+    if written.scope.late:
+        raise refusal(written.scope.late[0], context)
     if kind == "right":
         first, second, kind = second, first, "left"
     candidates = [*step.conditions, *(pending if kind in ("inner", "cross") else ())]
@@ -252,7 +266,7 @@ def _join(left: Scope, step: _Step, pending: list[Expression], context: Context)
             proposed(relation, context.catalog.declarations)
     except NotUnitLocal as error:
         raise context.refuse(UnsupportedQueryError, error.reason, written.node.this, error.advice) from None
-    scope = Scope(relation=relation, columns=step.columns, public_side=side)
+    scope = Scope(relation=relation, columns=step.columns, public_side=side, late=left.late)
     return scope, [condition for condition in pending if condition not in taken]
 
 

@@ -19,6 +19,7 @@ from sqlglot.expressions.datatypes import DType
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpquery.errors import ParameterError, QuerySyntaxError, Span
+from dpquery.sql.lists import is_list_place
 
 Given = Sequence[object] | Mapping[str, object] | None
 """Values by position, or by name."""
@@ -127,7 +128,12 @@ def fill(tree: exp.Expr, placeholders: list[Placeholder], given: Given) -> exp.E
     for node in list(tree.walk()):
         if isinstance(node, exp.Column) and _is_mark(node.this) and set(_present(node)) == {"this"}:
             number = int(node.this.name[1:])
-            made = _constant(values[number], placeholders[number])
+            is_list = type(values[number]) is list and is_list_place(node)
+            made = (
+                exp.Array(expressions=[_constant(part, placeholders[number]) for part in _parts(values[number])])
+                if is_list
+                else _constant(values[number], placeholders[number])
+            )
             for part in made.walk():
                 part.meta.update(node.this.meta)
             if node is tree:
@@ -142,6 +148,15 @@ def fill(tree: exp.Expr, placeholders: list[Placeholder], given: Given) -> exp.E
     if replaced != len(placeholders):
         raise _misplaced(placeholders[0])
     return tree
+
+
+def _parts(values: object) -> list[object]:
+    return values if isinstance(values, list) else []
+
+
+def number_of(node: object) -> int | None:
+    """Returns the place in the list of placeholders of the one that a name stands for, or None."""
+    return int(node.this.name[1:]) if isinstance(node, exp.Column) and _is_mark(node.this) else None
 
 
 def _is_mark(node: object) -> bool:

@@ -17,7 +17,8 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpquery.errors import QueryError, QuerySyntaxError, Span, UnsupportedQueryError
-from dpquery.sql.parameters import Given, fill, mark
+from dpquery.sql.lists import with_lists_as_in
+from dpquery.sql.parameters import Given, Placeholder, fill, mark
 
 MAX_CHARACTERS = 64 * 1024
 MAX_TOKENS = 10_000
@@ -60,17 +61,11 @@ _LOOK_BACK = 60
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
-def parse(text: str, dialect: str = "postgres", params: Given = None) -> Tree:
-    """Returns the parsed tree of one SELECT statement, with constants in place of its parameters.
+def read(text: str, dialect: str = "postgres") -> tuple[exp.Expr, list[Placeholder]]:
+    """Returns the parsed tree of one statement of any kind, names standing for its parameters, and the parameters.
 
-    Args:
-        text: The query, at most 64 KiB, 10,000 tokens and 50 brackets deep.
-        dialect: Any dialect that sqlglot reads.
-        params: The values of its parameters.
     Raises:
-        ParameterError: Parameters and values do not fit.
         QuerySyntaxError: Not one grammatical statement, or beyond the limits.
-        UnsupportedQueryError: A statement other than SELECT.
     """
     try:
         grammar = Dialect.get_or_raise(dialect)
@@ -89,10 +84,27 @@ def parse(text: str, dialect: str = "postgres", params: Given = None) -> Tree:
         raise QuerySyntaxError("the query is empty").locate(text)
     if len(trees) > 1:
         raise QuerySyntaxError("write exactly one SELECT statement", span=_second(tokens)).locate(text)
-    tree = fill(trees[0], placeholders, params)
+    return trees[0], placeholders
+
+
+def parse(text: str, dialect: str = "postgres", params: Given = None) -> Tree:
+    """Returns the parsed tree of one SELECT statement, with constants in place of its parameters.
+
+    Args:
+        text: The query, at most 64 KiB, 10,000 tokens and 50 brackets deep.
+        dialect: Any dialect that sqlglot reads.
+        params: The values of its parameters.
+    Raises:
+        ParameterError: Parameters and values do not fit.
+        QuerySyntaxError: Not one grammatical statement, or beyond the limits.
+        UnsupportedQueryError: A statement other than SELECT.
+    """
+    found, placeholders = read(text, dialect)
+    tree = with_lists_as_in(fill(found, placeholders, params))
     while isinstance(tree, exp.Subquery) and set(_present(tree)) <= {"this"}:
         tree = tree.this
     if not isinstance(tree, exp.Select | exp.SetOperation):
+        tokens = _tokens(text, Dialect.get_or_raise(dialect))
         first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), tokens[0])
         reason, span = f"{first.text.upper()} is not a query", Span(first.start, first.end + 1)
         raise UnsupportedQueryError(reason, advice="Only SELECT is answered.", span=span).locate(text)

@@ -42,6 +42,7 @@ class Visible:
     """A column that a name can mean: the name, the table alias before it, and the column's id and type.
 
     `merged` columns are those that USING made one with another: only a name with its table means them.
+    `stored` columns stand under the name of their table, which a schema may precede.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Visible:
     id: str
     type: Type
     merged: bool = False
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,18 @@ class PublicSide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LateJoin:
+    """A join with a released table that is made once the private rows are aggregated; see `late_joins`.
+
+    `pairs` are what must be equal: an expression over private rows, which is to be a key, and a released column.
+    """
+
+    relation: Relation
+    pairs: tuple[tuple[Expression, Column], ...]
+    node: exp.Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """A relation and the columns that names can mean in it, in order.
 
@@ -72,6 +86,7 @@ class Scope:
         items: The relations that FROM joins, while they are not joined yet.
         over_nothing: Where an aggregation without GROUP BY was grouped by the columns of such conditions: the value of
             each visible column for a group without rows.
+        late: Joins with released tables that wait until the rows are aggregated.
     """
 
     relation: Relation
@@ -80,16 +95,18 @@ class Scope:
     over_nothing: tuple[Value, ...] | None = None
     items: tuple[Relation, ...] = ()
     public_side: PublicSide | None = None
+    late: tuple[LateJoin, ...] = ()
 
     def find(self, node: exp.Column, context: Context) -> Column:
         """Returns the one column that the name means; raises UnknownNameError or, if two fit, UnsupportedQueryError."""
         name, table = node.this, node.args.get("table")
-        if node.args.get("db") is not None:
+        if node.args.get("db") is not None and not is_schema(node, context.catalog):
             raise context.refuse(UnknownNameError, f"column {node.sql()} does not exist", node)
         found = [
             column
             for column in self.columns
             if same_name(name, column.name)
+            and (column.stored or node.args.get("db") is None)
             and (not column.merged if table is None else bool(column.table and same_name(table, column.table)))
         ]
         if not found:
@@ -101,6 +118,17 @@ class Scope:
                 UnsupportedQueryError, f"column {node.sql()} is ambiguous", node, "Write the table's name before it."
             )
         return Column(id=found[0].id, type=found[0].type, span=span_of(node, context.text))
+
+
+SCHEMAS = ("public", "main")
+"""Names of the schema that every table is in."""
+
+
+def is_schema(node: exp.Table | exp.Column, catalog: Catalog) -> bool:
+    """Whether the schema and catalog before a table's name, if any, are those that every table has."""
+    schema, database = node.args.get("db"), node.args.get("catalog")
+    is_here = schema is None or schema.name.casefold() in SCHEMAS
+    return is_here and (database is None or database.name.casefold() == catalog.dataset.casefold())
 
 
 def same_name(identifier: exp.Expression, name: str) -> bool:

@@ -24,6 +24,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.sql.boundary import at_boundary, carried_units
 from dpquery.sql.grouping import Grouping, is_grouped
+from dpquery.sql.late_joins import refusal
 from dpquery.sql.ordering import limited, sort_key
 from dpquery.sql.parse import span_of
 from dpquery.sql.public_side import must_group
@@ -65,6 +66,8 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     grouped = Grouping(select, source, context, below, items) if is_grouped(select, sorted_by) else None
     if grouped is None:
         must_group(source, context)
+        if source.late:
+            raise refusal(source.late[0], context)
     windows = Windows(select, source, grouped, below, context)
     bound = [(name, windows.bind(node)) for name, node in items]
     keys = [sort_key(node, items, bound, windows.bind, context) for node in sorted_by]

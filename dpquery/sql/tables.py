@@ -12,7 +12,7 @@ from dpquery.errors import UnknownNameError, UnsupportedQueryError
 from dpquery.plan.logical import Scan, ScanColumn, Values
 from dpquery.sql.expressions import Subqueries
 from dpquery.sql.joins import Written, check_join, join_all, join_where
-from dpquery.sql.scope import CommonTable, Context, Reach, Scope, Visible
+from dpquery.sql.scope import CommonTable, Context, Reach, Scope, Visible, is_schema
 from dpquery.sql.values import bind_values
 
 BindQuery = Callable[[exp.Expression, Context, Reach], Scope]
@@ -101,18 +101,11 @@ def _bind_common(common: CommonTable, context: Context, bind_query: BindQuery) -
 def _bind_table(node: exp.Table, context: Context) -> Scope:
     quoted = bool(node.this.args.get("quoted"))
     table = context.catalog.find_table(node.name, quoted)
-    if table is None or not _is_here(node, context):
+    if table is None or not is_schema(node, context.catalog):
         names = ", ".join(sorted(context.catalog.tables))
         written = ".".join(part.name for part in node.parts)
         raise context.refuse(UnknownNameError, f"table {written} does not exist", node, f"Tables: {names}.")
     return scan_of(table, context)
-
-
-def _is_here(node: exp.Table, context: Context) -> bool:
-    """Whether the schema and catalog before a table's name, if any, are those that every table has."""
-    schema, catalog = node.args.get("db"), node.args.get("catalog")
-    in_schema = schema is None or schema.name.casefold() in ("public", "main")
-    return in_schema and (catalog is None or catalog.name.casefold() == context.catalog.dataset.casefold())
 
 
 def scan_of(table: Table, context: Context) -> Scope:
@@ -123,7 +116,7 @@ def scan_of(table: Table, context: Context) -> Scope:
         own = [c.id for c in columns if not table.ownership.path and c.name == table.ownership.column]
         unit = own[0] if own else context.fresh()
     scan = Scan(table=table.name, columns=columns, public=table.public, ownership=table.ownership, unit=unit)
-    visible = tuple(Visible(name=c.name, table=table.name, id=c.id, type=c.type) for c in columns)
+    visible = tuple(Visible(name=c.name, table=table.name, id=c.id, type=c.type, stored=True) for c in columns)
     return Scope(relation=scan, columns=visible)
 
 
@@ -138,5 +131,9 @@ def _named(scope: Scope, alias: exp.TableAlias | None, name: str | None, context
     shown = [column for column in scope.columns if not column.merged]
     if len(given) > len(shown):
         raise context.refuse(UnsupportedQueryError, f"{name} has only {len(shown)} columns", alias)
-    columns = [replace(c, table=name, name=given[i] if i < len(given) else c.name) for i, c in enumerate(shown)]
+    is_own = alias is None or not alias.name
+    columns = [
+        replace(c, table=name, name=given[i] if i < len(given) else c.name, stored=c.stored and is_own)
+        for i, c in enumerate(shown)
+    ]
     return replace(scope, columns=tuple(columns))

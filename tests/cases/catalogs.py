@@ -78,6 +78,7 @@ def plain_engine(name: str) -> duckdb.DuckDBPyConnection:
             joins, holder = f"{joins} JOIN stored_{step.parent} AS parent{i} ON {on}", f"parent{i}"
         owned = f" WHERE {holder}.{owner.column} IS NOT NULL" if owner else ""
         engine.execute(f"CREATE VIEW {table} AS SELECT here.* FROM stored_{table} AS here{joins}{owned}")
+        engine.execute(f"CREATE SCHEMA IF NOT EXISTS public; CREATE VIEW public.{table} AS SELECT * FROM main.{table}")
     bounded = "CASE WHEN x IS NULL THEN NULL ELSE greatest(least(x, high), low) END"
     engine.execute(f"CREATE MACRO clamp(x, low, high) AS {bounded}")
     return engine

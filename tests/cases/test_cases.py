@@ -33,6 +33,7 @@ def test_accepted(case: Case, complete: bool, monkeypatch: pytest.MonkeyPatch) -
     session, options = session_of(case.catalog), _options(case)
     plan = session.explain(case.sql, **options)
     answer = session.sql(case.sql, **options)
+    assert answer.to_arrow().schema.equals(plan.schema)
     _compare(case, "plan", lambda: str(plan).split("\n"), complete)
     _check_norms(case, plan.measurements)
     ordered = case.sections["exact"].words == "nosort"

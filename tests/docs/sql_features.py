@@ -127,6 +127,11 @@ CLAUSES = {
         "SELECT COUNT(*) AS n FROM patients AS p"
         " LEFT JOIN (labs AS l JOIN tests AS t ON l.test = t.code) ON p.id = l.id"
     ),
+    "top groups: a noisy result joined on keys of GROUP BY": (
+        "SELECT sex, smoker, AVG(bmi) AS mean FROM patients JOIN (SELECT sex AS s FROM patients GROUP BY sex "
+        "ORDER BY COUNT(*) DESC LIMIT 1) AS top ON sex = s GROUP BY sex, smoker"
+    ),
+    "lists of constants": "SELECT COUNT(*) AS n FROM patients WHERE sex = ANY (ARRAY['F']) AND age <> ALL (ARRAY[40])",
     "join of two noisy results": (
         "SELECT a.n FROM (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) AS a"
         " JOIN (SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex) AS b ON a.sex = b.sex"

@@ -37,6 +37,11 @@ BLOCK_LEDGER = "tests/unit/kernel/test_ledger_blocks.py"
 BLOCK_ATTACKS = "tests/attacks/test_block_attacks.py"
 MACHINE = "tests/unit/kernel/test_ledger_machine.py"
 FRAMES = "tests/attacks/test_frames.py"
+WIRE = "tests/attacks/test_wire.py"
+DOORS = "tests/server/test_doors.py"
+CANCELLING = "tests/unit/test_cancelling.py"
+SERVER = "tests/server/test_server_attacks.py"
+ENGINE = "tests/server/test_engine.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1380,6 +1385,141 @@ MUTANTS = (
         new="if False:",
         tests=FRAMES,
         only="changed_in_place",
+    ),
+    Mutant(
+        name="Describe of a portal runs it",
+        file="frontends/server/execution.py",
+        old="portal.described = await self._describe(portal.command, given)",
+        new="return (await self.run(portal.command, portal.parameters)).fields or ()",
+        tests=WIRE,
+    ),
+    Mutant(
+        name="a portal is run each time that it is executed",
+        file="frontends/server/execution.py",
+        old="            portal.outcome = outcome\n        return portal.outcome",
+        new="            portal.is_complete = False\n            return outcome\n        return portal.outcome",
+        tests=WIRE,
+    ),
+    Mutant(
+        name="SET is not held against the owner's cap",
+        file="frontends/server/gucs.py",
+        old="if name in caps and amount >",
+        new="if name in caps and amount * 0 >",
+        tests=WIRE,
+    ),
+    Mutant(
+        name="bytes before TLS count as the client's",
+        file="frontends/server/login.py",
+        old="if channel.has_unread:",
+        new="if channel.has_unread and channel.is_tls:",
+        tests=DOORS,
+    ),
+    Mutant(
+        name="any delegate acts for anybody",
+        file="frontends/server/users.py",
+        old="return name == self.name or EVERYBODY in self.delegate_for or name in self.delegate_for",
+        new="return name == self.name or bool(self.delegate_for)",
+        tests=DOORS,
+    ),
+    Mutant(
+        name="a proof of SCRAM is not compared",
+        file="frontends/server/scram.py",
+        old="if not (is_proven and is_same",
+        new="if not (is_same",
+        tests=DOORS,
+    ),
+    Mutant(
+        name="any key cancels",
+        file="frontends/server/listener.py",
+        old="if hmac.compare_digest(key, request.key) and connection is not None:",
+        new="if connection is not None:",
+        tests=WIRE,
+    ),
+    Mutant(
+        name="the engine's exceptions are told to the client",
+        file="frontends/server/worker.py",
+        old='of_refusal(cancelled() if cancellation.is_cancelled else failed()), b""',
+        new='of_refusal(Refusal("XX000", str(error))), b""',
+        tests=WIRE,
+    ),
+    Mutant(
+        name="a cancelled query is charged all the same",
+        file="pipeline.py",
+        old="        check_cancelled()\n",
+        new="",
+        tests=CANCELLING,
+    ),
+    # The engine behind the wire.
+    Mutant(
+        name="Describe executes",
+        file="frontends/server/engine.py",
+        old="            self._free(statement, made, examples)\n",
+        new="            self._session(analyst).sql(text)\n",
+        tests=SERVER,
+        only="describe",
+    ),
+    Mutant(
+        name="the ledger's error text goes to the client",
+        file="frontends/server/states.py",
+        old='Refusal(BROKEN, "the ledger cannot be used", None, "Tell the data owner; their log has the reason.")',
+        new="Refusal(BROKEN, str(error))",
+        tests=SERVER,
+        only="ledger",
+    ),
+    Mutant(
+        name="any function runs in the engine of the catalogs",
+        file="frontends/server/pg_catalog/allowed.py",
+        old="if str(node.this).lower() not in known:",
+        new="if False:",
+        tests=SERVER,
+        only="outside",
+    ),
+    Mutant(
+        name="the engine of the catalogs is not locked",
+        file="backends/system_tables.py",
+        old='            self._root.execute(f"SET {setting} = {value}")',
+        new="            pass",
+        tests=SERVER,
+        only="locked",
+    ),
+    Mutant(
+        name="releases of other analysts are shown",
+        file="frontends/server/virtual.py",
+        old="if entry.analyst == analyst and entry.kind is Kind.CHARGE",
+        new="if entry.kind is Kind.CHARGE",
+        tests=ENGINE,
+        only="virtual",
+    ),
+    Mutant(
+        name="a connection sets an epsilon above the cap",
+        file="frontends/server/settings.py",
+        old="if cap is not None and amount > cap:",
+        new="if False:",
+        tests=ENGINE,
+        only="caps",
+    ),
+    Mutant(
+        name="a total over filtered rows is answered from bounds",
+        file="frontends/server/declared.py",
+        old='for part in ("where", "group", "distinct", "order", "offset")',
+        new='for part in ("group", "distinct", "order", "offset")',
+        tests="tests/server/test_free.py",
+    ),
+    Mutant(
+        name="a released table joins rows of one unit",
+        file="sql/late_joins.py",
+        old="if is_private(groups) or any(own not in keys for own, _ in late.pairs):",
+        new="if any(own not in keys for own, _ in late.pairs):",
+        tests=CASES,
+        only="refused",
+    ),
+    Mutant(
+        name="a released table with several rows for a key multiplies groups",
+        file="sql/late_joins.py",
+        old="is_unique = any(keys >= unique for unique in _unique(released, context))",
+        new="is_unique = True",
+        tests=CASES,
+        only="refused",
     ),
     # Randomised response.
     Mutant(

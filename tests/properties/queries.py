@@ -424,6 +424,9 @@ def query(random: Random, *, row_unit: bool) -> Query:
         aggregates += [f"QUANTILE_DISC({number}, {target})" for target in targets]
     items = [f"{key} AS k{i}" for i, key in enumerate(keys)] + [f"{a} AS a{i}" for i, a in enumerate(aggregates)]
     text = f"{source.before}SELECT {', '.join(items)} FROM {source.text}"
+    if keys and not source.keeps_public and random.random() < 0.08:  # the top groups, as tools ask them
+        top = f"SELECT {keys[0]} AS top_key FROM {source.text} GROUP BY 1 ORDER BY COUNT(*) DESC LIMIT 2"
+        text += f" JOIN ({top}) AS released ON {keys[0]} = released.top_key"
     subqueries = source.conditions[:1] in (PUBLIC_SUBQUERIES[:1], PRIVATE_SUBQUERIES[:1])
     if random.random() < (0.8 if subqueries else 0.4):
         text += f" WHERE {random.choice(source.conditions)}"

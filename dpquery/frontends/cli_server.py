@@ -1,0 +1,203 @@
+"""`dpquery serve` and `dpquery user`: the server for BI tools and who may use it."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpquery.errors import CatalogError
+from dpquery.frontends.cli_opening import find_sources, ledger_beside
+
+if TYPE_CHECKING:
+    from dpquery.catalog import Catalog
+    from dpquery.frontends.server.listener import Server
+
+UsersFile = Annotated[
+    Path, typer.Option("--users", "-u", metavar="FILE", help="The users' file; dpquery user add makes it.")
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user, as a client logs in.")]
+FromInput = Annotated[
+    bool, typer.Option("--password-stdin", help="Read the password from the standard input instead of asking for it.")
+]
+
+user_commands = typer.Typer(help="Who may connect to the server.", no_args_is_help=True)
+
+
+def serve(
+    catalog: Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")],
+    users: UsersFile,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where clients connect.")
+    ] = "127.0.0.1:5433",
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--source", "-s", metavar="TABLE=PATH", help="A table's data; by default beside the catalog."),
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option("--ledger", "-l", metavar="FILE|URL", help="By default DATASET.ledger beside the catalog."),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate chain, PEM.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key, PEM.")] = None,
+    tls_client_ca: Annotated[
+        Path | None, typer.Option("--tls-client-ca", metavar="FILE", help="Who signs certificates of clients, PEM.")
+    ] = None,
+    most_epsilon: Annotated[
+        str | None, typer.Option("--most-epsilon", metavar="AMOUNT", help="The most that SET dpquery.epsilon takes.")
+    ] = None,
+    row_level: Annotated[
+        str, typer.Option("--row-level", metavar="error|empty", help="What queries for single rows get.")
+    ] = "error",
+    statement_timeout: Annotated[
+        float, typer.Option("--statement-timeout", metavar="SECONDS", help="Of one statement.")
+    ] = 600.0,
+    idle_timeout: Annotated[
+        float, typer.Option("--idle-timeout", metavar="SECONDS", help="Of a silent connection.")
+    ] = 3600.0,
+    most_connections: Annotated[int, typer.Option("--most-connections", metavar="N", help="At the same time.")] = 200,
+    threads: Annotated[int, typer.Option("--threads", metavar="N", help="Statements that run at once.")] = 16,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Where Prometheus reads /metrics.")
+    ] = None,
+) -> None:
+    """Answer PostgreSQL clients and BI tools: every answer is private, and charged to who asks."""
+    from dpquery.catalog import Catalog
+    from dpquery.frontends.server.listener import Limits, Server
+    from dpquery.frontends.server.opening import FACTORY
+    from dpquery.frontends.server.supervisor import Supervisor, SupervisorSettings
+    from dpquery.frontends.server.tls import tls_context
+    from dpquery.frontends.server.users import Users
+
+    host, port = _address(listen)
+    if (tls_cert is None) is not (tls_key is None) or (tls_client_ca is not None and tls_cert is None):
+        raise typer.BadParameter("--tls-cert and --tls-key belong together, and --tls-client-ca needs them")
+    if tls_cert is None and not _is_loopback(host):
+        raise typer.BadParameter(f"{host} is reached from other machines: give --tls-cert and --tls-key")
+    if row_level not in ("error", "empty"):
+        raise typer.BadParameter("--row-level is error or empty")
+    declared = Catalog.load(catalog)
+    found, problems = find_sources(declared, catalog.parent, source or ())
+    if problems:
+        raise CatalogError(problems)
+    arguments = {
+        "catalog": str(catalog),
+        "sources": found,
+        "ledger": str(ledger or ledger_beside(declared, catalog)),
+        "row_level": row_level,
+        "most_epsilon": most_epsilon,
+    }
+    limits = Limits(connections=most_connections, statement=statement_timeout, idle=idle_timeout)
+    server = Server(
+        Supervisor(SupervisorSettings(factory=FACTORY, arguments=arguments, threads=threads)),
+        Users(users),
+        limits,
+        caps={} if most_epsilon is None else {"dpquery.epsilon": most_epsilon},
+    )
+    if tls_cert is not None and tls_key is not None:
+        server.tls, server.binding = tls_context(tls_cert, tls_key, tls_client_ca)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    asyncio.run(_run(server, host, port, metrics, declared))
+
+
+async def _run(server: Server, host: str, port: int, metrics: str | None, catalog: Catalog) -> None:
+    from dpquery.frontends.server.metrics import serve_metrics
+
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for which in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(which, ended.set)
+    bound = await server.start(host, port)
+    counted = None if metrics is None else await serve_metrics(server, *_address(metrics))
+    encrypted = " sslmode=require" if server.tls is not None else ""
+    typer.echo(f"dpquery answers for {catalog.dataset} on {host}:{bound}", err=True)
+    typer.echo(f'  psql "host={host} port={bound} dbname={catalog.dataset} user=NAME{encrypted}"', err=True)
+    await ended.wait()
+    typer.echo("Ending: statements that run may finish", err=True)
+    for which in (signal.SIGINT, signal.SIGTERM):
+        loop.remove_signal_handler(which)  # a second one ends it at once
+    if counted is not None:
+        counted.close()
+    await server.stop()
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 <= int(port[:6]) <= 65_535:
+        raise typer.BadParameter(f"an address is written HOST:PORT, not {text!r}")
+    return host.strip("[]"), int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@user_commands.command()
+def add(
+    name: Name,
+    users: UsersFile,
+    analyst: Annotated[
+        str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Whose budget it is; by default the user's.")
+    ] = None,
+    certificate: Annotated[
+        str | None,
+        typer.Option("--certificate", metavar="NAME", help="The common name of a client certificate that is enough."),
+    ] = None,
+    delegate_for: Annotated[
+        list[str] | None,
+        typer.Option("--delegate-for", metavar="USER", help="A user in whose name it may ask; * for every other."),
+    ] = None,
+    password_stdin: FromInput = False,
+) -> None:
+    """Add a user; makes the file if there is none."""
+    from dpquery.frontends.server.users import Users
+
+    file = Users.create(users)
+    for_whom = tuple(delegate_for or ())
+    file.add(name, _password(password_stdin), analyst=analyst, certificate=certificate, delegate_for=for_whom)
+    typer.echo(f"{name} may connect, and asks as the analyst {analyst or name}", err=True)
+
+
+@user_commands.command()
+def passwd(name: Name, users: UsersFile, password_stdin: FromInput = False) -> None:
+    """Give a user another password."""
+    from dpquery.frontends.server.users import Users
+
+    Users(users).set_password(name, _password(password_stdin))
+
+
+@user_commands.command()
+def remove(name: Name, users: UsersFile) -> None:
+    """Remove a user. Connections that stand stay; what the analyst spent stays spent."""
+    from dpquery.frontends.server.users import Users
+
+    Users(users).remove(name)
+
+
+@user_commands.command("list")
+def list_users(users: UsersFile) -> None:
+    """Print the users."""
+    from dpquery.frontends.server.users import Users
+
+    for user in Users(users).all():
+        facts = [f"analyst {user.analyst}"]
+        facts += [f"certificate {user.certificate}"] if user.certificate else []
+        facts += [f"delegate for {', '.join(user.delegate_for)}"] if user.delegate_for else []
+        typer.echo(f"{user.name}: {'; '.join(facts)}")
+
+
+def _password(from_input: bool) -> str:
+    if from_input:
+        return sys.stdin.readline().rstrip("\n")
+    return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))

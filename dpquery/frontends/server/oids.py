@@ -1,0 +1,70 @@
+"""PostgreSQL's numbers of types."""
+
+from __future__ import annotations
+
+BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4 = 16, 17, 18, 19, 20, 21, 22, 23
+REGPROC, TEXT, OID, OIDVECTOR, FLOAT4, FLOAT8, UNKNOWN = 24, 25, 26, 30, 700, 701, 705
+BPCHAR, VARCHAR, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL = 1042, 1043, 1082, 1083, 1114, 1184, 1186
+NUMERIC, UUID = 1700, 2950
+
+LENGTHS = {
+    BOOL: 1,
+    CHAR: 1,
+    NAME: 64,
+    INT8: 8,
+    INT2: 2,
+    INT4: 4,
+    REGPROC: 4,
+    OID: 4,
+    FLOAT4: 4,
+    FLOAT8: 8,
+    DATE: 4,
+    TIME: 8,
+    TIMESTAMP: 8,
+    TIMESTAMPTZ: 8,
+    INTERVAL: 16,
+    UUID: 16,
+    UNKNOWN: -2,
+    2202: 4,
+    2203: 4,
+    2204: 4,
+    2205: 4,
+    2206: 4,
+    4096: 4,
+    4089: 4,  # regprocedure, regoper, ..., regclass, ...
+}
+"""Bytes of the types that have a fixed length; the others have -1."""
+
+ELEMENTS = {
+    1000: BOOL,
+    1001: BYTEA,
+    1002: CHAR,
+    1003: NAME,
+    1005: INT2,
+    1007: INT4,
+    1008: REGPROC,
+    1009: TEXT,
+    1014: BPCHAR,
+    1015: VARCHAR,
+    1016: INT8,
+    1021: FLOAT4,
+    1022: FLOAT8,
+    1028: OID,
+    1115: TIMESTAMP,
+    1182: DATE,
+    1183: TIME,
+    1185: TIMESTAMPTZ,
+    1187: INTERVAL,
+    1231: NUMERIC,
+    2951: UUID,
+    INT2VECTOR: INT2,
+    OIDVECTOR: OID,
+}
+"""For each type of arrays the type of its elements."""
+
+ARRAYS = {element: array for array, element in ELEMENTS.items() if array not in (INT2VECTOR, OIDVECTOR)}
+
+
+def length_of(oid: int) -> int:
+    """Returns the length of a type's values as the catalog states it, -1 where it varies."""
+    return LENGTHS.get(oid, -1)

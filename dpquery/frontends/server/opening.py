@@ -1,0 +1,41 @@
+"""The real engine, opened in its own process from words that the command line gave."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.catalog import Catalog
+from dpquery.frontends.server.engine import Engine
+from dpquery.frontends.server.settings import Caps
+from dpquery.kernel.ledger import Ledger
+from dpquery.kernel.loss import parse_amount
+from dpquery.session import Session
+
+FACTORY = f"{__name__}:open_engine"
+
+
+@contextlib.contextmanager
+def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, Any]]]:
+    """Gives the engine over a catalog, its data and its ledger; see `worker.Factory`.
+
+    Args:
+        arguments: The paths `catalog`, `sources` by table, `ledger`; `row_level`; `most_epsilon`, or None.
+
+    Raises:
+        DPQueryError: Mistakes in the catalog, tables without data, a ledger that is missing or another's.
+    """
+    catalog = Catalog.load(arguments["catalog"])
+    ledger = Ledger.open(arguments["ledger"])
+    try:
+        backend = DuckDBBackend(catalog, arguments["sources"])
+        someone = next(iter(catalog.analysts), "analyst")
+        Session(catalog, backend=backend, ledger=ledger, analyst=someone)  # whether they belong together
+        most = arguments["most_epsilon"]
+        caps = Caps(epsilon=None if most is None else parse_amount(most, name="--most-epsilon"))
+        engine = Engine(catalog, backend=backend, ledger=ledger, caps=caps, row_level=arguments["row_level"])
+        yield engine, {"dataset": catalog.dataset}
+    finally:
+        ledger.close()

@@ -1,0 +1,141 @@
+"""What a query would give, by its text and the catalog alone: names and types of columns, and whether rows are single.
+
+It is asked of queries that will not be answered too: of those for rows of single units, whose columns tools want to
+know, and of those whose text says that no row comes (LIMIT 0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpquery.catalog import Catalog
+from dpquery.errors import QueryError
+from dpquery.plan.logical import is_private
+from dpquery.plan.types import Type
+from dpquery.sql.aggregates import has_aggregate
+from dpquery.sql.parameters import Given
+from dpquery.sql.parse import Tree, parse
+from dpquery.sql.query import bind_query
+from dpquery.sql.scope import Context, Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The columns of a result.
+
+    Attributes:
+        columns: Name and type of each, in order; names may repeat, as in SQL.
+        is_row_level: Whether its rows would be those of single privacy units, so that it is refused.
+        is_empty: Whether the text alone says that there is no row.
+    """
+
+    columns: tuple[tuple[str, Type], ...]
+    is_row_level: bool
+    is_empty: bool
+
+
+def shape(text: str, catalog: Catalog, params: Given = None, dialect: str = "postgres") -> Shape:
+    """Returns the shape of one SELECT statement. Reads no data.
+
+    Raises:
+        QueryError: A name that does not exist, or SQL that is not known; with its place in the text.
+    """
+    try:
+        tree = parse(text, dialect, params)
+        if dialect == "postgres":
+            _fold(tree)
+        is_empty = says_empty(tree)
+        try:
+            scope = _bind(tree.copy(), catalog, text, dialect)
+        except QueryError:
+            plain = _without_order(tree)
+            if plain is None:
+                raise
+            found = _row_level(plain, catalog, text, dialect)
+            if found is None:
+                raise
+            scope = found
+    except QueryError as error:
+        raise error.locate(text) from None
+    columns = tuple((column.name, column.type) for column in scope.columns)
+    return Shape(columns=columns, is_row_level=is_private(scope.relation), is_empty=is_empty)
+
+
+def _fold(tree: Tree) -> None:
+    """Writes names without quotes in small letters, as PostgreSQL reads them."""
+    for name in tree.find_all(exp.Identifier):
+        if not name.args.get("quoted"):
+            name.set("this", name.name.lower())
+
+
+def _bind(tree: Tree, catalog: Catalog, text: str, dialect: str) -> Scope:
+    return bind_query(tree, Context(text=text, catalog=catalog, dialect=dialect), {})
+
+
+def _row_level(tree: Tree, catalog: Catalog, text: str, dialect: str) -> Scope | None:
+    """Returns the scope of a query for single rows without its LIMIT, or None if it is refused for another reason."""
+    try:
+        scope = _bind(tree, catalog, text, dialect)
+    except QueryError:
+        return None
+    return scope if is_private(scope.relation) else None
+
+
+def _without_order(tree: Tree) -> Tree | None:
+    """Returns the query with neither ORDER BY nor LIMIT, which mean something for rows of single units alone."""
+    plain = tree.copy()
+    found = False
+    for select in plain.find_all(exp.Select):
+        for part in ("limit", "offset", "order"):
+            if select.args.get(part) is not None:
+                select.set(part, None)
+                found = True
+    return plain if found else None
+
+
+def says_empty(tree: exp.Expression) -> bool:
+    """Whether a query has no rows whatever the data: LIMIT 0, or WHERE with a constant that is false."""
+    limit = tree.args.get("limit")
+    count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression if limit is not None else None
+    if isinstance(count, exp.Literal) and not count.is_string and count.name == "0":
+        return True
+    if not isinstance(tree, exp.Select) or tree.args.get("having") is not None:
+        return False
+    if tree.args.get("group") is None and any(has_aggregate(item) for item in tree.expressions):
+        return False  # a total has a row even of nothing
+    where = tree.args.get("where")
+    if where is not None and any(is_false(part) for part in _conjuncts(where.this)):
+        return tree.args.get("group") is None or not _has_sets(tree.args["group"])
+    source = tree.args.get("from_")
+    inner = source.this if source is not None and not tree.args.get("joins") else None
+    return isinstance(inner, exp.Subquery) and tree.args.get("group") is None and says_empty(inner.this)
+
+
+def _has_sets(group: exp.Group) -> bool:
+    """Whether a GROUP BY may have a total, which has a row even of nothing."""
+    return any(isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube) for node in group.walk()) or any(
+        group.args.get(part) for part in ("grouping_sets", "rollup", "cube", "totals")
+    )
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    inner: exp.Expr = node.unnest() if isinstance(node, exp.Paren) else node
+    if type(inner) is exp.And:
+        return [*_conjuncts(inner.this), *_conjuncts(inner.expression)]
+    return [inner]
+
+
+def is_false(node: exp.Expr) -> bool:
+    """Whether a condition is a constant that is false, as tools write it: FALSE, 1 = 0, 1 <> 1, 0 = 1."""
+    if isinstance(node, exp.Boolean):
+        return not node.this
+    if isinstance(node, exp.EQ | exp.NEQ):
+        sides = [side for side in (node.this, node.expression) if isinstance(side, exp.Literal)]
+        if len(sides) == 2 and sides[0].is_string == sides[1].is_string:
+            if not sides[0].is_string and not all(side.name.isdigit() for side in sides):
+                return False
+            same = sides[0].name == sides[1].name if sides[0].is_string else int(sides[0].name) == int(sides[1].name)
+            return same is isinstance(node, exp.NEQ)
+    return False

@@ -1,0 +1,79 @@
+"""A server over the fake answerer, in a thread of the tests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpquery.frontends.server.listener import Limits, Server
+from dpquery.frontends.server.supervisor import Supervisor, SupervisorSettings
+from dpquery.frontends.server.tls import tls_context
+from dpquery.frontends.server.users import Users
+
+PASSWORD = "correct horse"
+FACTORY = "tests.unit.server.fake:build"
+
+
+@dataclass(slots=True)
+class Running:
+    """A server that runs, and the loop it runs in."""
+
+    server: Server
+    loop: asyncio.AbstractEventLoop
+    port: int
+    host: str = "127.0.0.1"
+
+    def url(self, user: str = "alice", database: str = "shop", **options: str) -> str:
+        extra = " ".join(f"{name}={value}" for name, value in options.items())
+        return f"host={self.host} port={self.port} user={user} password='{PASSWORD}' dbname={database} {extra}"
+
+    def call(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(30)
+
+
+def make_users(folder: Path) -> Users:
+    path = folder / "users.db"
+    users = Users.create(path)
+    if users.find("alice") is None:
+        users.add("alice", PASSWORD)
+        users.add("bob", PASSWORD, analyst="robert")
+        users.add("superset", PASSWORD, delegate_for=("alice",))
+        users.add("carol", PASSWORD, certificate="carol@example.org")
+    return users
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path,
+    *,
+    factory: str = FACTORY,
+    arguments: dict[str, Any] | None = None,
+    limits: Limits | None = None,
+    certificate: tuple[Path, Path, Path | None] | None = None,
+    caps: dict[str, str] | None = None,
+    threads: int = 16,
+    most_rows: int = 1_000_000,
+) -> Iterator[Running]:
+    """Runs a server for as long as the block lasts."""
+    engine = Supervisor(
+        SupervisorSettings(factory=factory, arguments=arguments or {}, threads=threads, most_rows=most_rows)
+    )
+    server = Server(engine, make_users(folder), limits or Limits(), caps=caps or {})
+    if certificate is not None:
+        server.tls, server.binding = tls_context(*certificate)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    port = asyncio.run_coroutine_threadsafe(server.start("127.0.0.1", 0), loop).result(60)
+    try:
+        yield Running(server, loop, port)
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(60)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
