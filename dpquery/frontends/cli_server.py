@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -68,6 +69,13 @@ def serve(
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Where Prometheus reads /metrics.")
     ] = None,
+    admin: Annotated[
+        str | None, typer.Option("--admin", metavar="HOST:PORT", help="Where the owner's page is, as 127.0.0.1:8080.")
+    ] = None,
+    admin_token: Annotated[
+        Path | None,
+        typer.Option("--admin-token", metavar="FILE", help="What opens it; made if missing. Else a new one each time."),
+    ] = None,
 ) -> None:
     """Answer PostgreSQL clients and BI tools: every answer is private, and charged to who asks."""
     from dpquery.catalog import Catalog
@@ -88,7 +96,7 @@ def serve(
     found, problems = find_sources(declared, catalog.parent, source or ())
     if problems:
         raise CatalogError(problems)
-    arguments = {
+    arguments: dict[str, Any] = {
         "catalog": str(catalog),
         "sources": found,
         "ledger": str(ledger or ledger_beside(declared, catalog)),
@@ -105,7 +113,36 @@ def serve(
     if tls_cert is not None and tls_key is not None:
         server.tls, server.binding = tls_context(tls_cert, tls_key, tls_client_ca)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    asyncio.run(_run(server, host, port, metrics, declared))
+    with contextlib.ExitStack() as pages:
+        if admin is not None:
+            _open_page(pages, server, declared, arguments["ledger"], _address(admin), admin_token)
+        asyncio.run(_run(server, host, port, metrics, declared))
+
+
+def _open_page(
+    pages: contextlib.ExitStack,
+    server: Server,
+    catalog: Catalog,
+    ledger: str,
+    address: tuple[str, int],
+    token: Path | None,
+) -> None:
+    from dpquery.extras import extra
+    from dpquery.kernel.ledger import Ledger
+
+    for library in ("jinja2", "prometheus_client", "starlette", "uvicorn"):
+        extra(library, of="admin", purpose="the owner's page")
+    from dpquery.frontends.admin.observed import Running
+    from dpquery.frontends.admin.overview import Watch
+    from dpquery.frontends.admin.serving import OwnersPage, new_token, read_token
+
+    opened = Ledger.open(ledger)
+    pages.callback(opened.close)
+    secret = new_token() if token is None else read_token(token)
+    page = OwnersPage(Watch(opened, catalog.analysts), Running(server), secret, host=address[0], port=address[1])
+    pages.enter_context(page)
+    where = f"http://{address[0]}:{page.port}/?token={secret if token is None else f'(the word in {token})'}"
+    typer.echo(f"The owner's page: {where}", err=True)
 
 
 async def _run(server: Server, host: str, port: int, metrics: str | None, catalog: Catalog) -> None:

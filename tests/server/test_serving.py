@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from dpquery.frontends.cli import run
+from tests.postgres import programs
 from tests.server.raw import Client, query
 from tests.server.serving import PASSWORD, Serving, ended, entries, make_shop, serving
 
@@ -88,13 +89,13 @@ def test_a_budget_ends_with_its_own_state(shop: Serving) -> None:
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-@pytest.mark.skipif(shutil.which("psql") is None, reason="needs psql")
 def test_psql_lists_describes_and_asks(shop: Serving) -> None:
     script = (
         f"\\l\n\\dn\n\\d\n\\d orders\n\\dt+\n\\df\n\\du\n{REGIONS} \\gdesc\n\\copy ({REGIONS}) to stdout csv header\n"
     )
+    psql = shutil.which("psql") or programs() / "psql"
     made = subprocess.run(
-        ["psql", "-X", "-v", "ON_ERROR_STOP=1", shop.url()], input=script, capture_output=True, text=True, check=False
+        [psql, "-X", "-v", "ON_ERROR_STOP=1", shop.url()], input=script, capture_output=True, text=True, check=False
     )
     assert made.returncode == 0, made.stderr
     assert "orders" in made.stdout
@@ -197,3 +198,28 @@ def test_users_from_the_command_line(
     assert b"long enough" not in Path(file).read_bytes()
     os.chmod(file, 0o644)
     assert user("list") == 2
+
+
+def test_the_owner_sees_budgets_refusals_and_metrics(tmp_path: Path) -> None:
+    make_shop(tmp_path)
+    token = tmp_path / "token"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with serving(tmp_path, "--admin", f"127.0.0.1:{port}", "--admin-token", str(token)) as shop:
+        with psycopg.connect(shop.url(), autocommit=True) as connection:
+            connection.execute(REGIONS)
+            with pytest.raises(psycopg.Error):
+                connection.execute("SELECT * FROM orders LIMIT 5")
+            secret = {"Authorization": f"Bearer {token.read_text().strip()}"}
+            page, figures = (
+                urllib.request.urlopen(
+                    urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=secret), timeout=30
+                )
+                for path in ("/", "/metrics")
+            )
+            with page, figures:
+                shown, counted = page.read().decode(), figures.read().decode()
+        assert REGIONS in shown and "42501" in shown and "1 open connection." in shown
+        assert "The ledger is unbroken" in shown
+        assert 'dpquery_budget_spent{analyst="alice"' in counted
+        assert 'dpquery_events_total{kind="refusals",what="42501"} 1\n' in counted

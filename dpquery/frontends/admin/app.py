@@ -15,14 +15,14 @@ from starlette.routing import Route
 
 from dpquery.errors import LedgerError
 from dpquery.frontends.admin.metrics import metrics
+from dpquery.frontends.admin.observed import Observed
 from dpquery.frontends.admin.overview import Overview, Watch
-from dpquery.frontends.admin.tally import Tally
 
 COOKIE = "dpquery-owner"
 SHORTEST_TOKEN = 16  # characters
 
 
-def application(watch: Watch, tally: Tally, token: str) -> Starlette:
+def application(watch: Watch, server: Observed, token: str) -> Starlette:
     """Returns the application. `/` is for people and `/metrics` for Prometheus.
 
     Both ask for the token: as `Authorization: Bearer TOKEN`, or once as `/?token=TOKEN`, which is kept in a cookie
@@ -45,26 +45,26 @@ def application(watch: Watch, tally: Tally, token: str) -> Starlette:
         if not knows(_shown(request)):
             return _unknown()
         nonce = secrets.token_urlsafe(16)
-        return _guarded(HTMLResponse(await run_in_threadpool(_page, template, watch, tally, nonce)), nonce)
+        return _guarded(HTMLResponse(await run_in_threadpool(_page, template, watch, server, nonce)), nonce)
 
     async def figures(request: Request) -> Response:
         if not knows(_shown(request)):
             return _unknown()
-        text = await run_in_threadpool(metrics, watch, tally)
+        text = await run_in_threadpool(metrics, watch, server)
         return _guarded(Response(text, media_type="text/plain; version=0.0.4; charset=utf-8"))
 
     return Starlette(routes=[Route("/", page), Route("/metrics", figures)])
 
 
-def _page(template: jinja2.Template, watch: Watch, tally: Tally, nonce: str) -> str:
+def _page(template: jinja2.Template, watch: Watch, server: Observed, nonce: str) -> str:
     view: Overview | None = None
     problem = ""
     try:
         view = watch.overview()
     except LedgerError as error:
         problem = str(error)
-    shown: dict[str, Any] = {"view": view, "problem": problem, "verified": watch.verified, "tally": tally}
-    return template.render(**shown, refusals=tally.last_refused(), nonce=nonce)
+    shown: dict[str, Any] = {"view": view, "problem": problem, "verified": watch.verified, "server": server}
+    return template.render(**shown, refusals=server.refused, nonce=nonce)
 
 
 def _shown(request: Request) -> str | None:

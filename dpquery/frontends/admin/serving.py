@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import secrets
 import socket
 import threading
+from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from dpquery.errors import DPQueryError
-from dpquery.frontends.admin.app import application
+from dpquery.frontends.admin.app import SHORTEST_TOKEN, application
+from dpquery.frontends.admin.observed import Observed
 from dpquery.frontends.admin.overview import Watch
-from dpquery.frontends.admin.tally import Tally
 
 BETWEEN_CHECKS = 300.0  # seconds
 
@@ -22,21 +26,21 @@ class OwnersPage:
 
     Args:
         watch: The ledger.
-        tally: What the server counts.
+        server: What the server counts.
         token: What opens the page, at least 16 characters.
         host, port: Where it listens; port 0 is any free one. Without TLS, so only on the machine itself.
     Raises:
         DPQueryError: Something else listens there, or the host is not the machine itself.
     """
 
-    def __init__(self, watch: Watch, tally: Tally, token: str, *, host: str, port: int) -> None:
+    def __init__(self, watch: Watch, server: Observed, token: str, *, host: str, port: int) -> None:
         if host not in ("127.0.0.1", "localhost"):
             advice = "Listen on 127.0.0.1, and reach it through SSH or a proxy that has a certificate."
             raise DPQueryError(f"the owner's page has no TLS, and does not listen on {host}\n  {advice}")
         self._watch = watch
         self._socket = _listening(host, port)
         self._done = threading.Event()
-        self._server = uvicorn.Server(_config(_only_here(application(watch, tally, token))))
+        self._server = uvicorn.Server(_config(_only_here(application(watch, server, token))))
         self._threads = [
             threading.Thread(target=self._server.run, args=([self._socket],), daemon=True, name="owner's page"),
             threading.Thread(target=self._check, daemon=True, name="ledger's check"),
@@ -63,6 +67,32 @@ class OwnersPage:
         for thread in self._threads:
             thread.join(timeout=10)
         self._socket.close()
+
+
+def new_token() -> str:
+    """Returns a token that nobody guesses."""
+    return secrets.token_urlsafe(32)
+
+
+def read_token(path: Path) -> str:
+    """Returns the token of a file, which is made if it is missing.
+
+    Raises:
+        DPQueryError: It cannot be read or made, other users may read it, or what it holds is too short.
+    """
+    try:
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(new_token() + "\n")
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            raise DPQueryError(f"other users may read {path}, which opens the owner's page\n  Run chmod 600 on it.")
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DPQueryError(f"the token of the owner's page cannot be read from {path}") from error
+    if len(token) < SHORTEST_TOKEN:
+        raise DPQueryError(f"{path} holds no token of at least {SHORTEST_TOKEN} characters")
+    return token
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import logging
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,26 @@ LOGGER = logging.getLogger("dpquery.server")
 _NUMBERS = itertools.count(1)
 
 
+KEPT_REFUSALS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """One statement that was refused: when (UTC), whose, and with which SQLSTATE and words."""
+
+    time: str
+    analyst: str
+    sqlstate: str
+    message: str
+
+
 @dataclass(slots=True)
 class Counts:
-    """What the server did since it started, for metrics."""
+    """What the server did since it started, for metrics and the owner's page."""
 
     totals: Counter[tuple[str, str]] = field(default_factory=Counter)
     seconds: float = 0.0
+    refused: deque[Refused] = field(default_factory=lambda: deque(maxlen=KEPT_REFUSALS))
 
 
 @dataclass(slots=True)
@@ -72,6 +87,10 @@ class Log:
     def refused(self, user: User, refusal: Refusal) -> None:
         """A statement was refused."""
         self.counts.totals["refusals", refusal.sqlstate] += 1
+        time = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
+        self.counts.refused.append(
+            Refused(time=time, analyst=user.analyst, sqlstate=refusal.sqlstate, message=refusal.message)
+        )
         self._say("refused", analyst=user.analyst, sqlstate=refusal.sqlstate)
 
     def defect(self, error: BaseException) -> None:

@@ -22,7 +22,7 @@ def metrics_text(server: Server) -> str:
         f"dpquery_statement_seconds_total {server.counts.seconds:.6f}",
         "# TYPE dpquery_events_total counter",
     ]
-    for (kind, what), count in sorted(server.counts.totals.items()):
+    for (kind, what), count in sorted(server.counts.totals.copy().items()):
         lines.append(f'dpquery_events_total{{kind="{kind}",what="{what}"}} {count}')
     return "\n".join(lines) + "\n"
 
