@@ -161,6 +161,7 @@ def answer(
 
     def measured(plan: BudgetedPlan) -> NoisyAggregates:
         check_cancelled()
+        backend.check()
         return release(plan, run=backend.run, ledger=ledger, analyst=analyst, query=recorded)
 
     answered = measure(parts, reuse, ledger.declarations, measured)

@@ -24,6 +24,7 @@ from dpquery.backends.reading import read
 from dpquery.backends.relations import RelationWriter
 from dpquery.backends.sources import Source, open_source, quote_name
 from dpquery.backends.sql_names import name
+from dpquery.backends.unchanged import Files, held, relied_on
 from dpquery.catalog import Catalog, Table
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.exponential import Histogram
@@ -51,15 +52,22 @@ class DuckDBBackend:
         self._stored: dict[str, dict[str, str]] = {}
         self._from: dict[str, str] = {}
         self._public_values: dict[tuple[str, str], tuple[Value, ...]] = {}
-        self._opened = opened = _open_all(catalog, sources)
+        checked = relied_on(catalog)
+        self._opened = opened = held(_open_all(catalog, sources), checked)
+        self._files = Files(opened, checked)
         self._private = Engine(opened, keep_order=False)
         public = {table: source for table, source in opened.items() if catalog.tables[table].public}
         self._public = Engine(public, keep_order=True)
         self._read_schemas(opened)
         self._check_data()
 
+    def check(self) -> None:
+        """Raises BackendError if what the promise takes from the data was changed; see `Backend`."""
+        self._files.check()
+
     def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
         """Returns the exact integers of a private aggregate; see `Backend`."""
+        self.check()
         relations = RelationWriter(scan=self._scan, released=_no_released)
         cursor = self._private.cursor()
         self._private.forget_domains()
