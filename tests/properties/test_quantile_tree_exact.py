@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from random import Random
@@ -253,3 +254,24 @@ def test_the_law_is_that_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.keys() == expected.keys()
     assert all(found[key] == pytest.approx(p, rel=1e-9) for key, p in expected.items())
     assert sum(expected.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("targets", "unit"), [(QUARTILES, None), (SKEWED, "u"), (FIVE, "u")])
+def test_what_is_drawn_has_that_law(targets: tuple[str, ...], unit: str | None) -> None:
+    """Drawn for very many groups that are alike. Fails by chance once in 10^7 runs."""
+    of, weights, groups = budgeted(targets, EPSILON, unit=unit, rows=1), (2, 6, 0, 4), 100_000
+    one = histogram(tuple(w // WEIGHT for w in weights) if unit is None else weights)  # a row of its own weighs 1 here
+    many = Histogram(
+        group=np.repeat(np.arange(groups), len(one.group)),
+        value=np.tile(one.value, groups),
+        weight=np.tile(one.weight, groups),
+    )
+    family, *_ = families(of.aggregate.measures)
+    noises = calibrated(of, Neighbours.ADD_REMOVE)
+    made = choose_together(of.aggregate, family, many, noises, groups)
+    drawn = Counter(zip(*(made[measure.id].tolist() for measure in of.aggregate.measures), strict=True))
+    expected = law(of, Neighbours.ADD_REMOVE, weights)
+    assert drawn.keys() <= expected.keys()
+    for outcome, chance in expected.items():
+        deviation = math.sqrt(groups * chance * (1 - chance))
+        assert abs(drawn[outcome] - groups * chance) <= 6.5 * deviation + 20, outcome
