@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from dpquery.errors import InsufficientBudgetError, InternalError, LedgerError
+from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel import ledger_owner as owner
 from dpquery.kernel import ledger_places as places
 from dpquery.kernel import ledger_schema as schema
@@ -21,7 +21,8 @@ from dpquery.kernel.accountant import Budget, BudgetKind, Units, from_units, lim
 from dpquery.kernel.declarations import Declarations
 from dpquery.kernel.ledger_book import Book, now
 from dpquery.kernel.ledger_entries import Entry, State, act, check_analyst, entry_of
-from dpquery.kernel.ledger_schema import DATASET, NOTHING, PARTS, Kind, Mark
+from dpquery.kernel.ledger_queue import Request
+from dpquery.kernel.ledger_schema import DATASET, NOTHING, Kind, Mark
 from dpquery.kernel.ledger_store import Connection
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 
@@ -165,22 +166,9 @@ class Ledger(Book):
             LedgerError: It was not recorded, or nobody knows; there must be no answer.
         """
         units = self._units(loss)
-        amounts = dict(zip(PARTS, units, strict=True))
         text = query[:LONGEST_QUERY].encode(errors="backslashreplace").decode().replace("\0", "\\x00")
-        with self._transaction() as connection:
-            remaining = self._remaining(connection, analyst)
-            if connection.execute(schema.ACCOUNT, (analyst,)).fetchone() is None:
-                limit, spent = self._account(connection, analyst)
-                connection.execute(schema.OPEN_ACCOUNT, (analyst, *limit, *spent))
-            for name in (DATASET, analyst):
-                if connection.execute(schema.SPEND, {"name": name, **amounts}).rowcount != 1:
-                    reason = f"The query costs {from_units(units)}; what is left for {analyst} is {remaining}."
-                    raise InsufficientBudgetError(reason, requested=from_units(units), remaining=remaining)
-            level = self._append(connection, Kind.CHARGE, analyst, units, text)
-            answered = self._write_answered(connection)
-        self._remember(level)
-        self._answered -= answered
-        return level.mark.seq
+        request = Request(self._terms.identity, analyst, units, text)
+        return self._record(request, [])[0] if self._queue is None else self._queue.charge(request, self._record)
 
     def set_limit(self, analyst: str | None, budget: Budget, *, by: str, why: str) -> int:
         """Returns the number of the entry by which the owner changes a limit, or gives a new analyst one.
@@ -231,12 +219,6 @@ class Ledger(Book):
                 self._answered -= answered
         finally:
             self._store.close()
-
-    def _write_answered(self, connection: Connection) -> set[int]:
-        answered = set(self._answered)
-        for seq in answered:
-            connection.execute("UPDATE entry SET answered = 1 WHERE seq = ?", (seq,))
-        return answered
 
     def _units(self, loss: PrivacyLoss) -> Units:
         if type(loss) is not PrivacyLoss or loss == ZERO:
