@@ -15,10 +15,8 @@ _EPOCH = "DATE '1970-01-01'"
 _MONDAY = "TIMESTAMP '0001-01-01 00:00:00'"
 
 
-def moved_day(lowering: Lowering, call: Call, day: str, short: str, wide: str) -> str:
-    """Returns a date moved by days: `short` is SQL such as `+ 1`, `wide` the same in 128 bits."""
-    if lowering.sure(call):
-        return f"({_EPOCH} + CAST({day} - {_EPOCH} {short} AS INTEGER))"
+def moved_day(lowering: Lowering, day: str, wide: str) -> str:
+    """Returns a date moved by days: `wide` is SQL in 128 bits, such as `+ CAST(1 AS HUGEINT)`."""
     number = within(lowering, f"({day} - {_EPOCH} {wide})", FIRST_DAY, LAST_DAY)
     return f"({_EPOCH} + CAST({number} AS INTEGER))"
 
@@ -33,7 +31,7 @@ _MOMENTS = (FIRST_MICROSECOND, LAST_MICROSECOND)
 def _add_days(lowering: Lowering, call: Call, read: list[Read]) -> str:
     x, count = arguments(call, read)
     if call.type == DATE:
-        return moved_day(lowering, call, x, f"+ {count}", f"+ CAST({count} AS HUGEINT)")
+        return moved_day(lowering, x, f"+ CAST({count} AS HUGEINT)")
     return _moved_moment(lowering, x, f"+ CAST({count} AS HUGEINT) * {DAY}")
 
 

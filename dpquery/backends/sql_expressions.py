@@ -10,22 +10,19 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from decimal import Decimal
 from typing import assert_never
 
 from dpquery.backends.sql_casts import cast_sql, type_name
 from dpquery.backends.sql_dates import DATE_RULES
 from dpquery.backends.sql_numbers import NUMBER_RULES
-from dpquery.backends.sql_rules import Lowering, Rule, Written
+from dpquery.backends.sql_rules import Lowering, Rule, Written, number
 from dpquery.backends.sql_texts import TEXT_RULES
 from dpquery.errors import InternalError
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
-from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.functions.casts import cast_value
-from dpquery.plan.intervals import Intervals, inner_first
-from dpquery.plan.ranges import Range
-from dpquery.plan.types import FLOAT64, TEXT, Type, Value
+from dpquery.plan.intervals import inner_first
+from dpquery.plan.types import FLOAT64, TEXT, Kind, Type, Value
 
 RULES: Mapping[str, Rule] = {**NUMBER_RULES, **TEXT_RULES, **DATE_RULES}
 """How each operation is written."""
@@ -42,17 +39,14 @@ def lower(
     *,
     names: Callable[[str], str],
     parameters: list[Value],
-    ranges: Mapping[str, Range] | None = None,
 ) -> str:
     """Returns DuckDB SQL for an expression.
 
     Args:
         names: From column ids to SQL that reads the column, as `reading` reads it: no NaN, no -0.0, no dates beyond.
         parameters: Gets the texts of the query; the SQL refers to them as $1, $2, ... by their place in this list.
-        ranges: What the surrounding query enforces of the columns, not what is only declared. Overflow checks are
-            left out where these ranges make them needless, so a range that rows can break could raise.
     """
-    writer = _Writer(names, parameters, Intervals(ranges or {}))
+    writer = _Writer(names, parameters)
     for part in inner_first(expression):
         if not isinstance(part, Literal):  # some constants are not written, and none may be a parameter in vain
             writer.raw(part)
@@ -62,8 +56,8 @@ def lower(
 class _Writer(Lowering):
     """Writes one expression."""
 
-    def __init__(self, names: Callable[[str], str], parameters: list[Value], intervals: Intervals) -> None:
-        self._names, self._parameters, self._intervals = names, parameters, intervals
+    def __init__(self, names: Callable[[str], str], parameters: list[Value]) -> None:
+        self._names, self._parameters = names, parameters
         self._bound = 0
         self._found: dict[int, Written] = {}
 
@@ -111,21 +105,8 @@ class _Writer(Lowering):
 
         passes = call.function in _NAN_PASSES
         sql = rule(self, call, [read if passes else self.value] * len(call.arguments))
-        arises = call.function in _NAN_ARISES and not self._no_nan(call)
+        arises = call.function in _NAN_ARISES and not _no_nan(call)
         return Written(sql, nan=arises or any(passed))
-
-    def _no_nan(self, call: Call) -> bool:
-        ranges = [self.range(argument) for argument in call.arguments]
-        if call.function == "power":
-            return ranges[0].lower is not None and ranges[0].lower >= 0
-        return all(r.is_finite for r in ranges)
-
-    def range(self, expression: Expression) -> Range:
-        return self._intervals(expression)
-
-    def sure(self, call: Call) -> bool:
-        ranges = tuple(replace(self.range(argument), nullable=False) for argument in call.arguments)
-        return not FUNCTIONS[call.function].range(ranges, call).nullable
 
     def let(self, sql: str, body: Callable[[str], str]) -> str:
         if len(sql) <= _SHORT:
@@ -155,3 +136,26 @@ class _Writer(Lowering):
                 return f"CAST('{value + 0.0!r}' AS {name})"
             case int() | Decimal() | datetime.date():
                 return f"CAST('{cast_value(value, of, TEXT)}' AS {name})"
+
+
+def _no_nan(call: Call) -> bool:
+    """Whether a float operation gives NaN for no values, infinities among them, but NaN: by constants and types."""
+    first, second = call.arguments
+    match call.function:
+        case "add" | "subtract":
+            return _is_finite(first) or _is_finite(second)
+        case "multiply":
+            return bool(number(first) or number(second)) or (_is_finite(first) and _is_finite(second))
+        case "divide":
+            return bool(number(second))
+        case "power":
+            return (number(first) or 0) > 0
+        case _:
+            return _is_finite(first) and bool(number(second))
+
+
+def _is_finite(expression: Expression) -> bool:
+    """Whether a float is finite: a constant, or what was an integer or a decimal."""
+    if isinstance(expression, Cast):
+        return expression.argument.type.kind in (Kind.INT64, Kind.DECIMAL, Kind.BOOLEAN)
+    return number(expression) is not None

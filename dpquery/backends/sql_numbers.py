@@ -1,4 +1,7 @@
-"""Logic, choice and numbers as DuckDB SQL."""
+"""Logic, choice and numbers as DuckDB SQL.
+
+Guards are left out for constants alone, never for what interval arithmetic believes of a column.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,8 @@ from collections.abc import Mapping
 
 from dpquery.backends.sql_casts import type_name
 from dpquery.backends.sql_dates import moved_day
-from dpquery.backends.sql_rules import Lowering, Read, Rule, arguments, guarded, joined, template
+from dpquery.backends.sql_rules import Lowering, Read, Rule, arguments, guarded, joined, number, template
 from dpquery.plan.expr import Call
-from dpquery.plan.functions.bounds import INT64_MIN
 from dpquery.plan.functions.rounding import INTEGRAL, digits_of
 from dpquery.plan.functions.table import constant
 from dpquery.plan.types import DATE, FLOAT64, INT64, Kind
@@ -37,10 +39,8 @@ def _clamp(lowering: Lowering, call: Call, read: list[Read]) -> str:
     )
 
 
-def _wide(lowering: Lowering, call: Call, form: str, values: list[str]) -> str:
-    """Integers: computed in 128 bits and NULL beyond 64, unless the ranges make that needless."""
-    if lowering.sure(call):
-        return f"({form.format(*values)})"
+def _wide(form: str, values: list[str]) -> str:
+    """Integers: computed in 128 bits and NULL beyond 64."""
     return f"TRY_CAST({form.format(*(f'CAST({v} AS HUGEINT)' for v in values))} AS BIGINT)"
 
 
@@ -50,9 +50,9 @@ def _sum(sign: str) -> Rule:
         if call.arguments[0].type == DATE:
             if call.type == INT64:
                 return f"({a} - {b})"
-            return moved_day(lowering, call, a, f"{sign} {b}", f"{sign} CAST({b} AS HUGEINT)")
+            return moved_day(lowering, a, f"{sign} CAST({b} AS HUGEINT)")
         if call.type == INT64:
-            return _wide(lowering, call, f"{{0}} {sign} {{1}}", [a, b])
+            return _wide(f"{{0}} {sign} {{1}}", [a, b])
         return _typed(call, f"({a} {sign} {b})")
 
     return rule
@@ -63,10 +63,10 @@ def _typed(call: Call, sql: str) -> str:
     return f"CAST({sql} AS {type_name(call.type)})" if call.type.kind is Kind.DECIMAL else sql
 
 
-def _product(lowering: Lowering, call: Call, read: list[Read]) -> str:
+def _product(_: Lowering, call: Call, read: list[Read]) -> str:
     a, b = arguments(call, read)
     if call.type == INT64:
-        return _wide(lowering, call, "{0} * {1}", [a, b])
+        return _wide("{0} * {1}", [a, b])
     if call.type == FLOAT64:
         return f"({a} * {b})"
     return _typed(call, f"(CAST({a} AS DECIMAL({call.type.precision},{call.arguments[0].type.scale})) * {b})")
@@ -74,8 +74,7 @@ def _product(lowering: Lowering, call: Call, read: list[Read]) -> str:
 
 def _not_zero(lowering: Lowering, call: Call, sql: str) -> str:
     """Returns the divisor with NULL for zero."""
-    divisor = lowering.range(call.arguments[1])
-    if (divisor.lower is not None and divisor.lower > 0) or (divisor.upper is not None and divisor.upper < 0):
+    if number(call.arguments[1]):
         return sql
     return lowering.let(sql, lambda v: f"(CASE WHEN {v} <> 0 THEN {v} END)")
 
@@ -87,24 +86,22 @@ def _divide(lowering: Lowering, call: Call, read: list[Read]) -> str:
 
 def _int_divide(lowering: Lowering, call: Call, read: list[Read]) -> str:
     a, b = arguments(call, read)
-    return _wide(lowering, call, "{0} // {1}", [a, _not_zero(lowering, call, b)])
+    return _wide("{0} // {1}", [a, _not_zero(lowering, call, b)])
 
 
 def _modulo(lowering: Lowering, call: Call, read: list[Read]) -> str:
     """The engine fails for the least integer modulo -1."""
     a, b = arguments(call, read)
     b = _not_zero(lowering, call, b)
-    dividend, divisor = (lowering.range(argument) for argument in call.arguments)
-    apart = (divisor.lower is not None and divisor.lower > -1) or (divisor.upper is not None and divisor.upper < -1)
-    if call.type == INT64 and not apart and (dividend.lower is None or dividend.lower <= INT64_MIN):
+    if call.type == INT64 and number(call.arguments[1]) in (None, -1):
         return f"TRY_CAST(CAST({a} AS HUGEINT) % CAST({b} AS HUGEINT) AS BIGINT)"
     return _typed(call, f"({a} % {b})")
 
 
 def _unary(form: str) -> Rule:
-    def rule(lowering: Lowering, call: Call, read: list[Read]) -> str:
+    def rule(_: Lowering, call: Call, read: list[Read]) -> str:
         x = read[0](call.arguments[0])
-        return _wide(lowering, call, form, [x]) if call.type == INT64 else _typed(call, f"({form.format(x)})")
+        return _wide(form, [x]) if call.type == INT64 else _typed(call, f"({form.format(x)})")
 
     return rule
 
@@ -151,8 +148,8 @@ def _width_bucket(lowering: Lowering, call: Call, read: list[Read]) -> str:
 
 def _power(lowering: Lowering, call: Call, read: list[Read]) -> str:
     a, b = arguments(call, read)
-    base, exponent = (lowering.range(argument) for argument in call.arguments)
-    if (base.lower is not None and base.lower > 0) or (exponent.lower is not None and exponent.lower >= 0):
+    base, exponent = map(number, call.arguments)
+    if (base is not None and base > 0) or (exponent is not None and exponent >= 0):
         return f"power({a}, {b})"
     return lowering.let(
         a, lambda v: lowering.let(b, lambda w: f"power((CASE WHEN {v} = 0 AND {w} < 0 THEN NULL ELSE {v} END), {w})")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
-from dpquery.plan.expr import Call, Expression
-from dpquery.plan.ranges import Range
+from dpquery.plan.expr import Call, Expression, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +27,6 @@ class Lowering(Protocol):
     @abstractmethod
     def value(self, expression: Expression) -> str:
         """Returns SQL that never gives NaN."""
-
-    @abstractmethod
-    def range(self, expression: Expression) -> Range:
-        """Returns what is known of an expression's values."""
-
-    @abstractmethod
-    def sure(self, call: Call) -> bool:
-        """Whether the operation is not NULL unless an argument is."""
 
     @abstractmethod
     def let(self, sql: str, body: Callable[[str], str]) -> str:
@@ -54,6 +47,13 @@ def arguments(call: Call, read: list[Read]) -> list[str]:
     return list(map(operator.call, read, call.arguments))
 
 
+def number(expression: Expression) -> float | int | Decimal | None:
+    """Returns a constant that is a finite number, or None for anything else: what a guard may be left out for."""
+    value = expression.value if isinstance(expression, Literal) else None
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool) and math.isfinite(value)
+    return value if is_number else None  # type: ignore[return-value]
+
+
 def template(form: str) -> Rule:
     """Returns the rule that puts the arguments into a form with {0}, {1}, ..."""
     return lambda _, call, read: form.format(*arguments(call, read))
@@ -69,8 +69,6 @@ def guarded(form: str, condition: str) -> Rule:
 
     def rule(lowering: Lowering, call: Call, read: list[Read]) -> str:
         x = read[0](call.arguments[0])
-        if lowering.sure(call):
-            return form.format(x)
         return form.format(lowering.let(x, lambda v: f"(CASE WHEN {condition.format(v)} THEN {v} END)"))
 
     return rule

@@ -1,4 +1,4 @@
-"""Random expressions in DuckDB give what the reference gives, with overflow checks and without needless ones."""
+"""Random expressions in DuckDB give what the reference gives."""
 
 from __future__ import annotations
 
@@ -20,20 +20,18 @@ ROWS = 40
 def differences(drawn: Drawn, connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Returns where the engine and the reference differ."""
     parameters: list[Value] = []
-    checked = lower(drawn.expression, names=str, parameters=parameters)
-    bare = lower(drawn.expression, names=str, parameters=parameters, ranges=drawn.ranges)
+    sql = lower(drawn.expression, names=str, parameters=parameters)
     columns = [f"CAST(? AS {type_name(c.type)}) AS {c.id}" for c in drawn.columns]
     rows = " UNION ALL ".join([f"SELECT ? AS n, {', '.join(columns)}"] * len(drawn.rows))
     values = [v for n, row in enumerate(drawn.rows) for v in (n, *(stored(normal(row[c.id])) for c in drawn.columns))]
     connection.execute(f"CREATE OR REPLACE TABLE rows AS {rows}", values)
-    query = f"SELECT {checked}, {bare} FROM rows ORDER BY n"
+    query = f"SELECT {sql} FROM rows ORDER BY n"
     found = connection.execute(query, parameters or None).fetchall()
     problems = []
-    for row, answers in zip(drawn.rows, found, strict=True):
+    for row, (answer,) in zip(drawn.rows, found, strict=True):
         expected = evaluate(drawn.expression, row)
-        for answer, sql in zip(answers, (checked, bare), strict=True):
-            if not agree(expected, answer, drawn.expression.type):
-                problems.append(f"{shown(drawn.expression)} on {row}: {expected!r}, DuckDB {answer!r}: {sql}")
+        if not agree(expected, answer, drawn.expression.type):
+            problems.append(f"{shown(drawn.expression)} on {row}: {expected!r}, DuckDB {answer!r}: {sql}")
     return problems
 
 
