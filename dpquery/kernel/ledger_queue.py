@@ -28,8 +28,7 @@ except ImportError:  # a system without it has the ledger's own lock alone
 
 LARGEST = 16_384  # bytes, from which a new file is begun
 MOST = 64  # charges in one transaction
-PAUSE = 0.0005  # seconds between two looks
-GATHER, RECENT = 0.002, 0.1  # seconds: how long others are let join, where some waited so shortly before
+PAUSE, GATHER, RECENT = 0.0005, 0.002, 0.1  # seconds: between two looks; to let others join, if some waited recently
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -44,8 +43,7 @@ class Request:
 
 
 Record = Callable[[Request, list[Request]], list[int]]
-"""Records a charge, or raises; and those of the others that are allowed. Returns the numbers of their entries, once
-these are durable, and 0 for those that were not allowed."""
+"""Records a charge, or raises, and others where allowed; gives the numbers of the durable entries, 0 where not."""
 
 
 class Queue:
@@ -66,31 +64,30 @@ class Queue:
                     if own >= 0 and (number := _answer(own)):
                         return number
                     if has_turn:
-                        return self._lead(request, own, record)
+                        return self._lead(request, own, files, record)
                 if own < 0:
                     own = _open(self._requests, files)
                     _append(own, [time.monotonic(), request.ledger, request.analyst, *request.units, request.text])
                 time.sleep(PAUSE)
         raise LedgerError(BUSY)
 
-    def _lead(self, request: Request, own: int, record: Record) -> int:
+    def _lead(self, request: Request, own: int, files: contextlib.ExitStack, record: Record) -> int:
         """Records a charge and those of others who wait, and tells them."""
-        with contextlib.ExitStack() as files:
-            requests = _open(self._requests, files)
-            status = os.fstat(requests)
-            if own < 0 and time.time() - status.st_mtime < RECENT:
-                time.sleep(GATHER)
-            if status.st_size > LARGEST:
-                self._requests.unlink(missing_ok=True)  # who wrote into it still holds it
-            is_same = own >= 0 and os.path.sameopenfile(own, requests)
-            others = _unanswered(requests)
-            others.pop(_place(own) if is_same else 0, None)
-            first, *numbers = record(request, list(others.values()))
-            told = {place: number for place, number in zip(others, numbers, strict=True) if number}
-            told |= {_place(own): first} if is_same else {}  # nobody records it again
-            if told:
-                _append(requests, told)
-            return first
+        requests = _open(self._requests, files)
+        status = os.fstat(requests)
+        if own < 0 and time.time() - status.st_mtime < RECENT:
+            time.sleep(GATHER)
+        if status.st_size > LARGEST:
+            self._requests.unlink(missing_ok=True)  # who wrote into it still holds it
+        is_same = own >= 0 and os.path.sameopenfile(own, requests)
+        others = _unanswered(requests)
+        others.pop(_place(own) if is_same else 0, None)
+        first, *numbers = record(request, list(others.values()))
+        told = {place: number for place, number in zip(others, numbers, strict=True) if number}
+        told |= {_place(own): first} if is_same else {}  # nobody records it again
+        if told:
+            _append(requests, told)
+        return first
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from typing import assert_never
 from dpquery.kernel.declarations import Declarations
 from dpquery.kernel.local_joins import of_full_join, of_join, of_set_operation
 from dpquery.kernel.unit_local import PUBLIC, Locality, NotUnitLocal, check_expressions
+from dpquery.plan.aggregates import EXACT
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import (
     Aggregate,
@@ -115,6 +116,8 @@ def _aggregate(aggregate: Aggregate, source: Locality) -> Locality:
     given = {column.id for column in output(aggregate.source)}
     if not set(aggregate.group_by) <= given:
         raise NotUnitLocal("a grouping column is not given by the source")
+    if unknown := {a.function for a in aggregate.aggregates} - EXACT:
+        raise NotUnitLocal(f"the aggregate {min(unknown)} is not known")
     parts = [part for a in aggregate.aggregates for part in (a.argument, a.second, a.filter) if part is not None]
     check_expressions(parts, aggregate.source)
     if not source.private:

@@ -18,5 +18,14 @@ first, and of several such rows the least argument, NULL last; `arg_min` and `ar
 BITS = ("bit_and", "bit_or", "bit_xor")
 """Of integers, bit by bit."""
 
+EXACT = frozenset(
+    {
+        *("count", "count_distinct", "sum", "sum_distinct", "avg", "avg_distinct", "min", "max", "mode"),
+        *("var_pop", "var_samp", "stddev_pop", "stddev_samp", "quantile_cont", "quantile_disc"),
+        *("bool_and", "bool_or", "string_agg", *PAIRS, *CHOSEN, *BITS),
+    }
+)
+"""Aggregates whose value is a function of the multiset of a group's rows."""
+
 TEXT_LIMIT = 10_000
 """Characters of a `string_agg`; what is beyond is cut off."""

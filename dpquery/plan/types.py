@@ -65,8 +65,8 @@ _PYTHON: dict[Kind, type] = {
 
 
 def is_value(value: object, type: Type) -> bool:
-    """Whether a Python value is one of the type, or NULL; True is no integer, and a timestamp is no date."""
-    return value is None or builtins.type(value) is _PYTHON[type.kind]
+    """Whether a Python value is one of the type, or NULL; True is no integer, a timestamp no date, and NaN no value."""
+    return value is None or (builtins.type(value) is _PYTHON[type.kind] and value == value)
 
 
 def decimal(precision: int, scale: int) -> Type:

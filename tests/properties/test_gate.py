@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -48,7 +49,7 @@ from dpquery.plan.logical import (
     Window,
     WindowColumn,
 )
-from dpquery.plan.types import BOOLEAN, INT64, TEXT, Type
+from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, TEXT, Type
 from tests.properties.neighbours import folder
 from tests.properties.worlds import PUBLIC_TABLES, ROW_TABLES, catalog_of, tables_of
 
@@ -118,6 +119,15 @@ def grouped(source: Relation, *keys: str) -> Aggregate:
     return Aggregate(source=source, group_by=keys, aggregates=(total,))
 
 
+def named(function: str) -> AggregateColumn:
+    return AggregateColumn(id="t", name="t", function=function, argument=None, filter=None, type=INT64)
+
+
+def exactly(function: str) -> Aggregate:
+    """Returns the visits of each person, aggregated by a function."""
+    return Aggregate(source=VISITS, group_by=("v_person",), aggregates=(named(function),))
+
+
 def both(kind: SetKind, left: Relation, right: Relation, *pairs: tuple[str, str], type: Type = INT64) -> SetOperation:
     """Returns a set operation that matches these columns; the first of them is `x0`."""
     columns = tuple(Matched(id=f"x{i}", name="", type=type, left=a, right=b) for i, (a, b) in enumerate(pairs))
@@ -159,6 +169,11 @@ def foreign(function: str) -> Call:
 OWNER = call("coalesce", (column("v_person"), column("p_id")))
 ALLOWED = {
     "count": count(VISITS),
+    "known aggregate of a unit's rows": count(exactly("count"), unit="v_person"),
+    "floats among the public keys": count(
+        kept(VISITS, v_person=column("v_person"), share=Literal(value=0.5, type=FLOAT64)),
+        keys=(Key(column="share", type=FLOAT64, domain=(0.5, 1.5)),),
+    ),
     "filter": count(Filter(source=VISITS, condition=POSITIVE)),
     "projection": count(kept(VISITS, x=column("v_person")), unit="x"),
     "public join": count(join(VISITS, PLACES, ("v_place", "c_code"))),
@@ -222,6 +237,14 @@ REFUSED = {
     ),
     "full join, one side's unit": count(
         kept(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full"), x=OWNER, v_person=column("v_person"))
+    ),
+    "unknown aggregate of a unit's rows": count(exactly("approx_top_k"), unit="v_person"),
+    "unknown aggregate of public rows": count(
+        join(VISITS, Aggregate(source=PLACES, group_by=("c_code",), aggregates=(named("list"),)), ("v_place", "c_code"))
+    ),
+    "NaN among the public keys": count(
+        kept(VISITS, v_person=column("v_person"), share=Literal(value=0.5, type=FLOAT64)),
+        keys=(Key(column="share", type=FLOAT64, domain=(0.5, math.nan)),),
     ),
     "full join without its unit": count(
         kept(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full"), v_person=column("v_person"))

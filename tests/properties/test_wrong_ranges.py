@@ -1,7 +1,7 @@
 """A wrong range costs accuracy and never privacy: with ranges that rows break nothing raises, and no unit weighs more.
 
-The gate and the engine are given plans whose clamps, lattices and keys follow from ranges that are too narrow, that claim
-there is no NULL, or that are invented where nothing is known. The rows of guests are the worst that columns can hold.
+The gate and the engine are given plans whose clamps, lattices and keys follow from ranges that are too narrow, that
+claim there is no NULL, or that are invented where nothing is known. The rows of guests are the worst there can be.
 """
 
 from __future__ import annotations
