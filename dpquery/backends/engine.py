@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpquery.arrow import arrow_type
 from dpquery.backends.sources import Source, quote
+from dpquery.backends.time_limits import time_limit
 from dpquery.errors import BackendError, CatalogError
 from dpquery.plan.logical import OutputColumn
 from dpquery.plan.types import Type, Value
@@ -114,34 +115,22 @@ def _attach(root: duckdb.DuckDBPyConnection, opened: Mapping[str, Source]) -> No
             raise CatalogError(f"the source of table {table} is no DuckDB file, or is in use")
 
 
-@contextlib.contextmanager
-def time_limit(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Interrupts a statement after `TIME_LIMIT`, whatever it does."""
-    alarm = threading.Timer(TIME_LIMIT, cursor.interrupt)
-    alarm.daemon = True
-    alarm.start()
-    try:
-        yield
-    finally:
-        alarm.cancel()
-
-
 def fetch(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> pa.Table:
     """Returns what a statement gives, as an Arrow table."""
-    with time_limit(cursor):
+    with time_limit(cursor.interrupt, TIME_LIMIT):
         return cursor.sql(text, params=parameters or None).to_arrow_table()
 
 
 def fetch_integers(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
     """Returns columns of integers and their digits, NULL as None; quicker than Arrow, which binds a statement twice."""
-    with time_limit(cursor):
+    with time_limit(cursor.interrupt, TIME_LIMIT):
         made: Mapping[str, Any] = cursor.execute(text, parameters).fetchnumpy()
     return {name: _unmasked(column) for name, column in made.items()}
 
 
 def fetch_few(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
     """Returns columns of Python values, for few rows: integers of 128 bits come whole."""
-    with time_limit(cursor):
+    with time_limit(cursor.interrupt, TIME_LIMIT):
         rows = cursor.execute(text, parameters).fetchall()
     columns = {described[0]: np.empty(len(rows), dtype=object) for described in cursor.description}
     for i, column in enumerate(columns.values()):
@@ -171,7 +160,7 @@ def fetch_rows(
     cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value], columns: Sequence[OutputColumn]
 ) -> pa.Table:
     """Returns the few rows that a statement gives, as an Arrow table of the plan's types; quicker than `fetch`."""
-    with time_limit(cursor):
+    with time_limit(cursor.interrupt, TIME_LIMIT):
         rows = cursor.execute(text, parameters).fetchall()
     return pa.table(
         {column.id: pa.array([row[i] for row in rows], arrow_type(column.type)) for i, column in enumerate(columns)}

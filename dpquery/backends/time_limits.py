@@ -1,0 +1,62 @@
+"""Statements that take too long are interrupted: by one thread that watches over all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+
+class Watch:
+    """What is to be interrupted and when, and a thread for it that lives until the last time limit has passed."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self._changed = threading.Condition()
+        self._alarms: dict[object, tuple[float, Callable[[], object]]] = {}
+        self._wakes = 0.0
+        self._thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def over(self, interrupt: Callable[[], object], seconds: float) -> Iterator[None]:
+        """Calls `interrupt` if the block takes longer; never once it has ended."""
+        alarm, due = object(), time.monotonic() + seconds
+        with self._changed:
+            self._alarms[alarm] = due, interrupt
+            if self._thread is None:
+                self._wakes = due
+                self._thread = threading.Thread(target=self._run, name="dpquery time limits", daemon=True)
+                self._thread.start()
+            elif due < self._wakes:
+                self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._alarms.pop(alarm, None)
+
+    def _run(self) -> None:
+        with self._changed:
+            while self._alarms:
+                now = time.monotonic()
+                for alarm, (due, interrupt) in list(self._alarms.items()):
+                    if due <= now:
+                        del self._alarms[alarm]
+                        with contextlib.suppress(Exception):  # a connection that was closed
+                            interrupt()
+                self._wakes = min((due for due, _ in self._alarms.values()), default=now)
+                self._changed.wait(self._wakes - time.monotonic())
+            self._thread = None
+
+
+_WATCH = Watch()
+
+
+def time_limit(interrupt: Callable[[], object], seconds: float) -> contextlib.AbstractContextManager[None]:
+    """Calls `interrupt` if the block takes longer than so many seconds."""
+    global _WATCH
+    if _WATCH.process != os.getpid():  # a forked child has no threads but its own
+        _WATCH = Watch()
+    return _WATCH.over(interrupt, seconds)

@@ -1,0 +1,59 @@
+"""What takes longer than its time limit is interrupted, once, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from dpquery.backends.time_limits import Watch, time_limit
+
+
+def test_what_takes_too_long_is_interrupted_once() -> None:
+    watch, interrupted = Watch(), list[str]()
+    with watch.over(lambda: interrupted.append("long"), 60.0):
+        with watch.over(lambda: interrupted.append("short"), 0.02):
+            time.sleep(0.2)
+        assert interrupted == ["short"]
+    assert interrupted == ["short"]
+
+
+def test_what_ends_in_time_is_left_alone() -> None:
+    watch, interrupted = Watch(), list[int]()
+    for _ in range(1000):
+        with watch.over(lambda: interrupted.append(1), 0.1):
+            pass
+    time.sleep(0.2)
+    assert interrupted == []
+
+
+def test_one_thread_watches_over_all_and_ends() -> None:
+    watch, before = Watch(), threading.active_count()
+    for _ in range(100):
+        with watch.over(lambda: None, 0.05):
+            pass
+    assert threading.active_count() <= before + 1
+    time.sleep(0.3)
+    assert watch._thread is None
+    interrupted = threading.Event()
+    with watch.over(interrupted.set, 0.02):
+        assert interrupted.wait(10)
+
+
+def test_an_interruption_that_fails_stops_no_other() -> None:
+    watch, interrupted = Watch(), threading.Event()
+    with watch.over(lambda: 1 / 0, 0.01), watch.over(interrupted.set, 0.05):
+        assert interrupted.wait(10)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_a_watch_of_its_own() -> None:
+    with time_limit(lambda: None, 60.0):
+        child = os.fork()
+        if not child:
+            interrupted = threading.Event()
+            with time_limit(interrupted.set, 0.02):
+                os._exit(0 if interrupted.wait(10) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
