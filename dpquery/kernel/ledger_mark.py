@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from dpquery.errors import LedgerError
@@ -140,17 +141,16 @@ def _line(level: Level) -> bytes:
     return b" ".join([fields.encode(), _check(fields)]).ljust(SLOT - 1) + b"\n"
 
 
+@lru_cache(maxsize=4 * SLOTS)  # most lines are those that were read before
 def _level(line: bytes) -> Level | None:
     """Returns the level of a line, or None where there is none, or a write broke off."""
     fields, _, check = line.strip().rpartition(b" ")
-    try:
+    with contextlib.suppress(ValueError):
         text = fields.decode("ascii")
-        if not fields or check != _check(text):
-            return None
-        seq, hash, epsilon, delta, rho = text.split(" ")
-        return Level(Mark(int(seq), hash), (int(epsilon), int(delta), int(rho)))
-    except ValueError:
-        return None
+        if fields and check == _check(text):
+            seq, hash, epsilon, delta, rho = text.split(" ")
+            return Level(Mark(int(seq), hash), (int(epsilon), int(delta), int(rho)))
+    return None
 
 
 def _check(text: str) -> bytes:
