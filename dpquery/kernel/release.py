@@ -27,7 +27,7 @@ from dpquery.kernel.mechanisms import Calibrated, Measurement, calibrated, measu
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Measure, PrivateAggregate
 from dpquery.kernel.utilities import candidates
 from dpquery.plan.logical import output
-from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, is_value
+from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, are_values
 
 Integers = NDArray[Any]
 
@@ -123,7 +123,7 @@ def check(budgeted: BudgetedAggregate, declared: Declarations) -> None:
     if not given.keys() >= set(read):
         raise InternalError("a key or a measure reads a column that its source does not give")
     for key in aggregate.keys:
-        if key.type != given[key.column] or not all(is_value(value, key.type) for value in key.domain or ()):
+        if key.type != given[key.column] or not are_values(key.domain or (), key.type):
             raise InternalError("a key is not of the type of its column")
     if any(measure.filter is not None and given.get(measure.filter) != BOOLEAN for measure in aggregate.measures):
         raise InternalError("a measure's filter is not a boolean column of its source")
@@ -139,7 +139,7 @@ def _check_choice(measure: Measure, type: Type) -> None:
     candidates(measure)
     if measure.count is Count.QUANTILE and not (type.is_numeric or type in (DATE, TIMESTAMP)):
         raise InternalError("a quantile is chosen from numbers, dates or timestamps")
-    if not all(is_value(value, type) for value in measure.domain or ()):
+    if not are_values(measure.domain or (), type):
         raise InternalError("the domain of a mode is not of the type of its column")
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import builtins
 import datetime
+import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from types import NoneType
 
 Value = None | bool | int | float | Decimal | str | datetime.date | datetime.datetime
 """One SQL value: NULL, BOOLEAN, INT64, FLOAT64, DECIMAL, TEXT, DATE or TIMESTAMP (naive, UTC)."""
@@ -64,9 +67,17 @@ _PYTHON: dict[Kind, type] = {
 }
 
 
-def is_value(value: object, type: Type) -> bool:
-    """Whether a Python value is one of the type, or NULL; True is no integer, a timestamp no date, and NaN no value."""
-    return value is None or (builtins.type(value) is _PYTHON[type.kind] and value == value)
+def are_values(values: Collection[Value], type: Type) -> bool:
+    """Whether values are of the type, or NULL; True is no integer, a timestamp is no date, and NaN is no value."""
+    if not set(map(builtins.type, values)) <= {_PYTHON[type.kind], NoneType}:
+        return False
+    match type.kind:
+        case Kind.FLOAT64:
+            return not any(isinstance(value, float) and math.isnan(value) for value in values)
+        case Kind.DECIMAL:
+            return not any(isinstance(value, Decimal) and value.is_nan() for value in values)
+        case _:
+            return True
 
 
 def decimal(precision: int, scale: int) -> Type:

@@ -47,6 +47,7 @@ from dpquery.plan.logical import (
     sources,
 )
 from dpquery.plan.ranges import EPOCH, Range
+from dpquery.plan.remembered import remembered
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Value
 from dpquery.planner.definitions import Leaves, definition, ending_of, side_of
 from dpquery.planner.narrowing import narrowed
@@ -188,9 +189,9 @@ def _declared(
     name = next(column.name for column in scan.columns if column.id == leaf)
     declared = catalog.tables[scan.table].columns[name]
     if declared.keys is not None:
-        return _sorted(declared.keys)
+        return _ordered(declared.keys)
     if declared.keys_from is not None:
-        return _sorted(public(*declared.keys_from))
+        return _ordered(public(*declared.keys_from))
     if declared.type == BOOLEAN:
         return (False, True)
     if declared.type in (INT64, DATE):
@@ -324,6 +325,11 @@ def _is_integral(expression: Expression) -> bool:
 
 def _as_date(day: int) -> datetime.date:
     return EPOCH.date() + day * _DAY
+
+
+@remembered
+def _ordered(values: tuple[Value, ...]) -> Domain:
+    return _sorted(values)
 
 
 def _sorted(values: Iterable[Value]) -> Domain:
