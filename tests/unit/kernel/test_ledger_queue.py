@@ -140,6 +140,7 @@ def test_the_refused_one_takes_nobody_with_it(path: Path) -> None:
     with pytest.raises(InsufficientBudgetError):
         ledger.charge(analyst="alice", loss=PrivacyLoss(epsilon=Fraction(2)), query="SELECT 1")
     assert ledger.verify() == 0
+    assert answers(path) == {}
     assert charge(ledger) == 1
     assert ledger.verify() == 2
 
