@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpquery.kernel.accountant import Budget
     from dpquery.kernel.ledger import Ledger
     from dpquery.kernel.loss import PrivacyLoss
-    from dpquery.kernel.mechanisms import Measurement
+    from dpquery.kernel.measurements import Measurement
     from dpquery.result.batch import Batch
     from dpquery.result.table import Result
     from dpquery.session import Plan, Session, connect, create_ledger

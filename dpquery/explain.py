@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.mechanisms import Measurement
+from dpquery.kernel.measurements import Measurement
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, PrivateAggregate
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import (
@@ -147,7 +147,8 @@ def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iter
     for made in described:
         loss = f"epsilon={amount(made.loss.epsilon)}" if made.loss.epsilon else f"rho={amount(made.loss.rho)}"
         unit = f" {made.unit}" if made.unit else ""
-        yield f"{made.label}: {made.mechanism} scale={figure(made.scale)}{unit}  {loss}  " + _error(made)
+        shared = f"  one of {made.together} chosen together" if made.together else ""
+        yield f"{made.label}: {made.mechanism} scale={figure(made.scale)}{unit}  {loss}  {_error(made)}{shared}"
         yield f"  l0={made.l0} linf={amount(made.linf)} l1={amount(made.l1)} l2={figure(made.l2)}"
     yield from dict.fromkeys(_clamps(aggregate))
     names = names_of(aggregate.source)

@@ -19,7 +19,7 @@ from dpquery.explain import explain
 from dpquery.kernel.accountant import Budget, charge_of, guarantee_of, parts_of
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
-from dpquery.kernel.mechanisms import Measurement, measurements
+from dpquery.kernel.measurements import Measurement, measurements
 from dpquery.plan.logical import output
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpquery.frontends.accounts import PARTS, Account, accounts_of, analysts_of
 from dpquery.frontends.cli_opening import is_url, ledger_beside, shown
 from dpquery.frontends.cli_text import bar, grid, percent
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from dpquery.kernel.ledger import Entry, Ledger
     from dpquery.kernel.loss import PrivacyLoss
 
-PARTS = ("epsilon", "rho", "delta")
 SQLITE = b"SQLite format 3\0"
 
 ledger_commands = typer.Typer(help="Create, show and verify ledgers: what has been spent.", no_args_is_help=True)
@@ -43,7 +43,7 @@ def budget(
 ) -> None:
     """Print limits, what is spent and what is left: for the dataset, and for each analyst."""
     opened, analysts = _open(place, ledger)
-    accounts = list(_accounts(opened, analysts))
+    accounts = list(accounts_of(opened, analysts))
     opened.close()
     if as_json:
         typer.echo(json.dumps(_budget_json(opened, accounts), indent=2, ensure_ascii=False))
@@ -151,8 +151,7 @@ def _open(place: str, ledger: str | None) -> tuple[Ledger, list[str]]:
     else:
         declared = Catalog.load(place)
         opened, named = Ledger.open(ledger or ledger_beside(declared, Path(place))), list(declared.analysts)
-    charged = [entry.analyst for entry in opened.entries() if entry.analyst]
-    return opened, list(dict.fromkeys([*opened.budgets, *named, *charged]))
+    return opened, analysts_of(opened, named)
 
 
 def _is_ledger(place: str) -> bool:
@@ -161,22 +160,6 @@ def _is_ledger(place: str) -> bool:
         return path.suffix not in (".yaml", ".yml")
     with path.open("rb") as file:
         return file.read(len(SQLITE)) == SQLITE
-
-
-Account = tuple[str | None, "PrivacyLoss", "PrivacyLoss", "PrivacyLoss"]
-
-
-def _accounts(ledger: Ledger, analysts: list[str]) -> Iterator[Account]:
-    """Yields limit, spent and left of the dataset, under the name None, and of each analyst."""
-    from dpquery.kernel.loss import PrivacyLoss
-
-    limit, spent = ledger.limit(None), ledger.spent(None)
-    left = PrivacyLoss(
-        epsilon=limit.epsilon - spent.epsilon, delta=limit.delta - spent.delta, rho=limit.rho - spent.rho
-    )
-    yield None, limit, spent, left
-    for analyst in analysts:
-        yield analyst, ledger.limit(analyst), ledger.spent(analyst), ledger.remaining(analyst)
 
 
 def _rows(name: str | None, limit: PrivacyLoss, spent: PrivacyLoss, left: PrivacyLoss) -> Iterator[list[str]]:

@@ -14,6 +14,7 @@ from fractions import Fraction
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel.loss import ZERO, PrivacyLoss, bounded_range_to_zcdp, parse_amount, pure_to_zcdp, rho_within
 from dpquery.kernel.plan import BudgetedPlan, Mechanism, Noise
+from dpquery.kernel.quantiles import levels_paid
 
 EPSILON_UNIT = RHO_UNIT = Fraction(1, 10**12)
 DELTA_UNIT = Fraction(1, 10**18)
@@ -144,12 +145,17 @@ def charge_of(plan: BudgetedPlan, kind: BudgetKind) -> PrivacyLoss:
 
 
 def _loss_of(plan: BudgetedPlan, *, in_epsilon: bool) -> PrivacyLoss:
-    """Returns the exact sum over all measures in epsilon or in rho, with the deltas of all selections."""
+    """Returns the exact sum over all measures in epsilon or in rho, with the deltas of all selections.
+
+    Of quantiles that are chosen together, the levels count: docs/proofs/exponential.md, Lemma 5.
+    """
     for part in plan.aggregates:
         if not 0 <= part.selection_delta < 1:
             raise InternalError("the delta of a selection lies between 0 and 1")
     deltas = [PrivacyLoss(delta=part.selection_delta) for part in plan.aggregates]
-    return compose(deltas + [_loss_of_noise(noise, in_epsilon) for part in plan.aggregates for noise in part.noise])
+    return compose(
+        deltas + [_loss_of_noise(noise, in_epsilon) for part in plan.aggregates for noise in levels_paid(part)]
+    )
 
 
 def _loss_of_noise(noise: Noise, in_epsilon: bool) -> PrivacyLoss:

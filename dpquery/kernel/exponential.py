@@ -59,7 +59,14 @@ class _Segments:
     gap: Integers
 
 
-def choose(measure: Measure, coefficient: Fraction, histogram: Histogram, groups: int) -> Integers:
+def choose(
+    measure: Measure,
+    coefficient: Fraction,
+    histogram: Histogram,
+    groups: int,
+    *,
+    within: tuple[Integers, Integers] | None = None,
+) -> Integers:
     """Returns for each group a candidate, drawn with P(t) proportional to exp(coefficient * utility(t)).
 
     Args:
@@ -67,6 +74,7 @@ def choose(measure: Measure, coefficient: Fraction, histogram: Histogram, groups
         coefficient: c, from MIN_COEFFICIENT to MAX_COEFFICIENT.
         histogram: The weighed values of all groups.
         groups: The number of groups; one without values is chosen for like any other.
+        within: The first and the last candidate of each group; None for all of the measure's.
     Returns:
         Lattice values or places in the domain, shape (groups,).
     Privacy:
@@ -79,7 +87,8 @@ def choose(measure: Measure, coefficient: Fraction, histogram: Histogram, groups
         raise InternalError("the coefficient of a choice is outside what is sampled exactly")
     if groups == 0:
         return np.zeros(0, np.int64)
-    found = _segments(measure, coefficient, _sorted(histogram, measure, groups), groups)
+    first, last = within or (np.full(groups, end) for end in candidates(measure))
+    found = _segments(measure, coefficient, in_order(histogram, measure, groups), first, last)
     chosen = _draw(found, coefficient, groups)
     return found.start[chosen] + uniform_below(found.width[chosen])
 
@@ -103,7 +112,7 @@ def _random_integers(size: int) -> NDArray[np.uint64]:
     return np.frombuffer(samplers.random_bytes(8 * size), np.uint64)
 
 
-def _sorted(given: Histogram, measure: Measure, groups: int) -> Histogram:
+def in_order(given: Histogram, measure: Measure, groups: int) -> Histogram:
     """Returns the histogram in the order of groups, then of values; refuses what is none."""
     group, value, weight = given.group, given.value, given.weight
     first, last = candidates(measure)
@@ -134,25 +143,28 @@ def _ascends(group: Integers, value: Integers) -> bool:
     return bool(np.where(same, value[1:] > value[:-1], group[1:] > group[:-1]).all())
 
 
-def _segments(measure: Measure, coefficient: Fraction, histogram: Histogram, groups: int) -> _Segments:
-    """Returns the segments of all groups, without those of next to no mass.
+def _segments(
+    measure: Measure, coefficient: Fraction, histogram: Histogram, first: Integers, last: Integers
+) -> _Segments:
+    """Returns the segments of all groups, from their first candidates to their last, without those of next to no mass.
 
     They are: what lies before the first value of each group, each value, and what lies after it up to the next.
     """
-    group, value, weight = histogram.group, histogram.value, histogram.weight
-    first, last = candidates(measure)
+    group, value, weight, groups = histogram.group, histogram.value, histogram.weight, len(first)
+    if len(group) and not ((first[group] <= value) & (value <= last[group])).all():
+        raise InternalError("a histogram holds what is no candidate")
     edges = np.searchsorted(group, np.arange(groups + 1))
     added = np.concatenate((np.zeros(1, np.int64), np.cumsum(weight)))
     total = added[edges[1:]] - added[edges[:-1]]
     below = added[:-1] - added[edges[:-1]][group]
     filled = np.flatnonzero(edges[1:] > edges[:-1])
     places = edges[filled]
-    ends = np.full(len(value), last + 1)
-    ends[:-1] = np.where(group[1:] == group[:-1], value[1:], last + 1)
-    firsts = np.full(groups, last + 1)
+    ends = last[group] + 1
+    ends[:-1] = np.where(group[1:] == group[:-1], value[1:], ends[:-1])
+    firsts = last + 1
     firsts[filled] = value[places]
     owners = (np.arange(groups), group, group)
-    starts = (np.full(groups, first), value, value + 1)
+    starts = (first, value, value + 1)
     widths = (firsts - first, np.broadcast_to(np.int64(1), value.shape), ends - value - 1)
     nothing = np.zeros(1, np.int64)
     known = ((nothing, nothing), (below, weight), (below + weight, nothing))

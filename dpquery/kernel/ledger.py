@@ -199,10 +199,10 @@ class Ledger(Book):
             raise InternalError("an answer without an entry in the ledger")
         self._answered.add(entry)
 
-    def entries(self) -> list[Entry]:
-        """Returns all charges and the owner's acts, oldest first."""
+    def entries(self, *, after: int = 0) -> list[Entry]:
+        """Returns the charges and the owner's acts that follow an entry's number, by default all; oldest first."""
         with self._transaction() as connection:
-            return [entry_of(row, self._answered) for row in schema.entries(connection)]
+            return [entry_of(row, self._answered) for row in schema.entries(connection, after)]
 
     def verify(self) -> int:
         """Returns the number of entries after checking everything again; raises LedgerError on damage."""

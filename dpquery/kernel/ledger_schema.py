@@ -150,9 +150,8 @@ def last(connection: Connection) -> Mark:
     raise LedgerError("the ledger is damaged: it has no founding document")
 
 
-def entries(connection: Connection) -> Iterator[tuple[Any, ...]]:
-    """Yields the rows of all entries in their order, a page at a time."""
-    after = 0
+def entries(connection: Connection, after: int = 0) -> Iterator[tuple[Any, ...]]:
+    """Yields the rows of the entries after a number in their order, a page at a time."""
     while page := connection.execute(
         f"SELECT {COLUMNS} FROM entry WHERE seq > ? ORDER BY seq LIMIT {PAGE}", (after,)
     ).fetchall():

@@ -6,6 +6,7 @@ and the gate applies them again to the plan that will run (docs/proofs/unit-loca
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from dpquery.kernel.declarations import Declarations
@@ -28,14 +29,19 @@ from dpquery.plan.logical import (
     Window,
     output,
 )
+from dpquery.plan.remembered import remembered
 from dpquery.plan.windows import WINDOW_FUNCTIONS, is_positional
 
-__all__ = ["PUBLIC", "Locality", "NotUnitLocal", "locality"]
+__all__ = ["PUBLIC", "Locality", "NotUnitLocal", "locality", "proposed"]
+
+Rule = Callable[[Relation, Declarations], Locality]
 
 
-def locality(relation: Relation, declared: Declarations) -> Locality:
+def locality(relation: Relation, declared: Declarations, below: Rule | None = None) -> Locality:
     """Returns what is known of the relation's rows and units.
 
+    Args:
+        below: What finds it of the relation's sources; None, as at the gate, for this function.
     Raises:
         NotUnitLocal: No rule shows that one unit's rows depend on that unit and public tables alone.
     Privacy:
@@ -47,6 +53,7 @@ def locality(relation: Relation, declared: Declarations) -> Locality:
     ids = [column.id for column in output(relation)]
     if len(set(ids)) != len(ids):
         raise NotUnitLocal("a relation gives two columns the same id")
+    of = below or locality
     match relation:
         case Scan():
             return _scan(relation, declared)
@@ -54,27 +61,27 @@ def locality(relation: Relation, declared: Declarations) -> Locality:
             return PUBLIC
         case Filter():
             check_expressions([relation.condition], relation.source)
-            return locality(relation.source, declared)
+            return of(relation.source, declared)
         case Project():
             check_expressions([c.expression for c in relation.columns], relation.source)
             join = relation.source
             if isinstance(join, Join) and join.kind == "full":
-                left, right = locality(join.left, declared), locality(join.right, declared)
+                left, right = of(join.left, declared), of(join.right, declared)
                 if left.private and right.private:
                     return of_full_join(relation, join, left, right, declared)
-            return _project(relation, locality(relation.source, declared))
+            return _project(relation, of(relation.source, declared))
         case Join():
-            left, right = locality(relation.left, declared), locality(relation.right, declared)
+            left, right = of(relation.left, declared), of(relation.right, declared)
             return of_join(relation, left, right, declared)
         case Aggregate():
-            return _aggregate(relation, locality(relation.source, declared))
+            return _aggregate(relation, of(relation.source, declared))
         case SetOperation():
-            left, right = locality(relation.left, declared), locality(relation.right, declared)
+            left, right = of(relation.left, declared), of(relation.right, declared)
             return of_set_operation(relation, left, right, declared)
         case Window():
-            return _window(relation, locality(relation.source, declared), declared)
+            return _window(relation, of(relation.source, declared), declared)
         case Sort() | Limit():
-            if locality(relation.source, declared).private:
+            if of(relation.source, declared).private:
                 raise NotUnitLocal(
                     "ORDER BY and LIMIT rank the rows of different privacy units against each other",
                     "Aggregate first, then sort or limit the result.",
@@ -84,6 +91,12 @@ def locality(relation: Relation, declared: Declarations) -> Locality:
             raise NotUnitLocal("a released table cannot be joined with private rows", "Aggregate first, then join.")
         case _:
             assert_never(relation)
+
+
+@remembered
+def proposed(relation: Relation, declared: Declarations) -> Locality:
+    """Returns `locality`, worked out once for each relation while a query is planned. The gate does not believe it."""
+    return locality(relation, declared, proposed)
 
 
 def _scan(scan: Scan, declared: Declarations) -> Locality:

@@ -1,9 +1,9 @@
-"""From a loss to a scale: what noise each measure gets, how large it is, and above which tau groups are shown."""
+"""From a loss to a scale: what noise each measure gets, and above which tau groups are shown."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import assert_never
@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel import exponential, samplers, tails
 from dpquery.kernel.declarations import Neighbours
-from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Measure, Mechanism, Noise
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Mechanism, Noise
+from dpquery.kernel.quantiles import divider, drawn_with
 from dpquery.kernel.sensitivity import Sensitivity, groups_per_unit, sensitivity
-from dpquery.kernel.utilities import rank_error, step_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +27,12 @@ class Calibrated:
         mechanism: The law.
         parameter: Laplace: the scale b. Gaussian: the variance. In lattice steps (squared for the variance).
             Exponential: the coefficient c of the utility. Exact.
+        divider: The scale of the Laplace noise that divides the values at a choice; None where nothing is divided.
     """
 
     mechanism: Mechanism
     parameter: Fraction
+    divider: Fraction | None = None
 
     def sample(self, size: int) -> NDArray[np.int64]:
         """Returns fresh independent noise, shape (size,), in lattice steps; a choice has none."""
@@ -75,27 +76,36 @@ def calibrate(moved: Sensitivity, noise: Noise) -> Calibrated:
             if noise.loss.epsilon <= 0 or noise.loss.rho or noise.loss.delta:
                 raise InternalError("Laplace noise is paid for with epsilon alone")
             parameter = moved.l1 / noise.loss.epsilon
-            least, greatest = samplers.MIN_LAPLACE_SCALE, samplers.MAX_LAPLACE_SCALE
         case Mechanism.GAUSSIAN:
             if noise.loss.rho <= 0 or noise.loss.epsilon or noise.loss.delta:
                 raise InternalError("Gaussian noise is paid for with rho alone")
             parameter = moved.l2_squared / (2 * noise.loss.rho)
-            least, greatest = samplers.MIN_GAUSSIAN_VARIANCE, samplers.MAX_GAUSSIAN_VARIANCE
         case Mechanism.EXPONENTIAL:
             if noise.loss.delta or (noise.loss.epsilon > 0) is (noise.loss.rho > 0):
                 raise InternalError("the exponential mechanism is paid for with epsilon or with rho")
             paid = noise.loss.epsilon / moved.l1
             parameter = paid or _root_down(8 * noise.loss.rho / moved.l2_squared)
-            least, greatest = exponential.MIN_COEFFICIENT, exponential.MAX_COEFFICIENT
         case _:
             assert_never(noise.mechanism)
+    return Calibrated(mechanism=noise.mechanism, parameter=_in_range(parameter, noise.mechanism))
+
+
+_RANGES = {
+    Mechanism.LAPLACE: (samplers.MIN_LAPLACE_SCALE, samplers.MAX_LAPLACE_SCALE),
+    Mechanism.GAUSSIAN: (samplers.MIN_GAUSSIAN_VARIANCE, samplers.MAX_GAUSSIAN_VARIANCE),
+    Mechanism.EXPONENTIAL: (exponential.MIN_COEFFICIENT, exponential.MAX_COEFFICIENT),
+}
+
+
+def _in_range(parameter: Fraction, mechanism: Mechanism) -> Fraction:
+    least, greatest = _RANGES[mechanism]
     if not least <= parameter <= greatest:
-        size = "small" if (parameter < least) is (noise.mechanism is not Mechanism.EXPONENTIAL) else "large"
+        size = "small" if (parameter < least) is (mechanism is not Mechanism.EXPONENTIAL) else "large"
         raise InvalidLossError(
             f"the loss asked for makes the noise too {size} to be sampled exactly",
             advice="Ask for " + ("less" if size == "small" else "more") + " epsilon or rho, or narrower bounds.",
         )
-    return Calibrated(mechanism=noise.mechanism, parameter=parameter)
+    return parameter
 
 
 def _root_down(square: Fraction) -> Fraction:
@@ -135,61 +145,18 @@ def threshold(noise: Calibrated, groups: int, delta: Fraction) -> int:
     return 1 + high
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
-    """One noisy column, as it is measured: what `explain` shows and what the answer reports.
-
-    Attributes:
-        id: The column of the released table.
-        label: What is measured, for people.
-        aggregate: `count`, `sum`, `count_distinct`, ...
-        mechanism: `laplace`, `gaussian` or `exponential`.
-        l0, linf, l1, l2: Sensitivity of the column over its groups; exact, in the unit of the released number (l2 is
-            a float, rounded up, where it is irrational). Of a choice: how far the utilities of a group move apart, in
-            ranks (values of full weight) whatever the unit of the value.
-        scale: Laplace b or Gaussian sigma, in the same unit. Of a choice: the ranks by which a candidate must be worse
-            to be less likely by a factor of e.
-        loss: What the column alone costs: epsilon for Laplace, rho for Gaussian, one of them for a choice.
-        tau: Least noisy number of units for a group to be shown; None where groups are public.
-        error95: Half-width of the 95 % interval of one released number, in its unit. Of a choice: the ranks that it
-            is off at most with a chance of 95 %; how far that is in values depends on the data.
-        unit: What these figures are in where it is not the unit of the released number: `ranks` or `values`.
-    """
-
-    id: str
-    label: str
-    aggregate: str
-    mechanism: str
-    l0: int
-    linf: Fraction
-    l1: Fraction
-    l2: Fraction | float
-    scale: float
-    loss: PrivacyLoss
-    tau: int | None
-    error95: float
-    unit: str = ""
-
-
-_AGGREGATES = {
-    Count.UNITS: "count_distinct",
-    Count.ROWS: "count",
-    Count.VALUES: "count",
-    Count.DISTINCT: "count_distinct",
-    Count.SUM: "sum",
-    Count.QUANTILE: "quantile",
-    Count.MODE: "mode",
-}
-
-
 def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Calibrated, ...]:
     """Returns the noise of each measure, in order, recomputed from the plan."""
     aggregate = budgeted.aggregate
     made = []
-    for measure, noise in zip(aggregate.measures, budgeted.noise, strict=True):
+    for measure, (noise, dividing) in zip(aggregate.measures, drawn_with(budgeted), strict=True):
         if (measure.count in CHOICES) is not (noise.mechanism is Mechanism.EXPONENTIAL):
             raise InternalError("choices are made by the exponential mechanism, and nothing else is")
-        made.append(calibrate(sensitivity(aggregate, measure, neighbours), noise))
+        moved = sensitivity(aggregate, measure, neighbours)
+        drawn = calibrate(moved, noise)
+        if dividing is not None:
+            drawn = replace(drawn, divider=_in_range(divider(moved.l1, moved.l2_squared, dividing), Mechanism.LAPLACE))
+        made.append(drawn)
     return tuple(made)
 
 
@@ -200,61 +167,3 @@ def tau_of(budgeted: BudgetedAggregate, noises: tuple[Calibrated, ...]) -> int |
         return None
     index = [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
     return threshold(noises[index], groups_per_unit(aggregate), budgeted.selection_delta)
-
-
-def measurements(plan: BudgetedPlan, neighbours: Neighbours) -> tuple[Measurement, ...]:
-    """Returns a description of every measurement of a plan, in the order of its aggregates and measures."""
-    described = []
-    for budgeted in plan.aggregates:
-        noises = calibrated(budgeted, neighbours)
-        tau = tau_of(budgeted, noises)
-        for measure, noise, made in zip(budgeted.aggregate.measures, budgeted.noise, noises, strict=True):
-            moved = sensitivity(budgeted.aggregate, measure, neighbours)
-            described.append(_describe(measure, budgeted.aggregate.weight, noise, made, moved, tau))
-    return tuple(described)
-
-
-def _describe(
-    measure: Measure, weight: int, noise: Noise, made: Calibrated, moved: Sensitivity, tau: int | None
-) -> Measurement:
-    choice = made.mechanism is Mechanism.EXPONENTIAL
-    step = step_of(measure, weight) if choice else measure.lattice.unit if measure.lattice else Fraction(1)
-    match made.mechanism:
-        case Mechanism.LAPLACE:
-            scale = float(made.parameter * step)
-        case Mechanism.GAUSSIAN:
-            scale = math.sqrt(made.parameter) * float(step)
-        case Mechanism.EXPONENTIAL:
-            scale = float(step / made.parameter)
-    failure = Fraction(1, 20)
-    return Measurement(
-        id=measure.id,
-        label=measure.label,
-        aggregate=_name(measure),
-        mechanism=made.mechanism.value,
-        l0=moved.l0,
-        linf=moved.linf * step,
-        l1=moved.l1 * step,
-        l2=_root(moved.l2_squared, step),
-        scale=scale,
-        loss=noise.loss,
-        tau=tau,
-        error95=rank_error(measure, weight, made.parameter, failure)
-        if choice
-        else float(made.half_width(failure) * step),
-        unit={Count.QUANTILE: "ranks", Count.MODE: "values"}.get(measure.count, ""),
-    )
-
-
-def _name(measure: Measure) -> str:
-    if measure.target in (0, 1):
-        return "min" if measure.target == 0 else "max"
-    return _AGGREGATES[measure.count]
-
-
-def _root(square: int, step: Fraction) -> Fraction | float:
-    """Returns step * sqrt(square): exact where it is rational, else a float rounded up."""
-    root = math.isqrt(square)
-    if root * root == square:
-        return root * step
-    return math.nextafter(float(step * Fraction(math.isqrt(square << 128) + 1, 1 << 64)), math.inf)

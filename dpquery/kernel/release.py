@@ -16,14 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.errors import BackendError, InternalError
-from dpquery.kernel import exponential, samplers, selection
+from dpquery.kernel import samplers, selection
 from dpquery.kernel.accountant import charge_of
+from dpquery.kernel.choices import choose_all
 from dpquery.kernel.declarations import Declarations
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.locality import locality
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.mechanisms import Calibrated, Measurement, calibrated, measurements, tau_of
+from dpquery.kernel.measurements import Measurement, measurements
+from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Measure, PrivateAggregate
 from dpquery.kernel.utilities import candidates
 from dpquery.plan.logical import output
@@ -194,22 +196,11 @@ def _noisy(
     Args:
         places: For each group of the engine its index among those of `numbers`.
     """
-    remaining, released = iter(histograms), []
-    for measure, exact, noise in zip(aggregate.measures, numbers, noises, strict=True):
-        if measure.count in CHOICES:
-            released.append(_choose(measure, noise, next(remaining), places, len(exact)))
-        else:
-            released.append(_add(exact, noise))
-    return tuple(released)
-
-
-def _choose(
-    measure: Measure, noise: Calibrated, kept: Histogram, places: NDArray[np.int64], groups: int
-) -> NDArray[np.int64]:
-    if len(kept.group) and not (kept.group.min() >= 0 and kept.group.max() < len(places)):
-        raise InternalError("a histogram names a group that is not there")
-    moved = Histogram(group=places[kept.group], value=kept.value, weight=kept.weight)
-    return exponential.choose(measure, noise.parameter, moved, groups)
+    chosen = choose_all(aggregate, histograms, noises, places, len(numbers[0]) if numbers else 0)
+    return tuple(
+        chosen[measure.id] if measure.count in CHOICES else _add(exact, noise)
+        for measure, exact, noise in zip(aggregate.measures, numbers, noises, strict=True)
+    )
 
 
 def _run(aggregate: PrivateAggregate, run: Run) -> ExactAggregates:

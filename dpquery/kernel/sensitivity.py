@@ -12,7 +12,7 @@ from typing import assert_never
 from dpquery.errors import InternalError
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.plan import CHOICES, LARGEST_STEP, LARGEST_VALUE, Count, Measure, PrivateAggregate
-from dpquery.kernel.utilities import spread
+from dpquery.kernel.quantiles import apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Sensitivity:
     """The most that neighbouring databases differ in one measure's vector, in lattice steps.
 
     Of a choice, the vector holds for each group how far its utilities move apart: the greatest change of the utility
-    of a candidate less the least one. It is in steps of utility.
+    of a candidate less the least one, over all sides where several are chosen together. It is in steps of utility.
 
     Attributes:
         l0: Coordinates that change.
@@ -67,7 +67,7 @@ def contribution(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, in
 def movement(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, int]:
     """Returns how far one group moves at most where a unit comes or goes, and where one takes another's place."""
     if measure.count in CHOICES:
-        return spread(measure, aggregate.weight * (1 if aggregate.unit is None else aggregate.bound.max_rows))
+        return apart(aggregate, measure)
     least, greatest = contribution(aggregate, measure)
     return max(-least, greatest, 1), max(greatest - least, 1)
 

@@ -26,6 +26,8 @@ class Kind(Enum):
     DATE = "date"
     TIMESTAMP = "timestamp"
 
+    __hash__ = object.__hash__  # members are one object each; that of Enum is in Python, and types are hashed often
+
 
 @dataclass(frozen=True, slots=True)
 class Type:

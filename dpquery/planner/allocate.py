@@ -6,7 +6,7 @@ It proposes; the kernel recomputes scales and charges from what is written here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,10 +14,10 @@ from dpquery.errors import InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
-from dpquery.kernel.mechanisms import calibrate
+from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.quantiles import rank_errors
 from dpquery.kernel.sensitivity import sensitivity
-from dpquery.kernel.utilities import rank_error
 from dpquery.plan.expr import Column, Expression, columns_of
 from dpquery.planner.aims import Aim
 from dpquery.planner.influence import Guesses
@@ -185,22 +185,17 @@ def selection_delta(offer: Offer, budget: Budget, selections: int) -> Fraction:
     return total / selections if offer.rho is not None else total / 2 / selections
 
 
-def _error(aggregates: Iterable[PrivateAggregate], noises: list[Noise], neighbours: Neighbours) -> float:
+def _error(aggregates: tuple[PrivateAggregate, ...], noises: list[Noise], neighbours: Neighbours) -> float:
     """Returns the sum of the logarithms of the measures' 95 % half-widths; infinite where they cannot be sampled."""
-    total, remaining = 0.0, iter(noises)
-    for aggregate in aggregates:
-        for measure in aggregate.measures:
-            moved, noise = sensitivity(aggregate, measure, neighbours), next(remaining)
-            try:
-                made, failure = calibrate(moved, noise), Fraction(1, 20)
-                choice = measure.count in CHOICES
-                total += math.log1p(
-                    rank_error(measure, aggregate.weight, made.parameter, failure)
-                    if choice
-                    else made.half_width(failure)
-                )
-            except InvalidLossError:
-                return math.inf
+    total, failure = 0.0, Fraction(1, 20)
+    for budgeted in plan_of(aggregates, noises, Fraction(0)).aggregates:
+        try:
+            made = calibrated(budgeted, neighbours)
+        except InvalidLossError:
+            return math.inf
+        ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in made], failure)
+        for measure, noise, off in zip(budgeted.aggregate.measures, made, ranks, strict=True):
+            total += math.log1p(off if measure.count in CHOICES else noise.half_width(failure))
     return total
 
 

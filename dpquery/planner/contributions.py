@@ -11,7 +11,7 @@ from typing import assert_never
 
 from dpquery.catalog import Catalog
 from dpquery.kernel.local_joins import unique_sets
-from dpquery.kernel.locality import locality
+from dpquery.kernel.locality import proposed
 from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
 from dpquery.plan.logical import (
     Aggregate,
@@ -30,8 +30,6 @@ from dpquery.plan.logical import (
     output,
 )
 from dpquery.plan.remembered import remembered
-
-_local = remembered(locality)
 
 _FLIPPED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 """Comparisons, and what they are when their sides are exchanged."""
@@ -64,7 +62,7 @@ def contribution_of(relation: Relation, catalog: Catalog) -> Contribution:
             source = contribution_of(relation.source, catalog)
             follows = {c.id for c in relation.columns if _follows(c.expression, source.attributes)}
             if is_private(relation):
-                follows |= _local(relation, catalog.declarations).units
+                follows |= proposed(relation, catalog.declarations).units
             return Contribution(rows=source.rows, attributes=frozenset(follows), max_groups=source.max_groups)
         case Join(kind="semi" | "anti"):
             return contribution_of(relation.left, catalog)
@@ -186,7 +184,7 @@ def _set_operation(operation: SetOperation, catalog: Catalog) -> Contribution:
 
 
 def _units(relation: Relation, catalog: Catalog) -> frozenset[str]:
-    return _local(relation, catalog.declarations).units if is_private(relation) else frozenset()
+    return proposed(relation, catalog.declarations).units if is_private(relation) else frozenset()
 
 
 def _pairs(join: Join, left: Contribution, right: Contribution, catalog: Catalog) -> int | None:
@@ -203,7 +201,7 @@ def _pairs(join: Join, left: Contribution, right: Contribution, catalog: Catalog
 
 def _meets_fully(join: Join, catalog: Catalog) -> bool:
     """Whether all rows of a unit on one side meet all of its rows on the other: nothing but units is compared."""
-    units = [_local(side, catalog.declarations).units for side in (join.left, join.right)]
+    units = [proposed(side, catalog.declarations).units for side in (join.left, join.right)]
     pairs = [(a.id, b.id) for a, b in join.equalities if isinstance(a, Column) and isinstance(b, Column)]
     of_units = [pair for pair in pairs if pair[0] in units[0] and pair[1] in units[1]]
     return join.condition is None and len(of_units) == len(join.equalities)

@@ -100,7 +100,10 @@ def domain_of(
         if values is not None
     )
     relevant = tuple(sorted(((leaf, ranges[leaf]) for leaf in leaves if leaf in ranges), key=lambda pair: pair[0]))
-    return narrowed(expression, _enumerate(expression, domains, relevant), conditions)
+    found = narrowed(expression, _enumerate(expression, domains, relevant), conditions)
+    if found is None or id not in ranges or ranges[id].nullable:
+        return found
+    return tuple(value for value in found if value is not None)  # of a full join's USING, one side's value is there
 
 
 def covers_all_rows(id: str, domain: Domain | None, relation: Relation, ranges: dict[str, Range]) -> bool:

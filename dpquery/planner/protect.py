@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dpquery.catalog import Catalog
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
-from dpquery.kernel.locality import locality
+from dpquery.kernel.locality import proposed
 from dpquery.kernel.plan import CHOICES, BoundContributions, Count, Key, Measure, PrivateAggregate
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.logical import (
@@ -136,7 +136,7 @@ def _protect(
     bounds: Bounds,
 ) -> Measured:
     source = boundary.source
-    units = locality(source, catalog.declarations).units
+    units = proposed(source, catalog.declarations).units
     bound = _bound(boundary, catalog, bounds)
     ranges = leaf_ranges(source, lambda relation: ranges_of(relation, catalog))
     keys = tuple(_key(id, source, domain_of(id, source, ranges, catalog, public)) for id in boundary.group_by)

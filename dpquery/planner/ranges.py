@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpquery.catalog import Catalog
+from dpquery.plan.expr import Call, Column, Expression
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import (
     Aggregate,
@@ -63,7 +64,15 @@ def _ranges(relation: Relation, catalog: Catalog, by_rows: bool) -> Ranges:
             return ranges_of(relation.source, catalog, by_rows=by_rows)
         case Project():
             source = ranges_of(relation.source, catalog, by_rows=by_rows)
-            return {column.id: range_of(column.expression, source) for column in relation.columns}
+            found = {column.id: range_of(column.expression, source) for column in relation.columns}
+            if isinstance(relation.source, Join) and relation.source.kind == "full":
+                sides = tuple(
+                    ranges_of(side, catalog, by_rows=by_rows) for side in (relation.source.left, relation.source.right)
+                )
+                for column in relation.columns:
+                    if _is_on_a_side(column.expression, *sides):
+                        found[column.id] = replace(found[column.id], nullable=False)
+            return found
         case Join(kind="semi" | "anti"):
             return ranges_of(relation.left, catalog, by_rows=by_rows)
         case Join():
@@ -97,6 +106,17 @@ def _ranges(relation: Relation, catalog: Catalog, by_rows: bool) -> Ranges:
             return {column.id: UNKNOWN for column in relation.columns}
         case _:
             assert_never(relation)
+
+
+def _is_on_a_side(expression: Expression, left: Ranges, right: Ranges) -> bool:
+    """Whether an expression over a full join is whichever there is of two columns, of which no row lacks both.
+
+    Every row has one of the sides at least, and that side's column is not NULL.
+    """
+    if not (isinstance(expression, Call) and expression.function == "coalesce"):
+        return False
+    ids = {part.id for part in expression.arguments if isinstance(part, Column)}
+    return all(any(not side[id].nullable for id in ids & side.keys()) for side in (left, right))
 
 
 def _matched(kind: SetKind, left: Range, right: Range) -> Range:

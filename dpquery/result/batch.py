@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import overload
 
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.mechanisms import Measurement
+from dpquery.kernel.measurements import Measurement
 from dpquery.kernel.release import NoisyAggregates
 from dpquery.result.table import Result
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.mechanisms import Measurement
+from dpquery.kernel.measurements import Measurement
 from dpquery.kernel.release import NoisyAggregates
 from dpquery.plan.expr import Literal
 from dpquery.plan.types import FLOAT64

@@ -46,6 +46,7 @@ _UNKNOWN: dict[type[exp.Expression], str] = {
     exp.Skewness: "skewness",
     exp.Kurtosis: "kurtosis",
     exp.ApproxTopK: "approx_top_k",
+    exp.ApproxTopSum: "approx_top_sum",
 }
 _UNKNOWN_NAMES = {
     **{name: name for name in ("product", "geomean", "geometric_mean", "kurtosis_pop", "entropy", "histogram", "mad")},
@@ -80,7 +81,8 @@ ADVICE = {
     "xmlagg": _BY_GROUPS,
     "range_agg": _BY_GROUPS,
     "histogram": "GROUP BY the value, or WIDTH_BUCKET(x, lower, upper, n), and take COUNT(*).",
-    "approx_top_k": "GROUP BY the value ORDER BY COUNT(*) DESC LIMIT k.",
+    "approx_top_k": "GROUP BY the value ORDER BY COUNT(*) DESC LIMIT k: one grouped count pays for any k.",
+    "approx_top_sum": "GROUP BY the value ORDER BY SUM(weight) DESC LIMIT k, with bounds on the weight.",
     "entropy": "GROUP BY the value and take COUNT(*): the entropy follows from the noisy counts.",
     "skewness": _BY_POWERS,
     "kurtosis": _BY_POWERS,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, locality
+from dpquery.kernel.locality import NotUnitLocal, proposed
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
@@ -21,7 +21,7 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
     if not is_private(aggregate.source):
         return aggregate
     try:
-        locality(aggregate, context.catalog.declarations)
+        proposed(aggregate, context.catalog.declarations)
         return aggregate
     except NotUnitLocal:
         pass
@@ -81,7 +81,7 @@ def carried_units(relation: Relation, context: Context) -> list[Computed]:
     """Returns the unit's columns, which a projection of private rows keeps although the query does not name them."""
     if not is_private(relation):
         return []
-    units = locality(relation, context.catalog.declarations).units
+    units = proposed(relation, context.catalog.declarations).units
     return [
         Computed(id=c.id, name="", expression=Column(id=c.id, type=c.type)) for c in output(relation) if c.id in units
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpquery.errors import Span, UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, locality
+from dpquery.kernel.locality import NotUnitLocal, proposed
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import (
     Aggregate,
@@ -252,7 +252,7 @@ def _judged(relation: Relation, arms: list[Project], node: exp.Expression, conte
             "Let every set hold the unit, or none.",
         )
     try:
-        locality(relation, context.catalog.declarations)
+        proposed(relation, context.catalog.declarations)
     except NotUnitLocal as error:
         raise context.refuse(UnsupportedQueryError, error.reason, node, error.advice) from None
     return relation

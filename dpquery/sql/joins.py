@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, locality
+from dpquery.kernel.locality import NotUnitLocal, proposed
 from dpquery.plan import functions
 from dpquery.plan.expr import Call, Column, Expression, columns_of, conjuncts
 from dpquery.plan.logical import (
@@ -248,7 +248,7 @@ def _join(left: Scope, step: _Step, pending: list[Expression], context: Context)
     relation = _with_merged(join, step.merged, context) if join.kind == "full" else join
     try:
         if is_private(relation):
-            locality(relation, context.catalog.declarations)
+            proposed(relation, context.catalog.declarations)
     except NotUnitLocal as error:
         raise context.refuse(UnsupportedQueryError, error.reason, written.node.this, error.advice) from None
     scope = Scope(relation=relation, columns=step.columns, public_side=side)
@@ -260,7 +260,7 @@ def _with_merged(join: Join, merged: tuple[Computed, ...], context: Context) -> 
     kept = [Computed(id=c.id, name=c.name, expression=Column(id=c.id, type=c.type)) for c in output(join)]
     computed = list(merged)
     if is_private(join.left) and is_private(join.right):
-        units = [locality(side, context.catalog.declarations).units for side in (join.left, join.right)]
+        units = [proposed(side, context.catalog.declarations).units for side in (join.left, join.right)]
         for a, b in join.equalities:
             if isinstance(a, Column) and a.id in units[0] and isinstance(b, Column) and b.id in units[1]:
                 owner = functions.call("coalesce", (a, b))
@@ -294,7 +294,7 @@ def owner_equality(left: Relation, right: Relation, equalities: list[Equality], 
     """
     if not (is_private(left) and is_private(right)):
         return []
-    sides = [locality(relation, context.catalog.declarations).telling for relation in (left, right)]
+    sides = [proposed(relation, context.catalog.declarations).telling for relation in (left, right)]
     pairs = [(a.id, b.id) for a, b in equalities if isinstance(a, Column) and isinstance(b, Column)]
     if any(a in sides[0] and b in sides[1] for a, b in pairs):
         return []

@@ -121,6 +121,8 @@ def fill(tree: exp.Expr, placeholders: list[Placeholder], given: Given) -> exp.E
         ParameterError: Values are missing or left over, are of no known type, or stand where no value can.
     """
     values = _values(placeholders, given)
+    if not placeholders:
+        return tree
     replaced = 0
     for node in list(tree.walk()):
         if isinstance(node, exp.Column) and _is_mark(node.this) and set(_present(node)) == {"this"}:

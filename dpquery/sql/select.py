@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, locality
+from dpquery.kernel.locality import NotUnitLocal, proposed
 from dpquery.plan.expr import Column, Expression, columns_of
 from dpquery.plan.logical import (
     Aggregate,
@@ -194,7 +194,7 @@ def _finish(
         raise context.refuse(UnsupportedQueryError, reason, select.args.get("limit") or select.args["offset"])
     try:
         if is_private(relation):
-            locality(relation, context.catalog.declarations)
+            proposed(relation, context.catalog.declarations)
     except NotUnitLocal as error:
         place = select.args.get("order") or select.args.get("limit") or select
         raise context.refuse(UnsupportedQueryError, error.reason, place, error.advice) from None

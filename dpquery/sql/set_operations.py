@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, locality
+from dpquery.kernel.locality import NotUnitLocal, proposed
 from dpquery.plan import functions
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import (
@@ -180,7 +180,7 @@ def _owners(visible: list[Matched], left: Relation, right: Relation, union: bool
     """
     if not union or not is_private(left):
         return []
-    units = [locality(side, context.catalog.declarations).units for side in (left, right)]
+    units = [proposed(side, context.catalog.declarations).units for side in (left, right)]
     if any(c.left in units[0] and c.right in units[1] for c in visible):
         return []
     types = [{c.id: c.type for c in output(side)} for side in (left, right)]
@@ -211,6 +211,6 @@ def _sort_key(node: exp.Expression, scope: Scope, context: Context) -> SortKey:
 def _check_local(relation: Relation, node: exp.Expression, context: Context) -> None:
     try:
         if is_private(relation):
-            locality(relation, context.catalog.declarations)
+            proposed(relation, context.catalog.declarations)
     except NotUnitLocal as error:
         raise context.refuse(UnsupportedQueryError, error.reason, node, error.advice) from None

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.kernel.local_joins import unique_sets
-from dpquery.kernel.locality import NotUnitLocal, locality
+from dpquery.kernel.locality import NotUnitLocal, proposed
 from dpquery.plan import functions
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import Join, JoinKind, Relation, Released, is_private, output, sources
@@ -247,13 +247,13 @@ class JoinedSubqueries:
         join = Join(left=left, right=found.right, kind=kind, equalities=tuple(equalities), condition=condition)
         try:
             if is_private(join):
-                locality(join, self._context.catalog.declarations)
+                proposed(join, self._context.catalog.declarations)
         except NotUnitLocal as error:
             raise self._refuse(error.reason, found.node, error.advice) from None
         return join
 
     def _units(self, relation: Relation) -> frozenset[str]:
-        return locality(relation, self._context.catalog.declarations).units if is_private(relation) else frozenset()
+        return proposed(relation, self._context.catalog.declarations).units if is_private(relation) else frozenset()
 
     def _refuse(self, reason: str, node: exp.Expression, advice: str = "") -> QueryError:
         return self._context.refuse(UnsupportedQueryError, reason, node, advice)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpquery.errors import QueryError, UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal, locality
+from dpquery.kernel.locality import NotUnitLocal, proposed
 from dpquery.plan.expr import Column, Expression, Literal, columns_of
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Computed, Filter, Project, Relation, SortKey, Window, WindowColumn, is_private, output
@@ -170,7 +170,7 @@ class Windows:
             return
         for column in window.columns:
             try:
-                locality(replace(window, columns=(column,)), self._context.catalog.declarations)
+                proposed(replace(window, columns=(column,)), self._context.catalog.declarations)
             except NotUnitLocal as error:
                 advice = advice_on_units(window.source, self._source.columns, self._context) or error.advice
                 raise self._refuse(error.reason, self._places[column.id], advice) from None
@@ -210,7 +210,7 @@ class Windows:
 
 def advice_on_units(relation: Relation, columns: Sequence[Visible], context: Context) -> str:
     """Returns which visible column to add to PARTITION BY, or nothing where none holds the privacy unit."""
-    units = locality(relation, context.catalog.declarations).units
+    units = proposed(relation, context.catalog.declarations).units
     names = [f"{c.table}.{c.name}" if c.table else c.name for c in columns if c.id in units]
     return f"Add {names[0]} to PARTITION BY, or aggregate first." if names else ""
 
@@ -245,7 +245,7 @@ def first_rows(
     made = Window(source=relation, columns=(number,))
     try:
         if is_private(relation):
-            locality(made, context.catalog.declarations)
+            proposed(made, context.catalog.declarations)
     except NotUnitLocal:
         unit = context.catalog.privacy_unit
         reason = f"DISTINCT ON without the privacy unit ({unit}) chooses among rows of different units"

@@ -25,6 +25,8 @@ RANDOMNESS = (
 ENGINES = ("duckdb", "psycopg", "psycopg2", "sqlalchemy", "pyspark")
 LEDGER_STORES = {"kernel/ledger_postgres.py": {"psycopg"}}
 """The ledger's own database is no engine, as no private row and no analyst's SQL passes there."""
+NONCES_AND_KEYS = ("frontends/admin/", "frontends/server/")
+"""Servers need what nobody guesses: nonces, salts, cancel keys. No noise is drawn there."""
 PUBLIC_DATA_ONLY = {"frontends/demo.py"}
 """The demo computes exact answers beside the noisy ones: over a public study, in an engine of its own."""
 
@@ -58,6 +60,7 @@ def _uses(module: Module, names: tuple[str, ...]) -> set[str]:
 @MODULES
 def test_only_the_samplers_touch_randomness(module: Module) -> None:
     allowed = {"cryptography", "os.urandom"} if module.path == "kernel/samplers.py" else set()
+    allowed |= {"secrets"} if module.path.startswith(NONCES_AND_KEYS) else set()
     assert _uses(module, RANDOMNESS) <= allowed
 
 

@@ -391,7 +391,7 @@ class Grammar:
             one,
             f"{one} + 1",
             f"{one} * 2 - {other}",
-            f"ROUND({one} / 7.0)",
+            f"ROUND({one} / 7.0 + 0.0137)",  # no half, which the last digit of an average would decide
             f"{one} / NULLIF({other}, 0)",
         ]
         return self.pick([*forms, f"CASE WHEN {one} > 30.3 THEN {other} ELSE 0 END", f"COALESCE({one}, 0)"])

@@ -141,6 +141,10 @@ depends on the data. They need bounds, as `SUM` does, and give a value within th
 - `QUANTILE_CONT` and `QUANTILE_DISC` are one measurement over people, for they differ by less than a rank. `_CONT` of
   numbers gives a float64; of dates and timestamps it is `_DISC`. A fraction has a denominator of at most
   {FINEST_TARGET:,}; several quantiles of one value come in the order of their fractions.
+  Three and more of them are chosen together, each among the values between those chosen before: what they pay is put
+  together and serves each level of that tree, so that seven cost as much as three would alone, and 99 as much as seven.
+- The k most frequent values are groups: `GROUP BY x ORDER BY COUNT(*) DESC LIMIT k`. One grouped count pays for any k;
+  sorting and cutting noisy groups is free.
 - The least value is that of a single person, and no mechanism may show it. `MIN` asks for the K-th smallest value, K =
   1 + 2 g m ln(20 N) / epsilon for N points of the lattice, g groups and m rows of one person. It is seldom below the
   least, and the larger the loss, the nearer K is to 1. `MAX` is its mirror image. For a bound of typical values, ask

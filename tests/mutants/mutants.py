@@ -17,6 +17,7 @@ THRESHOLDS = "tests/statistical/test_thresholds.py"
 SAMPLERS = "tests/statistical/test_samplers.py"
 CHOICES = "tests/statistical/test_choices.py"
 EXPONENTIAL = "tests/unit/kernel/test_exponential.py"
+QUANTILES = "tests/unit/kernel/test_quantiles.py"
 LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 ALLOCATION = "tests/unit/planner/test_allocation.py"
@@ -95,8 +96,8 @@ MUTANTS = (
     Mutant(
         name="only the first measure is charged",
         file="kernel/accountant.py",
-        old="for part in plan.aggregates for noise in part.noise])",
-        new="for part in plan.aggregates for noise in part.noise[:1]])",
+        old="for part in plan.aggregates for noise in levels_paid(part)]",
+        new="for part in plan.aggregates for noise in levels_paid(part)[:1]]",
         tests=CALIBRATION,
         only="share",
     ),
@@ -457,7 +458,7 @@ MUTANTS = (
     Mutant(
         name="LIMIT over private rows",
         file="kernel/locality.py",
-        old="            if locality(relation.source, declared).private:",
+        old="            if of(relation.source, declared).private:",
         new="            if False:",
         tests=GATE,
     ),
@@ -1023,6 +1024,48 @@ MUTANTS = (
         old="drawn = (_random_integers(groups) >>",
         new="drawn = (_random_integers(1).repeat(groups) >>",
         tests=CHOICES,
+    ),
+    Mutant(
+        name="a value that leaves one side of a quantile arrives at the other for nothing",
+        file="kernel/quantiles.py",
+        old="max(moved, 2 * largest)",
+        new="moved",
+        tests=QUANTILES,
+    ),
+    Mutant(
+        name="dividing the values at a quantile is free",
+        file="kernel/quantiles.py",
+        old="loss=_part(level.loss, 1 - DIVIDING)",
+        new="loss=level.loss",
+        tests=QUANTILES,
+    ),
+    Mutant(
+        name="the last level of quantiles is free",
+        file="kernel/quantiles.py",
+        old="levels = 1 + max(",
+        new="levels = max(",
+        tests=QUANTILES,
+    ),
+    Mutant(
+        name="noise of half the width divides the values at a quantile",
+        file="kernel/quantiles.py",
+        old="return Fraction(l1, 2) / loss.epsilon",
+        new="return Fraction(l1, 4) / loss.epsilon",
+        tests=QUANTILES,
+    ),
+    Mutant(
+        name="values at a quantile weigh on both sides of it",
+        file="kernel/choices.py",
+        old="right = weight - left",
+        new="right = np.where(is_equal, weight, weight - left)",
+        tests=QUANTILES,
+    ),
+    Mutant(
+        name="quantiles of a level are counted in rho as if they were chosen alone",
+        file="kernel/accountant.py",
+        old="for noise in levels_paid(part)",
+        new="for noise in part.noise",
+        tests=QUANTILES,
     ),
     # Losses that are computed by hand.
     Mutant(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import dpquery as dp
 from dpquery import pipeline
 from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.kernel import utilities
+from dpquery.kernel import quantiles, utilities
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import CHOICES, WEIGHT, BudgetedPlan, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
@@ -166,7 +166,7 @@ class Prepared:
     @property
     def steps(self) -> tuple[Fraction, ...]:
         """What one step of each measure is in the unit of its sensitivities."""
-        return tuple(step_of(measure, a.weight) for a in self.aggregates for measure in a.measures)
+        return tuple(step_of(*quantiles.asked(a, measure)) for a in self.aggregates for measure in a.measures)
 
 
 def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
@@ -230,7 +230,10 @@ def changes(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups])
         zeros = tuple(() if measure.count in CHOICES else 0 for measure in aggregate.measures)
         groups = here.keys() | there.keys()
         pairs = [(here.get(group, zeros), there.get(group, zeros)) for group in groups]
-        found += [[change(m, a[i], b[i]) for a, b in pairs] for i, m in enumerate(aggregate.measures)]
+        for i, measure in enumerate(aggregate.measures):
+            drawn, weight = quantiles.asked(aggregate, measure)
+            more = weight // aggregate.weight
+            found.append([change(drawn, a[i], b[i]) * (1 if isinstance(a[i], int) else more) for a, b in pairs])
     return found
 
 

@@ -418,6 +418,10 @@ def query(random: Random, *, row_unit: bool) -> Query:
     source = random.choice(ROW_SOURCES if row_unit else PERSON_SOURCES)
     keys = list(dict.fromkeys(random.choice(source.keys) for _ in range(random.choice([0, 1, 1, 1, 2]))))
     aggregates = [_aggregate(random, source, row_unit) for _ in range(random.choice([1, 1, 2, 3]))]
+    if random.random() < 0.1:
+        number = random.choice(source.numbers)
+        targets = random.sample(["0.1", "0.25", "0.5", "0.75", "0.9", "0.999"], random.choice([3, 4, 6]))
+        aggregates += [f"QUANTILE_DISC({number}, {target})" for target in targets]
     items = [f"{key} AS k{i}" for i, key in enumerate(keys)] + [f"{a} AS a{i}" for i, a in enumerate(aggregates)]
     text = f"{source.before}SELECT {', '.join(items)} FROM {source.text}"
     subqueries = source.conditions[:1] in (PUBLIC_SUBQUERIES[:1], PRIVATE_SUBQUERIES[:1])

@@ -276,5 +276,5 @@ def test_all_but_hopeless_candidates_are_within_reach() -> None:
     measure, far = quantile(0, 1, Fraction(1, 2)), int(256 / exponential.MIN_COEFFICIENT)
     for weight, both in ((far, True), (far + 1, False)):
         kept = Histogram(group=np.zeros(1, np.int64), value=np.zeros(1, np.int64), weight=np.full(1, weight))
-        found = exponential._segments(measure, exponential.MIN_COEFFICIENT, kept, 1)
+        found = exponential._segments(measure, exponential.MIN_COEFFICIENT, kept, *(np.full(1, end) for end in (0, 1)))
         assert (len(found.gap) == 2) is both

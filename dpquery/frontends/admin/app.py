@@ -1,0 +1,89 @@
+"""The owner's page as a web application: two pages to read, none to write, behind a token."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from typing import Any
+
+import jinja2
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from dpquery.errors import LedgerError
+from dpquery.frontends.admin.metrics import metrics
+from dpquery.frontends.admin.overview import Overview, Watch
+from dpquery.frontends.admin.tally import Tally
+
+COOKIE = "dpquery-owner"
+SHORTEST_TOKEN = 16  # characters
+
+
+def application(watch: Watch, tally: Tally, token: str) -> Starlette:
+    """Returns the application. `/` is for people and `/metrics` for Prometheus.
+
+    Both ask for the token: as `Authorization: Bearer TOKEN`, or once as `/?token=TOKEN`, which is kept in a cookie
+    that scripts and other sites cannot use.
+    """
+    if len(token) < SHORTEST_TOKEN:
+        raise ValueError(f"the owner's token has at least {SHORTEST_TOKEN} characters")
+    template = jinja2.Environment(
+        loader=jinja2.PackageLoader("dpquery.frontends.admin", ""), autoescape=True, undefined=jinja2.StrictUndefined
+    ).get_template("page.html.jinja")
+
+    def knows(given: str | None) -> bool:
+        return given is not None and hmac.compare_digest(given.encode(), token.encode())
+
+    async def page(request: Request) -> Response:
+        if knows(request.query_params.get("token")):
+            entered = RedirectResponse("/", status_code=303)
+            entered.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+            return _guarded(entered)
+        if not knows(_shown(request)):
+            return _unknown()
+        nonce = secrets.token_urlsafe(16)
+        return _guarded(HTMLResponse(await run_in_threadpool(_page, template, watch, tally, nonce)), nonce)
+
+    async def figures(request: Request) -> Response:
+        if not knows(_shown(request)):
+            return _unknown()
+        text = await run_in_threadpool(metrics, watch, tally)
+        return _guarded(Response(text, media_type="text/plain; version=0.0.4; charset=utf-8"))
+
+    return Starlette(routes=[Route("/", page), Route("/metrics", figures)])
+
+
+def _page(template: jinja2.Template, watch: Watch, tally: Tally, nonce: str) -> str:
+    view: Overview | None = None
+    problem = ""
+    try:
+        view = watch.overview()
+    except LedgerError as error:
+        problem = str(error)
+    shown: dict[str, Any] = {"view": view, "problem": problem, "verified": watch.verified, "tally": tally}
+    return template.render(**shown, refusals=tally.last_refused(), nonce=nonce)
+
+
+def _shown(request: Request) -> str | None:
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    return given if scheme.lower() == "bearer" else request.cookies.get(COOKIE)
+
+
+def _unknown() -> Response:
+    words = "This page is the data owner's. Open it with ?token=TOKEN; the server's log says where the token is.\n"
+    return _guarded(PlainTextResponse(words, status_code=401, headers={"WWW-Authenticate": "Bearer"}))
+
+
+def _guarded(response: Response, nonce: str | None = None) -> Response:
+    """Lets a browser load and run nothing but what stands in the page, and keep no copy of it."""
+    styles = f"'nonce-{nonce}'" if nonce else "'none'"
+    response.headers["Content-Security-Policy"] = (
+        f"default-src 'none'; style-src {styles}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response
