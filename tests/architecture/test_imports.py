@@ -53,8 +53,8 @@ def test_the_kernel_imports_what_is_listed_and_nothing_else(module: object) -> N
 
 
 def test_the_kernel_reads_plans_and_nothing_that_computes_a_query() -> None:
-    """Of `plan` the kernel takes types, nodes, the names of known operations and which windows depend on places."""
+    """Of `plan` the kernel takes types, nodes, names of known operations and aggregates, and which windows need places."""
     found = {name for m in modules() if m.path.startswith("kernel/") for name in imported(m)}
     plan = {name.rsplit(".", 1)[0] for name in found if name.startswith("dpquery.plan")}
-    read = ("logical", "types", "expr", "functions", "windows")
+    read = ("aggregates", "logical", "types", "expr", "functions", "windows")
     assert plan <= {f"dpquery.plan.{name}" for name in read}

@@ -222,3 +222,11 @@ def test_an_analyst_without_a_budget_is_told_so(tmp_path: Path) -> None:
     assert charge(ledger) == ledger.verify() == 1
     with pytest.raises(InvalidLossError):
         charge(ledger, "mallory")
+
+
+def test_a_charge_that_only_the_dataset_allows_leaves_nothing(tmp_path: Path) -> None:
+    limits = {"alice": Budget.of(epsilon=1), "bob": Budget.of(epsilon="0.05")}
+    ledger = Ledger.create(tmp_path / "l", DECLARATIONS, Budget.of(epsilon=1), limits)
+    ask(tmp_path / "l", request(ledger))
+    assert charge(ledger) == ledger.verify() == 1
+    assert ledger.spent(None) == TENTH
