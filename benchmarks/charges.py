@@ -1,6 +1,6 @@
 """How many durable charges a second processes make together on one ledger: `python -m benchmarks.charges [FOLDER ...]`.
 
-Each figure stands beside the number of single writes that the same disk syncs in a second, just before and after: disks
+Each figure stands beside the number of single writes that the same disk syncs in a second, before and after: disks
 that others use differ tenfold from one minute to the next.
 """
 

@@ -53,7 +53,7 @@ def test_the_kernel_imports_what_is_listed_and_nothing_else(module: object) -> N
 
 
 def test_the_kernel_reads_plans_and_nothing_that_computes_a_query() -> None:
-    """Of `plan` the kernel takes types, nodes, names of known operations and aggregates, and which windows need places."""
+    """Of `plan` the kernel takes types, nodes, names of operations and aggregates, and which windows need an order."""
     found = {name for m in modules() if m.path.startswith("kernel/") for name in imported(m)}
     plan = {name.rsplit(".", 1)[0] for name in found if name.startswith("dpquery.plan")}
     read = ("aggregates", "logical", "types", "expr", "functions", "windows")
