@@ -164,9 +164,7 @@ def _unanswered(requests: int) -> dict[int, Request]:
     """Returns by their places the requests whose processes may still wait, at most so many as one turn takes."""
     now, found = time.monotonic(), dict[int, Request]()
     for place, told in _lines(requests, 0):
-        with contextlib.suppress(
-            LookupError, TypeError, ValueError
-        ):  # who wrote what cannot be read waits for its turn
+        with contextlib.suppress(LookupError, TypeError, ValueError):  # what cannot be read waits for its turn
             if isinstance(told, dict):
                 for answered in told:
                     found.pop(int(answered), None)
