@@ -148,9 +148,12 @@ def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[tuple[str, Co
 
 
 def _named(private: Mapping[str, Table], name: str) -> list[tuple[str, ColumnDeclaration]]:
-    table, dot, column = str(name).rpartition(".")
-    places = [table] if dot and table in private else [] if dot else list(private)
-    found = [(place, private[place].columns[column]) for place in places if column in private[place].columns]
+    found = [
+        (place, table.columns[column])
+        for place, table in private.items()
+        for column in (str(name), str(name).removeprefix(f"{place}."))
+        if column in table.columns
+    ]
     if not found:
         raise UnknownNameError(f"{name} is no declared column of a private table")
     return found

@@ -12,7 +12,10 @@ from dpquery.cancelling import interruptible
 
 
 class Watch:
-    """What is to be interrupted and when, and a thread for it that lives until the last time limit has passed."""
+    """What is to be interrupted and when, and a thread for it that lives until the last time limit has passed.
+
+    While it waits, the thread holds no connection: one that it held would outlive its session, and the interpreter.
+    """
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -43,11 +46,9 @@ class Watch:
         with self._changed:
             while self._alarms:
                 now = time.monotonic()
-                for alarm, (due, interrupt) in list(self._alarms.items()):
-                    if due <= now:
-                        del self._alarms[alarm]
-                        with contextlib.suppress(Exception):  # a connection that was closed
-                            interrupt()
+                for alarm in [alarm for alarm, (due, _) in self._alarms.items() if due <= now]:
+                    with contextlib.suppress(Exception):  # a connection that was closed
+                        self._alarms.pop(alarm)[1]()
                 self._wakes = min((due for due, _ in self._alarms.values()), default=now)
                 self._changed.wait(self._wakes - time.monotonic())
             self._thread = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -46,6 +48,21 @@ def test_an_interruption_that_fails_stops_no_other() -> None:
     watch, interrupted = Watch(), threading.Event()
     with watch.over(lambda: 1 / 0, 0.01), watch.over(interrupted.set, 0.05):
         assert interrupted.wait(10)
+
+
+def test_what_ended_in_time_is_not_held_until_its_limit() -> None:
+    """A connection that the waiting thread held would keep its data, and outlive the interpreter."""
+
+    class Connection:
+        def interrupt(self) -> None: ...
+
+    watch, connection = Watch(), Connection()
+    seen = weakref.ref(connection)
+    with watch.over(connection.interrupt, 60.0):
+        time.sleep(0.1)
+    del connection
+    gc.collect()
+    assert seen() is None and watch._thread is not None
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
