@@ -15,6 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpquery.catalog import Catalog, ColumnDeclaration, Table
+from dpquery.catalog.names import shown
 from dpquery.catalog.write import write_catalog
 from dpquery.errors import ParameterError, UnknownNameError
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
@@ -140,7 +141,9 @@ def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[tuple[str, Co
             raise ParameterError("columns are a list of names, not one text", advice="Write ['spend'].")
         found = [one for name in names for one in _named(private, name)]
     if not found:
-        raise ParameterError("there is no column to find bounds for", advice="Name one: ['visits.spend'].")
+        reason = "there is no column to find bounds for"
+        reason += ": numbers, dates and timestamps have bounds already" if names is None else ""
+        raise ParameterError(reason, advice="Name one, as visits.spend, to find others.")
     for table, column in found:
         if not _has_bounds(column.type) or column.randomized is not None:
             raise ParameterError(f"{table}.{column.name} can have no bounds: it is {column.type}")
@@ -155,7 +158,7 @@ def _named(private: Mapping[str, Table], name: str) -> list[tuple[str, ColumnDec
         if column in table.columns
     ]
     if not found:
-        raise UnknownNameError(f"{name} is no declared column of a private table")
+        raise UnknownNameError(f"{shown(name)} is no declared column of a private table")
     return found
 
 

@@ -15,6 +15,7 @@ import typer
 
 from dpquery.errors import CatalogError
 from dpquery.frontends.cli_opening import find_sources, ledger_beside
+from dpquery.frontends.cli_options import CatalogFile, LedgerFile, Sources
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
@@ -32,19 +33,13 @@ user_commands = typer.Typer(help="Who may connect to the server.", no_args_is_he
 
 
 def serve(
-    catalog: Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")],
+    catalog: CatalogFile,
     users: UsersFile,
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where clients connect.")
     ] = "127.0.0.1:5433",
-    source: Annotated[
-        list[str] | None,
-        typer.Option("--source", "-s", metavar="TABLE=PATH", help="A table's data; by default beside the catalog."),
-    ] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option("--ledger", "-l", metavar="FILE|URL", help="By default DATASET.ledger beside the catalog."),
-    ] = None,
+    source: Sources = None,
+    ledger: LedgerFile = None,
     tls_cert: Annotated[
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate chain, PEM.")
     ] = None,
