@@ -36,7 +36,7 @@ class SuggestedBounds:
         pairs = {column: tuple(map(_shown, pair)) for column, pair in self.bounds.items()}
         said = [f"bounds={pairs!r}"] if pairs else []
         said += [f"max_rows={self.max_rows}"] if self.max_rows is not None else []
-        lines = [f"# Charged {self.charge}. Edit them as you see fit, and give them to protect."]
+        lines = [f"# Charged {self.charge}. Edit the bounds as you see fit, and give them to protect."]
         lines += [", ".join(said)] if said else []
         lines += [f"# {column}: too few units for this epsilon; nothing was found." for column in self.missing]
         return "\n".join(lines)
