@@ -4,7 +4,7 @@ Error
 ├── InterfaceError              the connection or cursor is used wrongly: closed, unknown options
 └── DatabaseError
     ├── DataError                   (never raised: answers hold no value that fails)
-    ├── OperationalError            budget, ledger, catalog, files, engine
+    ├── OperationalError            budget, ledger, catalog, files, engine, cancelled queries
     ├── IntegrityError              (never raised: nothing is written)
     ├── InternalError               a defect of dpquery
     ├── ProgrammingError            the query: its syntax, names, parameters, bounds, amounts
@@ -68,6 +68,7 @@ _CLASSES: tuple[tuple[type[errors.DPQueryError], type[DatabaseError]], ...] = (
     (errors.CatalogError, OperationalError),
     (errors.LedgerError, OperationalError),
     (errors.BackendError, OperationalError),
+    (errors.QueryCancelledError, OperationalError),
     (errors.InternalError, InternalError),
 )
 """The first that fits decides."""
