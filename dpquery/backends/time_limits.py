@@ -12,10 +12,7 @@ from dpquery.cancelling import interruptible
 
 
 class Watch:
-    """What is to be interrupted and when, and a thread for it that lives until the last time limit has passed.
-
-    While it waits, the thread holds no connection: one that it held would outlive its session, and the interpreter.
-    """
+    """What is to be interrupted and when, and a thread for it that lives until the last time limit has passed."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
@@ -45,13 +42,18 @@ class Watch:
     def _run(self) -> None:
         with self._changed:
             while self._alarms:
-                now = time.monotonic()
-                for alarm in [alarm for alarm, (due, _) in self._alarms.items() if due <= now]:
-                    with contextlib.suppress(Exception):  # a connection that was closed
-                        self._alarms.pop(alarm)[1]()
-                self._wakes = min((due for due, _ in self._alarms.values()), default=now)
+                self._ring(time.monotonic())
                 self._changed.wait(self._wakes - time.monotonic())
             self._thread = None
+
+    def _ring(self, now: float) -> None:
+        """Interrupts what is due. Nothing of it stays in the thread's frame, which may outlive the engine at exit."""
+        for alarm, (due, interrupt) in list(self._alarms.items()):
+            if due <= now:
+                del self._alarms[alarm]
+                with contextlib.suppress(Exception):  # a connection that was closed
+                    interrupt()
+        self._wakes = min((due for due, _ in self._alarms.values()), default=now)
 
 
 _WATCH = Watch()

@@ -54,13 +54,15 @@ def serve(
         str, typer.Option("--row-level", metavar="error|empty", help="What queries for single rows get.")
     ] = "error",
     statement_timeout: Annotated[
-        float, typer.Option("--statement-timeout", metavar="SECONDS", help="Of one statement.")
+        float, typer.Option("--statement-timeout", min=0.001, metavar="SECONDS", help="Of one statement.")
     ] = 600.0,
     idle_timeout: Annotated[
-        float, typer.Option("--idle-timeout", metavar="SECONDS", help="Of a silent connection.")
+        float, typer.Option("--idle-timeout", min=0.001, metavar="SECONDS", help="Of a silent connection.")
     ] = 3600.0,
-    most_connections: Annotated[int, typer.Option("--most-connections", metavar="N", help="At the same time.")] = 200,
-    threads: Annotated[int, typer.Option("--threads", metavar="N", help="Statements that run at once.")] = 16,
+    most_connections: Annotated[
+        int, typer.Option("--most-connections", min=1, metavar="N", help="At the same time.")
+    ] = 200,
+    threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Statements that run at once.")] = 16,
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Where Prometheus reads /metrics.")
     ] = None,
