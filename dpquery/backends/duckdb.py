@@ -22,10 +22,11 @@ from dpquery.backends.histogram_sql import signature, signatures
 from dpquery.backends.private_sql import PrivateWriter
 from dpquery.backends.reading import read
 from dpquery.backends.relations import RelationWriter
-from dpquery.backends.sources import Source, open_source, quote_name
+from dpquery.backends.sources import Source, open_source
 from dpquery.backends.sql_names import name
 from dpquery.backends.unchanged import Files, held, relied_on
 from dpquery.catalog import Catalog, Table
+from dpquery.catalog.names import quoted
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
@@ -159,7 +160,7 @@ class DuckDBBackend:
         return f"SELECT {', '.join(columns)} FROM {self._from[scan.table]} AS stored{joins}"
 
     def _read(self, table: Table, column: str, type: Type, alias: str = "") -> str:
-        reference = f"{alias}.{quote_name(column)}" if alias else quote_name(column)
+        reference = f"{alias}.{quoted(column)}" if alias else quoted(column)
         if self._opened[table.name].database is not None and self._stored[table.name][column] == "VARCHAR":
             reference = f"decode(encode({reference}))"  # a stored column may have a collation; its bytes have none
         sql = read(self._stored[table.name][column], type, reference)
