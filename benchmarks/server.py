@@ -96,9 +96,10 @@ def _next(fresh: Iterator[tuple[int, int]]) -> str:
 
 
 AIMS = {"connect": 15.0, "SELECT 1": 3.0, "a stored chart": 10.0, "a fresh chart": 60.0}
+"""Milliseconds."""
 
 
-def figures(runs: int = 101) -> Figures:
+def server_times(runs: int = 101) -> Figures:
     """Returns the milliseconds of each kind of statement, as `benchmarks.__main__` reports them."""
     found: Figures = {}
     with tempfile.TemporaryDirectory() as name:
@@ -106,8 +107,10 @@ def figures(runs: int = 101) -> Figures:
         with served(Path(name)) as (url, _), psycopg.connect(url, autocommit=True) as client:
             for what, work in works(url, client).items():
                 times = milliseconds(work, runs)
-                aim = AIMS.get(what.partition(",")[0], 0.0)
-                found[f"server: {what}"] = {"private_ms": statistics.median(times), "aim": aim}
+                found[f"server: {what}"] = {
+                    "private_ms": statistics.median(times),
+                    "aim": AIMS[what.partition(",")[0]],
+                }
                 print(f"{what:40} {shown(times)}", flush=True)
             client.execute(MANY).fetchall()
             times = milliseconds(lambda: client.execute(MANY).fetchall(), 5)
@@ -154,4 +157,4 @@ def shown(times: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    figures()
+    server_times()

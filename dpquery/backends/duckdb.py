@@ -24,6 +24,7 @@ from dpquery.backends.reading import read
 from dpquery.backends.relations import RelationWriter
 from dpquery.backends.sources import Source, open_source, quote_name
 from dpquery.backends.sql_names import name
+from dpquery.backends.used_columns import narrowed
 from dpquery.catalog import Catalog, Table
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.exponential import Histogram
@@ -60,6 +61,7 @@ class DuckDBBackend:
 
     def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
         """Returns the exact integers of a private aggregate; see `Backend`."""
+        aggregate = narrowed(aggregate)
         relations = RelationWriter(scan=self._scan, released=_no_released)
         cursor = self._private.cursor()
         self._private.forget_domains()

@@ -117,11 +117,17 @@ class Answered:
 
 
 def wanted_of(
-    plan: BudgetedPlan, facts: Sequence[Facts], wholes: Sequence[frozenset[str]], declared: Declarations
+    plan: BudgetedPlan,
+    facts: Sequence[Facts],
+    wholes: Sequence[frozenset[str]],
+    declared: Declarations,
+    *,
+    is_stored: bool,
 ) -> tuple[Wanted, ...]:
-    """Returns the aggregates of a plan in the form of the store; `wholes` are their sums of what is never NULL."""
+    """Returns the aggregates of a plan in the form of the store, where there is one; `wholes` are their sums of what
+    is never NULL."""
     return tuple(
-        Wanted.of(budgeted, _asked(budgeted, whole), own, declared.neighbours)
+        Wanted.of(budgeted, _asked(budgeted, whole) if is_stored else None, own, declared.neighbours)
         for budgeted, own, whole in zip(plan.aggregates, facts, wholes, strict=True)
     )
 
