@@ -39,8 +39,8 @@ def make_study(folder: Path) -> None:
     """Writes the demo's tables with budgets that last, the ledger and a user."""
     demo_files.prepare(folder)
     path = folder / demo_files.CATALOG
-    (folder / demo_files.LEDGER).unlink()
-    (folder / f"{demo_files.LEDGER}.mark").unlink()
+    for made in folder.glob(f"{demo_files.LEDGER}*"):
+        made.unlink()
     path.write_text(re.sub(r"epsilon: [34], delta: \S+?}", "epsilon: 40000, delta: 1e-4}", path.read_text()))
     dp.create_ledger(path, folder / demo_files.LEDGER).close()
     Users.create(folder / "users.db").add("reader", PASSWORD)
