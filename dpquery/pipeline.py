@@ -142,7 +142,7 @@ def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None)
     catalog = "" if reuse is None else reuse.catalog
     facts = [Facts.of(grouping, catalog) for grouping in first.private.groupings]
     wholes = [grouping.whole for grouping in first.private.groupings]
-    wanted = wanted_of(first.budgeted, facts, wholes, ledger.declarations)
+    wanted = wanted_of(first.budgeted, facts, wholes, ledger.declarations, is_stored=reuse is not None)
     return split(first.budgeted, wanted, reuse, ledger.declarations)
 
 

@@ -25,6 +25,7 @@ from dpquery.backends.relations import RelationWriter
 from dpquery.backends.sources import Source, open_source
 from dpquery.backends.sql_names import name
 from dpquery.backends.unchanged import Files, held, relied_on
+from dpquery.backends.used_columns import narrowed
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
 from dpquery.errors import BackendError, CatalogError
@@ -69,6 +70,7 @@ class DuckDBBackend:
     def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
         """Returns the exact integers of a private aggregate; see `Backend`."""
         self.check()
+        aggregate = narrowed(aggregate)
         relations = RelationWriter(scan=self._scan, released=_no_released)
         cursor = self._private.cursor()
         self._private.forget_domains()
