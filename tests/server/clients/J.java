@@ -59,7 +59,7 @@ public class J {
                 rows.next();
                 Object found = rows.getObject(1);
                 boolean same = value instanceof BigDecimal ? ((BigDecimal) value).compareTo((BigDecimal) found) == 0
-                    : value instanceof byte[] ? Arrays.equals((byte[]) value, (byte[]) found) : value.equals(found);
+                    : value instanceof UUID ? value.toString().equals(found.toString()) : value.equals(found);
                 if (!same) throw new SQLException(value + " came back as " + found);
             }
         }
@@ -99,7 +99,7 @@ public class J {
             .equals(List.of("int8", "int8", "text", "float8", "float8", "float8", "int8", "bool")));
         check("nullable", () -> column(m.getColumns(null, "public", "patients", "%"), "IS_NULLABLE")
             .equals(List.of("NO", "NO", "NO", "YES", "YES", "YES", "NO", "NO")));
-        check("remarks", () -> column(m.getColumns(null, "public", "patients", "bmi"), "REMARKS").get(0).contains("12 .. 70"));
+        check("remarks", () -> column(m.getColumns(null, "public", "patients", "bmi"), "REMARKS").get(0).contains("Clamped to 12"));
         check("allColumns", () -> rows(m.getColumns(null, null, "%", "%")) > 15);
         check("primaryKeys", () -> rows(m.getPrimaryKeys(null, "public", "patients")) >= 0);
         check("importedKeys", () -> rows(m.getImportedKeys(null, "public", "labs")) >= 0);
@@ -163,7 +163,12 @@ public class J {
         check("valueTime", () -> { each(c, "SELECT CAST(? AS time)", Time.valueOf("10:20:30")); return true; });
         check("valueTimestamp", () -> { each(c, "SELECT CAST(? AS timestamp)", Timestamp.valueOf("2020-02-29 12:30:00.25")); return true; });
         check("valueUuid", () -> { each(c, "SELECT CAST(? AS uuid)", new UUID(1, 2)); return true; });
-        check("valueBytes", () -> { each(c, "SELECT CAST(? AS bytea)", new byte[] {0, -1, 65}); return true; });
+        check("bytesRefused", () -> stateOf(() -> { each(c, "SELECT CAST(? AS bytea)", new byte[] {0, -1, 65}); return true; }).startsWith("22"));
+        check("bytesRead", () -> {
+            ResultSet rows = c.createStatement().executeQuery("SELECT '\\x00ff41'::bytea AS b");
+            rows.next();
+            return Arrays.equals(rows.getBytes(1), new byte[] {0, -1, 65});
+        });
         check("array", () -> {
             ResultSet rows = c.createStatement().executeQuery("SELECT ARRAY[1, 2, 3] AS a");
             rows.next();
