@@ -61,13 +61,13 @@ def fresh(select: str = "sex, COUNT(*) AS n", rest: str = "GROUP BY sex ORDER BY
 
 
 @contextlib.contextmanager
-def studying(folder: Path, *options: str) -> Iterator[Study]:
-    """Serves the study, with budget enough for all clients."""
+def studying(folder: Path, *options: str, is_rich: bool = True) -> Iterator[Study]:
+    """Serves the study, with budget enough for all clients, or else with the demo's own."""
     prepare(folder)
     for name in (LEDGER, f"{LEDGER}.mark", f"{LEDGER}.releases"):
         (folder / name).unlink(missing_ok=True)
     catalog = folder / "nafld.yaml"
-    catalog.write_text(NAFLD.replace(*BUDGET).replace(*ANALYST), encoding="utf-8")
+    catalog.write_text(NAFLD.replace(*BUDGET).replace(*ANALYST) if is_rich else NAFLD, encoding="utf-8")
     dp.create_ledger(catalog, folder / LEDGER).close()
     Users.create(folder / "users.db").add(USER, PASSWORD)
     with serving(folder, *options, catalog=catalog.name) as server:

@@ -91,7 +91,7 @@ def test_a_prepared_statement_knows_its_types_and_is_charged_when_it_runs(study:
     async def doing(connection: Any) -> None:
         with study.charges(0):
             statement = await connection.prepare(
-                "SELECT sex, COUNT(*) AS n, AVG(bmi) AS b FROM patients WHERE age > $1 GROUP BY sex ORDER BY sex LIMIT $2"
+                "SELECT sex, COUNT(*) AS n, AVG(bmi) AS b FROM patients WHERE age > $1 GROUP BY sex ORDER BY 1 LIMIT $2"
             )
             assert [type.name for type in statement.get_parameters()] == ["int8", "int8"]
             assert [part.type.name for part in statement.get_attributes()] == ["text", "int8", "float8"]

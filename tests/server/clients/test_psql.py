@@ -11,50 +11,8 @@ from tests.server.clients.study import LONG, STUDY_COLUMNS, Study, fresh
 
 pytestmark = pytest.mark.clients
 
-COMMANDS = [
-    r"\l",
-    r"\l+",
-    r"\dn",
-    r"\dn+",
-    r"\d",
-    r"\d+",
-    r"\dt",
-    r"\dt+",
-    r"\dv",
-    r"\dm",
-    r"\di",
-    r"\ds",
-    r"\df",
-    r"\df+",
-    r"\da",
-    r"\du",
-    r"\dg",
-    r"\dT",
-    r"\dT+",
-    r"\dp",
-    r"\ddp",
-    r"\dx",
-    r"\do",
-    r"\dd",
-    r"\db",
-    r"\dD",
-    r"\dC",
-    r"\dO",
-    r"\dF",
-    r"\dy",
-    r"\des",
-    r"\drds",
-    r"\dL",
-    r"\dE",
-    r"\dl",
-    r"\dA",
-    r"\dconfig",
-    r"\dP",
-    r"\dRp",
-    r"\dX",
-    r"\conninfo",
-    r"\encoding",
-]
+BARE = "l l+ dn dn+ d d+ dt dt+ dv dm di ds df df+ da du dg dT dT+ dp ddp dx do dd db dD dC dO dF dy des drds dL dE dl"
+COMMANDS = [f"\\{name}" for name in (BARE + " dA dconfig dP dRp dX conninfo encoding").split()]
 
 
 def psql(study: Study, script: str, *options: str, expected: int = 0) -> tuple[str, str]:
