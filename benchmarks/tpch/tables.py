@@ -37,7 +37,7 @@ def rewritten() -> dict[str, str]:
 def session(paths: dict[str, Path], folder: Path) -> dp.Session:
     """Returns a session over the tables, with a ledger of its own in the folder."""
     catalog = dp.Catalog.load(HERE / "catalog.yaml")
-    dp.create_ledger(catalog, folder / "tpch.ledger", reuse=False).close()
+    dp.create_ledger(catalog, folder / "tpch.ledger").close()
     return dp.connect(catalog, sources=dict(paths), ledger=folder / "tpch.ledger", reuse=False)
 
 

@@ -42,15 +42,18 @@ class Watch:
     def _run(self) -> None:
         with self._changed:
             while self._alarms:
-                now = time.monotonic()
-                for alarm, (due, interrupt) in list(self._alarms.items()):
-                    if due <= now:
-                        del self._alarms[alarm]
-                        with contextlib.suppress(Exception):  # a connection that was closed
-                            interrupt()
-                self._wakes = min((due for due, _ in self._alarms.values()), default=now)
+                self._ring(time.monotonic())
                 self._changed.wait(self._wakes - time.monotonic())
             self._thread = None
+
+    def _ring(self, now: float) -> None:
+        """Interrupts what is due. Nothing of it stays in the thread's frame, which may outlive the engine at exit."""
+        for alarm, (due, interrupt) in list(self._alarms.items()):
+            if due <= now:
+                del self._alarms[alarm]
+                with contextlib.suppress(Exception):  # a connection that was closed
+                    interrupt()
+        self._wakes = min((due for due, _ in self._alarms.values()), default=now)
 
 
 _WATCH = Watch()

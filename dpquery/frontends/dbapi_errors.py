@@ -68,6 +68,7 @@ _CLASSES: tuple[tuple[type[errors.DPQueryError], type[DatabaseError]], ...] = (
     (errors.CatalogError, OperationalError),
     (errors.LedgerError, OperationalError),
     (errors.BackendError, OperationalError),
+    (errors.QueryCancelledError, OperationalError),
     (errors.InternalError, InternalError),
 )
 """The first that fits decides."""

@@ -30,7 +30,7 @@ REFUSED = [
     ("PAR-01", "SELECT COUNT(*) FROM visits WHERE note = current_setting('threads')"),
     ("PAR-01", "SELECT COUNT(*) FROM visits WHERE note SIMILAR TO 'a'"),
     ("PAR-01", "SELECT COUNT(*) FROM visits WHERE note ~ 'a(?=b)'"),
-    ("PAR-01", "SELECT COUNT(*) FROM visits WHERE visit = ANY(ARRAY[1, 2])"),
+    ("PAR-01", "SELECT COUNT(*) FROM visits WHERE visit = ANY(ARRAY[id, 2])"),
     ("PAR-01", "SELECT COUNT(*) FROM visits WHERE [1, 2][1] = visit"),
     ("PAR-01", "SELECT COUNT(*) FROM visits WHERE {'a': 1}.a = visit"),
     ("PAR-01", "SELECT COUNT(*) FROM visits WHERE list_transform([visit], x -> x)[1] = 1"),

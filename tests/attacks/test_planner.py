@@ -694,6 +694,25 @@ def test_null_owners_meet_nobody(tmp_path: Path, no_noise: None) -> None:
     assert ward.one("SELECT COUNT(DISTINCT id) FROM visits") == 0
 
 
+@pytest.mark.parametrize("case", ["all equal", "ties", "one row", "no row", "all NULL"])
+def test_quantiles_of_odd_columns_are_public_candidates(tmp_path: Path, case: str) -> None:
+    """SEN-24: a value of the public lattice, in every group, however few or alike the rows are."""
+    visits = frames()["visits"]
+    visits["cost"] = 7.123456789012345 if case == "all equal" else visits["cost"].round(-1)
+    if case in ("one row", "no row"):
+        visits = visits.head(int(case == "one row"))
+    if case == "all NULL":
+        visits["cost"] = None
+    ward = Clinic(tmp_path, tables={"visits": visits})
+    parts = ", ".join(f"QUANTILE_CONT(cost, {part}) AS q{i}" for i, part in enumerate((0.1, 0.25, 0.5, 0.9)))
+    answer = ward.rows(f"SELECT ward, {parts}, MIN(cost), MAX(cost), MEDIAN(loss) FROM visits GROUP BY ward")
+    assert [row[0] for row in answer] == ["empty", "x", "y", "z"]
+    for _, *chosen, median in answer:
+        assert all(-10 <= value <= 40 for value in chosen) and -80 <= median <= -20
+        assert chosen[:4] == sorted(chosen[:4])
+        assert all((value * 2**26).is_integer() for value in chosen)  # of the lattice, never a row's own digits
+
+
 def test_each_table_of_a_person_counts(clinic: Clinic) -> None:
     """SEN-29: each query over any of the tables is charged to the same budget."""
     before = clinic.session.remaining

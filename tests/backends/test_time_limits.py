@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +60,20 @@ def test_a_forked_child_has_a_watch_of_its_own() -> None:
             with time_limit(interrupted.set, 0.02):
                 os._exit(0 if interrupted.wait(10) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_script_that_ends_with_an_open_session_ends_in_silence(tmp_path: Path) -> None:
+    """Nothing keeps the engine alive beyond the interpreter, which would be told on the standard error."""
+    script = (
+        "import pandas as pd, dpquery as dp, sys\n"
+        "columns = {'id': {'type': 'int64'}, 'age': {'type': 'int64', 'lower': 0, 'upper': 9}}\n"
+        "catalog = dp.Catalog(dataset='d', privacy_unit='person', budget={'epsilon': 2},\n"
+        "                     tables={'t': {'unit': 'id', 'columns': columns}})\n"
+        "ledger = dp.create_ledger(catalog, sys.argv[1])\n"
+        "session = dp.connect(catalog, {'t': pd.DataFrame({'id': range(9), 'age': range(9)})}, ledger=ledger)\n"
+        "print(session.sql('SELECT COUNT(*) AS n, MEDIAN(age) AS m FROM t', epsilon=1))\n"
+    )
+    made = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "d.ledger")], capture_output=True, text=True, check=True
+    )
+    assert "charged epsilon 1" in made.stdout and made.stderr == ""

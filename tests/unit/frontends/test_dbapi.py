@@ -55,6 +55,7 @@ def test_every_error_has_a_class() -> None:
     assert given == {
         "DPQueryError": "DatabaseError",
         **dict.fromkeys(("BackendError", "CatalogError", "LedgerError", "InsufficientBudgetError"), "OperationalError"),
+        "QueryCancelledError": "OperationalError",
         **dict.fromkeys(
             ("QueryError", "QuerySyntaxError", "UnknownNameError", "MissingBoundsError"), "ProgrammingError"
         ),

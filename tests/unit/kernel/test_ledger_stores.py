@@ -588,7 +588,7 @@ def test_sessions_share_a_ledger_in_either_store(site: Site) -> None:
     dp.create_ledger(catalog, site.place, mark=site.mark).close()
     for turn in range(2):  # as after the restart of a notebook
         with dp.connect(catalog, {"visits": VISITS}, ledger=site.place, analyst="ann") as session:
-            session.sql("SELECT town, COUNT(*) AS n FROM visits GROUP BY town", epsilon="0.2")
+            session.sql("SELECT town, COUNT(*) AS n FROM visits GROUP BY town", epsilon="0.2", fresh=True)
             assert session.remaining == epsilon("0.3" if turn == 0 else "0.1")
     assert [entry.state for entry in site.open().entries()] == [State.ANSWERED] * 2
 
