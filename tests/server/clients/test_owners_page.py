@@ -37,17 +37,19 @@ def test_the_page_opens_with_its_token_and_shows_budgets_and_queries(tmp_path: P
     token.chmod(0o600)
     picture = Path(os.environ.get(PICTURE, tmp_path / "page.png"))
     options = ("--admin", f"127.0.0.1:{port}", "--admin-token", str(token))
-    with studying(tmp_path / "nafld", *options, is_rich=False) as study:
-        with psycopg.connect(study.url, autocommit=True) as connection:
-            connection.execute("SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex")
-            connection.execute("SET dpquery.epsilon = '0.5'")
-            connection.execute("SELECT test, AVG(value) FROM labs GROUP BY test")
-            with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
-                connection.execute("SELECT * FROM patients LIMIT 10")
-            address = f"http://127.0.0.1:{port}/"
-            dom = chromium(tmp_path, "--dump-dom", f"{address}?token={TOKEN}")
-            chromium(tmp_path, f"--screenshot={picture}", f"{address}?token={TOKEN}")
-            closed = chromium(tmp_path / "other", "--dump-dom", address)
+    with (
+        studying(tmp_path / "nafld", *options, is_rich=False) as study,
+        psycopg.connect(study.url, autocommit=True) as connection,
+    ):
+        connection.execute("SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex")
+        connection.execute("SET dpquery.epsilon = '0.5'")
+        connection.execute("SELECT test, AVG(value) FROM labs GROUP BY test")
+        with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT * FROM patients LIMIT 10")
+        address = f"http://127.0.0.1:{port}/"
+        dom = chromium(tmp_path, "--dump-dom", f"{address}?token={TOKEN}")
+        chromium(tmp_path, f"--screenshot={picture}", f"{address}?token={TOKEN}")
+        closed = chromium(tmp_path / "other", "--dump-dom", address)
     assert "<title>nafld" in dom and re.search(r"The ledger is unbroken: \d+ entr", dom)
     assert "reader" in re.sub(r"<[^>]*>", " ", dom)
     assert len(re.findall(r"<rect class=\"filled", dom)) >= 2
