@@ -36,7 +36,7 @@ EXACT = Context(prec=200)
 
 _DATE = r"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
 SYNTAX: dict[Kind, str] = {
-    Kind.BOOLEAN: r"[tT][rR][uU][eE]|[fF][aA][lL][sS][eE]|[tTfF01]",
+    Kind.BOOLEAN: r"[tT][rR][uU][eE]|[fF][aA][lL][sS][eE]|[tTfF]",
     Kind.INT64: r"[+-]?[0-9]{1,100}",
     Kind.DECIMAL: r"[+-]?[0-9]{1,100}(?:[.][0-9]{1,100})?",
     Kind.FLOAT64: r"[+-]?[0-9]{1,100}(?:[.][0-9]{1,100})?(?:[eE][+-]?[0-9]{1,4})?",
@@ -89,7 +89,7 @@ def cast_value(value: Value, source: Type, target: Type) -> Value:
         return None
     match target.kind:
         case Kind.BOOLEAN:
-            return value[0] in "tT1" if isinstance(value, str) else value != 0
+            return value[0] in "tT" if isinstance(value, str) else value != 0
         case Kind.INT64:
             return _integer(value)
         case Kind.FLOAT64:
