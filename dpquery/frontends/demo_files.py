@@ -15,7 +15,7 @@ TABLES = ("patients", "labs", "events")
 CATALOG, LEDGER = "nafld.yaml", "nafld.ledger"
 OWN = {
     *(CATALOG, LEDGER),
-    *(f"{LEDGER}{end}" for end in (".mark", ".releases", "-journal", "-wal", "-shm")),
+    *(f"{LEDGER}{end}" for end in (".mark", ".releases", "-journal", "-wal", "-shm", "-turns", "-requests")),
     *(f"{t}.parquet" for t in TABLES),
 }
 

@@ -13,17 +13,18 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from dpquery.errors import InsufficientBudgetError, InternalError, LedgerError
+from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel import ledger_file as file
 from dpquery.kernel import ledger_owner as owner
 from dpquery.kernel import ledger_places as places
 from dpquery.kernel import ledger_schema as schema
-from dpquery.kernel.accountant import Budget, BudgetKind, Units, from_units, limit_of, to_units
+from dpquery.kernel.accountant import Budget, BudgetKind, Units, limit_of, to_units
 from dpquery.kernel.blocks import Touched
 from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.ledger_blocks import family, field_of, shown, spend, widened
+from dpquery.kernel.ledger_blocks import widened
 from dpquery.kernel.ledger_book import Book, now
 from dpquery.kernel.ledger_entries import Entry, State, act, check_analyst, entry_of
+from dpquery.kernel.ledger_queue import Request
 from dpquery.kernel.ledger_schema import DATASET, NOTHING, Kind, Mark
 from dpquery.kernel.ledger_store import Connection
 from dpquery.kernel.loss import ZERO, PrivacyLoss
@@ -164,23 +165,8 @@ class Ledger(Book):
         """
         units = self._units(loss)
         text = query[:LONGEST_QUERY].encode(errors="backslashreplace").decode().replace("\0", "\\x00")
-        with self._transaction() as connection:
-            field = field_of(analyst, blocks, self._terms.axis)
-            remaining = self._remaining(connection, analyst, field)
-            if connection.execute(schema.ACCOUNT, (analyst,)).fetchone() is None:
-                limit, spent = self._account(connection, analyst)
-                for name in family(analyst, self._terms.axis):
-                    connection.execute(schema.OPEN_ACCOUNT, (name, *limit, *spent))
-            accounts = dict.fromkeys([*self._terms.charged(field), self._terms.total])
-            if not spend(connection, list(accounts), units):
-                place = f" in {shown(field)}" if self._terms.axis else ""
-                reason = f"The query costs {from_units(units)}; what is left for {analyst}{place} is {remaining}."
-                raise InsufficientBudgetError(reason, requested=from_units(units), remaining=remaining)
-            level = self._append(connection, Kind.CHARGE, field, units, text)
-            answered = self._write_answered(connection)
-        self._remember(level)
-        self._answered -= answered
-        return level.mark.seq
+        request = Request(self._terms.identity, analyst, units, text, blocks)
+        return self._record(request, [])[0] if self._queue is None else self._queue.charge(request, self._record)
 
     def set_limit(self, analyst: str | None, budget: Budget, *, by: str, why: str) -> int:
         """Returns the number of the entry by which the owner changes a limit, or gives a new analyst one.
@@ -245,12 +231,6 @@ class Ledger(Book):
                 self._answered -= answered
         finally:
             self._store.close()
-
-    def _write_answered(self, connection: Connection) -> set[int]:
-        answered = set(self._answered)
-        for seq in answered:
-            connection.execute("UPDATE entry SET answered = 1 WHERE seq = ?", (seq,))
-        return answered
 
     def _units(self, loss: PrivacyLoss) -> Units:
         if type(loss) is not PrivacyLoss or loss == ZERO:

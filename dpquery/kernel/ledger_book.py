@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
-from dpquery.errors import InvalidLossError, LedgerError
+from dpquery.errors import InsufficientBudgetError, InvalidLossError, LedgerError
 from dpquery.kernel import ledger_blocks as blocks
 from dpquery.kernel import ledger_places as places
 from dpquery.kernel import ledger_schema as schema
@@ -20,6 +20,7 @@ from dpquery.kernel.blocks import Touched
 from dpquery.kernel.ledger_entries import check_analyst
 from dpquery.kernel.ledger_mark import Level, MarkFile
 from dpquery.kernel.ledger_places import Place
+from dpquery.kernel.ledger_queue import Queue, Request
 from dpquery.kernel.ledger_replay import Terms, verify, widest
 from dpquery.kernel.ledger_schema import DATASET, NOTHING, Kind, Mark
 from dpquery.kernel.ledger_store import Connection
@@ -32,6 +33,8 @@ class Book:
     def __init__(self, place: Place, mark: Place | None) -> None:
         self._place = place if places.is_url(place) else os.path.abspath(place)  # wherever the process goes
         self._store = places.store_at(place)
+        is_shared = mark is None and not places.is_url(place)  # who waits together has one mark
+        self._queue = Queue(self._store.place) if is_shared else None
         self._kept = "" if mark is None else os.fspath(mark)
         self._seen: Mark | None = None
         self._terms: Terms
@@ -104,6 +107,46 @@ class Book:
         self._store.is_suspect |= is_act
         self._marks.advance(self._terms.identity, level)
         return level.mark.seq
+
+    def _record(self, own: Request, others: list[Request]) -> list[int]:
+        """Records charges in one durable transaction; returns the numbers of the entries, 0 for others not allowed."""
+        with self._transaction() as connection:
+            levels: list[Level | None] = [self._spend(connection, own)]
+            for other in others:
+                connection.execute("SAVEPOINT other")
+                try:
+                    levels.append(self._spend(connection, other))
+                except (InsufficientBudgetError, InvalidLossError):  # as its own process will be told
+                    connection.execute("ROLLBACK TO other")
+                    levels.append(None)
+                connection.execute("RELEASE other")
+            answered = self._write_answered(connection)
+        self._remember([level for level in levels if level is not None][-1])
+        self._answered -= answered
+        return [0 if level is None else level.mark.seq for level in levels]
+
+    def _spend(self, connection: Connection, request: Request) -> Level:
+        analyst, units = request.analyst, request.units
+        if request.ledger != self._terms.identity or min(units) < 0 or max(units) == 0:
+            raise InvalidLossError("a charge takes more than nothing, from this ledger")
+        field = blocks.field_of(analyst, request.blocks, self._terms.axis)
+        remaining = self._remaining(connection, analyst, field)
+        if connection.execute(schema.ACCOUNT, (analyst,)).fetchone() is None:
+            limit, spent = self._account(connection, analyst)
+            for name in blocks.family(analyst, self._terms.axis):
+                connection.execute(schema.OPEN_ACCOUNT, (name, *limit, *spent))
+        accounts = dict.fromkeys([*self._terms.charged(field), self._terms.total])
+        if not blocks.spend(connection, list(accounts), units):
+            place = f" in {blocks.shown(field)}" if self._terms.axis else ""
+            reason = f"The query costs {from_units(units)}; what is left for {analyst}{place} is {remaining}."
+            raise InsufficientBudgetError(reason, requested=from_units(units), remaining=remaining)
+        return self._append(connection, Kind.CHARGE, field, units, request.text)
+
+    def _write_answered(self, connection: Connection) -> set[int]:
+        answered = set(self._answered)
+        for seq in answered:
+            connection.execute("UPDATE entry SET answered = 1 WHERE seq = ?", (seq,))
+        return answered
 
     def _account(self, connection: Connection, analyst: str | None) -> tuple[Units, Units]:
         """Returns limit and total of an account; an analyst's own only where the owner set limits for analysts."""

@@ -11,13 +11,12 @@ import os
 import re
 import sqlite3
 import stat
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dpquery.errors import LedgerError
 from dpquery.kernel import ledger_schema as schema
-from dpquery.kernel.ledger_store import BUSY, LOCK, PATIENCE, Connection, Store, leave_alone
+from dpquery.kernel.ledger_store import BUSY, PATIENCE, Connection, Store
 
 SETTINGS = {"journal_mode": "delete", "synchronous": 3, "trusted_schema": 0, "cell_size_check": 1, "fullfsync": 1}
 NETWORK = {"afs", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "ncpfs", "nfs", "nfs4", "smb3", "smbfs"}
@@ -29,13 +28,12 @@ class LedgerFile(Store):
     """An existing file, and this process's connection to it."""
 
     failures = (sqlite3.Error, UnicodeError)  # damage may garble even SQLite's own messages
+    _connection: sqlite3.Connection | None
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
         self._path = path
         self._identity = check_file(path)
-        self._connection: sqlite3.Connection | None = None
-        self._process = 0
 
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connected()
@@ -84,19 +82,6 @@ class LedgerFile(Store):
         )
         found = connection.execute("SELECT sql FROM sqlite_schema ORDER BY name").fetchall()
         schema.demand(found == [(statement,) for statement in TABLES], "its tables are not as they were created")
-
-    def close(self) -> None:
-        """Closes this process's connection; the next transaction opens another."""
-        with LOCK:
-            connection, self._connection = self._connection, None
-            if connection is not None and self._process == os.getpid():
-                connection.close()
-            elif connection is not None:
-                leave_alone(connection)
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if getattr(self, "_connection", None) is not None and not is_finalizing():
-            self.close()
 
 
 def make(path: Path, fill: Callable[[Connection], None]) -> None:

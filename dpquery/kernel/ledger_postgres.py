@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
 from dpquery.errors import LedgerError
 from dpquery.kernel import ledger_schema as schema
-from dpquery.kernel.ledger_store import BUSY, LOCK, PATIENCE, Connection, Rows, Store, leave_alone
+from dpquery.kernel.ledger_store import BUSY, PATIENCE, Connection, Rows, Store
 
 try:
     import psycopg
@@ -70,12 +69,11 @@ class LedgerServer(Store):
     """A database, and this process's connection to it."""
 
     failures = (psycopg.Error, UnicodeError)
+    _connection: psycopg.Connection[Any] | None
 
     def __init__(self, url: str) -> None:
         super().__init__(shown(url))
         self._url = url
-        self._connection: psycopg.Connection[Any] | None = None
-        self._process = 0
 
     def _transaction(self) -> Iterator[Connection]:
         raw = self._connected()
@@ -121,19 +119,6 @@ class LedgerServer(Store):
         """Raises LedgerError unless tables, columns and constraints are those that were created, and no more."""
         found = connection.execute(FORM).fetchall()
         schema.demand(_summary(found) == EXPECTED, "its tables are not as they were created")
-
-    def close(self) -> None:
-        """Closes this process's connection; the next transaction opens another."""
-        with LOCK:
-            raw, self._connection = self._connection, None
-            if raw is not None and self._process == os.getpid():
-                raw.close()
-            elif raw is not None:
-                leave_alone(raw)
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if getattr(self, "_connection", None) is not None and not is_finalizing():
-            self.close()
 
 
 class _Translated:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from dpquery.errors import LedgerError
@@ -60,6 +61,8 @@ class Store(ABC):
         self.is_suspect = True
         self._inside = False
         self._stopped = False
+        self._connection: Any = None
+        self._process = 0
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -93,11 +96,15 @@ class Store(ABC):
     def check(self, connection: Connection) -> None:
         """Raises LedgerError unless the store is sound, and its tables are those that were created."""
 
-    @abstractmethod
     def close(self) -> None:
         """Closes this process's connection; the next transaction opens another."""
+        with LOCK:
+            connection, self._connection = self._connection, None
+            if connection is not None and self._process == os.getpid():
+                connection.close()
+            elif connection is not None:
+                _INHERITED.append(connection)
 
-
-def leave_alone(connection: object) -> None:
-    """Keeps a connection that was inherited over a fork from being closed here: the parent goes on using it."""
-    _INHERITED.append(connection)
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_connection", None) is not None and not is_finalizing():
+            self.close()

@@ -29,6 +29,7 @@ RENYI = "tests/unit/privacy/test_rdp.py"
 COMPOSITION = "tests/unit/privacy/test_composition.py"
 GAUSSIAN = "tests/unit/privacy/test_gaussian_calibration.py"
 TRADEOFF = "tests/unit/privacy/test_tradeoff.py"
+QUEUE = "tests/unit/kernel/test_ledger_queue.py"
 STORES = "tests/unit/kernel/test_ledger_stores.py"
 RANDOMISED = "tests/unit/planner/test_randomised.py"
 REPORTS = "tests/unit/kernel/test_randomised_response.py"
@@ -753,6 +754,52 @@ MUTANTS = (
         old="for name in (DATASET, analyst) for suffix",
         new="for name in (analyst,) for suffix",
         tests=LEDGER,
+    ),
+    Mutant(
+        name="one entry answers all who wait",
+        file="kernel/ledger_queue.py",
+        old="(told[str(place)] for _, told in _lines(own, place) if isinstance(told, dict) and str(place) in told), 0",
+        new="(n for _, told in _lines(own, place) if isinstance(told, dict) for n in told.values()), 0",
+        tests=QUEUE,
+        only="threads",
+    ),
+    Mutant(
+        name="who waits is told before the charge is recorded",
+        file="kernel/ledger_queue.py",
+        old="        first, *numbers = record(request, list(others.values()))\n",
+        new="        _append(requests, dict.fromkeys(others, 1))\n"
+        "        first, *numbers = record(request, list(others.values()))\n",
+        tests=QUEUE,
+    ),
+    Mutant(
+        name="who waits may take less than nothing",
+        file="kernel/ledger_book.py",
+        old=" or min(units) < 0 or max(units) == 0:",
+        new=":",
+        tests=QUEUE,
+        only="charged",
+    ),
+    Mutant(
+        name="who waits for another ledger is charged in this one",
+        file="kernel/ledger_book.py",
+        old="if request.ledger != self._terms.identity or ",
+        new="if ",
+        tests=QUEUE,
+        only="another",
+    ),
+    Mutant(
+        name="a refused charge leaves half of itself",
+        file="kernel/ledger_book.py",
+        old='                    connection.execute("ROLLBACK TO other")\n',
+        new="",
+        tests=QUEUE,
+    ),
+    Mutant(
+        name="others' charges are remembered by nobody",
+        file="kernel/ledger_book.py",
+        old="self._remember([level for level in levels if level is not None][-1])",
+        new="self._remember([level for level in levels if level is not None][0])",
+        tests=QUEUE,
     ),
     Mutant(
         name="integers overflow where a range is believed",
