@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
+CLIENTS := postgresql-client odbc-postgresql unixodbc libpostgresql-jdbc-java default-jdk-headless chromium
+DRIVERS := psycopg2-binary asyncpg pg8000 'sqlalchemy>=2.1' pyodbc adbc-driver-postgresql adbc-driver-manager pyarrow
 
 .PHONY: demo test test-clients check lint slow mutants bench docs clean
 
@@ -16,12 +18,12 @@ demo: $(READY)
 	$(BIN)/dpquery demo demo
 
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients"
 
 test-clients: $(READY)
-	command -v psql || apt-get install -y --no-install-recommends postgresql-client
-	$(BIN)/python -m pip install --quiet asyncpg pg8000 'sqlalchemy>=2.1'
-	$(BIN)/python -m pytest -m "not slow" tests/server
+	$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y --no-install-recommends $(CLIENTS)
+	$(BIN)/python -m pip install --quiet $(DRIVERS)
+	$(BIN)/python -m pytest -m clients tests/server/clients
 
 lint: $(READY)
 	$(BIN)/ruff check dpquery tests benchmarks
@@ -30,7 +32,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 check: lint
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests/unit tests/architecture tests/cases
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients" tests/unit tests/architecture tests/cases
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow

@@ -28,6 +28,10 @@ _PLAIN = {
     exp.DataType.Type.DATETIME: TIMESTAMP,
 }
 
+_FLOATS = (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE)
+_BITS = [[bits] for bits in range(1, 54)]
+"""What may stand behind FLOAT; all floats have 64 bits here."""
+
 
 def type_of(node: exp.DataType, context: Context) -> Type:
     """Returns the type that a type name means; unknown names and parameters are refused."""
@@ -39,7 +43,7 @@ def type_of(node: exp.DataType, context: Context) -> Type:
                 return decimal(precision, scale)
         elif node.this is exp.DataType.Type.DECIMAL and not parameters:
             return decimal(38, 9)
-        elif node.this in _PLAIN and not parameters:
+        elif node.this in _PLAIN and (not parameters or (node.this in _FLOATS and parameters in _BITS)):
             return _PLAIN[node.this]
     advice = "Types: boolean, bigint, double precision, decimal(p,s), text, date, timestamp."
     raise context.refuse(UnsupportedQueryError, f"type {node.sql()} is not supported", node, advice)

@@ -1449,7 +1449,7 @@ MUTANTS = (
     ),
     Mutant(
         name="names of columns are not quoted",
-        file="frontends/accessor/names.py",
+        file="catalog/names.py",
         old="name.replace('\"', '\"\"')",
         new="name",
         tests=FRAMES,

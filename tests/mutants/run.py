@@ -109,7 +109,18 @@ def judge(copies: SimpleQueue[Path], mutant: Mutant) -> str:
 
 def run_tests(folder: Path, tests: str, only: str) -> str:
     """Returns whether tests fail ("killed"), pass ("survived"), or could not be run ("broken")."""
-    command = [sys.executable, "-B", "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow", tests]
+    command = [
+        sys.executable,
+        "-B",
+        "-m",
+        "pytest",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow and not clients",
+        tests,
+    ]
     if only:
         command += ["-k", only]
     try:

@@ -83,16 +83,16 @@ class Serving:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *options: str) -> Iterator[Serving]:
+def serving(folder: Path, *options: str, catalog: str = "shop.yaml") -> Iterator[Serving]:
     """Runs a server until the block ends; it has to end well by itself unless it was killed."""
-    command = [sys.executable, "-m", "dpquery.frontends.cli", "serve", str(folder / "shop.yaml")]
+    command = [sys.executable, "-m", "dpquery.frontends.cli", "serve", str(folder / catalog)]
     command += ["--users", str(folder / "users.db"), "--listen", "127.0.0.1:0", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
     assert process.stderr is not None
     said: list[str] = []
     for line in process.stderr:
         said.append(line)
-        if found := re.search(r"answers for shop on 127\.0\.0\.1:(\d+)", line):
+        if found := re.search(r"answers for \w+ on 127\.0\.0\.1:(\d+)", line):
             break
     else:
         process.wait()

@@ -48,6 +48,13 @@ STATEMENTS = [
     "SELECT 'int8'::regtype::oid, 'numeric'::regtype::text, 'pg_class'::regclass::oid, "
     "to_regtype('hstore') IS NULL AS h, "
     "'information_schema.tables'::regclass::text",
+    "SELECT oid, typname, typreceive, typbasetype, typrelid, typarray FROM pg_catalog.pg_type WHERE "
+    "(typreceive != 0 OR typsend != 0) AND typtype != 'r' AND typreceive::TEXT != 'array_recv' "
+    "AND typname IN ('int8', 'text', 'bool') "
+    "ORDER BY oid",
+    "SELECT CAST('-12345.678901' AS numeric) AS a, -1.23456::numeric AS b, '\\x00ff41'::bytea AS c, "
+    "'7'::numeric(5,2) AS d",
+    "SELECT attname FROM pg_attribute WHERE attrelid = '\"regions\"'::regclass::oid AND attnum > 0 ORDER BY attnum",
     "SELECT nspname AS TABLE_SCHEM, NULL AS TABLE_CATALOG FROM pg_catalog.pg_namespace WHERE nspname = 'public'",
     "SELECT string_agg(nspname, ',' ORDER BY nspname) FROM pg_namespace WHERE nspname = ANY (current_schemas(true))",
     "SELECT i.indrelid, (information_schema._pg_expandarray(i.indkey)).n FROM pg_catalog.pg_index i "

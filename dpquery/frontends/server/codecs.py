@@ -68,7 +68,7 @@ def _decode_text(text: str, oid: int) -> object:
         case oids.NUMERIC:
             return _numeric(text)
         case oids.DATE:
-            return datetime.date.fromisoformat(text.strip()[:10]) if len(text.strip()) == 10 else _moment(text).date()
+            return _day(text.strip())
         case oids.TIME:
             return datetime.time.fromisoformat(text.strip())
         case oids.TIMESTAMP | oids.TIMESTAMPTZ:
@@ -114,6 +114,13 @@ def _numeric(text: str) -> Decimal:
     if len(text) > MOST_DIGITS or not _NUMBER.fullmatch(text):
         raise ValueError
     return Decimal(text.strip())
+
+
+def _day(text: str) -> datetime.date:
+    """Returns a date; a zone, as JDBC writes it behind, and a time mean nothing."""
+    zoned = _ZONE.fullmatch(text)
+    plain = zoned[1].strip() if zoned and len(zoned[1].strip()) == 10 else text
+    return datetime.date.fromisoformat(plain) if len(plain) == 10 else _moment(text).date()
 
 
 def _moment(text: str, with_zone: bool = False) -> datetime.datetime:

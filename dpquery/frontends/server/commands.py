@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from dpquery.frontends.server.answers import Refusal
@@ -52,15 +53,19 @@ def _begin(reader: Reader) -> Command:
     else:
         reader.need("begin")
         reader.take("transaction") or reader.take("work")
-    _modes(reader)
-    return Begin()
+    return Begin(_modes(reader))
 
 
-def _modes(reader: Reader) -> None:
+def _modes(reader: Reader) -> str | None:
+    """Reads the modes of a transaction, and returns its level of isolation, where one is given."""
+    words: list[str] = []
     while not reader.at_end:
         if reader.peek() not in _MODES:
             raise reader.unexpected()
+        words.append(reader.peek())
         reader.skip()
+    found = re.search("isolation level (serializable|repeatable read|read committed|read uncommitted)", " ".join(words))
+    return None if found is None else found[1]
 
 
 def _commit(reader: Reader) -> Command:
@@ -112,11 +117,11 @@ def _set(reader: Reader) -> Command:
         if not is_local and reader.take("session") and reader.take("characteristics"):
             reader.need("as")
             reader.need("transaction")
-            _modes(reader)
-            return Nothing("SET")
+            level = _modes(reader)
+            return Nothing("SET") if level is None else SetSetting("default_transaction_isolation", level, False)
     if reader.take("transaction"):
-        _modes(reader)
-        return Nothing("SET")
+        level = _modes(reader)
+        return Nothing("SET") if level is None else SetSetting("transaction_isolation", level, True)
     if reader.take("role") or (reader.peek() == "authorization" and reader.take("authorization")):
         return _role(reader)
     if reader.take("time"):

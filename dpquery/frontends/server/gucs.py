@@ -168,6 +168,8 @@ class Settings:
 
     def show(self, name: str) -> str:
         """Returns a setting's value; raises Refusal for one that nobody knows."""
+        if name == "transaction_isolation" and name not in self._local:
+            return self.values["default_transaction_isolation"]
         if name not in self.values:
             if name.startswith("dpquery.") and name in OWN:
                 return ""

@@ -130,6 +130,7 @@ def _oid_of_arrow(type: pa.DataType) -> int:
         pa.time64("us"): TIME,
         pa.timestamp("us"): TIMESTAMP_OID,
         pa.binary(): BYTEA,
+        pa.month_day_nano_interval(): INTERVAL,
     }
     if type in plain:
         return plain[type]

@@ -24,7 +24,9 @@ class Explain:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Begins a transaction."""
+    """Begins a transaction, of the level of isolation that is named; all levels are alike here."""
+
+    isolation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

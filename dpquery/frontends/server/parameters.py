@@ -9,7 +9,18 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from dpquery.frontends.server.answers import Refusal
-from dpquery.frontends.server.names import ARRAYS, BOOL, DATE_OID, FLOAT8, INT4, INT8, NUMERIC, TEXT_OID, TIMESTAMP_OID
+from dpquery.frontends.server.names import (
+    ARRAYS,
+    BOOL,
+    DATE_OID,
+    FLOAT8,
+    INT4,
+    INT8,
+    NUMERIC,
+    OID,
+    TEXT_OID,
+    TIMESTAMP_OID,
+)
 from dpquery.frontends.server.states import INVALID_VALUE, SYNTAX
 from dpquery.sql.lists import is_list_place
 from dpquery.sql.parameters import MAX_PARAMETERS, Placeholder, number_of
@@ -44,6 +55,25 @@ _WORDS = {
     exp.DataType.Type.UUID: 2950,
 }
 
+_SYSTEM = {
+    "bool": BOOL,
+    "int2": 21,
+    "int4": INT4,
+    "int8": INT8,
+    "oid": OID,
+    "float4": 700,
+    "float8": FLOAT8,
+    "numeric": NUMERIC,
+    "text": TEXT_OID,
+    "varchar": 1043,
+    "date": DATE_OID,
+    "time": 1083,
+    "timestamp": TIMESTAMP_OID,
+    "timestamptz": 1184,
+    "uuid": 2950,
+}
+"""Types that are written with their schema."""
+
 
 def infer(
     tree: exp.Expr, placeholders: Sequence[Placeholder], given: Sequence[int], column_oid: ColumnOid
@@ -70,7 +100,7 @@ def _beside(node: exp.Expr, tree: exp.Expr, column_oid: ColumnOid) -> int | None
         inside, around = around, around.parent
     match around:
         case exp.Cast():
-            return _of_type(around.args["to"])
+            return _of_cast(around, tree, column_oid)
         case exp.Limit() | exp.Offset() | exp.Fetch():
             return INT8
         case exp.Any() | exp.All() | exp.Anonymous() if is_list_place(node) and isinstance(around.parent, exp.Binary):
@@ -133,7 +163,22 @@ def _of_alias(node: exp.Column, tree: exp.Expr, column_oid: ColumnOid, depth: in
     return None
 
 
-def _of_type(node: exp.DataType) -> int | None:
+def _of_cast(cast: exp.Cast, tree: exp.Expr, column_oid: ColumnOid) -> int | None:
+    """Returns the OID of what is cast; a list of OIDs is parsed as one of integers, what it is held against tells."""
+    oid, around = _of_type(cast.args["to"]), cast.parent
+    while isinstance(around, exp.Paren | exp.Any | exp.All):
+        around = around.parent
+    if oid == ARRAYS[INT4] and isinstance(around, exp.Binary) and _of(around.this, tree, column_oid) == OID:
+        return ARRAYS[OID]
+    return oid
+
+
+def _of_type(node: exp.Expr) -> int | None:
+    if isinstance(node, exp.ObjectIdentifier):
+        return OID if node.name.upper() == "OID" else None
+    kind = node.args.get("kind")
+    if isinstance(kind, exp.Dot) and isinstance(kind.this, exp.Identifier) and kind.this.name == "pg_catalog":
+        return _SYSTEM.get(kind.expression.name)
     if node.this is exp.DataType.Type.ARRAY:
         inner = node.expressions[0] if node.expressions else None
         element = _of_type(inner) if isinstance(inner, exp.DataType) else None

@@ -35,8 +35,8 @@ class Block:
     def run(self, command: nodes.Begin | nodes.Commit | nodes.Rollback | nodes.Savepoint | nodes.Release) -> Outcome:
         """Runs a statement about transactions."""
         match command:
-            case nodes.Begin():
-                return self._begin()
+            case nodes.Begin(isolation):
+                return self._begin(isolation)
             case nodes.Commit():
                 is_sound = self.status != "E"
                 return self._end("COMMIT" if is_sound else "ROLLBACK", is_committed=is_sound)
@@ -55,11 +55,13 @@ class Block:
                 self.settings.release(name)
                 return Outcome(tag="RELEASE")
 
-    def _begin(self) -> Outcome:
+    def _begin(self, isolation: str | None) -> Outcome:
         if self.status == "T":
             return Outcome(tag="BEGIN", notices=(IN_BLOCK,))
         self.status = "T"
         self.settings.begin()
+        if isolation is not None:
+            self.settings.set("transaction_isolation", isolation, is_local=True)
         return Outcome(tag="BEGIN")
 
     def _end(self, tag: str, *, is_committed: bool) -> Outcome:

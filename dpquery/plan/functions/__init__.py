@@ -20,6 +20,7 @@ from dpquery.plan.functions.promotion import common_type
 from dpquery.plan.functions.rounding import ROUNDING
 from dpquery.plan.functions.table import TEXT_LIMIT, Function, SignatureError, UnknownOperationError
 from dpquery.plan.functions.text import TEXTS
+from dpquery.plan.types import BOOLEAN, TEXT
 
 __all__ = [
     "FUNCTIONS",
@@ -37,6 +38,7 @@ __all__ = [
 _ALL = (LOGIC, NULLS, ARITHMETIC, BITS, ROUNDING, MATHEMATICS, TEXTS, PATTERNS, DATES, CALENDAR)
 FUNCTIONS: Mapping[str, Function] = MappingProxyType({entry.name: entry for part in _ALL for entry in part})
 """Every operation by its name in plans."""
+_EQUALITY = ("eq", "ne")
 
 
 def call(name: str, arguments: Iterable[Expression], span: Span | None = None) -> Call:
@@ -49,6 +51,8 @@ def call(name: str, arguments: Iterable[Expression], span: Span | None = None) -
         SignatureError: It does not accept these arguments.
     """
     given = tuple(_signed(argument) for argument in arguments)
+    if name in _EQUALITY and any(argument.type == BOOLEAN for argument in given):
+        given = tuple(_truth(argument) for argument in given)
     function = FUNCTIONS.get(name)
     if function is None:
         raise UnknownOperationError(f"there is no operation {name}")
@@ -59,6 +63,13 @@ def call(name: str, arguments: Iterable[Expression], span: Span | None = None) -
     types, result = found
     fitted = tuple(cast(argument, type) for argument, type in zip(given, types, strict=True))
     return Call(function=name, arguments=fitted, type=result, span=span)
+
+
+def _truth(argument: Expression) -> Expression:
+    """Returns a constant '1' or '0' as the boolean that PostgreSQL and its drivers mean by it."""
+    if isinstance(argument, Literal) and argument.type == TEXT and argument.value in ("0", "1"):
+        return Literal(value=argument.value == "1", type=BOOLEAN, span=argument.span)
+    return argument
 
 
 def _signed(argument: Expression) -> Expression:

@@ -27,6 +27,8 @@ from dpquery.frontends.server.virtual import VIRTUAL, type_of_column
 from dpquery.plan.types import Kind, Type
 
 CLASS = 1259
+READABLE = [f"=r/{OWNER_NAME}"]
+"""Everybody who can connect may ask about a table, and nothing more."""
 _SIZES = {16: 1, 20: 8, 21: 2, 23: 4, 26: 4, 24: 4, 18: 1, 19: 64, 700: 4, 701: 8, 1082: 4, 1114: 8, 1184: 8}
 
 
@@ -148,7 +150,7 @@ def typmod_of(type: Type) -> int:
 def _tables(catalog: Catalog) -> Iterator[tuple[Row, list[Row]]]:
     for table in catalog.tables.values():
         oid = table_oid(table.name)
-        row = _class(oid, table.name, PUBLIC, "r", len(table.columns))
+        row = _class(oid, table.name, PUBLIC, "r", len(table.columns)) | {"relacl": READABLE}
         yield (
             row,
             [

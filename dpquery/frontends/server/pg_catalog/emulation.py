@@ -16,7 +16,7 @@ from dpquery.frontends.server.pg_catalog import contents, macros
 from dpquery.frontends.server.pg_catalog.allowed import refused_function
 from dpquery.frontends.server.pg_catalog.relations import INFORMATION_SCHEMA, Relation, Row, oid_of_code, relations
 from dpquery.frontends.server.pg_catalog.rewrite import Asking, rewrite
-from dpquery.frontends.server.states import CANCELLED, NO_FUNCTION, TOO_MUCH, UNSUPPORTED
+from dpquery.frontends.server.states import CANCELLED, NO_COLUMN, NO_FUNCTION, TOO_MUCH, UNSUPPORTED
 from dpquery.sql.lists import with_lists_as_in
 
 TIME_LIMIT = 5.0
@@ -64,7 +64,8 @@ class Emulation:
             name = call.this if isinstance(call, exp.Anonymous) else call.key
             raise Refusal(NO_FUNCTION, f"function {str(name).lower()[:100]} is not available here")
         try:
-            text = rewrite(with_lists_as_in(tree), self._known, asking).sql(dialect="duckdb")
+            made = rewrite(with_lists_as_in(tree), self._known, asking)
+            text = made.sql(dialect="duckdb")
         except SqlglotError:
             raise _unsupported() from None
         tables = {registered: virtual(name) for name, registered in asking.virtual.items()}
@@ -77,7 +78,15 @@ class Emulation:
         except StatementTooLarge:
             raise Refusal(TOO_MUCH, "the statement over the catalogs gives too many rows") from None
         except BackendError:
-            raise _unsupported() from None
+            raise _unknown_column(made) or _unsupported() from None
+
+
+def _unknown_column(made: exp.Expr) -> Refusal | None:
+    """Returns the refusal of a SELECT that names a column and reads no table."""
+    if not isinstance(made, exp.Select) or made.args.get("from_"):
+        return None
+    names = [c.name for c in made.find_all(exp.Column) if not c.table and c.find_ancestor(exp.Select) is made]
+    return Refusal(NO_COLUMN, f'column "{names[0][:100]}" does not exist') if names else None
 
 
 def _filled(catalog: Catalog, system: tuple[Relation, ...]) -> SystemTables:

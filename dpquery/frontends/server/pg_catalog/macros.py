@@ -15,7 +15,7 @@ _NAMED = {
         WHEN t IN (1042, 1043) THEN mac_n.shown || '(' || (m - 4) || ')'
         ELSE mac_n.shown END FROM aid.type_names AS mac_n WHERE mac_n.oid = t), '???') END""",
     "class_oid(x)": """(SELECT min(mac_n.oid) FROM aid.class_names AS mac_n
-        WHERE CAST(x AS VARCHAR)
+        WHERE replace(CAST(x AS VARCHAR), '"', '') IN (mac_n.plain, mac_n.full_name) OR CAST(x AS VARCHAR)
         IN (mac_n.plain, mac_n.shown, mac_n.full_name, mac_n.quoted, CAST(mac_n.oid AS VARCHAR)))""",
     "pg_table_is_visible(x)": "x IN (SELECT mac_n.oid FROM aid.class_names AS mac_n WHERE mac_n.plain IS NOT NULL)",
     "pg_type_is_visible(x)": "x IN (SELECT mac_t.oid FROM pgc.pg_type AS mac_t WHERE mac_t.typnamespace <> 13207)",

@@ -12,6 +12,7 @@ from sqlglot import exp
 from dpquery.frontends.server.answers import Refusal
 from dpquery.frontends.server.pg_catalog.contents import SETTINGS
 from dpquery.frontends.server.pg_catalog.relations import ANALYST
+from dpquery.frontends.server.pg_catalog.values import VALUE_CASTS, is_procedure, is_shown
 from dpquery.frontends.server.states import FORBIDDEN, NO_TABLE, UNSUPPORTED
 from dpquery.frontends.server.virtual import VIRTUAL
 
@@ -161,6 +162,9 @@ def _rewritten(
     match node:
         case exp.Table() if isinstance(node.this, exp.Identifier):
             return _table(node, known, common, asking)
+        case exp.Column() if is_procedure(node) and is_shown(node):
+            named = _named(node.copy(), "proc_name")
+            return exp.alias_(named, node.name) if isinstance(node.parent, exp.Select) else named
         case exp.Column() if node.args.get("db") is not None:
             node.set("db", None)
             node.set("catalog", None)
@@ -285,10 +289,12 @@ def _cast(node: exp.Cast) -> exp.Expr | None:
     word = _word(to)
     if word in REGULAR:
         return _regular(node, word)
+    if word in VALUE_CASTS:
+        return VALUE_CASTS[word](node)
+    if word in ("text", "varchar") and is_procedure(node.this):
+        return _named(node.this.copy(), "proc_name")
     if word in _PLAIN_TYPES:
         node.set("to", exp.DataType.build(_PLAIN_TYPES[word], dialect="duckdb"))
-        if word == "oid" and isinstance(node.this, exp.Literal) and node.this.is_string:
-            node.set("this", node.this)
         return None
     if isinstance(to, exp.DataType) and to.this is exp.DataType.Type.ARRAY:
         if _is_list(node.this):
