@@ -18,6 +18,7 @@ from benchmarks.frames import COPIED, OVERHEAD, copied, overheads
 from benchmarks.measure import alternate, compare, peak_memory, plain_engine, session
 from benchmarks.planning import AIM, milliseconds
 from benchmarks.quantiles import rank_errors, together_errors
+from benchmarks.server import server_times
 from benchmarks.splits import split_errors
 from benchmarks.stored import stored_answers
 from benchmarks.visits import visits
@@ -37,7 +38,9 @@ def main(sizes: list[int]) -> None:
             results[f"{case.name}, {rows:,} rows"] = made | ({"aim": case.limit} if case.limit else {})
             print(f"{case.name:34} {rows:>12,} rows  {made['private_ms']:9.1f} ms  x{made['ratio']:.2f}", flush=True)
     results |= _frames(max(sizes))
-    results |= _small() | _planning() | stored_answers() | _many_groups() | _noise() | _memory(max(sizes))
+    results |= (
+        _small() | _planning() | stored_answers() | server_times() | _many_groups() | _noise() | _memory(max(sizes))
+    )
     results |= rank_errors() | together_errors() | split_errors()
     (ROOT / "benchmarks" / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     (ROOT / "docs" / "benchmarks.md").write_text(_markdown(results))
@@ -134,6 +137,7 @@ def _markdown(results: Results) -> str:
         "user and group, then per group. Private times include planning, the charge, noise and post-processing.",
         "The rows of errors compare root mean square errors of the planner's split of epsilon 1 with two other rules:",
         "a ratio of 0.5 is half their error.",
+        "The rows of the server are `dpquery serve` over the demo's study, asked by psycopg, round trip included.",
         "The rows of ranks compare medians at epsilon 1 with the textbook's exponential mechanism in floating point.",
         "",
         "| what | private | plain | ratio | aim |",

@@ -142,7 +142,7 @@ def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None)
     catalog = "" if reuse is None else reuse.catalog
     facts = [Facts.of(grouping, catalog) for grouping in first.private.groupings]
     wholes = [grouping.whole for grouping in first.private.groupings]
-    wanted = wanted_of(first.budgeted, facts, wholes, ledger.declarations)
+    wanted = wanted_of(first.budgeted, facts, wholes, ledger.declarations, is_stored=reuse is not None)
     return split(first.budgeted, wanted, reuse, ledger.declarations)
 
 
@@ -161,6 +161,7 @@ def answer(
 
     def measured(plan: BudgetedPlan) -> NoisyAggregates:
         check_cancelled()
+        backend.check()
         return release(plan, run=backend.run, ledger=ledger, analyst=analyst, query=recorded)
 
     answered = measure(parts, reuse, ledger.declarations, measured)

@@ -21,6 +21,7 @@ from dpquery.planned import Plan
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
 from dpquery.planner.targets import Accuracy
+from dpquery.prepared import Plans
 from dpquery.prices import prices, read_amounts, read_weights
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
@@ -58,7 +59,7 @@ class Session:
         self._catalog, self._backend, self._ledger, self._analyst = catalog, backend, ledger, analyst
         self._only_own = reuse == "own"
         self._store = Store(ledger) if reuse else None
-        self._fingerprint, self._repeats = fingerprint(catalog), Repeats()
+        self._fingerprint, self._repeats, self._plans = fingerprint(catalog), Repeats(), Plans()
 
     @property
     def catalog(self) -> Catalog:
@@ -196,7 +197,11 @@ class Session:
 
     def _prepared(self, requests: tuple[pipeline.Request, ...]) -> tuple[pipeline.Prepared, ...]:
         public = self._backend.public_values
-        return pipeline.prepare_together(requests, catalog=self._catalog, ledger=self._ledger, public=public)
+        return self._plans.get(
+            requests,
+            self._ledger,
+            lambda: pipeline.prepare_together(requests, catalog=self._catalog, ledger=self._ledger, public=public),
+        )
 
     def _reuse(self, fresh: bool) -> Reuse | None:
         if self._store is None:

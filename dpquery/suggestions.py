@@ -15,6 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpquery.catalog import Catalog, ColumnDeclaration, Table
+from dpquery.catalog.names import quoted, shown
 from dpquery.catalog.write import write_catalog
 from dpquery.errors import ParameterError, UnknownNameError
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
@@ -140,7 +141,9 @@ def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[tuple[str, Co
             raise ParameterError("columns are a list of names, not one text", advice="Write ['spend'].")
         found = [one for name in names for one in _named(private, name)]
     if not found:
-        raise ParameterError("there is no column to find bounds for", advice="Name one: ['visits.spend'].")
+        reason = "there is no column to find bounds for"
+        reason += ": numbers, dates and timestamps have bounds already" if names is None else ""
+        raise ParameterError(reason, advice="Name one, as visits.spend, to find others.")
     for table, column in found:
         if not _has_bounds(column.type) or column.randomized is not None:
             raise ParameterError(f"{table}.{column.name} can have no bounds: it is {column.type}")
@@ -148,11 +151,14 @@ def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[tuple[str, Co
 
 
 def _named(private: Mapping[str, Table], name: str) -> list[tuple[str, ColumnDeclaration]]:
-    table, dot, column = str(name).rpartition(".")
-    places = [table] if dot and table in private else [] if dot else list(private)
-    found = [(place, private[place].columns[column]) for place in places if column in private[place].columns]
+    found = [
+        (place, table.columns[column])
+        for place, table in private.items()
+        for column in (str(name), str(name).removeprefix(f"{place}."))
+        if column in table.columns
+    ]
     if not found:
-        raise UnknownNameError(f"{name} is no declared column of a private table")
+        raise UnknownNameError(f"{shown(name)} is no declared column of a private table")
     return found
 
 
@@ -184,17 +190,17 @@ def _of_rows(table: Table, catalog: Catalog) -> list[_Asked]:
     if unit is None or any(columns <= {unit} for columns in table.unique):
         return []
     steps = tuple(m * 10**k for k in range(7) for m in (1, 2, 3, 4, 5, 6, 8) if m * 10**k <= LARGEST_ROWS)
-    inner = f"SELECT COUNT(*) AS v FROM {_quoted(table.name)} GROUP BY {_quoted(unit)}"
+    inner = f"SELECT COUNT(*) AS v FROM {quoted(table.name)} GROUP BY {quoted(unit)}"
     return [_Asked(table=table.name, column=None, upper=True, steps=steps, query=_histogram(inner, steps, True))]
 
 
 def _query(table: Table, column: ColumnDeclaration, steps: tuple[Value, ...], upper: bool) -> str:
-    unit, name = _unit(table), _quoted(column.name)
+    unit, name = _unit(table), quoted(column.name)
     if unit is None:  # rows by themselves, or found by foreign keys: bounded as the catalog says
-        inner = f"SELECT {name} AS v FROM {_quoted(table.name)}"
+        inner = f"SELECT {name} AS v FROM {quoted(table.name)}"
     else:
         largest = f"{'MAX' if upper else 'MIN'}({name}) AS v"
-        inner = f"SELECT {largest} FROM {_quoted(table.name)} GROUP BY {_quoted(unit)}"
+        inner = f"SELECT {largest} FROM {quoted(table.name)} GROUP BY {quoted(unit)}"
     return _histogram(inner, steps, upper)
 
 
@@ -255,7 +261,3 @@ def _step(asked: _Asked, answer: Result, coverage: Fraction) -> int | None:
         if reached >= math.floor(coverage * total) and reached > 0:
             return place
     return pairs[-1][0]
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -19,6 +19,13 @@ from dpquery.plan.types import Value
 class Backend(Protocol):
     """An engine that holds the tables of a catalog."""
 
+    def check(self) -> None:
+        """Raises BackendError if what was checked of the tables when they were opened may hold no more.
+
+        Asked before each charge; reads no row, and tells nothing but that a file was changed.
+        """
+        ...
+
     def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
         """Returns the exact integers of a private aggregate, in one snapshot of the data.
 

@@ -22,9 +22,12 @@ from dpquery.backends.histogram_sql import signature, signatures
 from dpquery.backends.private_sql import PrivateWriter
 from dpquery.backends.reading import read
 from dpquery.backends.relations import RelationWriter
-from dpquery.backends.sources import Source, open_source, quote_name
+from dpquery.backends.sources import Source, open_source
 from dpquery.backends.sql_names import name
+from dpquery.backends.unchanged import Files, held, relied_on
+from dpquery.backends.used_columns import narrowed
 from dpquery.catalog import Catalog, Table
+from dpquery.catalog.names import quoted
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
@@ -51,15 +54,23 @@ class DuckDBBackend:
         self._stored: dict[str, dict[str, str]] = {}
         self._from: dict[str, str] = {}
         self._public_values: dict[tuple[str, str], tuple[Value, ...]] = {}
-        self._opened = opened = _open_all(catalog, sources)
+        checked = relied_on(catalog)
+        self._opened = opened = held(_open_all(catalog, sources), checked)
+        self._files = Files(opened, checked)
         self._private = Engine(opened, keep_order=False)
         public = {table: source for table, source in opened.items() if catalog.tables[table].public}
         self._public = Engine(public, keep_order=True)
         self._read_schemas(opened)
         self._check_data()
 
+    def check(self) -> None:
+        """Raises BackendError if what the promise takes from the data was changed; see `Backend`."""
+        self._files.check()
+
     def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
         """Returns the exact integers of a private aggregate; see `Backend`."""
+        self.check()
+        aggregate = narrowed(aggregate)
         relations = RelationWriter(scan=self._scan, released=_no_released)
         cursor = self._private.cursor()
         self._private.forget_domains()
@@ -151,7 +162,7 @@ class DuckDBBackend:
         return f"SELECT {', '.join(columns)} FROM {self._from[scan.table]} AS stored{joins}"
 
     def _read(self, table: Table, column: str, type: Type, alias: str = "") -> str:
-        reference = f"{alias}.{quote_name(column)}" if alias else quote_name(column)
+        reference = f"{alias}.{quoted(column)}" if alias else quoted(column)
         if self._opened[table.name].database is not None and self._stored[table.name][column] == "VARCHAR":
             reference = f"decode(encode({reference}))"  # a stored column may have a collation; its bytes have none
         sql = read(self._stored[table.name][column], type, reference)

@@ -78,6 +78,9 @@ class ReferenceBackend:
             ),
         )
 
+    def check(self) -> None:
+        """Does nothing: rows are read from the frames that were given, which are the caller's to leave alone."""
+
     def public_values(self, table: str, column: str) -> tuple[Value, ...]:
         """Returns the different non-NULL values of a column of a public table, in any order."""
         declared = self._catalog.tables[table]

@@ -23,6 +23,7 @@ from dpquery.backends.coding import coded
 from dpquery.backends.csv_lines import read_csv
 from dpquery.backends.readable import readable
 from dpquery.backends.reference_reading import read
+from dpquery.catalog.names import quoted
 from dpquery.errors import CatalogError
 from dpquery.plan.types import Type
 
@@ -128,7 +129,7 @@ def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:
         case ".feather" | ".arrow":
             return open_source(table, _read_feather(table, files), columns)
         case ".duckdb" | ".db" | ".ddb":
-            return Source(scan=quote_name(table), database=files[0])
+            return Source(scan=quoted(table), database=files[0])
         case suffix:
             raise CatalogError(f"the source of table {table} has the unknown ending {suffix!r}: {path}")
 
@@ -152,8 +153,3 @@ def _read_feather(table: str, files: list[str]) -> pa.Table:
 def quote(text: str) -> str:
     """Returns a text as a literal of DuckDB's SQL, which knows no escapes."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def quote_name(name: str) -> str:
-    """Returns a stored table's or column's name as a quoted identifier."""
-    return '"' + name.replace('"', '""') + '"'

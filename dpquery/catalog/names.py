@@ -49,6 +49,16 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
+def quoted(name: str) -> str:
+    """Returns a name as a quoted identifier of SQL, whatever stands in it.
+
+    Example:
+        >>> quoted('x" FROM secrets --')
+        '"x"" FROM secrets --"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
 def plain(text: str) -> str:
     """Returns a text on one line for a terminal, with invisible characters escaped."""
     line = " ".join(text.split())

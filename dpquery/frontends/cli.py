@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from dpquery.errors import CatalogError, DPQueryError, InsufficientBudgetError
 from dpquery.frontends.cli_answer import Format, check_output, say, show_charge, show_prospect, write_answer
 from dpquery.frontends.cli_ledger import budget, ledger_commands
 from dpquery.frontends.cli_opening import find_sources, read_params, read_query, session_over
+from dpquery.frontends.cli_options import Analyst, CatalogFile, Delta, Epsilon, LedgerFile, Rho, Sources
 from dpquery.frontends.cli_owner import data_commands
 from dpquery.frontends.cli_server import serve, user_commands
 from dpquery.frontends.cli_start import import_smartnoise, init, suggest_bounds
@@ -32,38 +33,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(budget)
-app.command()(init)
-app.command("import-smartnoise")(import_smartnoise)
-app.command("suggest-bounds")(suggest_bounds)
-app.add_typer(ledger_commands, name="ledger")
-app.add_typer(data_commands, name="data")
-app.command()(serve)
-app.add_typer(user_commands, name="user")
 
-CatalogFile = Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")]
 Query = Annotated[str | None, typer.Argument(metavar="SQL", help="One SELECT statement; - reads standard input.")]
 QueryFile = Annotated[Path | None, typer.Option("--file", "-f", metavar="FILE", help="A file that holds the query.")]
-Sources = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--source", "-s", metavar="TABLE=PATH", help="A table's data; by default TABLE.parquet, ... beside the catalog."
-    ),
-]
-LedgerFile = Annotated[
-    str | None,
-    typer.Option("--ledger", "-l", metavar="FILE|URL", help="By default DATASET.ledger beside the catalog."),
-]
-Analyst = Annotated[
-    str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Who asks; not needed where one is declared.")
-]
 Parameters = Annotated[
     list[str] | None,
     typer.Option("--param", "-p", metavar="NAME=VALUE", help="A value for :NAME, or for $1 as 1=VALUE; see the docs."),
 ]
-Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", metavar="AMOUNT", help="What the query may lose.")]
-Delta = Annotated[str | None, typer.Option("--delta", metavar="AMOUNT", help="With epsilon, or for selected groups.")]
-Rho = Annotated[str | None, typer.Option("--rho", metavar="AMOUNT", help="Instead of epsilon.")]
 MaxGroups = Annotated[
     int | None, typer.Option("--max-groups", metavar="N", help="Groups in which one privacy unit counts.")
 ]
@@ -83,7 +59,6 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit
 
 
-@app.command()
 def check(catalog: CatalogFile, source: Sources = None) -> None:
     """Print what a catalog declares, with advice; with data, check that it can be read as declared."""
     from dpquery.catalog import Catalog
@@ -106,7 +81,6 @@ def check(catalog: CatalogFile, source: Sources = None) -> None:
         typer.echo(f"  {name}: {path}")
 
 
-@app.command()
 def explain(
     catalog: CatalogFile,
     sql: Query = None,
@@ -139,7 +113,6 @@ def explain(
         show_prospect(plan, session)
 
 
-@app.command()
 def query(
     catalog: CatalogFile,
     sql: Query = None,
@@ -186,7 +159,6 @@ def query(
             show_charge(answer, session)
 
 
-@app.command()
 def demo(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Where its files go; new, or of an earlier run.")
@@ -196,6 +168,19 @@ def demo(
     from dpquery.frontends.demo import run_demo
 
     run_demo(folder)
+
+
+PANELS: dict[str, dict[str, Callable[..., None]]] = {
+    "Begin": {"demo": demo, "init": init, "import-smartnoise": import_smartnoise, "check": check},
+    "Ask": {"explain": explain, "query": query, "suggest-bounds": suggest_bounds, "budget": budget},
+    "Serve": {"serve": serve},
+}
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=panel)(command)
+app.add_typer(user_commands, name="user", rich_help_panel="Serve")
+app.add_typer(ledger_commands, name="ledger", rich_help_panel="Keep account")
+app.add_typer(data_commands, name="data", rich_help_panel="Keep account")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -18,6 +18,7 @@ import typer
 
 from dpquery.frontends.accounts import PARTS, Account, accounts_of, analysts_of
 from dpquery.frontends.cli_opening import is_url, ledger_beside, shown
+from dpquery.frontends.cli_options import CatalogFile
 from dpquery.frontends.cli_text import bar, grid, percent
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def budget(
 
 @ledger_commands.command()
 def create(
-    catalog: Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")],
+    catalog: CatalogFile,
     ledger: Annotated[
         str | None, typer.Argument(metavar="LEDGER", help="A file or postgresql://...; else DATASET.ledger beside it.")
     ] = None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dpquery.errors import CatalogError, InvalidLossError
+from dpquery.errors import CatalogError, InvalidLossError, LedgerError
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
@@ -88,7 +88,10 @@ def session_over(catalog: Path, sources: Sequence[str], ledger: str | None, anal
     found, problems = find_sources(declared, catalog.parent, sources)
     if problems:
         raise CatalogError(problems)
-    opened = Ledger.open(ledger or ledger_beside(declared, catalog))
+    place = ledger or ledger_beside(declared, catalog)
+    if not is_url(place) and not Path(place).exists():
+        raise LedgerError(f"there is no ledger {place}; the owner creates it, once: dpquery ledger create {catalog}")
+    opened = Ledger.open(place)
     try:
         with connect(declared, found, ledger=opened, analyst=analyst or only_analyst(declared)) as session:
             yield session

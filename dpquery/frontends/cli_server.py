@@ -15,6 +15,7 @@ import typer
 
 from dpquery.errors import CatalogError
 from dpquery.frontends.cli_opening import find_sources, ledger_beside
+from dpquery.frontends.cli_options import CatalogFile, LedgerFile, Sources
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
@@ -32,19 +33,13 @@ user_commands = typer.Typer(help="Who may connect to the server.", no_args_is_he
 
 
 def serve(
-    catalog: Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")],
+    catalog: CatalogFile,
     users: UsersFile,
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where clients connect.")
     ] = "127.0.0.1:5433",
-    source: Annotated[
-        list[str] | None,
-        typer.Option("--source", "-s", metavar="TABLE=PATH", help="A table's data; by default beside the catalog."),
-    ] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option("--ledger", "-l", metavar="FILE|URL", help="By default DATASET.ledger beside the catalog."),
-    ] = None,
+    source: Sources = None,
+    ledger: LedgerFile = None,
     tls_cert: Annotated[
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate chain, PEM.")
     ] = None,
@@ -59,13 +54,15 @@ def serve(
         str, typer.Option("--row-level", metavar="error|empty", help="What queries for single rows get.")
     ] = "error",
     statement_timeout: Annotated[
-        float, typer.Option("--statement-timeout", metavar="SECONDS", help="Of one statement.")
+        float, typer.Option("--statement-timeout", min=0.001, metavar="SECONDS", help="Of one statement.")
     ] = 600.0,
     idle_timeout: Annotated[
-        float, typer.Option("--idle-timeout", metavar="SECONDS", help="Of a silent connection.")
+        float, typer.Option("--idle-timeout", min=0.001, metavar="SECONDS", help="Of a silent connection.")
     ] = 3600.0,
-    most_connections: Annotated[int, typer.Option("--most-connections", metavar="N", help="At the same time.")] = 200,
-    threads: Annotated[int, typer.Option("--threads", metavar="N", help="Statements that run at once.")] = 16,
+    most_connections: Annotated[
+        int, typer.Option("--most-connections", min=1, metavar="N", help="At the same time.")
+    ] = 200,
+    threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Statements that run at once.")] = 16,
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Where Prometheus reads /metrics.")
     ] = None,

@@ -9,6 +9,7 @@ import typer
 
 from dpquery.frontends.cli_answer import say
 from dpquery.frontends.cli_opening import session_over
+from dpquery.frontends.cli_options import Analyst, CatalogFile, Delta, Epsilon, LedgerFile, Rho, Sources
 
 Dataset = Annotated[str, typer.Option("--dataset", metavar="NAME", help="The dataset's name.")]
 
@@ -34,17 +35,17 @@ def import_smartnoise(
 
 
 def suggest_bounds(
-    catalog: Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")],
+    catalog: CatalogFile,
     columns: Annotated[
         list[str] | None, typer.Argument(metavar="COLUMN...", help="TABLE.COLUMN; by default all without bounds.")
     ] = None,
-    source: Annotated[list[str] | None, typer.Option("--source", "-s", metavar="TABLE=PATH")] = None,
-    ledger: Annotated[str | None, typer.Option("--ledger", "-l", metavar="FILE|URL")] = None,
-    analyst: Annotated[str | None, typer.Option("--analyst", "-a", metavar="NAME")] = None,
-    epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", metavar="AMOUNT")] = None,
-    delta: Annotated[str | None, typer.Option("--delta", metavar="AMOUNT")] = None,
-    rho: Annotated[str | None, typer.Option("--rho", metavar="AMOUNT")] = None,
-    coverage: Annotated[str, typer.Option("--coverage", metavar="PART", help="Of the units, within bounds.")] = "0.99",
+    source: Sources = None,
+    ledger: LedgerFile = None,
+    analyst: Analyst = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    coverage: Annotated[str, typer.Option("--coverage", metavar="PART", help="Of units, to be within.")] = "0.99",
 ) -> None:
     """Print the catalog with bounds found with noise, and charge the ledger for it."""
     with session_over(catalog, source or (), ledger, analyst) as session:

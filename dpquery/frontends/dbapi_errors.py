@@ -4,7 +4,7 @@ Error
 ├── InterfaceError              the connection or cursor is used wrongly: closed, unknown options
 └── DatabaseError
     ├── DataError                   (never raised: answers hold no value that fails)
-    ├── OperationalError            budget, ledger, catalog, files, engine
+    ├── OperationalError            budget, ledger, catalog, files, engine, cancelled queries
     ├── IntegrityError              (never raised: nothing is written)
     ├── InternalError               a defect of dpquery
     ├── ProgrammingError            the query: its syntax, names, parameters, bounds, amounts

@@ -15,7 +15,8 @@ TABLES = ("patients", "labs", "events")
 CATALOG, LEDGER = "nafld.yaml", "nafld.ledger"
 OWN = {
     *(CATALOG, LEDGER),
-    *(f"{LEDGER}{end}" for end in (".mark", ".releases", "-journal", "-wal", "-shm", "-turns", "-requests")),
+    *(f"{LEDGER}{end}" for end in (".mark", ".releases", ".releases-journal")),
+    *(f"{LEDGER}{end}" for end in ("-journal", "-wal", "-shm", "-turns", "-requests")),
     *(f"{t}.parquet" for t in TABLES),
 }
 

@@ -46,12 +46,16 @@ def init(paths: Sequence[str], dataset: str) -> str:
     faults = [f"{name!r}: {fault}" for name in (dataset, *tables) if (fault := name_fault(name))]
     if faults:
         raise CatalogError(faults)
-    return "\n".join([*_head(dataset), *(line for item in tables.items() for line in _table(*item))]) + "\n"
+    head = [*_head(dataset)]
+    if any(path.lower().endswith((".csv", ".tsv")) for path in paths):
+        head.insert(2, "# Of CSV files only names are read: write int64, float64, date, ... where a column is no text.")
+    return "\n".join([*head, *(line for item in tables.items() for line in _table(*item))]) + "\n"
 
 
 def _head(dataset: str) -> Iterator[str]:
     yield "# A catalog to edit: whatever is not declared cannot be queried. No value of the data was read for it."
-    yield "# Then: dpquery check THIS_FILE, dpquery suggest-bounds THIS_FILE, dpquery ledger create THIS_FILE."
+    yield "# Then: dpquery check THIS_FILE; dpquery ledger create THIS_FILE, once, which starts the budget."
+    yield "# Bounds that nobody knows: dpquery suggest-bounds THIS_FILE --epsilon 0.1, which spends some of it."
     yield f"dataset: {text(dataset)}"
     yield "privacy_unit: row  # or a word for whom you protect, such as person; then each table says `unit: COLUMN`"
     yield "budget: {epsilon: 1}  # or {epsilon: 1, delta: 1e-6}, which also allows groups without public keys"
@@ -86,6 +90,8 @@ def import_smartnoise(path: str, dataset: str) -> str:
     Raises:
         CatalogError: The file is no such metadata.
     """
+    if not Path(path).is_file():
+        raise CatalogError(f"there is no file {path}")
     if Path(path).stat().st_size > MOST_BYTES:
         raise CatalogError(f"{path} is longer than 4 MiB")
     try:

@@ -80,6 +80,8 @@ def families(measures: Sequence[Measure]) -> list[tuple[int, ...]]:
 
     Their targets have a common denominator that is small, so that those among the values of a side have one too.
     """
+    if sum(measure.count is Count.QUANTILE for measure in measures) < FEWEST:
+        return []
     sharing: dict[object, list[int]] = {}
     targets = [measure.target or Fraction(0) for measure in measures]
     for i, measure in enumerate(measures):

@@ -70,7 +70,10 @@ _PYTHON: dict[Kind, type] = {
 
 
 def are_values(values: Collection[Value], type: Type) -> bool:
-    """Whether values are of the type, or NULL; True is no integer, a timestamp is no date, and NaN is no value."""
+    """Whether values are of the type, or NULL; True is no integer, a timestamp is no date, and NaN is no value.
+
+    Nor is a timestamp with a zone: an engine reads it in UTC, and it would be the same value as another one.
+    """
     if not set(map(builtins.type, values)) <= {_PYTHON[type.kind], NoneType}:
         return False
     match type.kind:
@@ -78,6 +81,8 @@ def are_values(values: Collection[Value], type: Type) -> bool:
             return not any(isinstance(value, float) and math.isnan(value) for value in values)
         case Kind.DECIMAL:
             return not any(isinstance(value, Decimal) and value.is_nan() for value in values)
+        case Kind.TIMESTAMP:
+            return not any(isinstance(value, datetime.datetime) and value.tzinfo is not None for value in values)
         case _:
             return True
 

@@ -10,11 +10,10 @@ from dpquery.plan.evaluate import evaluate, normal
 from dpquery.plan.expr import Call, Column, Expression, Literal, children, columns_of, rebuild
 from dpquery.plan.ranges import EPOCH, number_of
 from dpquery.plan.types import DATE, INT64, Type, Value
+from dpquery.planner.passing import comparison_of
 
 MOST = 10_000
 """Values between two constants that make a domain."""
-
-_MIRRORED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
 
 
 @lru_cache(maxsize=256)
@@ -74,11 +73,10 @@ def _between(conditions: list[Expression], type: Type) -> list[Value] | None:
     lowers: list[int] = []
     uppers: list[int] = []
     for condition in conditions:
-        if not isinstance(condition, Call) or condition.function not in _MIRRORED:
+        compared = comparison_of(condition)
+        if compared is None:
             continue
-        function, (first, second) = condition.function, condition.arguments
-        if isinstance(first, Literal):
-            function, first, second = _MIRRORED[function], second, first
+        function, first, second = compared
         bound = number_of(second.value) if isinstance(second, Literal) else None
         if bound is None or not isinstance(first, Column):
             continue

@@ -29,6 +29,16 @@ def _passing(leaf: str, values: tuple[Value, ...], conditions: tuple[Expression,
     return tuple(value for value in values if all(evaluate(c, {leaf: value}) is True for c in conditions))
 
 
+def comparison_of(condition: Expression) -> tuple[str, Expression, Expression] | None:
+    """Returns ge, gt, le or lt with its sides, a constant on the right if there is one; None for others."""
+    if not isinstance(condition, Call) or condition.function not in _MIRRORED:
+        return None
+    function, (first, second) = condition.function, condition.arguments
+    if isinstance(first, Literal):
+        return _MIRRORED[function], second, first
+    return function, first, second
+
+
 def within(leaf: str, known: Range, conditions: Iterable[Expression]) -> Range:
     """Returns the range of a stored column in rows that fulfil the conditions which compare it with constants.
 
@@ -38,11 +48,10 @@ def within(leaf: str, known: Range, conditions: Iterable[Expression]) -> Range:
     uppers = [known.upper] if known.upper is not None else []
     is_tested = False
     for condition in conditions:
-        if not isinstance(condition, Call) or condition.function not in _MIRRORED:
+        compared = comparison_of(condition)
+        if compared is None:
             continue
-        function, (first, second) = condition.function, condition.arguments
-        if isinstance(first, Literal):
-            function, first, second = _MIRRORED[function], second, first
+        function, first, second = compared
         bound = number_of(second.value) if isinstance(second, Literal) and second.type == first.type else None
         if bound is None or not isinstance(first, Column) or first.id != leaf:
             continue

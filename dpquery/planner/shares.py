@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,14 @@ def best_shares(
         measures: How many measures there are.
         power: 2 for epsilon, 1 for rho.
     """
+    return _best_shares(tuple(tuple(parts.items()) for parts in errors), tuple(weights), measures, power)
+
+
+@lru_cache(maxsize=512)  # queries of one form split alike, whatever they filter by
+def _best_shares(
+    given_errors: tuple[tuple[tuple[int, float], ...], ...], weights: tuple[Fraction, ...], measures: int, power: int
+) -> tuple[Fraction, ...]:
+    errors = [dict(parts) for parts in given_errors]
     if all(len(parts) == 1 for parts in errors):
         given = [Fraction(0)] * measures
         for parts, weight in zip(errors, weights, strict=True):

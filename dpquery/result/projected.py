@@ -1,7 +1,8 @@
-"""Projections of one released table, without an engine: most answers need no more, and an engine's plan takes longer.
+"""Answers from one released table, without an engine: most need no more, and an engine's plan takes longer.
 
-Columns that are passed on are not touched. Others are computed row by row by `plan/evaluate`, to which engines are
-held; only operations that have one correct result are, so that no digit depends on who computes.
+They are projections, and rows that are chosen, ordered and limited. Columns that are passed on are not touched. Others
+are computed row by row by `plan/evaluate`, to which engines are held; only operations that have one correct result are,
+so that no digit depends on who computes. Rows that are equal in all keys of an order keep the order that they had.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from dpquery.arrow import arrow_type
-from dpquery.plan.evaluate import evaluate
+from dpquery.plan.evaluate import evaluate, normal
 from dpquery.plan.expr import Call, Column, Expression, children, columns_of, size_of
-from dpquery.plan.logical import Project, Relation, Released
-from dpquery.plan.types import Kind
+from dpquery.plan.logical import Filter, Limit, Project, Relation, Released, Sort, SortKey
+from dpquery.plan.types import Kind, Value
 
 MOST_STEPS = 4000
 """Parts of expressions, times rows, that are computed here; an engine is quicker with more."""
@@ -28,16 +29,44 @@ _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
 def projected(relation: Relation, released: Sequence[pa.Table]) -> pa.Table | None:
-    """Returns the rows of projections over one released table; None for any other relation, and where it is long."""
+    """Returns the rows of a relation over one released table; None for any other relation, and where it is long."""
     if isinstance(relation, Released):
         return released[relation.index]
-    source = projected(relation.source, released) if isinstance(relation, Project) else None
-    if source is None or not isinstance(relation, Project):
+    if not isinstance(relation, Project | Filter | Sort | Limit):
         return None
-    computed: list[Expression] = [c.expression for c in relation.columns if not isinstance(c.expression, Column)]
-    if not relation.columns or not _is_short(computed, len(source)):
+    source = projected(relation.source, released)
+    if source is None:
         return None
-    return pa.table({c.id: _column(c.expression, source) for c in relation.columns})
+    match relation:
+        case Project():
+            computed: list[Expression] = [
+                c.expression for c in relation.columns if not isinstance(c.expression, Column)
+            ]
+            if not relation.columns or not _is_short(computed, len(source)):
+                return None
+            return pa.table({c.id: _column(c.expression, source) for c in relation.columns})
+        case Filter(condition=condition):
+            if not _is_short([condition], len(source)):
+                return None
+            return source.filter(pa.array([value is True for value in _values(condition, source)], pa.bool_()))
+        case Sort():
+            return _sorted(relation.keys, source)
+        case Limit(count=count, offset=offset):
+            return source.slice(offset, count)
+
+
+def _sorted(keys: Sequence[SortKey], source: pa.Table) -> pa.Table | None:
+    """Returns the rows in an order, by one key after the other, the last first; None where they are many."""
+    if len(keys) * len(source) > MOST_STEPS:
+        return None
+    places = list(range(len(source)))
+    for key in reversed(keys):
+        values: list[Any] = [normal(value) for value in source[key.column].to_pylist()]
+        known = [place for place in places if values[place] is not None]
+        missing = [place for place in places if values[place] is None]
+        known.sort(key=values.__getitem__, reverse=key.descending)  # which keeps equal ones as they are
+        places = missing + known if key.nulls_first else known + missing
+    return source.take(pa.array(places, pa.int64()))
 
 
 def _is_short(computed: list[Expression], rows: int) -> bool:
@@ -58,7 +87,10 @@ def _is_plain(expression: Expression) -> bool:
 def _column(expression: Expression, source: pa.Table) -> Any:
     if isinstance(expression, Column):
         return source[expression.id]
+    return pa.array(_values(expression, source), arrow_type(expression.type))
+
+
+def _values(expression: Expression, source: pa.Table) -> list[Value]:
     ids = sorted({column.id for column in columns_of(expression)})
     rows = zip(*(source[id].to_pylist() for id in ids), strict=True) if ids else [()] * len(source)
-    values = [evaluate(expression, dict(zip(ids, row, strict=True))) for row in rows]
-    return pa.array(values, arrow_type(expression.type))
+    return [evaluate(expression, dict(zip(ids, row, strict=True))) for row in rows]

@@ -9,6 +9,7 @@ import itertools
 import logging
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -25,6 +26,8 @@ MAX_TOKENS = 10_000
 MAX_DEPTH = 50
 MAX_TREE_DEPTH = 150
 MAX_STRING = 10_000
+LONGEST_KEPT = 4096
+"""Characters of a text whose tree is kept for the next who reads it."""
 
 Tree = exp.Expression
 """A parsed tree: SELECT, with or without WITH."""
@@ -64,9 +67,17 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 def read(text: str, dialect: str = "postgres") -> tuple[exp.Expr, list[Placeholder]]:
     """Returns the parsed tree of one statement of any kind, names standing for its parameters, and the parameters.
 
+    The tree is the caller's own, to change as it likes.
     Raises:
         QuerySyntaxError: Not one grammatical statement, or beyond the limits.
     """
+    if not (type(text) is type(dialect) is str and len(text) <= LONGEST_KEPT):
+        return _read(text, dialect)
+    tree, placeholders = _read_once(text, dialect)
+    return tree.copy(), list(placeholders)
+
+
+def _read(text: str, dialect: str) -> tuple[exp.Expr, list[Placeholder]]:
     try:
         grammar = Dialect.get_or_raise(dialect)
     except ValueError:
@@ -85,6 +96,11 @@ def read(text: str, dialect: str = "postgres") -> tuple[exp.Expr, list[Placehold
     if len(trees) > 1:
         raise QuerySyntaxError("write exactly one SELECT statement", span=_second(tokens)).locate(text)
     return trees[0], placeholders
+
+
+@lru_cache(maxsize=64)  # a statement is described, priced and answered, each from its text
+def _read_once(text: str, dialect: str) -> tuple[exp.Expr, list[Placeholder]]:
+    return _read(text, dialect)
 
 
 def parse(text: str, dialect: str = "postgres", params: Given = None) -> Tree:
@@ -165,6 +181,8 @@ def _check_text(text: str) -> None:
     if len(text) > MAX_CHARACTERS or len(text.encode("utf-8", "surrogatepass")) > MAX_CHARACTERS:
         place = len(text.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS].decode("utf-8", "ignore"))
         raise QuerySyntaxError(f"the query is longer than {MAX_CHARACTERS} bytes", span=Span(place, place + 1))
+    if text.isascii() and text.isprintable():
+        return
     for place, character in enumerate(text):
         if character.isascii():
             if not character.isprintable() and character not in "\n\r\t\f":

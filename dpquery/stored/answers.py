@@ -31,7 +31,7 @@ from dpquery.stored.frames import Asked, asked_of
 from dpquery.stored.releases import Facts, Part, Release
 from dpquery.stored.shelf import NOTHING, State
 from dpquery.stored.store import Store
-from dpquery.stored.text import NotCanonical, digest
+from dpquery.stored.text import NotCanonical
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,7 @@ class Split:
         wanted: Its aggregates in the form of the store.
         found: What is stored for each and accurate enough.
         rest: What is measured, in order: the aggregates that lack something, with the measures that they lack.
+        known: For each the stored releases over the same rows, oldest first.
         behind: The stored numbers that the answer is computed from, those among them that new ones are combined with.
         state: The store's, when it was looked at.
     """
@@ -85,6 +86,7 @@ class Split:
     wanted: tuple[Wanted, ...]
     found: tuple[Found, ...]
     rest: BudgetedPlan
+    known: tuple[Sequence[Release], ...]
     behind: tuple[BudgetedAggregate, ...]
     state: State
 
@@ -115,11 +117,17 @@ class Answered:
 
 
 def wanted_of(
-    plan: BudgetedPlan, facts: Sequence[Facts], wholes: Sequence[frozenset[str]], declared: Declarations
+    plan: BudgetedPlan,
+    facts: Sequence[Facts],
+    wholes: Sequence[frozenset[str]],
+    declared: Declarations,
+    *,
+    is_stored: bool,
 ) -> tuple[Wanted, ...]:
-    """Returns the aggregates of a plan in the form of the store; `wholes` are their sums of what is never NULL."""
+    """Returns the aggregates of a plan in the form of the store, where there is one; `wholes` are their sums of what
+    is never NULL."""
     return tuple(
-        Wanted.of(budgeted, _asked(budgeted, whole), own, declared.neighbours)
+        Wanted.of(budgeted, _asked(budgeted, whole) if is_stored else None, own, declared.neighbours)
         for budgeted, own, whole in zip(plan.aggregates, facts, wholes, strict=True)
     )
 
@@ -156,6 +164,7 @@ def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, d
         wanted=wanted,
         found=tuple(found),
         rest=BudgetedPlan(aggregates=tuple(rest)),
+        known=tuple(known),
         behind=tuple(behind),
         state=state,
     )
@@ -199,7 +208,7 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
         return _answered(parts, noisy.tables, noisy, noisy.measurements, declared)
     pairs = zip(parts.wanted, parts.found, strict=True)
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
-    with reuse.store.turn(digest(reuse.version, repr(lacking))):
+    with reuse.store.turn((reuse.version, *lacking)):
         if not reuse.fresh and reuse.store.state() != parts.state:
             parts = split(parts.plan, parts.wanted, reuse, declared)  # another may have measured it meanwhile
         noisy = release(parts.rest)
@@ -209,12 +218,14 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
         _store([one for one in kept if one is not None], reuse)
     made = [one for one in kept if one is not None]
     found = [
-        there if own is None else _with_new(one, there, own, made, reuse, declared)
-        for one, there, own in zip(parts.wanted, parts.found, kept, strict=True)
+        there if own is None else _with_new(one, there, own, [*known, *made], declared)
+        for one, there, own, known in zip(parts.wanted, parts.found, kept, parts.known, strict=True)
     ]
     stored = iter(_tables(parts.wanted, found))
     shown = [next(stored) if there.is_complete else table for there, table in zip(found, new, strict=True)]
-    said = with_combined(parts.measurements(declared), parts.wanted, parts.found, found)
+    is_new = all(estimate is None for there in parts.found for estimate in there.estimates)
+    measured_all = noisy.measurements if is_new else parts.measurements(declared)
+    said = with_combined(measured_all, parts.wanted, parts.found, found)
     return _answered(parts, [table for table in shown if table], noisy, said, declared)
 
 
@@ -292,16 +303,11 @@ def _store(made: Sequence[Release], reuse: Reuse) -> None:
         warnings.warn(f"the answer could not be stored and will be charged for again: {error}", stacklevel=2)
 
 
-def _with_new(
-    wanted: Wanted, there: Found, new: Release, made: Sequence[Release], reuse: Reuse, declared: Declarations
-) -> Found:
+def _with_new(wanted: Wanted, there: Found, new: Release, known: Sequence[Release], declared: Declarations) -> Found:
     """Returns what is known after a release: the new numbers, with whatever is known of the same groups."""
     assert wanted.asked is not None
-    if wanted.asked.frame.is_selected:
-        known = [new]
-    else:
-        known = [*(one for one in reuse.releases(wanted.asked) if one.entry != new.entry), *made]
-    found = find(wanted, known, unit_is_row=declared.unit_is_row, enough=False)
+    usable = [new] if wanted.asked.frame.is_selected else known
+    found = find(wanted, usable, unit_is_row=declared.unit_is_row, enough=False)
     pairs = zip(there.estimates, found.estimates, strict=True)
     return Found(estimates=tuple(old or now for old, now in pairs), release=found.release)
 

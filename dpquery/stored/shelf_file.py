@@ -7,12 +7,15 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpquery.errors import LedgerError
 from dpquery.kernel.ledger_file import configure, connect
 from dpquery.stored.shelf import COLUMNS, NOTHING, Fields, Shelf, State
 
 APPLICATION_ID = 0x64705131 ^ 0x5354  # "dpQ1" and "ST"
 VERSION = 1
 SUFFIX = ".releases"
+MOST_OF_JOURNAL = 1 << 22
+"""Bytes of a journal that are kept."""
 SCHEMA = (
     "CREATE TABLE origin (ledger TEXT NOT NULL) STRICT",
     """CREATE TABLE release (
@@ -69,6 +72,7 @@ class ShelfFile(Shelf):
         connection = connect(self.path)
         try:
             configure(connection)
+            _keep_journal(connection)
             self._check(connection)
         except BaseException:
             connection.close()
@@ -96,3 +100,11 @@ class ShelfFile(Shelf):
             raise self.refused("its tables are not as they were created")
         if connection.execute("SELECT ledger FROM origin").fetchall() != [(self._origin,)]:
             raise self.refused("it belongs to another ledger")
+
+
+def _keep_journal(connection: sqlite3.Connection) -> None:
+    """Lets the journal's file stay when a transaction ends, its beginning overwritten and synced: as durable as to
+    delete it and sync the folder, and two steps less for the disk."""
+    if connection.execute("PRAGMA journal_mode = persist").fetchone() != ("persist",):
+        raise LedgerError("this SQLite does not keep journals")
+    connection.execute(f"PRAGMA journal_size_limit = {MOST_OF_JOURNAL}")

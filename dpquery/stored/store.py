@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from operator import itemgetter
@@ -54,7 +54,7 @@ class Store:
         self._shelf = _shelf(ledger.place, self._origin)
         self._version, self._known = "", dict[str, _Known]()
         self._charged: dict[int, str | None] = {}  # hashes of the ledger's entries, which stay what they are
-        self._turns: dict[str, tuple[threading.Lock, int]] = {}
+        self._turns: dict[Hashable, tuple[threading.Lock, int]] = {}
         self._turns_of = os.getpid()
         self._shelf.state()
 
@@ -106,7 +106,7 @@ class Store:
             self._shelf.add(rows)
 
     @contextlib.contextmanager
-    def turn(self, question: str) -> Iterator[None]:
+    def turn(self, question: Hashable) -> Iterator[None]:
         """Lets one thread at a time measure the same, so that the next finds what was measured."""
         with LOCK:
             if self._turns_of != os.getpid():

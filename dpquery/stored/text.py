@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -45,7 +45,7 @@ def text_of(value: object) -> str:
     Raises:
         NotCanonical: Some id is another.
     """
-    return json.dumps(_written(value), separators=(",", ":"), ensure_ascii=True)
+    return _encode(_written(value))
 
 
 def digest(*texts: str) -> str:
@@ -53,58 +53,68 @@ def digest(*texts: str) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
+
+
 def _written(value: object) -> Any:
+    """Returns a value as JSON; of which type it is, exactly, says how."""
+    kind = type(value)
+    fields = _KNOWN.get(kind)
+    if fields is not None:
+        return _node(value, kind.__name__, fields)
+    write = _WRITERS.get(kind)
+    return _written_rarely(value) if write is None else write(value)
+
+
+_WRITERS: dict[type, Callable[[Any], Any]] = {
+    type(None): lambda value: value,
+    bool: lambda value: value,
+    str: lambda value: value,
+    int: lambda value: ["int", str(value)],
+    float: lambda value: ["float", value.hex()],
+    Fraction: lambda value: ["fraction", str(value.numerator), str(value.denominator)],
+    Decimal: lambda value: ["decimal", str(value)],
+    datetime.datetime: lambda value: ["timestamp", value.isoformat()],
+    datetime.date: lambda value: ["date", value.isoformat()],
+    tuple: lambda value: ["tuple", *map(_written, value)],
+    frozenset: lambda value: ["set", *sorted(map(_written, value), key=json.dumps)],
+}
+
+
+def _written_rarely(value: object) -> Any:
     match value:
-        case None | bool() | str():
+        case str():
             return value
         case Enum():
             return ["enum", type(value).__name__, value.name]
-        case int():
-            return ["int", str(value)]
-        case float():
-            return ["float", value.hex()]
-        case Fraction():
-            return ["fraction", str(value.numerator), str(value.denominator)]
-        case Decimal():
-            return ["decimal", str(value)]
-        case datetime.datetime():
-            return ["timestamp", value.isoformat()]
-        case datetime.date():
-            return ["date", value.isoformat()]
-        case tuple():
-            return ["tuple", *(_written(part) for part in value)]
-        case frozenset():
-            return ["set", *sorted((_written(part) for part in value), key=json.dumps)]
         case Mapping():
             return ["mapping", *([_written(key), _written(part)] for key, part in value.items())]
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return _node(value)
-        case _:
-            raise InternalError(f"a plan holds a {type(value).__name__}")
+            fields = tuple(field.name for field in dataclasses.fields(value) if field.compare)
+            _KNOWN[type(value)] = fields
+            return _node(value, type(value).__name__, fields)
+    for kind, write in _WRITERS.items():  # of a class below one of these
+        if isinstance(value, kind):
+            return write(value)
+    raise InternalError(f"a plan holds a {type(value).__name__}")
 
 
-def _node(node: Any) -> Any:
-    kind = type(node).__name__
+def _node(node: Any, kind: str, fields: tuple[str, ...]) -> Any:
     for name in _REFERENCES.get(kind, ()):
         held = getattr(node, name)
         ids = held if isinstance(held, tuple) else () if held is None else (held,)
         if not all(id.startswith("#") for id in ids):
             raise NotCanonical
-    return [f"node {kind}", *([name, _written(getattr(node, name))] for name in _fields(type(node)))]
+    return [f"node {kind}", *([name, _written(getattr(node, name))] for name in fields)]
+
+
+_KNOWN: dict[type, tuple[str, ...]] = {}
+"""The fields of classes of nodes that were written."""
 
 
 def fingerprint(catalog: Catalog) -> str:
     """Returns the hash of what a catalog says of tables and contributions; budgets and analysts are the ledger's."""
     return digest(text_of((catalog.tables, catalog.defaults)))
-
-
-_KNOWN: dict[type, tuple[str, ...]] = {}
-
-
-def _fields(kind: type) -> tuple[str, ...]:
-    if kind not in _KNOWN:
-        _KNOWN[kind] = tuple(field.name for field in dataclasses.fields(kind) if field.compare)
-    return _KNOWN[kind]
 
 
 _READERS: dict[str, Any] = {

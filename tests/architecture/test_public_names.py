@@ -16,7 +16,7 @@ NAMES = {
     *("Batch", "Budget", "export_ledger", "protect"),
     *("BackendError", "CatalogError", "DPQueryError", "InsufficientBudgetError", "InternalError", "InvalidLossError"),
     *("LedgerError", "MissingBoundsError", "MissingDeltaError", "QueryError", "QuerySyntaxError", "UnknownNameError"),
-    *("ParameterError", "UnsupportedQueryError"),
+    *("ParameterError", "QueryCancelledError", "UnsupportedQueryError"),
 }
 
 ASKED = {"epsilon": None, "delta": None, "rho": None, "max_groups": None, "max_rows": None, "dialect": "postgres"}
@@ -141,7 +141,7 @@ def test_the_parts_of_losses_and_measurements() -> None:
 def test_every_error_has_one_root_and_the_analysts_errors_another() -> None:
     errors = [getattr(dp, name) for name in NAMES if name.endswith("Error")]
     assert all(issubclass(error, dp.DPQueryError) for error in errors)
-    outside = {"CatalogError", "LedgerError", "BackendError", "InternalError", "DPQueryError"}
+    outside = {"CatalogError", "LedgerError", "BackendError", "InternalError", "DPQueryError", "QueryCancelledError"}
     assert {e.__name__ for e in errors if not issubclass(e, dp.QueryError)} == outside
 
 

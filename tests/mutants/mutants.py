@@ -43,6 +43,8 @@ DOORS = "tests/server/test_doors.py"
 CANCELLING = "tests/unit/test_cancelling.py"
 SERVER = "tests/server/test_server_attacks.py"
 ENGINE = "tests/server/test_engine.py"
+UNCHANGED = "tests/backends/test_unchanged.py"
+QUANTILE_LAW = "tests/properties/test_quantile_tree_exact.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1248,6 +1250,34 @@ MUTANTS = (
         new='            connection.execute("COMMIT") if len(rows) > 99 else None\n\n    def _open',
         tests=STORED_ATTACKS,
         only="killed",
+    ),
+    Mutant(
+        name="a file that says which rows are unique may change",
+        file="pipeline.py",
+        old="        backend.check()\n",
+        new="",
+        tests=UNCHANGED,
+    ),
+    Mutant(
+        name="memory of public frames is the caller's",
+        file="backends/unchanged.py",
+        old="if not isinstance(source.data, pa.Table):",
+        new="if source is not None:",
+        tests=UNCHANGED,
+    ),
+    Mutant(
+        name="parents of foreign keys may change",
+        file="backends/unchanged.py",
+        old="unique | {step.parent for owner in owners for step in owner.path}",
+        new="unique",
+        tests=UNCHANGED,
+    ),
+    Mutant(
+        name="each side of a level is calibrated to a part of what moves it",
+        file="kernel/quantiles.py",
+        old="    return largest, (moved if",
+        new="    largest //= 4\n    return largest, (moved if",
+        tests=QUANTILE_LAW,
     ),
     Mutant(
         name="a value that leaves one side of a quantile arrives at the other for nothing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -49,11 +50,12 @@ from dpquery.plan.logical import (
     Window,
     WindowColumn,
 )
-from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, TEXT, Type
+from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, TEXT, TIMESTAMP, Type
 from tests.properties.neighbours import folder
 from tests.properties.worlds import PUBLIC_TABLES, ROW_TABLES, catalog_of, tables_of
 
 CATALOGS = {unit: catalog_of(unit=unit) for unit in ("int64", "row")}
+MOMENT = datetime.datetime(2024, 3, 1)
 TYPES = {"int64": INT64, "unit": INT64, "text": TEXT, "boolean": BOOLEAN}
 
 
@@ -245,6 +247,10 @@ REFUSED = {
     "NaN among the public keys": count(
         kept(VISITS, v_person=column("v_person"), share=Literal(value=0.5, type=FLOAT64)),
         keys=(Key(column="share", type=FLOAT64, domain=(0.5, math.nan)),),
+    ),
+    "one moment twice among the public keys": count(
+        kept(VISITS, v_person=column("v_person"), at=Literal(value=MOMENT, type=TIMESTAMP)),
+        keys=(Key(column="at", type=TIMESTAMP, domain=(MOMENT, MOMENT.replace(tzinfo=datetime.UTC))),),
     ),
     "full join without its unit": count(
         kept(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full"), v_person=column("v_person"))

@@ -57,7 +57,7 @@ def demand(function: str, column: Column) -> None:
         raise MissingBoundsError(
             f"{function} of {column.name} needs bounds, and {column.name} has none",
             advice=f"Declare them with protect(..., bounds={{{name}: (lower, upper)}}), or for this call: "
-            f".assign_bounds({{{name}: (lower, upper)}})",
+            f".assign_bounds({{{name}: (lower, upper)}}). Where nobody knows them, .suggest_bounds({name}) finds some.",
         )
 
 

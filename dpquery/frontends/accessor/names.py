@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpquery.catalog.names import name_fault, shown, suggestion
+from dpquery.catalog.names import quoted as identifier
 from dpquery.errors import UnknownNameError, UnsupportedQueryError
 
 TABLE = "this"
@@ -16,16 +17,11 @@ ASKED = ("epsilon", "delta", "rho", "error", "weights", "max_groups", "max_rows"
 
 
 def quoted(name: str) -> str:
-    """Returns a name as a quoted identifier, whatever stands in it; refuses what nobody could see.
-
-    Example:
-        >>> quoted('x" FROM secrets --')
-        '"x"" FROM secrets --"'
-    """
+    """Returns a name as a quoted identifier; refuses what nobody could see."""
     fault = name_fault(name) if isinstance(name, str) else f"a {type(name).__name__} is no name"
     if fault is not None:
         raise UnsupportedQueryError(fault, advice="Rename the column.")
-    return '"' + name.replace('"', '""') + '"'
+    return identifier(name)
 
 
 def known(name: object, names: Iterable[str], why_not: dict[str, str] | None = None) -> str:

@@ -15,6 +15,7 @@ from dpquery.frontends.accessor.datasets import MARK, Handle
 from dpquery.frontends.accessor.declare_values import plain
 from dpquery.frontends.accessor.distributions import Distributions
 from dpquery.frontends.accessor.names import ASKED, known
+from dpquery.frontends.accessor.suggested import SuggestedBounds, suggested
 from dpquery.frontends.accessor.views import MOST_CELLS, View, clamped, filtered, joined, with_view
 from dpquery.frontends.accessor.working import working
 from dpquery.kernel.loss import PrivacyLoss
@@ -130,6 +131,28 @@ class Protected(Distributions):
         text, values = with_view(self._view, query, params)
         made: Result | Plan = self._run(text, values, asked, lambda result: result, dialects=True)
         return made
+
+    def suggest_bounds(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        coverage: object = "0.99",
+    ) -> SuggestedBounds:
+        """Returns bounds of columns, and rows of units, found with noise; charged once for all of them.
+
+        Args:
+            columns: One or several; by default all numbers, dates and timestamps without bounds.
+            epsilon, delta, rho: What it may lose, as in `Session.sql`.
+            coverage: The part of units that all values, or rows, are within.
+        """
+        if self._is_explaining:
+            advice = "It costs what you offer: the epsilon that you say, once for all columns."
+            raise UnsupportedQueryError("there is no plan of suggest_bounds", advice=advice)
+        held, offer = self._held, {"epsilon": epsilon, "delta": delta, "rho": rho}
+        return suggested(held.session, self._view, held.why_not, columns, coverage=coverage, **offer)
 
     def _declared(self, other: object) -> tuple[str, Mapping[str, Column], list[str]] | None:
         """Returns name, columns and index of a frame that was declared as public, or None."""

@@ -91,8 +91,27 @@ def text_cells(column: pa.Array, oid: int) -> pa.Array:
     return texts.cast(pa.binary())
 
 
+def few_cells(column: pa.Array, field: Field, code: int) -> list[bytes | None]:
+    """Returns what `binary_cells` or `text_cells` gives, as a list; quicker where values are few."""
+    values = column.to_pylist() if field.oid in _PLAIN or _is_text(field.oid) else None
+    if values is None:
+        found: list[bytes | None] = (binary_cells if code else text_cells)(column, field.oid).to_pylist()
+        return found
+    encode = encode_binary if code else encode_text
+    return [None if value is None else encode(value, field.oid) for value in values]
+
+
+_PLAIN = {oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID}
+
+
+def _is_text(oid: int) -> bool:
+    return oid not in _STORED and oid not in _AS_VALUES and oid != oids.NUMERIC
+
+
 def _float_text(column: pa.Array) -> pa.Array:
     texts = column.cast(pa.string())
+    if pc.all(pc.is_finite(column)).as_py() is not False:
+        return texts.cast(pa.binary())
     for odd, written in (("nan", "NaN"), ("-nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")):
         texts = pc.if_else(pc.equal(texts, odd), written, texts)
     return texts.cast(pa.binary())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpquery.catalog.names import quoted
 from dpquery.frontends.server.answers import Refusal
 from dpquery.frontends.server.nodes import Command, Copy
 from dpquery.frontends.server.reading import Reader
@@ -38,12 +39,8 @@ def _of_table(reader: Reader) -> Statement:
         while reader.take(","):
             found.append(reader.name())
         reader.need(")")
-        columns = ", ".join(map(_quote, found))
-    return split(f"SELECT {columns} FROM {'.'.join(map(_quote, names))}")[0]
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+        columns = ", ".join(map(quoted, found))
+    return split(f"SELECT {columns} FROM {'.'.join(map(quoted, names))}")[0]
 
 
 def _old_options(reader: Reader) -> dict[str, str]:

@@ -69,8 +69,8 @@ def _table(name: str, rows: list[tuple[object, ...]]) -> pa.Table:
 
 def _budget(ledger: Ledger, analyst: str) -> list[tuple[object, ...]]:
     limit, left = ledger.limit(analyst), ledger.remaining(analyst)
-    whole = limit if _has(limit) else ledger.limit(None)
-    spent = ledger.spent(analyst)
+    has_own = _has(limit)
+    whole, spent = (limit, ledger.spent(analyst)) if has_own else (ledger.limit(None), ledger.spent(None))
     return [
         (part, float(getattr(whole, part)), float(getattr(spent, part)), float(getattr(left, part)))
         for part in ("epsilon", "rho", "delta")

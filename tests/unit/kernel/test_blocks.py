@@ -163,6 +163,13 @@ def test_beyond_the_calendar_there_is_nothing(function: str) -> None:
     assert may_hold(condition, frozenset({"x"}), DATE, By.MONTH) == NONE
 
 
+def test_a_moment_with_a_zone_is_no_constant() -> None:
+    """The engine reads it in UTC: 0:30 of February 1 at +05:00 is in January."""
+    moment = datetime.datetime(2024, 2, 1, 0, 30, tzinfo=datetime.timezone(datetime.timedelta(hours=5)))
+    condition = call("gt", [Column(id="x", type=TIMESTAMP), Literal(value=moment, type=TIMESTAMP)])
+    assert may_hold(condition, frozenset({"x"}), TIMESTAMP, By.MONTH) == ALL
+
+
 AXIS = Axis(by=By.MONTH, first=number_named("2024-01", By.MONTH), last=number_named("2024-12", By.MONTH))
 OWN, BY_PATH = (
     Ownership(path=(), column="id", type=INT64),

@@ -17,7 +17,7 @@ from dpquery.frontends.server import oids
 from dpquery.frontends.server.answers import Field, Refusal
 from dpquery.frontends.server.codecs import decode, encode_binary, encode_text, numeric_binary
 from dpquery.frontends.server.columns import binary_cells, stored, text_cells
-from dpquery.frontends.server.rows import CopyForm, copy_rows, data_rows
+from dpquery.frontends.server.rows import FEW_CELLS, CopyForm, copy_rows, data_rows
 
 DECIMALS = st.decimals(min_value=-(10**15), max_value=10**15, places=6)
 SAMPLES: dict[int, st.SearchStrategy[object]] = {
@@ -127,6 +127,28 @@ def test_whole_columns_are_written_as_single_values_are(oid: int, data: st.DataO
         assert binary == [None if v is None else encode_binary(v, oid) for v in expected]
         texts = [None if t is None else decode(t, oid, False) for t in text_cells(cut, oid).to_pylist()]
         assert texts == expected
+
+
+@pytest.mark.parametrize("oid", ARROW)
+@pytest.mark.parametrize("code", [0, 1])
+@settings(deadline=None, max_examples=25)
+@given(st.data())
+def test_few_rows_are_written_as_many_are(oid: int, code: int, data: st.DataObject) -> None:
+    values = [None, *(data.draw(SAMPLES[oid]) for _ in range(3)), None]
+    fields = (Field(name="a", oid=oid), Field(name="b", oid=oids.TEXT))
+    short = stored(pa.table({"a": pa.array(values, ARROW[oid]), "b": ["é", None, "", "c", "d"]}), fields)
+    many = pa.concat_tables([short] * FEW_CELLS).combine_chunks()
+    written = b"".join(data_rows(short, fields, (code, 0)))
+    assert written * FEW_CELLS == b"".join(data_rows(many, fields, (code, 0)))
+    assert written == b"".join(data_rows(pa.concat_tables([short.slice(0, 2), short.slice(2)]), fields, (code, 0)))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -0.0, 1e300, 5e-324, 123456789.0])
+def test_floats_are_written_alike_however_many_there_are(value: float) -> None:
+    fields = (Field(name="a", oid=oids.FLOAT8),)
+    short = pa.table({"0": [value, None, 1.5]})
+    many = pa.concat_tables([short] * FEW_CELLS).combine_chunks()
+    assert b"".join(data_rows(short, fields, (0,))) * FEW_CELLS == b"".join(data_rows(many, fields, (0,)))
 
 
 @settings(deadline=None)

@@ -1,0 +1,78 @@
+"""What was checked when a session opened stays as it was: which public rows are unique, and which parent owns a row.
+
+Frames are copied, for their memory is the caller's. Files are looked at again before each release, and none runs once
+one of them was replaced or written to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from dpquery.backends.sources import Source
+from dpquery.catalog import Catalog
+from dpquery.errors import BackendError
+
+Stamp = tuple[object, ...]
+"""What tells one state of a file from another, without reading it."""
+
+
+def relied_on(catalog: Catalog) -> frozenset[str]:
+    """Returns the tables of which the promise takes something that only a check of their rows shows."""
+    unique = {table.name for table in catalog.tables.values() if table.public and table.unique}
+    owners = (table.ownership for table in catalog.tables.values() if table.ownership is not None)
+    return frozenset(unique | {step.parent for owner in owners for step in owner.path})
+
+
+def held(sources: Mapping[str, Source], tables: Iterable[str]) -> dict[str, Source]:
+    """Returns the sources, those of the tables with memory of their own."""
+    return {**sources, **{table: _held(sources[table]) for table in tables}}
+
+
+def _held(source: Source) -> Source:
+    if not isinstance(source.data, pa.Table):
+        return source
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, source.data.schema) as stream:
+        stream.write_table(source.data)
+    return replace(source, data=pa.ipc.open_stream(sink.getvalue()).read_all())
+
+
+class Files:
+    """The files of tables as they were when they were checked.
+
+    A DuckDB file is not among them: nobody writes to one that is attached, and one that replaces it is not read.
+    """
+
+    def __init__(self, sources: Mapping[str, Source], tables: Iterable[str]) -> None:
+        self._sources = {table: sources[table] for table in tables}
+        self._stamps = {table: _stamps(source) for table, source in self._sources.items()}
+
+    def check(self) -> None:
+        """Raises BackendError if a file is not what it was."""
+        for table, source in self._sources.items():
+            if _stamps(source) != self._stamps[table]:
+                raise BackendError(
+                    f"the file of table {table} was changed after it was checked, so the promise may not hold; nothing "
+                    "was charged. The owner closes this session and opens another"
+                )
+
+
+def _stamps(source: Source) -> tuple[Stamp, ...]:
+    if isinstance(source.data, pads.Dataset):
+        files: Any = source.data
+        return tuple((i.path, i.type.name, i.size, i.mtime_ns) for i in files.filesystem.get_file_info(files.files))
+    return tuple(_stamp(file) for file in source.files)
+
+
+def _stamp(file: str) -> Stamp:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return (file,)
+    return file, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,0 +1,26 @@
+"""Arguments and options that several commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+CatalogFile = Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")]
+Sources = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--source", "-s", metavar="TABLE=PATH", help="A table's data; by default TABLE.parquet, ... beside the catalog."
+    ),
+]
+LedgerFile = Annotated[
+    str | None,
+    typer.Option("--ledger", "-l", metavar="FILE|URL", help="By default DATASET.ledger beside the catalog."),
+]
+Analyst = Annotated[
+    str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Who asks; not needed where one is declared.")
+]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", metavar="AMOUNT", help="What the query may lose.")]
+Delta = Annotated[str | None, typer.Option("--delta", metavar="AMOUNT", help="With epsilon, or for selected groups.")]
+Rho = Annotated[str | None, typer.Option("--rho", metavar="AMOUNT", help="Instead of epsilon.")]

@@ -1,0 +1,45 @@
+"""Plans of one session that were prepared before: what is asked again is not planned again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dpquery.kernel.ledger import Ledger
+from dpquery.pipeline import Prepared, Request
+
+MOST = 100
+"""Plans that are kept."""
+LARGEST = 10_000
+"""Public values of the keys of a plan that is kept."""
+
+
+@dataclass(slots=True)
+class Plans:
+    """The last plans, each with the ledger's terms under which it was made. They follow from these, from the catalog,
+    from public tables, which are read once, and from the request alone: one that reads the clock is not kept."""
+
+    known: OrderedDict[object, tuple[object, tuple[Prepared, ...]]] = field(default_factory=OrderedDict)
+
+    def get(
+        self, requests: tuple[Request, ...], ledger: Ledger, prepare: Callable[[], tuple[Prepared, ...]]
+    ) -> tuple[Prepared, ...]:
+        """Returns the plans of requests that are answered together; makes them if they are not known."""
+        key = tuple(request.key for request in requests)
+        if None in key:
+            return prepare()
+        terms = (ledger.budget, ledger.declarations)
+        found = self.known.get(key)
+        if found is not None and found[0] == terms:
+            return found[1]
+        made = prepare()
+        if not any(one.reads_clock for one in made) and _size(made) <= LARGEST:
+            self.known[key] = (terms, made)
+            while len(self.known) > MOST:
+                self.known.popitem(last=False)
+        return made
+
+
+def _size(made: tuple[Prepared, ...]) -> int:
+    return sum(len(key.domain or ()) for budgeted in made[0].budgeted.aggregates for key in budgeted.aggregate.keys)

@@ -1,0 +1,123 @@
+"""What the promise takes from the data holds as long as the session does: later changes of frames and files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pytest
+
+import dpquery as dp
+from dpquery.errors import BackendError
+from tests.scripted import zero_noise
+
+CODES = """
+dataset: study
+privacy_unit: row
+budget: {epsilon: 100}
+tables:
+  people:
+    columns: {code: {type: int64}}
+  codes:
+    public: true
+    unique: [[code]]
+    columns: {code: {type: int64}, panel: {type: text}}
+"""
+OWNED = """
+dataset: study
+privacy_unit: person
+budget: {epsilon: 100}
+defaults: {max_rows: 1000}
+tables:
+  orders:
+    unit: id
+    columns: {id: {type: int64}, number: {type: int64}}
+  items:
+    unit: {via: orders, on: {number: number}}
+    columns: {number: {type: int64}}
+"""
+COUNT = "SELECT COUNT(*) AS n FROM people JOIN codes ON people.code = codes.code"
+PEOPLE = pd.DataFrame({"code": [1] * 100})
+
+
+def frame(codes: list[int]) -> pd.DataFrame:
+    return pd.DataFrame({"code": codes, "panel": ["a", "b", "c"]})
+
+
+def session(catalog: str, folder: Path, sources: dict[str, Any]) -> dp.Session:
+    read = dp.Catalog.from_yaml(catalog)
+    return dp.connect(read, sources, ledger=dp.create_ledger(read, folder / "ledger"))
+
+
+def asked(of: dp.Session, query: str = COUNT) -> int:
+    return int(of.sql(query, epsilon=1, fresh=True).to_pandas()["n"][0])
+
+
+@pytest.mark.parametrize("made", [lambda given: given, lambda given: pa.Table.from_pandas(given), pl.from_pandas])
+def test_a_frame_that_is_changed_in_place_is_not_read_again(
+    made: Callable[[pd.DataFrame], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zero_noise(monkeypatch)
+    codes = frame([1, 2, 3])
+    with session(CODES, tmp_path, {"people": PEOPLE, "codes": made(codes)}) as opened:
+        assert asked(opened) == 100
+        codes.loc[:, "code"] = 1
+        codes["code"].array._ndarray[:] = 1  # type: ignore[attr-defined]
+        assert asked(opened) == 100
+
+
+def replaced(file: Path) -> None:
+    frame([1, 1, 1]).to_parquet(file.with_suffix(".new"))
+    os.replace(file.with_suffix(".new"), file)
+
+
+def written(file: Path) -> None:
+    frame([1, 1, 1]).to_parquet(file)
+
+
+@pytest.mark.parametrize("change", [replaced, written, os.remove])
+@pytest.mark.parametrize("opened_as", ["path", "dataset"])
+def test_no_query_runs_over_a_public_file_that_was_changed(
+    opened_as: str, change: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zero_noise(monkeypatch)
+    file = tmp_path / "codes.parquet"
+    frame([1, 2, 3]).to_parquet(file)
+    source = str(file) if opened_as == "path" else pads.dataset(str(file))
+    with session(CODES, tmp_path, {"people": PEOPLE, "codes": source}) as opened:
+        assert asked(opened) == 100
+        change(file)
+        left = opened.remaining
+        with pytest.raises(BackendError, match="file of table codes was changed") as caught:
+            asked(opened)
+        assert "nothing was charged" in str(caught.value) and opened.remaining == left
+
+
+def test_no_query_runs_over_a_parent_that_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two owners of one order: each of its items would be two people's."""
+    zero_noise(monkeypatch)
+    file = tmp_path / "orders.parquet"
+    pd.DataFrame({"id": [1, 2], "number": [10, 20]}).to_parquet(file)
+    items = pd.DataFrame({"number": [10] * 50})
+    query = "SELECT COUNT(*) AS n FROM items"
+    with session(OWNED, tmp_path, {"orders": str(file), "items": items}) as opened:
+        assert asked(opened, query) == 50
+        pd.DataFrame({"id": [1, 2], "number": [10, 10]}).to_parquet(file)
+        with pytest.raises(BackendError, match="file of table orders was changed"):
+            asked(opened, query)
+
+
+def test_files_that_nothing_rests_on_may_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zero_noise(monkeypatch)
+    file = tmp_path / "people.parquet"
+    PEOPLE.to_parquet(file)
+    with session(CODES, tmp_path, {"people": str(file), "codes": frame([1, 2, 3])}) as opened:
+        assert asked(opened) == 100
+        pd.DataFrame({"code": [1] * 300}).to_parquet(file)
+        assert asked(opened) == 300
