@@ -16,8 +16,6 @@ import pytest
 from tests.server.clients.study import DATABASE, LONG, USER, Study, fresh
 from tests.server.serving import PASSWORD
 
-pytestmark = pytest.mark.clients
-
 VALUES = [
     ("bool", True),
     ("int2", 3),

@@ -14,8 +14,6 @@ import pytest
 
 from tests.server.clients.study import LONG, Study, fresh
 
-pytestmark = pytest.mark.clients
-
 VALUES = (
     *(True, 5, Decimal("-1.2345"), "it's ü", datetime.date(2020, 2, 29), datetime.time(1, 2, 3), None),
     datetime.datetime(2020, 2, 29, 4, 5, 6, 7),

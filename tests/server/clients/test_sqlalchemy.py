@@ -11,7 +11,7 @@ import pytest
 from tests.server.clients.study import DATABASE, STUDY_COLUMNS, USER, Study, fresh
 from tests.server.serving import PASSWORD
 
-pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module", params=["psycopg", "psycopg2", "pg8000"])
