@@ -9,10 +9,11 @@ from fractions import Fraction
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
-from dpquery.kernel.plan import BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import asked, family_of, rank_errors
 from dpquery.kernel.sensitivity import Sensitivity, sensitivity
 from dpquery.kernel.utilities import step_of
+from dpquery.plan.remembered import remembered
 
 FAILURE = Fraction(1, 20)
 """How often an error may be larger than the one that is told."""
@@ -72,15 +73,17 @@ _AGGREGATES = {
 
 def measurements(plan: BudgetedPlan, neighbours: Neighbours) -> tuple[Measurement, ...]:
     """Returns a description of every measurement of a plan, in the order of its aggregates and measures."""
-    described = []
-    for budgeted in plan.aggregates:
-        noises = calibrated(budgeted, neighbours)
-        tau = tau_of(budgeted, noises)
-        aggregate = budgeted.aggregate
-        ranks = rank_errors(aggregate, [(made.parameter, made.divider) for made in noises], FAILURE)
-        for measure, noise, made, off in zip(aggregate.measures, budgeted.noise, noises, ranks, strict=True):
-            moved = sensitivity(aggregate, measure, neighbours)
-            described.append(_describe(aggregate, measure, noise, made, moved, tau, off))
+    return tuple(one for budgeted in plan.aggregates for one in _described(budgeted, neighbours))
+
+
+@remembered
+def _described(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Measurement, ...]:
+    noises, aggregate = calibrated(budgeted, neighbours), budgeted.aggregate
+    tau, described = tau_of(budgeted, noises), []
+    ranks = rank_errors(aggregate, [(made.parameter, made.divider) for made in noises], FAILURE)
+    for measure, noise, made, off in zip(aggregate.measures, budgeted.noise, noises, ranks, strict=True):
+        moved = sensitivity(aggregate, measure, neighbours)
+        described.append(_describe(aggregate, measure, noise, made, moved, tau, off))
     return tuple(described)
 
 

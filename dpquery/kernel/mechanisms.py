@@ -17,6 +17,7 @@ from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Mechanism, Noise
 from dpquery.kernel.quantiles import divider, drawn_with
 from dpquery.kernel.sensitivity import Sensitivity, groups_per_unit, sensitivity
+from dpquery.plan.remembered import remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +146,7 @@ def threshold(noise: Calibrated, groups: int, delta: Fraction) -> int:
     return 1 + high
 
 
+@remembered
 def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Calibrated, ...]:
     """Returns the noise of each measure, in order, recomputed from the plan."""
     aggregate = budgeted.aggregate

@@ -183,8 +183,8 @@ def _measure(budgeted: BudgetedAggregate, run: Run, declared: Declarations) -> N
     groups = aggregate.public_groups
     if groups is None:
         return _select(budgeted, exact, noises)
-    filled = tuple(selection.on_all_groups(aggregate.keys, exact.keys, numbers, groups) for numbers in exact.numbers)
     places = selection.group_numbers(aggregate.keys, exact.keys, len(exact.numbers[0]) if exact.numbers else 0)
+    filled = tuple(selection.on_all_groups(places, numbers, groups) for numbers in exact.numbers)
     noisy = _noisy(aggregate, filled, exact.histograms, noises, places)
     keys = selection.all_codes(aggregate.keys, groups)
     return NoisyTable(aggregate=aggregate, keys=keys, numbers=noisy, noises=noises)
