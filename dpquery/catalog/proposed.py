@@ -5,10 +5,10 @@ The gate does not use this: it applies the rules again, from the scans up, to th
 
 from __future__ import annotations
 
-from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.locality import Locality, locality
 from dpquery.plan.logical import Relation
 from dpquery.plan.remembered import remembered
+from dpquery.units.declarations import Declarations
+from dpquery.units.locality import Locality, locality
 
 
 @remembered
