@@ -1,4 +1,4 @@
-"""What is unit-local, while a query is planned: the kernel's rules, worked out once for each relation.
+"""What is unit-local, while a query is planned: the rules of `units`, worked out once for each relation.
 
 The gate does not use this: it applies the rules again, from the scans up, to the plan that will run.
 """
