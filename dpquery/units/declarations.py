@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from dpquery.kernel.blocks import Axis, By
 from dpquery.plan.logical import Ownership, OwnerStep
 from dpquery.plan.types import Kind, Type
+from dpquery.units.blocks import Axis, By
 
 
 class Neighbours(Enum):

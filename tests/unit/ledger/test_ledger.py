@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from dpquery.errors import CatalogError, InsufficientBudgetError, InternalError, InvalidLossError, LedgerError
-from dpquery.kernel import ledger_file
 from dpquery.kernel.accountant import Budget, counted, limit_of
-from dpquery.kernel.declarations import Declarations, Neighbours, TableDeclaration
-from dpquery.kernel.ledger import Ledger, State
 from dpquery.kernel.loss import ZERO, PrivacyLoss
+from dpquery.ledger import file as ledger_file
+from dpquery.ledger.ledger import Ledger, State
 from dpquery.plan.logical import Ownership, OwnerStep
 from dpquery.plan.types import INT64
+from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 DECLARATIONS = Declarations(
     dataset="hospital",
@@ -321,7 +321,7 @@ def test_a_transaction_within_a_transaction_is_refused(ledger: Ledger) -> None:
 
 
 def test_an_interrupted_charge_is_rolled_back(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpquery.kernel.ledger_schema.hash_of", lambda *fields: exec("raise KeyboardInterrupt"))
+    monkeypatch.setattr("dpquery.ledger.schema.hash_of", lambda *fields: exec("raise KeyboardInterrupt"))
     with pytest.raises(KeyboardInterrupt):
         ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
     monkeypatch.undo()

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dpquery.errors import LedgerError
-from dpquery.kernel import ledger_schema as schema
-from dpquery.kernel.ledger import Ledger
-from dpquery.kernel.ledger_mark import Level, MarkFile
-from dpquery.kernel.ledger_schema import Mark
-from tests.unit.kernel.ledgers import file_site
+from dpquery.ledger import schema
+from dpquery.ledger.ledger import Ledger
+from dpquery.ledger.mark import Level, MarkFile
+from dpquery.ledger.schema import Mark
+from tests.unit.ledger.ledgers import file_site
 
 IDENTITY = "a" * 64
 

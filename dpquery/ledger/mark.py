@@ -17,8 +17,8 @@ from pathlib import Path
 
 from dpquery.errors import LedgerError
 from dpquery.kernel.accountant import Units
-from dpquery.kernel.ledger_schema import NOTHING, Mark, hash_of
-from dpquery.kernel.ledger_store import BUSY, LOCK, PATIENCE
+from dpquery.ledger.schema import NOTHING, Mark, hash_of
+from dpquery.ledger.store import BUSY, LOCK, PATIENCE
 
 try:
     import fcntl

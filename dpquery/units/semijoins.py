@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.unit_local import Locality, NotUnitLocal
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Join
+from dpquery.units.declarations import Declarations
+from dpquery.units.unit_local import Locality, NotUnitLocal
 
 
 def of_semi_join(join: Join, left: Locality, right: Locality, declared: Declarations) -> Locality:

@@ -8,20 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpquery.kernel.blocks import (
-    ALL,
-    NONE,
-    Axis,
-    By,
-    Touched,
-    first_day,
-    may_hold,
-    name_of,
-    number_named,
-    number_of,
-    touched,
-)
-from dpquery.kernel.declarations import Declarations, Neighbours, TableDeclaration
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
@@ -38,6 +24,20 @@ from dpquery.plan.logical import (
     SetOperation,
 )
 from dpquery.plan.types import BOOLEAN, DATE, INT64, TIMESTAMP, Type
+from dpquery.units.blocks import (
+    ALL,
+    NONE,
+    Axis,
+    By,
+    Touched,
+    first_day,
+    may_hold,
+    name_of,
+    number_named,
+    number_of,
+    touched,
+)
+from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 DAYS = st.dates(datetime.date(2023, 11, 1), datetime.date(2025, 2, 28)) | st.sampled_from(
     [datetime.date(2024, m, 1) for m in range(1, 13)] + [datetime.date.min, datetime.date.max]

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
@@ -14,6 +13,7 @@ from dpquery.kernel.quantiles import asked, family_of, rank_errors
 from dpquery.kernel.sensitivity import Sensitivity, sensitivity
 from dpquery.kernel.utilities import step_of
 from dpquery.plan.remembered import remembered
+from dpquery.units.declarations import Neighbours
 
 FAILURE = Fraction(1, 20)
 """How often an error may be larger than the one that is told."""

@@ -17,7 +17,7 @@ from dpquery.plan.logical import Filter, Relation, Scan, sources
 from dpquery.plan.types import Type, are_values
 
 if TYPE_CHECKING:
-    from dpquery.kernel.declarations import Declarations
+    from dpquery.units.declarations import Declarations
 
 UNDATED = "undated"
 WHOLE = "*"

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dpquery.errors import DPQueryError, InsufficientBudgetError, InvalidLossError, LedgerError
-from dpquery.kernel import ledger_mark
 from dpquery.kernel.accountant import Budget, counted
-from dpquery.kernel.ledger import Kind, Ledger
 from dpquery.kernel.loss import PrivacyLoss
-from tests.unit.kernel.ledgers import MEMORY, OWNER, QUERY, declarations, file_site
+from dpquery.ledger import mark as ledger_mark
+from dpquery.ledger.ledger import Kind, Ledger
+from tests.unit.ledger.ledgers import MEMORY, OWNER, QUERY, declarations, file_site
 
 EXAMPLES = int(os.environ.get("LEDGER_EXAMPLES", "40"))
 ANALYSTS = st.sampled_from(["alice", "bob", "carol"])
@@ -88,11 +88,11 @@ class OwnedLedger(RuleBasedStateMachine):
 
         with pytest.MonkeyPatch.context() as patch:
             place = {
-                "append": "ledger_schema.append",
-                "advance": "ledger_mark.MarkFile.advance",
-                "sync": "ledger_mark.SYNC",
+                "append": "schema.append",
+                "advance": "mark.MarkFile.advance",
+                "sync": "mark.SYNC",
             }
-            patch.setattr(f"dpquery.kernel.{place[where]}", die)
+            patch.setattr(f"dpquery.ledger.{place[where]}", die)
             try:
                 self.ledger.charge(analyst=analyst, loss=PrivacyLoss(epsilon=amount), query=QUERY)
             except Crash:

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dpquery.errors import InsufficientBudgetError, InvalidLossError, LedgerError
-from dpquery.kernel import ledger_schema
 from dpquery.kernel.accountant import Budget
-from dpquery.kernel.blocks import ALL, Axis, By, Touched, number_named
-from dpquery.kernel.declarations import Declarations, Neighbours, TableDeclaration
-from dpquery.kernel.ledger import Kind, Ledger
-from dpquery.kernel.ledger_blocks import SEPARATOR, TOTAL, field_of, meant
 from dpquery.kernel.loss import ZERO, PrivacyLoss
+from dpquery.ledger import schema as ledger_schema
+from dpquery.ledger.accounts import SEPARATOR, TOTAL, field_of, meant
+from dpquery.ledger.ledger import Kind, Ledger
 from dpquery.plan.types import DATE
-from tests.unit.kernel.ledgers import MEMORY, OWNER, QUERY, Site, epsilon, file_site
+from dpquery.units.blocks import ALL, Axis, By, Touched, number_named
+from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
+from tests.unit.ledger.ledgers import MEMORY, OWNER, QUERY, Site, epsilon, file_site
 
 EXAMPLES = int(os.environ.get("LEDGER_EXAMPLES", "25"))
 TENTH = epsilon("0.1")

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from dpquery.errors import LedgerError
-from dpquery.kernel import ledger_schema as schema
-from dpquery.kernel.ledger_store import BUSY, PATIENCE, Connection, Rows, Store
+from dpquery.ledger import schema
+from dpquery.ledger.store import BUSY, PATIENCE, Connection, Rows, Store
 
 try:
     import psycopg

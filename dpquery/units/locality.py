@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
-from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.local_joins import of_full_join, of_join, of_set_operation
-from dpquery.kernel.unit_local import PUBLIC, Locality, NotUnitLocal, check_expressions
 from dpquery.plan.aggregates import EXACT
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import (
@@ -30,6 +27,9 @@ from dpquery.plan.logical import (
     output,
 )
 from dpquery.plan.windows import WINDOW_FUNCTIONS, is_positional
+from dpquery.units.declarations import Declarations
+from dpquery.units.joins import of_full_join, of_join, of_set_operation
+from dpquery.units.unit_local import PUBLIC, Locality, NotUnitLocal, check_expressions
 
 __all__ = ["PUBLIC", "Locality", "NotUnitLocal", "locality"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dpquery.errors import LedgerError
-from dpquery.kernel import ledger_file as file
-from dpquery.kernel.ledger_mark import MarkFile
-from dpquery.kernel.ledger_store import Connection, Store
+from dpquery.ledger import file
+from dpquery.ledger.mark import MarkFile
+from dpquery.ledger.store import Connection, Store
 
 Place = str | os.PathLike[str]
 URLS = ("postgresql://", "postgres://")
@@ -23,7 +23,7 @@ def is_url(place: Place) -> bool:
 def store_at(place: Place) -> Store:
     """Returns the store at a place, which has to exist."""
     if is_url(place):
-        from dpquery.kernel import ledger_postgres as server  # its driver is an extra
+        from dpquery.ledger import postgres as server  # its driver is an extra
 
         return server.LedgerServer(str(place))
     return file.LedgerFile(file.place(place))
@@ -32,7 +32,7 @@ def store_at(place: Place) -> Store:
 def make_at(place: Place, fill: Callable[[Connection], None]) -> None:
     """Makes a new store at a place, filled in one transaction; refuses a place where anything stands."""
     if is_url(place):
-        from dpquery.kernel import ledger_postgres as server
+        from dpquery.ledger import postgres as server
 
         server.make(str(place), fill)
     else:

@@ -12,8 +12,8 @@ from typing import Any
 
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import Units
-from dpquery.kernel.blocks import NONE, UNDATED, WHOLE, Axis, Touched, name_of, number_named
-from dpquery.kernel.ledger_store import Connection
+from dpquery.ledger.store import Connection
+from dpquery.units.blocks import NONE, UNDATED, WHOLE, Axis, Touched, name_of, number_named
 
 SEPARATOR = "\x1f"
 """In no analyst's name, as it is not printable."""

@@ -18,12 +18,14 @@ import pytest
 
 import dpquery as dp
 from dpquery.errors import InsufficientBudgetError, InvalidLossError, LedgerError
-from dpquery.kernel import ledger_mark, ledger_postgres, ledger_store
 from dpquery.kernel.accountant import Budget
-from dpquery.kernel.ledger import Kind, Ledger, State
 from dpquery.kernel.loss import ZERO, PrivacyLoss
+from dpquery.ledger import mark as ledger_mark
+from dpquery.ledger import postgres as ledger_postgres
+from dpquery.ledger import store as ledger_store
+from dpquery.ledger.ledger import Kind, Ledger, State
 from tests.postgres import NOBODY, Cluster, cluster
-from tests.unit.kernel.ledgers import OWNER, QUERY, UNIT, Site, database_site, declarations, epsilon, file_site
+from tests.unit.ledger.ledgers import OWNER, QUERY, UNIT, Site, database_site, declarations, epsilon, file_site
 
 FORK = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -181,7 +183,7 @@ def test_a_kill_between_the_ledger_and_its_mark(site: Site, monkeypatch: pytest.
 
     def work() -> None:
         if where == "before the commit":
-            monkeypatch.setattr("dpquery.kernel.ledger_schema.append", die)
+            monkeypatch.setattr("dpquery.ledger.schema.append", die)
         elif where == "before the mark":
             monkeypatch.setattr(ledger_mark.MarkFile, "advance", die)
         elif where == "within the mark":
@@ -781,8 +783,8 @@ def test_without_the_driver_the_owner_is_told(monkeypatch: pytest.MonkeyPatch) -
     import sys
 
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "dpquery.kernel.ledger_postgres", raising=False)
-    monkeypatch.delattr("dpquery.kernel.ledger_postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "dpquery.ledger.postgres", raising=False)
+    monkeypatch.delattr("dpquery.ledger.postgres", raising=False)
     with pytest.raises(LedgerError, match=r"dpquery\[postgres\]"):
         Ledger.open("postgresql://nowhere/nothing")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.postgres import Cluster, cluster
-from tests.unit.kernel.ledgers import MEMORY, Site, database_site, file_site
+from tests.unit.ledger.ledgers import MEMORY, Site, database_site, file_site
 
 
 @pytest.fixture(scope="session")

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from dpquery.errors import InsufficientBudgetError, InvalidLossError, LedgerError
-from dpquery.kernel import ledger_queue
 from dpquery.kernel.accountant import Budget
-from dpquery.kernel.blocks import ALL, NONE, Touched
-from dpquery.kernel.declarations import Declarations, Neighbours, TableDeclaration
-from dpquery.kernel.ledger import Ledger
-from dpquery.kernel.ledger_mark import MarkFile
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger import queue as ledger_queue
+from dpquery.ledger.ledger import Ledger
+from dpquery.ledger.mark import MarkFile
+from dpquery.units.blocks import ALL, NONE, Touched
+from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 DECLARATIONS = Declarations(
     dataset="clinic",

@@ -17,9 +17,9 @@ from typing import Any
 
 from dpquery.errors import CatalogError, LedgerError
 from dpquery.kernel.accountant import Budget, BudgetKind, Units, limit_of, to_units
-from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.ledger_blocks import ENOUGH, TOTAL, family
-from dpquery.kernel.ledger_store import Connection
+from dpquery.ledger.accounts import ENOUGH, TOTAL, family
+from dpquery.ledger.store import Connection
+from dpquery.units.declarations import Declarations
 
 VERSION = 2
 DATASET = ""

@@ -14,20 +14,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dpquery.errors import InternalError, LedgerError
-from dpquery.kernel import ledger_file as file
-from dpquery.kernel import ledger_owner as owner
-from dpquery.kernel import ledger_places as places
-from dpquery.kernel import ledger_schema as schema
 from dpquery.kernel.accountant import Budget, BudgetKind, Units, limit_of, to_units
-from dpquery.kernel.blocks import Touched
-from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.ledger_blocks import widened
-from dpquery.kernel.ledger_book import Book, now
-from dpquery.kernel.ledger_entries import Entry, State, act, check_analyst, entry_of
-from dpquery.kernel.ledger_queue import Request
-from dpquery.kernel.ledger_schema import DATASET, NOTHING, Kind, Mark
-from dpquery.kernel.ledger_store import Connection
 from dpquery.kernel.loss import ZERO, PrivacyLoss
+from dpquery.ledger import file, owner, places, schema
+from dpquery.ledger.accounts import widened
+from dpquery.ledger.book import Book, now
+from dpquery.ledger.entries import Entry, State, act, check_analyst, entry_of
+from dpquery.ledger.queue import Request
+from dpquery.ledger.schema import DATASET, NOTHING, Kind, Mark
+from dpquery.ledger.store import Connection
+from dpquery.units.blocks import Touched
+from dpquery.units.declarations import Declarations
 
 __all__ = ["Entry", "Kind", "Ledger", "State"]
 

@@ -9,9 +9,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from dpquery.kernel.accountant import Budget
-from dpquery.kernel.declarations import Declarations, Neighbours, TableDeclaration
-from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger.ledger import Ledger
+from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 UNIT = PrivacyLoss(epsilon=Fraction(1, 1000))

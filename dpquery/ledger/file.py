@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dpquery.errors import LedgerError
-from dpquery.kernel import ledger_schema as schema
-from dpquery.kernel.ledger_store import BUSY, PATIENCE, Connection, Store
+from dpquery.ledger import schema
+from dpquery.ledger.store import BUSY, PATIENCE, Connection, Store
 
 SETTINGS = {"journal_mode": "delete", "synchronous": 3, "trusted_schema": 0, "cell_size_check": 1, "fullfsync": 1}
 NETWORK = {"afs", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "ncpfs", "nfs", "nfs4", "smb3", "smbfs"}

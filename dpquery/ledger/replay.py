@@ -13,13 +13,12 @@ from itertools import count
 from typing import Any
 
 from dpquery.errors import LedgerError
-from dpquery.kernel import ledger_blocks as blocks
-from dpquery.kernel import ledger_schema as schema
 from dpquery.kernel.accountant import Budget, Units, limit_of, to_units
-from dpquery.kernel.blocks import Axis
-from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.ledger_schema import DATASET, NOTHING, Kind, Mark
-from dpquery.kernel.ledger_store import Connection, Store
+from dpquery.ledger import accounts, schema
+from dpquery.ledger.schema import DATASET, NOTHING, Kind, Mark
+from dpquery.ledger.store import Connection, Store
+from dpquery.units.blocks import Axis
+from dpquery.units.declarations import Declarations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,18 +55,18 @@ class Terms:
     @property
     def total(self) -> str:
         """The account that all charges are added to, which the mark follows."""
-        return DATASET if self.axis is None else blocks.TOTAL
+        return DATASET if self.axis is None else accounts.TOTAL
 
     def charged(self, field: str) -> tuple[str, ...]:
         """Returns the accounts that a charge counts against: of all together, and of the analyst that it names."""
-        analyst, suffixes = blocks.meant(field, self.axis)
+        analyst, suffixes = accounts.meant(field, self.axis)
         return tuple(name + suffix for name in (DATASET, analyst) for suffix in suffixes)
 
     def limit(self, account: str) -> Units | None:
         """Returns what the owner allows an account, or None where there is none."""
-        if account == blocks.TOTAL:
-            return blocks.ENOUGH
-        analyst = account.partition(blocks.SEPARATOR)[0]
+        if account == accounts.TOTAL:
+            return accounts.ENOUGH
+        analyst = account.partition(accounts.SEPARATOR)[0]
         own = self.budgets.get(analyst) or (self.budgets[DATASET] if self.is_open else None)
         return None if own is None else to_units(limit_of(own))
 
@@ -93,11 +92,11 @@ def _verify(connection: Connection) -> tuple[Terms, Mark]:
     for name, limit in content["limits"].items():
         schema.demand(replay.terms.limit(name) == tuple(limit), "its founding limits are not those of its budgets")
     head = replay.follow(connection, origin)
-    accounts = {row[0]: row[1:] for row in connection.execute(schema.ACCOUNTS).fetchall()}
-    schema.demand(accounts.keys() >= replay.terms.budgets.keys() | replay.sums.keys(), "an account is missing")
-    strange = [name for name in accounts.keys() - replay.sums.keys() if not blocks.is_whole(name)]
+    standing = {row[0]: row[1:] for row in connection.execute(schema.ACCOUNTS).fetchall()}
+    schema.demand(standing.keys() >= replay.terms.budgets.keys() | replay.sums.keys(), "an account is missing")
+    strange = [name for name in standing.keys() - replay.sums.keys() if not accounts.is_whole(name)]
     schema.demand(not strange, "it has an account of no block")
-    for name, row in accounts.items():
+    for name, row in standing.items():
         declared, spent = replay.terms.limit(name), replay.sums[name]
         schema.demand(declared is not None and row[:3] == widest(declared, spent), "a limit was changed")
         schema.demand(row[3:] == spent, "its totals are not the sums of its entries")
@@ -127,7 +126,7 @@ class _Replay:
         self.terms = terms
         self.sums: defaultdict[str, Units] = defaultdict(lambda: self.terms.lost)
         if terms.axis is not None:
-            self.sums[blocks.TOTAL] = NOTHING
+            self.sums[accounts.TOTAL] = NOTHING
             for name in terms.budgets:
                 self._open(name)
 
@@ -149,7 +148,7 @@ class _Replay:
         """Whether an entry was allowed; the state after it."""
         match kind:
             case Kind.CHARGE:
-                self._open(analyst := blocks.meant(account, self.terms.axis)[0])
+                self._open(analyst := accounts.meant(account, self.terms.axis)[0])
                 charged = all(self._spend(name, units) for name in self.terms.charged(account))
                 if self.terms.total != DATASET:
                     self.sums[self.terms.total] = plus(self.sums[self.terms.total], units)
@@ -177,7 +176,7 @@ class _Replay:
 
     def _open(self, analyst: str) -> None:
         """Opens the accounts of an analyst that are not open, with what restored ledgers may have lost."""
-        for name in blocks.family(analyst, self.terms.axis):
+        for name in accounts.family(analyst, self.terms.axis):
             self.sums[name]
 
     def _extend(self, first: int, last: int) -> bool:
@@ -186,11 +185,11 @@ class _Replay:
         if axis is None:
             return False
         grown = Axis(by=axis.by, first=first, last=last)
-        for whole in [name for name in self.sums if blocks.is_whole(name)]:
-            for name in blocks.family(whole, grown):
+        for whole in [name for name in self.sums if accounts.is_whole(name)]:
+            for name in accounts.family(whole, grown):
                 self.sums.setdefault(name, self.sums[whole])
         self.terms = replace(self.terms, declarations=replace(declarations, blocks=grown))
-        return grown != axis and blocks.contains(grown, axis)
+        return grown != axis and accounts.contains(grown, axis)
 
     def _limit(self, account: str, units: Units, budget: Budget) -> bool:
         fits = account == DATASET or not self.terms.is_open
@@ -199,7 +198,7 @@ class _Replay:
             fits
             and units == to_units(limit_of(budget))
             and budget.kind is self.terms.budgets[DATASET].kind
-            and all(widest(units, self.sums[name]) == units for name in blocks.family(account, self.terms.axis))
+            and all(widest(units, self.sums[name]) == units for name in accounts.family(account, self.terms.axis))
         )
 
 

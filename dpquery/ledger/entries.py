@@ -10,9 +10,9 @@ from typing import Any
 
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import Budget, from_units
-from dpquery.kernel.ledger_blocks import SEPARATOR
-from dpquery.kernel.ledger_schema import DATASET, Kind, budget_to_list
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger.accounts import SEPARATOR
+from dpquery.ledger.schema import DATASET, Kind, budget_to_list
 
 LONGEST_NAME = 100
 LONGEST_REASON = 1_000

@@ -19,8 +19,8 @@ from typing import Any, cast
 
 from dpquery.errors import LedgerError
 from dpquery.kernel.accountant import Units
-from dpquery.kernel.blocks import Touched
-from dpquery.kernel.ledger_store import BUSY, LOCK, PATIENCE
+from dpquery.ledger.store import BUSY, LOCK, PATIENCE
+from dpquery.units.blocks import Touched
 
 try:
     import fcntl

@@ -12,19 +12,17 @@ from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 from dpquery.errors import InsufficientBudgetError, InvalidLossError, LedgerError
-from dpquery.kernel import ledger_blocks as blocks
-from dpquery.kernel import ledger_places as places
-from dpquery.kernel import ledger_schema as schema
 from dpquery.kernel.accountant import Units, from_units
-from dpquery.kernel.blocks import Touched
-from dpquery.kernel.ledger_entries import check_analyst
-from dpquery.kernel.ledger_mark import Level, MarkFile
-from dpquery.kernel.ledger_places import Place
-from dpquery.kernel.ledger_queue import Queue, Request
-from dpquery.kernel.ledger_replay import Terms, verify, widest
-from dpquery.kernel.ledger_schema import DATASET, NOTHING, Kind, Mark
-from dpquery.kernel.ledger_store import Connection
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger import accounts, places, schema
+from dpquery.ledger.entries import check_analyst
+from dpquery.ledger.mark import Level, MarkFile
+from dpquery.ledger.places import Place
+from dpquery.ledger.queue import Queue, Request
+from dpquery.ledger.replay import Terms, verify, widest
+from dpquery.ledger.schema import DATASET, NOTHING, Kind, Mark
+from dpquery.ledger.store import Connection
+from dpquery.units.blocks import Touched
 
 
 class Book:
@@ -57,11 +55,11 @@ class Book:
         With blocks, it is the least over those that a query touches, by default over all.
         """
         with self._transaction() as connection:
-            return self._remaining(connection, analyst, blocks.field_of(analyst, touched, self._terms.axis))
+            return self._remaining(connection, analyst, accounts.field_of(analyst, touched, self._terms.axis))
 
     def shown_blocks(self, touched: Touched) -> str:
         """Returns for people which blocks a query is charged to that touches these; "" where rows are in no blocks."""
-        return blocks.shown(blocks.field_of(DATASET, touched, self._terms.axis))
+        return accounts.shown(accounts.field_of(DATASET, touched, self._terms.axis))
 
     def remaining_by_block(self, analyst: str) -> dict[str, PrivacyLoss]:
         """Returns what an analyst may still spend in each block; empty where rows are in no blocks."""
@@ -129,15 +127,15 @@ class Book:
         analyst, units = request.analyst, request.units
         if request.ledger != self._terms.identity or min(units) < 0 or max(units) == 0:
             raise InvalidLossError("a charge takes more than nothing, from this ledger")
-        field = blocks.field_of(analyst, request.blocks, self._terms.axis)
+        field = accounts.field_of(analyst, request.blocks, self._terms.axis)
         remaining = self._remaining(connection, analyst, field)
         if connection.execute(schema.ACCOUNT, (analyst,)).fetchone() is None:
             limit, spent = self._account(connection, analyst)
-            for name in blocks.family(analyst, self._terms.axis):
+            for name in accounts.family(analyst, self._terms.axis):
                 connection.execute(schema.OPEN_ACCOUNT, (name, *limit, *spent))
-        accounts = dict.fromkeys([*self._terms.charged(field), self._terms.total])
-        if not blocks.spend(connection, list(accounts), units):
-            place = f" in {blocks.shown(field)}" if self._terms.axis else ""
+        charged = dict.fromkeys([*self._terms.charged(field), self._terms.total])
+        if not accounts.spend(connection, list(charged), units):
+            place = f" in {accounts.shown(field)}" if self._terms.axis else ""
             reason = f"The query costs {from_units(units)}; what is left for {analyst}{place} is {remaining}."
             raise InsufficientBudgetError(reason, requested=from_units(units), remaining=remaining)
         return self._append(connection, Kind.CHARGE, field, units, request.text)
@@ -163,19 +161,19 @@ class Book:
     def _family(self, connection: Connection, analyst: str | None) -> dict[str, tuple[Units, Units]]:
         """Returns limit and total of an analyst's accounts by block, the whole under ""; also of ones not yet open."""
         whole, name = self._account(connection, analyst), analyst or DATASET
-        names = blocks.family(name, self._terms.axis)
-        known = blocks.rows(connection, names) if len(names) > 1 else {}
+        names = accounts.family(name, self._terms.axis)
+        known = accounts.rows(connection, names) if len(names) > 1 else {}
         return {account.removeprefix(name)[1:]: known.get(account, whole) for account in names}
 
     def _rests(self, connection: Connection, analyst: str) -> dict[str, Units]:
         """Returns what an analyst may still spend in each block: the lesser of the own rest and the dataset's."""
         families = [self._family(connection, name) for name in (None, check_analyst(analyst))]
-        return {block: _least(_rest(*accounts[block]) for accounts in families) for block in families[0]}
+        return {block: _least(_rest(*own[block]) for own in families) for block in families[0]}
 
     def _remaining(self, connection: Connection, analyst: str, field: str) -> PrivacyLoss:
         """Returns what an analyst may still spend in each of the blocks that an entry's field names."""
         rests = self._rests(connection, analyst)
-        return from_units(_least(rests[suffix[1:]] for suffix in blocks.meant(field, self._terms.axis)[1]))
+        return from_units(_least(rests[suffix[1:]] for suffix in accounts.meant(field, self._terms.axis)[1]))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Ledger is shared by its path: open it again instead of copying or pickling it")

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.local_semijoins import of_semi_join
-from dpquery.kernel.unit_local import PUBLIC, Locality, NotUnitLocal, check_expressions
 from dpquery.plan.expr import Call, Column, Expression, Literal, conjuncts
 from dpquery.plan.logical import (
     Aggregate,
@@ -25,6 +22,9 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
+from dpquery.units.declarations import Declarations
+from dpquery.units.semijoins import of_semi_join
+from dpquery.units.unit_local import PUBLIC, Locality, NotUnitLocal, check_expressions
 
 
 def of_join(join: Join, left: Locality, right: Locality, declared: Declarations) -> Locality:

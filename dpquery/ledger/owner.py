@@ -6,14 +6,13 @@ Each act is an entry of the chain. None lowers a total, and no limit falls below
 from __future__ import annotations
 
 from dpquery.errors import InvalidLossError, LedgerError
-from dpquery.kernel import ledger_blocks as blocks
-from dpquery.kernel import ledger_schema as schema
 from dpquery.kernel.accountant import Budget, Units, from_units, limit_of, to_units
-from dpquery.kernel.blocks import Axis
-from dpquery.kernel.ledger_mark import Level, MarkFile
-from dpquery.kernel.ledger_replay import Terms, widest
-from dpquery.kernel.ledger_schema import DATASET, NOTHING, PARTS, Mark
-from dpquery.kernel.ledger_store import Connection
+from dpquery.ledger import accounts, schema
+from dpquery.ledger.mark import Level, MarkFile
+from dpquery.ledger.replay import Terms, widest
+from dpquery.ledger.schema import DATASET, NOTHING, PARTS, Mark
+from dpquery.ledger.store import Connection
+from dpquery.units.blocks import Axis
 
 _SET = """UPDATE account SET limit_epsilon = :epsilon, limit_delta = :delta, limit_rho = :rho
     WHERE spent_epsilon <= :epsilon AND spent_delta <= :delta AND spent_rho <= :rho"""
@@ -56,22 +55,22 @@ def set_limit(connection: Connection, terms: Terms, account: str, budget: Budget
 
 def _set_limits(connection: Connection, terms: Terms, account: str, units: Units) -> None:
     """Gives all accounts of an analyst, in the whole and in each block, another limit, or opens them."""
-    names = [*blocks.family(account, terms.axis)]
+    names = [*accounts.family(account, terms.axis)]
     if connection.execute(schema.ACCOUNT, (account,)).fetchone() is None:
         for name in names:
             connection.execute(schema.OPEN_ACCOUNT, (name, *widest(units, terms.lost), *terms.lost))
     if account == DATASET and terms.is_open:
-        names = [row[0] for row in connection.execute(schema.ACCOUNTS).fetchall() if row[0] != blocks.TOTAL]
-    if not blocks.set_limits(connection, names, units):
+        names = [row[0] for row in connection.execute(schema.ACCOUNTS).fetchall() if row[0] != accounts.TOTAL]
+    if not accounts.set_limits(connection, names, units):
         raise InvalidLossError(f"the new limit of {from_units(units)} lies below what was spent in some block")
 
 
 def extend(connection: Connection, grown: Axis) -> None:
     """Opens the accounts of new blocks: each as a copy of the whole, which counts in every block."""
     for name, *amounts in connection.execute(schema.ACCOUNTS).fetchall():
-        if blocks.is_whole(name):
-            known = blocks.rows(connection, blocks.family(name, grown))
-            for account in blocks.family(name, grown):
+        if accounts.is_whole(name):
+            known = accounts.rows(connection, accounts.family(name, grown))
+            for account in accounts.family(name, grown):
                 if account not in known:
                     connection.execute(schema.OPEN_ACCOUNT, (account, *amounts))
 
