@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.kernel.selection import all_codes
@@ -24,6 +25,7 @@ from dpquery.plan.show import names_of, show
 from dpquery.plan.types import Value
 from dpquery.result.added import AddedTable
 from dpquery.result.measurements import Measurement, measurements
+from dpquery.stored.chosen import as_drawn
 from dpquery.stored.described import described, with_combined
 from dpquery.stored.estimates import Estimate, Found, Wanted, find
 from dpquery.stored.frames import Asked, asked_of
@@ -133,8 +135,6 @@ def wanted_of(
 
 
 def _asked(budgeted: BudgetedAggregate, whole: frozenset[str]) -> Asked | None:
-    if families(budgeted.aggregate.measures):
-        return None  # quantiles that are chosen together have no noise of their own
     try:
         asked = asked_of(budgeted.aggregate, whole)
     except NotCanonical:
@@ -150,13 +150,16 @@ def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, d
     for one, releases in zip(wanted, known, strict=True):
         there = find(one, releases, unit_is_row=declared.unit_is_row)
         missing = _rest(one.budgeted, there)
-        used = [(one, estimate) for estimate in there.estimates if estimate is not None]
+        measures = one.budgeted.aggregate.measures
+        pairs = zip(measures, there.estimates, strict=True)
+        used = [(one, measure, estimate) for measure, estimate in pairs if estimate is not None]
         if missing is not None:
             rest.append(missing)
             if releases and not missing.aggregate.is_selected:
                 also = find(one, releases, unit_is_row=declared.unit_is_row, enough=False).estimates
-                pairs = zip(there.estimates, also, strict=True)
-                used += [(one, old) for here, old in pairs if here is None and old is not None]
+                for measure, here, old in zip(measures, there.estimates, also, strict=True):
+                    if here is None and old is not None and measure.count not in CHOICES:  # the new choice is shown
+                        used.append((one, measure, old))
         found.append(there)
         behind += _behind(used, there.release)
     return Split(
@@ -170,17 +173,21 @@ def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, d
     )
 
 
-def _behind(used: Sequence[tuple[Wanted, Estimate]], chosen: Release | None) -> list[BudgetedAggregate]:
-    """Returns aggregates that lose what the stored numbers, and the selection of their groups, lost."""
-    parts = {(r.entry, r.frame, p.measure): (one, p) for one, estimate in used for r, p in estimate.parts}
-    found = []
-    for one, part in parts.values():
-        bare = replace(one.budgeted.aggregate, measures=one.budgeted.aggregate.measures[:1])
-        noise = Noise(mechanism=part.noise.mechanism, loss=part.loss)
-        found.append(BudgetedAggregate(aggregate=bare, noise=(noise,)))
-    if chosen is not None and found:
-        found[0] = replace(found[0], selection_delta=chosen.delta)
-    return found
+def _behind(used: Sequence[tuple[Wanted, Measure, Estimate]], chosen: Release | None) -> list[BudgetedAggregate]:
+    """Returns aggregates that lose what the stored numbers, and the selection of their groups, lost.
+
+    Whoever reads one of several quantiles that were chosen together reads what all of them lost, once.
+    """
+    found: dict[object, BudgetedAggregate] = {}
+    for one, measure, estimate in used:
+        for release, part in estimate.parts:
+            members = tuple(member.measure for _, member in release.chosen_with(part)) or (part.measure,)
+            drawn = as_drawn(one.budgeted.aggregate, measure, release, part)
+            found.setdefault((release.entry, release.frame, members), drawn)
+    behind = list(found.values())
+    if chosen is not None and behind:
+        behind[0] = replace(behind[0], selection_delta=chosen.delta)
+    return behind
 
 
 def _rest(budgeted: BudgetedAggregate, found: Found) -> BudgetedAggregate | None:
@@ -279,6 +286,10 @@ def _release(
         parts=tuple(
             Part(measure=texts[measure.id], noise=noise, loss=paid.loss, numbers=numbers)
             for measure, noise, paid, numbers in released
+        ),
+        families=tuple(
+            tuple((i, table.aggregate.measures[i].target or Fraction(0)) for i in family)
+            for family in families(table.aggregate.measures)
         ),
     )
 

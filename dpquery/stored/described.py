@@ -10,9 +10,11 @@ from fractions import Fraction
 from dpquery.kernel.accountant import compose
 from dpquery.kernel.mechanisms import Calibrated
 from dpquery.kernel.plan import CHOICES, Measure, Mechanism
-from dpquery.kernel.utilities import rank_error, step_of
+from dpquery.kernel.quantiles import asked
+from dpquery.kernel.utilities import step_of
 from dpquery.result.combined import CombinedNoise
 from dpquery.result.measurements import Measurement
+from dpquery.stored.chosen import as_drawn
 from dpquery.stored.estimates import Estimate, Found, Wanted, spread
 
 _FAILURE = Fraction(1, 20)
@@ -51,12 +53,15 @@ def with_combined(
 
 def _exactness(plain: Measurement, measure: Measure, wanted: Wanted, estimate: Estimate) -> Measurement:
     """Returns a measurement with the mechanism, scale and error of an estimate."""
-    weight, law = wanted.budgeted.aggregate.weight, estimate.law
+    aggregate, law = wanted.budgeted.aggregate, estimate.law
     mechanism = min((part.noise for _, part in estimate.parts), key=spread).mechanism
     if measure.count in CHOICES and isinstance(law, Calibrated):
-        scale = float(step_of(measure, weight) / law.parameter)
-        error = rank_error(measure, weight, law.parameter, _FAILURE)
-        return replace(plain, mechanism=mechanism.value, scale=scale, error95=error)
+        release, part = estimate.parts[0]
+        together = [member.measure for _, member in release.chosen_with(part)]
+        drawn = as_drawn(aggregate, measure, release, part).aggregate
+        own = drawn.measures[together.index(part.measure) if together else 0]
+        scale = float(step_of(*asked(drawn, own)) / law.parameter)
+        return replace(plain, mechanism=mechanism.value, scale=scale, error95=estimate.variance, together=len(together))
     step = measure.lattice.unit if measure.lattice else Fraction(1)
     if isinstance(law, Calibrated) and mechanism is Mechanism.LAPLACE:
         scale = float(law.parameter * step)

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure
+from dpquery.kernel.quantiles import rank_errors
 from dpquery.result.added import NoiseLaw, of_sum
 from dpquery.result.combined import CombinedNoise, Component, combined, shifted, variance_of, weights_of
+from dpquery.result.measurements import FAILURE
+from dpquery.stored.chosen import ROUNDING, are_enough, best, errors_of, read_at_once
 from dpquery.stored.frames import Asked, Frame, Moments
 from dpquery.stored.releases import Facts, Part, Release
 from dpquery.stored.ways import Way, way
 from dpquery.units.declarations import Neighbours
-
-ROUNDING = 1 + 1e-9
-"""Variances are floats; equal noises may differ by less than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,7 @@ class Wanted:
         asked: Its form in the store; None where it has none, so that nothing stored can serve it.
         facts: What the catalog says of its groups.
         noises, tau: The noise of each measure, and the threshold of its groups.
+        ranks: How many ranks each choice may be off; 0 for the rest.
     """
 
     budgeted: BudgetedAggregate
@@ -39,12 +40,15 @@ class Wanted:
     facts: Facts
     noises: tuple[Calibrated, ...]
     tau: int | None
+    ranks: tuple[float, ...]
 
     @staticmethod
     def of(budgeted: BudgetedAggregate, asked: Asked | None, facts: Facts, neighbours: Neighbours) -> Wanted:
         """Returns an aggregate with its noise, as the kernel will calibrate it."""
         noises = calibrated(budgeted, neighbours)
-        return Wanted(budgeted=budgeted, asked=asked, facts=facts, noises=noises, tau=tau_of(budgeted, noises))
+        ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in noises], FAILURE)
+        tau = tau_of(budgeted, noises)
+        return Wanted(budgeted=budgeted, asked=asked, facts=facts, noises=noises, tau=tau, ranks=tuple(ranks))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +58,9 @@ class Estimate:
     Attributes:
         numbers: In lattice steps, for all groups in order; of selected groups for those shown.
         law: Their noise; of a choice its coefficient.
-        variance: Of the noise, in squared steps; of a choice the inverse of its coefficient, which orders them alike.
-        parts: The stored numbers behind them, with the release that each is of.
+        variance: Of the noise, in squared steps; of a choice how many ranks it may be off, which orders them alike.
+        parts: The stored numbers behind them, with the release that each is of; of quantiles that were chosen together
+            its own alone.
     """
 
     numbers: NDArray[Any]
@@ -106,9 +111,14 @@ def find(wanted: Wanted, releases: Iterable[Release], *, unit_is_row: bool, enou
     ]
     texts = wanted.asked.measures
     estimates = [
-        _estimate(measure, text, noise, ways, enough=enough)
+        None if measure.count in CHOICES else _estimate(measure, text, noise, ways, enough=enough)
         for measure, text, noise in zip(measures, texts, wanted.noises, strict=True)
     ]
+    for places in read_at_once(measures):
+        read = best(wanted.budgeted.aggregate, places, texts, wanted.ranks, ways, enough=enough)
+        if read is not None:
+            for place, made in zip(places, _chosen(*read), strict=True):
+                estimates[place] = made
     if enough and unit_is_row:  # where units have more rows than count, scaling them down rounds both sums apart
         for place, moments in enumerate(wanted.asked.moments):
             if estimates[place] is None:
@@ -116,17 +126,28 @@ def find(wanted: Wanted, releases: Iterable[Release], *, unit_is_row: bool, enou
     return Found(estimates=tuple(estimates))
 
 
+def _chosen(release: Release, parts: Sequence[Part], taken: Way, errors: Sequence[float]) -> list[Estimate]:
+    return [
+        Estimate(numbers=taken.follow(part.numbers), law=part.noise, variance=error, parts=((release, part),))
+        for part, error in zip(parts, errors, strict=True)
+    ]
+
+
 def _selected(wanted: Wanted, asked: Asked, releases: Iterable[Release]) -> Found:
     """Selected groups come from one release, for which others are shown depends on its noise."""
+    measures = wanted.budgeted.aggregate.measures
     nothing = Found(estimates=(None,) * len(asked.measures))
     fitting = []
     for release in releases:
-        parts = {part.measure: part for part in release.parts}
-        if release.frame != asked.frame or release.tau is None or not parts.keys() >= set(asked.measures):
+        kept = release.of(asked.measures)
+        if release.frame != asked.frame or release.tau is None or kept is None:
             continue
-        kept = [parts[text] for text in asked.measures]
-        fine = all(spread(p.noise) <= spread(n) * ROUNDING for p, n in zip(kept, wanted.noises, strict=True))
-        if fine and wanted.tau is not None and release.tau <= wanted.tau:
+        fine = [
+            measure.count in CHOICES or spread(p.noise) <= spread(n) * ROUNDING
+            for measure, p, n in zip(measures, kept, wanted.noises, strict=True)
+        ]
+        errors = errors_of(wanted.budgeted.aggregate, measures, release, kept)
+        if all(fine) and are_enough(errors, wanted.ranks) and wanted.tau is not None and release.tau <= wanted.tau:
             fitting.append((release.tau, release.entry, release, kept))
     if not fitting:
         return nothing
@@ -147,10 +168,10 @@ def _estimate(
         if part is not None and found.serves(measure):
             candidates.setdefault(None if found.same else release.frame, []).append((release, part, found))
     same = candidates.pop(None, None)
-    direct = _together(measure, same) if same else None
+    direct = _together(same) if same else None
     if not enough or (direct is not None and _is_enough(direct, noise)):
         return direct
-    others = (_together(measure, several) for several in candidates.values())
+    others = (_together(several) for several in candidates.values())
     return next((estimate for estimate in others if _is_enough(estimate, noise)), None)
 
 
@@ -183,10 +204,8 @@ def _is_enough(estimate: Estimate, asked: Calibrated) -> bool:
     return estimate.variance <= spread(asked) * ROUNDING
 
 
-def _together(measure: Measure, several: list[tuple[Release, Part, Way]]) -> Estimate:
-    """Returns one release's numbers, or several releases' of the same groups combined; of choices the best."""
-    if measure.count in CHOICES:
-        several = [min(several, key=lambda one: spread(one[1].noise))]
+def _together(several: list[tuple[Release, Part, Way]]) -> Estimate:
+    """Returns one release's numbers, or several releases' of the same groups combined."""
     numbers = [found.follow(part.numbers) for _, part, found in several]
     parts = tuple((release, part) for release, part, _ in several)
     variances = [spread(part.noise) * found.count for _, part, found in several]

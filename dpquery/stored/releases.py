@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated
-from dpquery.kernel.plan import Mechanism
+from dpquery.kernel.plan import Count, Lattice, Measure, Mechanism
+from dpquery.kernel.quantiles import families, places_of
 from dpquery.plan.types import Value
 from dpquery.planner.grouping_sets import Grouping
 from dpquery.stored.frames import Frame, KeyText
@@ -52,6 +54,10 @@ class Facts:
         return Facts(catalog=catalog, covering=grouping.covering, one_group=grouping.one_group, rows=grouping.rows)
 
 
+Family = tuple[tuple[int, Fraction], ...]
+"""Quantiles that were chosen together: the place of each, and its target, ascending."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """A released table.
@@ -65,6 +71,8 @@ class Release:
         groups: For each key the shown values, where groups were selected; else None: all are there.
         tau, delta: The threshold and what it cost, where groups were selected.
         parts: The measures.
+        families: The quantiles that were chosen together, by their places among the parts, with their targets. A part
+            of one was paid for, and is exact, with all of them alone.
     """
 
     entry: int
@@ -77,6 +85,19 @@ class Release:
     tau: int | None
     delta: Fraction
     parts: tuple[Part, ...]
+    families: tuple[Family, ...] = ()
+
+    def of(self, measures: Sequence[str]) -> tuple[Part, ...] | None:
+        """Returns the parts of these measures, given by their texts, or None if one is not there."""
+        known = {part.measure: part for part in self.parts}
+        return tuple(known[text] for text in measures) if known.keys() >= set(measures) else None
+
+    def chosen_with(self, part: Part) -> tuple[tuple[Fraction, Part], ...]:
+        """Returns the targets and parts of the quantiles that were chosen together with this one; () if none were."""
+        for family in self.families:
+            if any(self.parts[place].measure == part.measure for place, _ in family):
+                return tuple((target, self.parts[place]) for place, target in family)
+        return ()
 
 
 def to_text(release: Release) -> str:
@@ -93,6 +114,8 @@ def to_text(release: Release) -> str:
         "selection": [release.tau, str(release.delta)],
         "parts": [_part(part) for part in release.parts],
     }
+    if release.families:
+        content["together"] = [[[place, str(target)] for place, target in family] for family in release.families]
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -126,6 +149,7 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
         tau=tau,
         delta=Fraction(delta),
         parts=tuple(_read_part(part) for part in content["parts"]),
+        families=tuple(tuple((p, Fraction(t)) for p, t in family) for family in content.get("together", ())),
     )
     _check(release)
     return release
@@ -149,21 +173,56 @@ def _check(release: Release) -> None:
         raise ValueError("a release without parts, or with other keys")
     if any(part.numbers.shape != (expected,) for part in release.parts):
         raise ValueError("other numbers than groups")
+    _check_families(release)
+
+
+def _check_families(release: Release) -> None:
+    """Refuses quantiles that the kernel would not choose together so: what they lost could not be counted."""
+    places = [place for family in release.families for place, _ in family]
+    if len(set(places)) < len(places) or not all(type(p) is int and 0 <= p < len(release.parts) for p in places):
+        raise ValueError("quantiles that are not there, or twice")
+    dividing = {part.measure for part in release.parts if part.noise.divider is not None}
+    expected = set()
+    for family in release.families:
+        targets = [target for _, target in family]
+        chosen = [_quantile(target) for target in targets]
+        if len(set(targets)) < len(targets) or families(chosen) != [tuple(range(len(chosen)))]:
+            raise ValueError("quantiles that are not chosen together")
+        parts = [release.parts[place] for place, _ in family]
+        if {part.noise.mechanism for part in parts} != {Mechanism.EXPONENTIAL} or len(
+            {p.loss.rho > 0 for p in parts}
+        ) > 1:
+            raise ValueError("quantiles that are not paid for together")
+        expected |= {part.measure for part, place in zip(parts, places_of(chosen), strict=True) if place.divides}
+    if dividing != expected:
+        raise ValueError("values are divided at other choices")
+
+
+def _quantile(target: Fraction) -> Measure:
+    lattice = Lattice(grid=Fraction(1), lower=0, upper=0)
+    return Measure(id=str(target), label="", count=Count.QUANTILE, value="", lattice=lattice, target=target)
 
 
 def _part(part: Part) -> list[Any]:
     loss, noise = part.loss, part.noise
     lost = [str(loss.epsilon), str(loss.delta), str(loss.rho)]
-    return [part.measure, noise.mechanism.value, str(noise.parameter), lost, _numbers(part.numbers)]
+    divider = [] if noise.divider is None else [str(noise.divider)]
+    return [part.measure, noise.mechanism.value, str(noise.parameter), lost, _numbers(part.numbers), *divider]
 
 
 def _read_part(content: list[Any]) -> Part:
-    measure, mechanism, parameter, (epsilon, delta, rho), numbers = content
-    if not isinstance(measure, str) or Fraction(parameter) <= 0:
+    measure, mechanism, parameter, (epsilon, delta, rho), numbers, *rest = content
+    divider = Fraction(rest[0]) if rest else None
+    if (
+        not isinstance(measure, str)
+        or Fraction(parameter) <= 0
+        or len(rest) > 1
+        or (divider is not None and divider <= 0)
+    ):
         raise ValueError("no measure, or no noise")
     return Part(
         measure=measure,
-        noise=Calibrated(mechanism=Mechanism(mechanism), parameter=Fraction(parameter)),
+        noise=Calibrated(mechanism=Mechanism(mechanism), parameter=Fraction(parameter), divider=divider),
         loss=PrivacyLoss(epsilon=Fraction(epsilon), delta=Fraction(delta), rho=Fraction(rho)),
         numbers=_read_numbers(numbers),
     )

@@ -1,0 +1,88 @@
+"""Stored choices: quantiles that were chosen together are read, judged and counted as what they were drawn as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Count, Measure, Noise, PrivateAggregate
+from dpquery.kernel.quantiles import FEWEST, rank_errors
+from dpquery.result.measurements import FAILURE
+from dpquery.stored.releases import Part, Release
+from dpquery.stored.ways import Way
+
+ROUNDING = 1 + 1e-9
+"""Variances and errors are floats; equal noises may differ by less than this."""
+
+
+def read_at_once(measures: Sequence[Measure]) -> list[tuple[int, ...]]:
+    """Returns the choices of an aggregate, by their places; those of one tuple are all read from one release or all
+    measured, for fewer quantiles of a value would be chosen in another way than the query was planned for.
+    """
+    alone: list[tuple[int, ...]] = []
+    sharing: dict[object, list[int]] = {}
+    for i, measure in enumerate(measures):
+        if measure.count is Count.QUANTILE and 0 < (measure.target or 0) < 1:
+            sharing.setdefault((measure.value, measure.filter, measure.lattice), []).append(i)
+        elif measure.count in CHOICES:
+            alone.append((i,))
+    few = [places for places in sharing.values() if len(places) < FEWEST]
+    return alone + [(i,) for places in few for i in places] + [tuple(p) for p in sharing.values() if p not in few]
+
+
+def best(
+    aggregate: PrivateAggregate,
+    places: Sequence[int],
+    texts: Sequence[str],
+    allowed: Sequence[float],
+    ways: Iterable[tuple[Release, Way]],
+    *,
+    enough: bool,
+) -> tuple[Release, tuple[Part, ...], Way, list[float]] | None:
+    """Returns the release that choices are read from, with their rank errors: the same groups first, then the least
+    error; one that is as accurate as asked, or where that need not be, one of the same groups."""
+    candidates = []
+    measures = [aggregate.measures[place] for place in places]
+    for release, way in ways:
+        parts = release.of([texts[place] for place in places])
+        if parts is None or not all(map(way.serves, measures)):
+            continue
+        errors = errors_of(aggregate, measures, release, parts)
+        fine = are_enough(errors, [allowed[place] for place in places])
+        if fine or (way.same and not enough):
+            candidates.append(((not fine, not way.same, sum(errors)), (release, parts, way, errors)))
+    return min(candidates, key=lambda one: one[0])[1] if candidates else None
+
+
+def are_enough(errors: Sequence[float], allowed: Sequence[float]) -> bool:
+    """Whether no choice errs more than is allowed."""
+    return all(error <= most * ROUNDING for error, most in zip(errors, allowed, strict=True))
+
+
+def as_drawn(aggregate: PrivateAggregate, measure: Measure, release: Release, part: Part) -> BudgetedAggregate:
+    """Returns what a stored number was drawn with, as the kernel counts it: itself, or the whole family.
+
+    Args:
+        aggregate, measure: What reads it, of the same rows and bounds.
+    """
+    together = release.chosen_with(part) or ((measure.target, part),)
+    measures = tuple(replace(measure, id=str(i), target=target) for i, (target, _) in enumerate(together))
+    return BudgetedAggregate(
+        aggregate=replace(aggregate, measures=measures, selection=None),
+        noise=tuple(Noise(mechanism=member.noise.mechanism, loss=member.loss) for _, member in together),
+    )
+
+
+def errors_of(
+    aggregate: PrivateAggregate, measures: Sequence[Measure], release: Release, parts: Sequence[Part]
+) -> list[float]:
+    """Returns how many ranks stored choices are off at most, but with the probability `FAILURE`; 0 for the rest."""
+    known: dict[str, float] = {}
+    for measure, part in zip(measures, parts, strict=True):
+        if part.measure not in known:
+            members = [member for _, member in release.chosen_with(part)] or [part]
+            scales: list[tuple[Fraction, Fraction | None]] = [(m.noise.parameter, m.noise.divider) for m in members]
+            found = rank_errors(as_drawn(aggregate, measure, release, part).aggregate, scales, FAILURE)
+            known |= {member.measure: error for member, error in zip(members, found, strict=True)}
+    return [known[part.measure] for part in parts]
