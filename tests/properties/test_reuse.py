@@ -4,6 +4,8 @@ stores none, whatever was asked before."""
 from __future__ import annotations
 
 import random
+from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,8 @@ CONDITIONS = (
     "price < 12",
 )
 UNITS = ("row", "customer")
+TARGETS = ("0.1", "0.25", "0.5", "0.75", "0.9")
+BESIDE = ("COUNT(*)", "SUM(score)", "MIN(price)", "QUANTILE_CONT(score, 0.5)")
 
 
 def _query(chance: random.Random, words: tuple[list[str], list[str], list[str]]) -> str:
@@ -78,3 +82,58 @@ def test_what_is_stored_is_what_would_be_measured(
         spent = 100_000 - storing.remaining.epsilon
     assert free + partly > 0
     assert spent == sum(entry.loss.epsilon for entry in dp.Ledger.open(shop.path).entries())
+
+
+def _quantiles(chance: random.Random) -> tuple[str, bool]:
+    """Returns a query for quantiles, and whether it asks for those of one value alone."""
+    key, targets = chance.choice(("", "", "region")), chance.sample(TARGETS, chance.choice((1, 2, 3, 3, 4)))
+    numbers = [f"QUANTILE_CONT(price, {target}) AS q{target[2:]}" for target in targets]
+    beside = [f"{word} AS n" for word in chance.sample(BESIDE, chance.choice((0, 0, 1)))]
+    where = chance.choice(("", "", " WHERE region = 'east'", " WHERE kind = 'a'"))
+    columns = ([f"{key} AS k"] if key else []) + chance.sample(numbers + beside, len(numbers + beside))
+    end = (f" GROUP BY {key}" if key else "") + chance.choice(("", f" HAVING QUANTILE_CONT(price, {targets[0]}) > 0"))
+    return f"SELECT {', '.join(columns)} FROM sales{where}{end}{' ORDER BY 1' if key else ''}", not beside
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("noisy", [True, False])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 12))])
+def test_quantiles_are_read_as_they_were_bought(
+    unit: str, noisy: bool, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is asked after whatever: what is free is there, no less exact than asked, and counted whole."""
+    chance = random.Random(f"quantiles {unit} {noisy} {seed}")
+    if not noisy:
+        zero_noise(monkeypatch)
+    shop, plain = Shop(tmp_path, unit=unit), Shop(tmp_path, "plain.ledger", unit=unit)
+    bought: dict[int, tuple[Fraction, bool]] = {}  # by entry: the charge, and whether it was for one family alone
+    free = read = 0
+    with shop.session() as storing, plain.session(reuse=False) as measuring:
+        for _ in range(30):
+            (query, alone), epsilon = _quantiles(chance), chance.choice(("8", "1", "0.4", "0.1"))
+            planned, anew = storing.explain(query, epsilon=epsilon), measuring.explain(query, epsilon=epsilon)
+            answer = storing.sql(query, epsilon=epsilon)
+            assert (answer.charge, answer.guarantee) == (planned.charge, planned.guarantee)
+            for made, alike in zip(planned.measurements, anew.measurements, strict=True):
+                assert made.error95 <= alike.error95 * (1 + 1e-9)
+                assert made.stored or (made.error95, made.together) == (alike.error95, alike.together)
+            stored = [bool(m.stored) for m in planned.measurements if "price" in m.label and m.aggregate == "quantile"]
+            if len(stored) >= 3:
+                assert len(set(stored)) == 1
+            assert all(m.stored for m in planned.measurements) is (answer.charge == dp.PrivacyLoss())
+            new = [entry for entry in answer.releases if entry not in bought]
+            assert len(new) == (answer.charge != dp.PrivacyLoss())
+            bought |= dict.fromkeys(new, (answer.charge.epsilon, alone and len(stored) >= 3))
+            whole = sum(charge for entry, (charge, is_whole) in bought.items() if is_whole and entry in answer.releases)
+            behind = answer.releases if alone else bought  # sums are combined with all that is known of them
+            assert whole <= answer.guarantee.epsilon <= sum(bought[entry][0] for entry in behind)
+            again = storing.sql(query, epsilon=epsilon)
+            assert again.charge == dp.PrivacyLoss() and again.to_arrow() == answer.to_arrow()
+            assert again.guarantee == answer.guarantee
+            ordered = sorted(name for name in answer.to_arrow().column_names if name.startswith("q"))
+            columns = [answer.to_arrow()[name].to_numpy() for name in ordered]
+            assert all((low <= high).all() for low, high in pairwise(columns))
+            free, read = free + (answer.charge == dp.PrivacyLoss()), read + any(stored)
+        spent = 100_000 - storing.remaining.epsilon
+    assert free and read
+    assert spent == sum(charge for charge, _ in bought.values())

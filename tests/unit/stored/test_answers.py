@@ -23,7 +23,7 @@ TILES = [
     *(f"SELECT COUNT(*) AS n, SUM(price) AS s FROM sales WHERE score > {low}" for low in range(-5, 5)),
     *(f"SELECT kind, AVG(score) AS mean FROM sales WHERE day >= '2024-0{m}-01' GROUP BY kind" for m in (1, 2, 3, 4)),
     "SELECT region, kind, COUNT(*) AS n FROM sales GROUP BY ROLLUP (region, kind)",
-    "SELECT MEDIAN(price) AS m FROM sales",
+    "SELECT QUANTILE_CONT(price, 0.25) AS a, MEDIAN(price) AS b, QUANTILE_CONT(price, 0.75) AS c FROM sales",
     "SELECT region, STDDEV_SAMP(price) AS s FROM sales GROUP BY region ORDER BY s DESC LIMIT 2",
 ]
 
