@@ -182,8 +182,8 @@ def _behind(used: Sequence[tuple[Wanted, Measure, Estimate]], chosen: Release | 
     for one, measure, estimate in used:
         for release, part in estimate.parts:
             members = tuple(member.measure for _, member in release.chosen_with(part)) or (part.measure,)
-            drawn = as_drawn(one.budgeted.aggregate, measure, release, part)
-            found.setdefault((release.entry, release.frame, members), drawn)
+            key = (release.entry, release.frame, members)
+            found[key] = found.get(key) or as_drawn(one.budgeted.aggregate, measure, release, part)
     behind = list(found.values())
     if chosen is not None and behind:
         behind[0] = replace(behind[0], selection_delta=chosen.delta)

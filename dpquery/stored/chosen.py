@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Count, Measure, Noise, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, BoundContributions, BudgetedAggregate, Count, Measure, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import FEWEST, rank_errors
+from dpquery.plan.logical import Scan
 from dpquery.result.measurements import FAILURE
 from dpquery.stored.releases import Part, Release
 from dpquery.stored.ways import Way
@@ -81,8 +83,24 @@ def errors_of(
     known: dict[str, float] = {}
     for measure, part in zip(measures, parts, strict=True):
         if part.measure not in known:
-            members = [member for _, member in release.chosen_with(part)] or [part]
-            scales: list[tuple[Fraction, Fraction | None]] = [(m.noise.parameter, m.noise.divider) for m in members]
-            found = rank_errors(as_drawn(aggregate, measure, release, part).aggregate, scales, FAILURE)
-            known |= {member.measure: error for member, error in zip(members, found, strict=True)}
+            together = release.chosen_with(part) or ((measure.target, part),)
+            bare = replace(measure, id="", label="", value=measure.value and "", filter=None)
+            drawn = tuple(replace(bare, id=str(i), target=target) for i, (target, _) in enumerate(together))
+            scales = tuple((member.noise.parameter, member.noise.divider) for _, member in together)
+            found = _rank_errors(drawn, scales, aggregate.unit is None)
+            known |= {member.measure: error for (_, member), error in zip(together, found, strict=True)}
     return [known[part.measure] for part in parts]
+
+
+@lru_cache(maxsize=1024)
+def _rank_errors(
+    measures: tuple[Measure, ...], scales: tuple[tuple[Fraction, Fraction | None], ...], unit_is_row: bool
+) -> tuple[float, ...]:
+    aggregate = PrivateAggregate(
+        source=Scan(table="", columns=(), public=True),
+        unit=None if unit_is_row else "",
+        keys=(),
+        bound=BoundContributions(max_groups=1, max_rows=1),
+        measures=measures,
+    )
+    return tuple(rank_errors(aggregate, scales, FAILURE))

