@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpquery.kernel.declarations import Neighbours
+from dpquery.kernel.disjoint import chains
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
 from dpquery.kernel.plan import BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
@@ -38,8 +39,10 @@ class Measurement:
             is off at most with a chance of 95 %; how far that is in values depends on the data.
         unit: What these figures are in where it is not the unit of the released number: `ranks` or `values`.
         together: How many quantiles, this one included, are chosen together from what all of them pay; 0 if none are.
-        stored: The ledger's entries that it was paid with, where it is read from stored releases, at no charge.
             Sensitivities and scale are then those among the values on its side of the ones that are chosen before it.
+        parallel: How many sets of columns, the one with this column included, pay side by side, as no row counts in two
+            of them: the dearest is charged. 0 where there is no other.
+        stored: The ledger's entries that it was paid with, where it is read from stored releases, at no charge.
     """
 
     id: str
@@ -56,6 +59,7 @@ class Measurement:
     error95: float
     unit: str = ""
     together: int = 0
+    parallel: int = 0
     stored: tuple[int, ...] = ()
 
 
@@ -78,9 +82,12 @@ def measurements(plan: BudgetedPlan, neighbours: Neighbours) -> tuple[Measuremen
         tau = tau_of(budgeted, noises)
         aggregate = budgeted.aggregate
         ranks = rank_errors(aggregate, [(made.parameter, made.divider) for made in noises], FAILURE)
-        for measure, noise, made, off in zip(aggregate.measures, budgeted.noise, noises, ranks, strict=True):
+        beside = {i: len(c) for c in chains(aggregate, neighbours) if len(c) > 1 for places in c for i in places}
+        columns = zip(aggregate.measures, budgeted.noise, noises, ranks, strict=True)
+        for place, (measure, noise, made, off) in enumerate(columns):
             moved = sensitivity(aggregate, measure, neighbours)
-            described.append(_describe(aggregate, measure, noise, made, moved, tau, off))
+            column = _describe(aggregate, measure, noise, made, moved, tau, off)
+            described.append(replace(column, parallel=beside.get(place, 0)))
     return tuple(described)
 
 

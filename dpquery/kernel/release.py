@@ -108,7 +108,7 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query
     for budgeted in plan.aggregates:
         check(budgeted, declared)
     described = measurements(plan, declared.neighbours)
-    charge = charge_of(plan, ledger.budget.kind)
+    charge = charge_of(plan, ledger.budget.kind, declared.neighbours)
     blocks = blocks_of(plan, declared)
     entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
     tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)

@@ -13,6 +13,7 @@ from fractions import Fraction
 from dpquery.errors import InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.declarations import Neighbours
+from dpquery.kernel.disjoint import chains
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
 from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
@@ -21,7 +22,7 @@ from dpquery.kernel.sensitivity import sensitivity
 from dpquery.plan.expr import Column, Expression, columns_of
 from dpquery.planner.aims import Aim
 from dpquery.planner.influence import Guesses
-from dpquery.planner.shares import best_shares
+from dpquery.planner.shares import Chain, best_shares
 
 LARGEST_ERROR = 1e300
 """Errors beyond this are not compared."""
@@ -103,6 +104,7 @@ class _Split:
     def __init__(self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours) -> None:
         self._pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
         self._neighbours = neighbours
+        self._chains = _numbered(aggregates, neighbours)
         place = {measure.id: number for number, (_, measure) in enumerate(self._pairs)}
         plain = all(isinstance(aim.expression, Column) for aim in aims)
         guesses = Guesses() if plain else Guesses.of(aggregates)
@@ -133,13 +135,29 @@ class _Split:
             made = {i: size * (deviations[i] if is_known else 1.0) for i, size in influence.items()}
             fine = all(0 < error < LARGEST_ERROR for error in made.values())
             errors.append(made if fine else dict.fromkeys(made, 1.0))
-        shares = best_shares(errors, self._weights, len(self._pairs), power=2 if laplace else 1)
+        shares = best_shares(errors, self._weights, len(self._pairs), power=2 if laplace else 1, chains=self._chains)
         return [
             Noise(
                 mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else mechanism, loss=_loss(amount, laplace)
             )
             for (_, measure), amount in zip(self._pairs, (amount * share for share in shares), strict=True)
         ]
+
+
+def _numbered(aggregates: tuple[PrivateAggregate, ...], neighbours: Neighbours) -> tuple[Chain, ...]:
+    """Returns the chains of all aggregates, with measures numbered on; those that are in none are one class."""
+    found: list[Chain] = []
+    alone: list[int] = []
+    start = 0
+    for aggregate in aggregates:
+        for chain in chains(aggregate, neighbours):
+            own = tuple(tuple(start + place for place in places) for places in chain)
+            if len(own) > 1:
+                found.append(own)
+            else:
+                alone += own[0]
+        start += len(aggregate.measures)
+    return (*found, *([(tuple(sorted(alone)),)] if alone else []))
 
 
 def deviation_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours, *, in_epsilon: bool) -> float:

@@ -9,6 +9,7 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.proposed import proposed
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
+from dpquery.kernel.disjoint import chains
 from dpquery.kernel.plan import CHOICES, BoundContributions, Count, Key, Measure, PrivateAggregate
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.logical import (
@@ -187,6 +188,8 @@ def _protect(
         measures=tuple(measures.found),
         selection=selection,
     )
+    declared = contribution_of(source, catalog)
+    aggregate = _together(aggregate, declared, catalog)
     groups = aggregate.public_groups
     if groups is not None and groups > MAX_GROUPS:
         raise UnsupportedQueryError(
@@ -195,7 +198,6 @@ def _protect(
             span=next(iter(boundary.spans), None),
         )
     covering = (key.column for key in keys if covers_all_rows(key.column, key.domain, source, ranges))
-    declared = contribution_of(source, catalog)
     return Measured(
         aggregate=aggregate,
         computed=computed,
@@ -258,6 +260,18 @@ def _bound(boundary: Aggregate, catalog: Catalog, bounds: Bounds) -> BoundContri
     if catalog.declarations.unit_is_row:
         rows = groups = 1
     return BoundContributions(max_groups=groups, max_rows=rows)
+
+
+def _together(aggregate: PrivateAggregate, declared: Contribution, catalog: Catalog) -> PrivateAggregate:
+    """Returns the aggregate with rows bounded for all filters together, where it makes some of them cheaper.
+
+    As far as the declarations say no unit has more rows than count, so that each counts as if bounded for each filter.
+    """
+    bound, neighbours = aggregate.bound, catalog.declarations.neighbours
+    if aggregate.unit is None or declared.rows is None or declared.rows > bound.max_rows:
+        return aggregate
+    made = replace(aggregate, bound=replace(bound, together=True))
+    return made if any(len(chain) > 1 for chain in chains(made, neighbours)) else aggregate
 
 
 def _possible(released: Relation, boundary: Aggregate) -> Relation:

@@ -17,7 +17,7 @@ from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.declarations import Declarations
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.measurements import Measurement, measurements
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise, PrivateAggregate
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Measure, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.kernel.selection import all_codes
@@ -94,13 +94,14 @@ class Split:
         """Returns all noisy columns; stored ones say which entries of the ledger they are read from."""
         return described(measurements(self.plan, declared.neighbours), self.wanted, self.found)
 
-    def charge(self, kind: BudgetKind) -> PrivacyLoss:
+    def charge(self, kind: BudgetKind, declared: Declarations) -> PrivacyLoss:
         """Returns what the ledger will count: for what is measured now, and for nothing else."""
-        return charge_of(self.rest, kind)
+        return charge_of(self.rest, kind, declared.neighbours)
 
-    def guarantee(self) -> PrivacyLoss:
+    def guarantee(self, declared: Declarations) -> PrivacyLoss:
         """Returns what the answer satisfies: the losses of all releases that it is computed from, old and new."""
-        return guarantee_of(BudgetedPlan(aggregates=(*self.behind, *self.rest.aggregates)))
+        plan = BudgetedPlan(aggregates=(*self.behind, *self.rest.aggregates))
+        return guarantee_of(plan, declared.neighbours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,15 +151,16 @@ def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, d
     for one, releases in zip(wanted, known, strict=True):
         there = find(one, releases, unit_is_row=declared.unit_is_row)
         missing = _rest(one.budgeted, there)
-        used = [(one, estimate) for estimate in there.estimates if estimate is not None]
+        measures = one.budgeted.aggregate.measures
+        used = [(m, estimate) for m, estimate in zip(measures, there.estimates, strict=True) if estimate is not None]
         if missing is not None:
             rest.append(missing)
             if releases and not missing.aggregate.is_selected:
                 also = find(one, releases, unit_is_row=declared.unit_is_row, enough=False).estimates
-                pairs = zip(there.estimates, also, strict=True)
-                used += [(one, old) for here, old in pairs if here is None and old is not None]
+                pairs = zip(measures, there.estimates, also, strict=True)
+                used += [(m, old) for m, here, old in pairs if here is None and old is not None]
         found.append(there)
-        behind += _behind(used, there.release)
+        behind += _behind(one, used, there.release)
     return Split(
         plan=plan,
         wanted=wanted,
@@ -170,14 +172,27 @@ def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, d
     )
 
 
-def _behind(used: Sequence[tuple[Wanted, Estimate]], chosen: Release | None) -> list[BudgetedAggregate]:
-    """Returns aggregates that lose what the stored numbers, and the selection of their groups, lost."""
-    parts = {(r.entry, r.frame, p.measure): (one, p) for one, estimate in used for r, p in estimate.parts}
+def _behind(
+    wanted: Wanted, used: Sequence[tuple[Measure, Estimate]], chosen: Release | None
+) -> list[BudgetedAggregate]:
+    """Returns aggregates that lose what the stored numbers, and the selection of their groups, lost.
+
+    Numbers of one release, of the very measures that are wanted, stand side by side as they were released: those of
+    disjoint filters are in parallel where the kernel says so of them.
+    """
+    texts = dict(zip(wanted.budgeted.aggregate.measures, wanted.asked.measures if wanted.asked else (), strict=False))
+    parts = {(r.entry, r.frame, p.measure): (r, m, p) for m, estimate in used for r, p in estimate.parts}
+    releases: dict[object, tuple[Release, list[tuple[Measure, Part]]]] = {}
+    for place, (release, measure, part) in parts.items():
+        is_itself = texts.get(measure) == part.measure
+        releases.setdefault(place[:2] if is_itself else place, (release, []))[1].append((measure, part))
     found = []
-    for one, part in parts.values():
-        bare = replace(one.budgeted.aggregate, measures=one.budgeted.aggregate.measures[:1])
-        noise = Noise(mechanism=part.noise.mechanism, loss=part.loss)
-        found.append(BudgetedAggregate(aggregate=bare, noise=(noise,)))
+    for release, lost in releases.values():
+        aggregate = wanted.budgeted.aggregate
+        bound = replace(aggregate.bound, together=release.together)
+        aggregate = replace(aggregate, measures=tuple(measure for measure, _ in lost), bound=bound)
+        noise = tuple(Noise(mechanism=part.noise.mechanism, loss=part.loss) for _, part in lost)
+        found.append(BudgetedAggregate(aggregate=aggregate, noise=noise))
     if chosen is not None and found:
         found[0] = replace(found[0], selection_delta=chosen.delta)
     return found
@@ -239,7 +254,7 @@ def _answered(
     return Answered(
         tables=tuple(tables),
         charge=ZERO if noisy is None else noisy.charge,
-        guarantee=parts.guarantee(),
+        guarantee=parts.guarantee(declared),
         measurements=measured,
         protects=declared.protected,
         blocks="" if noisy is None else noisy.blocks,
@@ -271,6 +286,7 @@ def _release(
         analyst=analyst,
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         frame=asked.frame,
+        together=table.aggregate.bound.together,
         facts=wanted.facts,
         names=_names(table.aggregate),
         groups=tuple(_values(wanted, place, table) for place in range(len(table.keys))) if selected else None,

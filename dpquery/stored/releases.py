@@ -65,6 +65,7 @@ class Release:
         groups: For each key the shown values, where groups were selected; else None: all are there.
         tau, delta: The threshold and what it cost, where groups were selected.
         parts: The measures.
+        together: Whether measures with a filter bounded a unit's rows together.
     """
 
     entry: int
@@ -77,6 +78,7 @@ class Release:
     tau: int | None
     delta: Fraction
     parts: tuple[Part, ...]
+    together: bool = False
 
 
 def to_text(release: Release) -> str:
@@ -86,7 +88,7 @@ def to_text(release: Release) -> str:
         "base": frame.base,
         "conditions": frame.conditions,
         "keys": [[key.expression, key.domain] for key in frame.keys],
-        "bound": [frame.max_groups, frame.max_rows],
+        "bound": [frame.max_groups, frame.max_rows, *([True] if release.together else [])],
         "facts": [facts.catalog, facts.covering, facts.one_group, facts.rows],
         "names": release.names,
         "groups": None if release.groups is None else [[text_of(value) for value in key] for key in release.groups],
@@ -104,13 +106,13 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
     """
     content = json.loads(text)
     keys = tuple(KeyText(expression=e, domain=None if d is None else tuple(d)) for e, d in content["keys"])
-    max_groups, max_rows = (int(bound) for bound in content["bound"])
+    max_groups, max_rows, *together = content["bound"]
     frame = Frame(
         base=content["base"],
         conditions=tuple(content["conditions"]),
         keys=keys,
-        max_groups=max_groups,
-        max_rows=max_rows,
+        max_groups=int(max_groups),
+        max_rows=int(max_rows),
     )
     catalog, covering, one_group, rows = content["facts"]
     groups, (tau, delta) = content["groups"], content["selection"]
@@ -126,6 +128,7 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
         tau=tau,
         delta=Fraction(delta),
         parts=tuple(_read_part(part) for part in content["parts"]),
+        together=together == [True],
     )
     _check(release)
     return release

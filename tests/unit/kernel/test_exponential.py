@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpquery.errors import InternalError
 from dpquery.kernel import exponential, utilities
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
+from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.exponential import Histogram, choose, uniform_below
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import calibrate
@@ -210,12 +211,16 @@ def plan_of(noise: Noise) -> BudgetedPlan:
 
 def test_a_choice_costs_epsilon_or_an_eighth_of_its_square() -> None:
     plan = plan_of(Noise(mechanism=Mechanism.EXPONENTIAL, loss=PrivacyLoss(epsilon=Fraction(2))))
-    assert charge_of(plan, BudgetKind.PURE) == guarantee_of(plan) == PrivacyLoss(epsilon=Fraction(2))
-    assert charge_of(plan, BudgetKind.ZCDP) == PrivacyLoss(rho=Fraction(1, 2))
+    assert (
+        charge_of(plan, BudgetKind.PURE, Neighbours.ADD_REMOVE)
+        == guarantee_of(plan, Neighbours.ADD_REMOVE)
+        == PrivacyLoss(epsilon=Fraction(2))
+    )
+    assert charge_of(plan, BudgetKind.ZCDP, Neighbours.ADD_REMOVE) == PrivacyLoss(rho=Fraction(1, 2))
     paid = plan_of(Noise(mechanism=Mechanism.EXPONENTIAL, loss=PrivacyLoss(rho=Fraction(1, 3))))
-    assert guarantee_of(paid) == PrivacyLoss(rho=Fraction(1, 3))
+    assert guarantee_of(paid, Neighbours.ADD_REMOVE) == PrivacyLoss(rho=Fraction(1, 3))
     with pytest.raises(InternalError):
-        charge_of(paid, BudgetKind.PURE)
+        charge_of(paid, BudgetKind.PURE, Neighbours.ADD_REMOVE)
 
 
 def test_the_coefficient_of_a_loss() -> None:

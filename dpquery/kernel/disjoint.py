@@ -1,0 +1,144 @@
+"""Which filters no row passes together, and so which measures are paid for in parallel. docs/proofs/disjoint.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpquery.kernel.declarations import Neighbours
+from dpquery.kernel.plan import Count, Measure, PrivateAggregate
+from dpquery.plan.expr import Call, Expression, Literal, size_of
+from dpquery.plan.logical import Project
+from dpquery.plan.types import Kind, are_values
+
+MOST_PAIRS = 40_000
+"""Filters are not compared where the parts of one times those of the other are more."""
+
+_ORDERED = (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP)
+_OPPOSITES = ("not", "is_false", "is_not_true")
+_FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+Chain = tuple[tuple[int, ...], ...]
+"""Classes of measures, by index: those of one class have one filter, and no row passes the filters of two classes."""
+Test = tuple[Expression, str, tuple[Any, ...]]
+"""An expression, what it is compared by (`in`, or a function), and the constants that it is compared with."""
+
+
+def chains(aggregate: PrivateAggregate, neighbours: Neighbours) -> tuple[Chain, ...]:
+    """Returns the measures of an aggregate, by index: each in one class of one chain.
+
+    Those to which no theorem applies are one class, in a chain of its own.
+
+    Privacy:
+        Where one unit comes or goes, the measures of a chain lose at most what those of its dearest class do.
+    Source:
+        docs/proofs/disjoint.md, Theorems 1 and 2; McSherry 2009, theorem 4.
+    """
+    source = aggregate.source
+    columns = {c.id: c.expression for c in source.columns} if isinstance(source, Project) else {}
+    classes: dict[str, tuple[Expression | None, list[int]]] = {}
+    for place, measure in enumerate(aggregate.measures):
+        kept = columns.get(measure.filter or "") if _is_bounded(aggregate, measure, neighbours) else None
+        classes.setdefault(repr(kept), (kept, []))[1].append(place)
+    found: list[list[tuple[Expression | None, list[int]]]] = []
+    for kept, places in classes.values():
+        joined = (c for c in found if kept is not None and all(o is not None and disjoint(o, kept) for o, _ in c))
+        chain = next(joined, None)
+        if chain is None:
+            found.append([(kept, places)])
+        else:
+            chain.append((kept, places))
+    return tuple(tuple(tuple(places) for _, places in chain) for chain in found)
+
+
+def _is_bounded(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> bool:
+    """Whether rows that this measure counts take from what the same unit's other rows may weigh in others."""
+    if neighbours is not Neighbours.ADD_REMOVE or measure.filter is None:
+        return False
+    return aggregate.unit is None or weighs_together(aggregate, measure)
+
+
+def weighs_together(aggregate: PrivateAggregate, measure: Measure) -> bool:
+    """Whether all of a unit's rows in a group, counted or not, bound what it contributes there (step 2 of `plan`)."""
+    if aggregate.unit is None or not aggregate.bound.together or measure.filter is None:
+        return False
+    if measure.count is Count.UNITS:
+        return aggregate.bound.max_rows == 1
+    return measure.count in (Count.ROWS, Count.VALUES, Count.SUM)
+
+
+def disjoint(a: Expression, b: Expression) -> bool:
+    """Whether it is certain that no row makes both conditions true.
+
+    Source:
+        docs/proofs/disjoint.md, Lemma 1.
+    """
+    return size_of(a) * size_of(b) <= MOST_PAIRS and _apart(a, b)
+
+
+def _apart(a: Expression, b: Expression) -> bool:
+    if _is_opposite(a, b) or _is_opposite(b, a):
+        return True
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Call) and one.function == "or":
+            return all(_apart(part, other) for part in one.arguments)
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Call) and one.function == "and":
+            return any(_apart(part, other) for part in one.arguments)
+    first, second = _test(a), _test(b)
+    if first is None or second is None or not _same(first[0], second[0]):
+        return False
+    return _contradict(first, second) or _contradict(second, first)
+
+
+def _same(a: Expression, b: Expression) -> bool:
+    """Whether expressions are one; 0.0 and -0.0 are equal, and functions may tell them apart."""
+    return a == b and repr(a) == repr(b)
+
+
+def _is_opposite(a: Expression, b: Expression) -> bool:
+    """Whether b is true only where a is not."""
+    return isinstance(b, Call) and b.function in _OPPOSITES and _same(b.arguments[0], a)
+
+
+def _test(condition: Expression) -> Test | None:
+    """Returns a comparison with constants in one form; None for what is none, or compares with NULL or NaN."""
+    if not isinstance(condition, Call) or not condition.arguments:
+        return None
+    function, (first, *others) = condition.function, condition.arguments
+    if function in ("is_null", "is_not_null"):
+        return first, function, ()
+    if function in _FLIPPED and isinstance(first, Literal):
+        function, first, others = _FLIPPED[function], others[0], [first]
+    if function not in (*_FLIPPED, "in") or not all(isinstance(other, Literal) for other in others):
+        return None
+    values = tuple(other.value for other in others if isinstance(other, Literal))
+    if any(other.type != first.type for other in others) or not are_values(values, first.type):
+        return None
+    if function == "in":
+        return first, "in", tuple(value for value in values if value is not None)
+    return None if None in values else (first, "in" if function == "eq" else function, values)
+
+
+def _contradict(first: Test, second: Test) -> bool:
+    """Whether no value passes both tests, as seen from the first."""
+    (subject, by, constants), (_, other, _) = first, second
+    if by == "is_null":
+        return other != "is_null"
+    if by == "in" and other not in ("is_null", "is_not_null"):
+        return not any(_may_pass(value, second) for value in constants)
+    if by in ("lt", "le") and other in ("gt", "ge") and subject.type.kind in _ORDERED:
+        upper, lower = constants[0], second[2][0]
+        return bool(upper < lower or (upper == lower and (by, other) != ("le", "ge")))
+    return False
+
+
+def _may_pass(value: Any, test: Test) -> bool:
+    subject, by, constants = test
+    if by == "in":
+        return value in constants
+    if by == "ne":
+        return bool(value != constants[0])
+    if subject.type.kind not in _ORDERED:
+        return True
+    least = constants[0]
+    return bool({"lt": value < least, "le": value <= least, "gt": value > least, "ge": value >= least}[by])
