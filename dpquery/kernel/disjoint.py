@@ -6,7 +6,7 @@ from typing import Any
 
 from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.plan import Count, Measure, PrivateAggregate
-from dpquery.plan.expr import Call, Expression, Literal, size_of
+from dpquery.plan.expr import Call, Expression, Literal, conjuncts, size_of
 from dpquery.plan.logical import Project
 from dpquery.plan.types import Kind, are_values
 
@@ -76,7 +76,7 @@ def disjoint(a: Expression, b: Expression) -> bool:
 
 
 def _apart(a: Expression, b: Expression) -> bool:
-    if _is_opposite(a, b) or _is_opposite(b, a):
+    if any(_is_opposite(a, part) for part in conjuncts(b)) or any(_is_opposite(b, part) for part in conjuncts(a)):
         return True
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Call) and one.function == "or":
