@@ -44,6 +44,8 @@ CANCELLING = "tests/unit/test_cancelling.py"
 SERVER = "tests/server/test_server_attacks.py"
 ENGINE = "tests/server/test_engine.py"
 UNCHANGED = "tests/backends/test_unchanged.py"
+DISJOINT = "tests/unit/kernel/test_disjoint.py"
+TOGETHER = "tests/properties/test_disjoint.py"
 QUANTILE_LAW = "tests/properties/test_quantile_tree_exact.py"
 
 
@@ -111,8 +113,8 @@ MUTANTS = (
     Mutant(
         name="only the first measure is charged",
         file="kernel/accountant.py",
-        old="for part in plan.aggregates for noise in levels_paid(part)]",
-        new="for part in plan.aggregates for noise in levels_paid(part)[:1]]",
+        old="for noise in levels_paid(own))",
+        new="for noise in levels_paid(own)[:1])",
         tests=CALIBRATION,
         only="share",
     ),
@@ -633,8 +635,8 @@ MUTANTS = (
     Mutant(
         name="the delta of a selection is not charged",
         file="kernel/accountant.py",
-        old="deltas = [PrivacyLoss(delta=part.selection_delta) for part in plan.aggregates]",
-        new="deltas = [PrivacyLoss() for part in plan.aggregates]",
+        old="losses = [PrivacyLoss(delta=part.selection_delta) for part in plan.aggregates]",
+        new="losses = [PrivacyLoss() for part in plan.aggregates]",
         tests=THRESHOLDS,
         only="lone",
     ),
@@ -1317,9 +1319,129 @@ MUTANTS = (
     Mutant(
         name="quantiles of a level are counted in rho as if they were chosen alone",
         file="kernel/accountant.py",
-        old="for noise in levels_paid(part)",
-        new="for noise in part.noise",
+        old="for noise in levels_paid(own)",
+        new="for noise in own.noise",
         tests=QUANTILES,
+    ),
+    # Disjoint filters.
+    Mutant(
+        name="ranges that share an end are disjoint",
+        file="kernel/disjoint.py",
+        old='(upper == lower and (by, other) != ("le", "ge"))',
+        new="upper == lower",
+        tests=DISJOINT,
+    ),
+    Mutant(
+        name="two NULL tests are disjoint",
+        file="kernel/disjoint.py",
+        old='return other != "is_null"',
+        new="return True",
+        tests=DISJOINT,
+    ),
+    Mutant(
+        name="NULL passes no test, so it is disjoint from what is not true",
+        file="kernel/disjoint.py",
+        old='if function in ("is_null", "is_not_null"):',
+        new='if function in ("is_null", "is_not_null", "is_not_true"):',
+        tests=DISJOINT,
+    ),
+    Mutant(
+        name="one part of an OR is enough",
+        file="kernel/disjoint.py",
+        old="return all(_apart(part, other) for part in one.arguments)",
+        new="return any(_apart(part, other) for part in one.arguments)",
+        tests=DISJOINT,
+    ),
+    Mutant(
+        name="one constant of a list is enough",
+        file="kernel/disjoint.py",
+        old="return not any(_may_pass(value, second) for value in constants)",
+        new="return not all(_may_pass(value, second) for value in constants)",
+        tests=DISJOINT,
+    ),
+    Mutant(
+        name="tests of different columns are compared",
+        file="kernel/disjoint.py",
+        old="or not _same(first[0], second[0])",
+        new="or first[0].type != second[0].type",
+        tests=DISJOINT,
+    ),
+    Mutant(
+        name="0.0 and -0.0 are one argument",
+        file="kernel/disjoint.py",
+        old="return a == b and repr(a) == repr(b)",
+        new="return a == b",
+        tests=DISJOINT,
+    ),
+    Mutant(
+        name="the opposite of one part of an AND",
+        file="kernel/disjoint.py",
+        old="if any(_is_opposite(a, part) for part in conjuncts(b))",
+        new="if any(_is_opposite(part, b) for part in conjuncts(b)) or b != a",
+        tests=DISJOINT,
+    ),
+    Mutant(
+        name="a chain whose first class alone is disjoint",
+        file="kernel/disjoint.py",
+        old="disjoint(o, kept) for o, _ in c))",
+        new="disjoint(o, kept) for o, _ in c[:1]))",
+        tests=DISJOINT,
+    ),
+    Mutant(
+        name="any filters are in parallel",
+        file="kernel/disjoint.py",
+        old="return size_of(a) * size_of(b) <= MOST_PAIRS and _apart(a, b)",
+        new="return a != b",
+        tests=TOGETHER,
+    ),
+    Mutant(
+        name="units are in parallel though each measure is bounded apart",
+        file="kernel/disjoint.py",
+        old="return aggregate.unit is None or weighs_together(aggregate, measure)",
+        new="return True",
+        tests=TOGETHER,
+    ),
+    Mutant(
+        name="one that is replaced is in one filter alone",
+        file="kernel/disjoint.py",
+        old="if neighbours is not Neighbours.ADD_REMOVE or measure.filter is None:",
+        new="if measure.filter is None:",
+        tests=TOGETHER,
+    ),
+    Mutant(
+        name="a unit of several rows is one of several filters",
+        file="kernel/disjoint.py",
+        old="return aggregate.bound.max_rows == 1",
+        new="return True",
+        tests=TOGETHER,
+    ),
+    Mutant(
+        name="counts are bounded apart where rows are bounded together",
+        file="backends/private_sql.py",
+        old="case Count.UNITS | Count.ROWS | Count.VALUES if together:",
+        new="case Count.UNITS | Count.ROWS | Count.VALUES if together and not rows:",
+        tests=TOGETHER,
+    ),
+    Mutant(
+        name="sums are bounded apart where rows are bounded together",
+        file="backends/private_sql.py",
+        old='"rows_n" if together else f"part{i}_n"',
+        new='f"part{i}_n"',
+        tests=TOGETHER,
+    ),
+    Mutant(
+        name="the cheapest class is charged",
+        file="kernel/accountant.py",
+        old="(max((getattr(x, part)",
+        new="(min((getattr(x, part)",
+        tests=DISJOINT,
+    ),
+    Mutant(
+        name="classes of one filter are in parallel",
+        file="kernel/accountant.py",
+        old="return compose(_loss_of_noise(noise, in_epsilon) for noise in levels_paid(own))",
+        new="return in_parallel(_loss_of_noise(noise, in_epsilon) for noise in levels_paid(own))",
+        tests=DISJOINT,
     ),
     # Losses that are computed by hand.
     Mutant(
