@@ -85,9 +85,7 @@ def _apart(a: Expression, b: Expression) -> bool:
         if isinstance(one, Call) and one.function == "and":
             return any(_apart(part, other) for part in one.arguments)
     first, second = _test(a), _test(b)
-    if first is None or second is None or not _same(first[0], second[0]):
-        return False
-    return _contradict(first, second) or _contradict(second, first)
+    return _same(first[0], second[0]) and (_contradict(first, second) or _contradict(second, first))
 
 
 def _same(a: Expression, b: Expression) -> bool:
@@ -100,23 +98,23 @@ def _is_opposite(a: Expression, b: Expression) -> bool:
     return isinstance(b, Call) and b.function in _OPPOSITES and _same(b.arguments[0], a)
 
 
-def _test(condition: Expression) -> Test | None:
-    """Returns a comparison with constants in one form; None for what is none, or compares with NULL or NaN."""
+def _test(condition: Expression) -> Test:
+    """Returns a comparison with constants in one form; any other condition says that it, or what it negates, is so."""
     if not isinstance(condition, Call) or not condition.arguments:
-        return None
+        return condition, "in", (True,)
     function, (first, *others) = condition.function, condition.arguments
     if function in ("is_null", "is_not_null"):
         return first, function, ()
+    if function in ("not", "is_false"):
+        return first, "in", (False,)
     if function in _FLIPPED and isinstance(first, Literal):
         function, first, others = _FLIPPED[function], others[0], [first]
-    if function not in (*_FLIPPED, "in") or not all(isinstance(other, Literal) for other in others):
-        return None
-    values = tuple(other.value for other in others if isinstance(other, Literal))
-    if any(other.type != first.type for other in others) or not are_values(values, first.type):
-        return None
+    values = tuple(other.value for other in others if isinstance(other, Literal) and other.type == first.type)
+    if function not in (*_FLIPPED, "in") or len(values) < len(others) or not are_values(values, first.type):
+        return condition, "in", (True,)
     if function == "in":
         return first, "in", tuple(value for value in values if value is not None)
-    return None if None in values else (first, "in" if function == "eq" else function, values)
+    return (condition, "in", (True,)) if None in values else (first, "in" if function == "eq" else function, values)
 
 
 def _contradict(first: Test, second: Test) -> bool:

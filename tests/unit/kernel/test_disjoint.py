@@ -100,12 +100,17 @@ DISJOINT = [
     ("every part of an OR", either(x("eq", 1), x("eq", 2)), either(x("eq", 3), both(x("gt", 2), s("eq", "F")))),
     ("opposites", both(s("eq", "F"), truth("lt", X, Y)), negated(truth("lt", X, Y))),
     ("a flag", B, negated(B)),
+    ("the opposite of a pattern", s("like", "a%"), negated(s("like", "a%"))),
     ("is false", B, truth("is_false", B)),
     ("is not true", x("lt", 5), truth("is_not_true", x("lt", 5))),
     ("the opposite of an OR", either(x("eq", 1), B), negated(either(x("eq", 1), B))),
     ("NULL and a comparison", truth("is_null", X), x("ne", 5)),
     ("NULL and a list", truth("is_null", S), s("in", "F", None)),
     ("NULL and not NULL", truth("is_null", X), truth("is_not_null", X)),
+    ("a flag and NULL", B, truth("is_null", B)),
+    ("what is false and NULL", negated(B), truth("is_null", B)),
+    ("a flag and a constant", truth("is_false", B), truth("eq", B, of(True, BOOLEAN))),
+    ("a pattern that is NULL", s("like", "a%"), truth("is_null", s("like", "a%"))),
     ("floats", f("lt", 0.5), f("ge", 0.5)),
     ("decimals", truth("lt", M, of(Decimal("1.50"), MONEY)), truth("ge", M, of(Decimal("1.5"), MONEY))),
     ("days", truth("lt", D, of(DAY, DATE)), truth("eq", D, of(DAY, DATE))),
@@ -145,6 +150,8 @@ OVERLAPPING = [
     ("decimals of another form", truth("eq", M, of(Decimal("1.5"), MONEY)), truth("eq", M, of(Decimal("1.50"), MONEY))),
     ("no constants", truth("lt", X, Y), truth("ge", X, Y)),
     ("no comparison", B, x("eq", 1)),
+    ("not true, of a flag", truth("is_not_true", B), truth("is_null", B)),
+    ("a comparison with NULL, which is NULL", truth("is_null", x("eq", None)), truth("is_null", X)),
 ]
 
 
@@ -272,6 +279,10 @@ def test_measures_are_sorted_into_chains_of_disjoint_classes() -> None:
     kept = ["low", "odd", "high", None, "even", "low again", "lowest", None]
     made = aggregate(*(counted(f"m{i}", name) for i, name in enumerate(kept)))
     assert chains(made, ADD) == (((0, 5), (2,)), ((1,), (4,)), ((3, 7),), ((6,),))
+    assert chains(aggregate(*(counted(f"m{i}", k) for i, k in enumerate(["high", "low", "lowest"]))), ADD) == (
+        ((0,), (1,)),
+        ((2,),),
+    )
     assert chains(made, REPLACE) == ((tuple(range(8)),),)
 
 
