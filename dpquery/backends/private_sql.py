@@ -25,7 +25,7 @@ from dpquery.backends.lattice_sql import lattice_value
 from dpquery.backends.relations import RelationWriter
 from dpquery.backends.sql_names import name, normal
 from dpquery.errors import InternalError
-from dpquery.kernel.disjoint import weighs_together
+from dpquery.kernel.parallel import weighs_together
 from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate
 from dpquery.plan.logical import output
 

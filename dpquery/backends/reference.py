@@ -26,8 +26,8 @@ from dpquery.backends.reference_reading import read
 from dpquery.backends.reference_relations import Interpreter, Row
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, InternalError
-from dpquery.kernel.disjoint import weighs_together
 from dpquery.kernel.exponential import Histogram
+from dpquery.kernel.parallel import weighs_together
 from dpquery.kernel.plan import CHOICES, Count, Key, Lattice, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.evaluate import normal

@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel.declarations import Neighbours
-from dpquery.kernel.disjoint import chains
 from dpquery.kernel.loss import ZERO, PrivacyLoss, bounded_range_to_zcdp, parse_amount, pure_to_zcdp, rho_within
+from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Mechanism, Noise
 from dpquery.kernel.quantiles import levels_paid
 
@@ -167,22 +167,27 @@ def _loss_of(plan: BudgetedPlan, neighbours: Neighbours, *, in_epsilon: bool) ->
         if not 0 <= part.selection_delta < 1:
             raise InternalError("the delta of a selection lies between 0 and 1")
     losses = [PrivacyLoss(delta=part.selection_delta) for part in plan.aggregates]
-    for part in plan.aggregates:
-        losses += [
-            in_parallel(_loss_of_class(part, places, in_epsilon) for places in chain)
-            for chain in chains(part.aggregate, neighbours)
-        ]
+    losses += [
+        in_parallel(_loss_of_class(plan, set(numbers), in_epsilon) for numbers in chain)
+        for chain in chains([part.aggregate for part in plan.aggregates], neighbours)
+    ]
     return compose(losses)
 
 
-def _loss_of_class(part: BudgetedAggregate, places: tuple[int, ...], in_epsilon: bool) -> PrivacyLoss:
-    """Returns the exact sum over measures of one filter.
+def _loss_of_class(plan: BudgetedPlan, numbers: set[int], in_epsilon: bool) -> PrivacyLoss:
+    """Returns the exact sum over some measures, numbered through the plan.
 
     Of quantiles that are chosen together, the levels count: docs/proofs/exponential.md, Lemma 5.
     """
-    aggregate = replace(part.aggregate, measures=tuple(part.aggregate.measures[place] for place in places))
-    own = BudgetedAggregate(aggregate=aggregate, noise=tuple(part.noise[place] for place in places))
-    return compose(_loss_of_noise(noise, in_epsilon) for noise in levels_paid(own))
+    losses, start = [], 0
+    for part in plan.aggregates:
+        given = list(zip(part.aggregate.measures, part.noise, strict=True))
+        own = [pair for number, pair in enumerate(given, start) if number in numbers]
+        aggregate = replace(part.aggregate, measures=tuple(measure for measure, _ in own))
+        paid = BudgetedAggregate(aggregate=aggregate, noise=tuple(noise for _, noise in own))
+        losses += [_loss_of_noise(noise, in_epsilon) for noise in levels_paid(paid)]
+        start += len(given)
+    return compose(losses)
 
 
 def _loss_of_noise(noise: Noise, in_epsilon: bool) -> PrivacyLoss:

@@ -1,13 +1,10 @@
-"""Which filters no row passes together, and so which measures are paid for in parallel. docs/proofs/disjoint.md."""
+"""Which filters no row passes together. docs/proofs/disjoint.md."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dpquery.kernel.declarations import Neighbours
-from dpquery.kernel.plan import Count, Measure, PrivateAggregate
 from dpquery.plan.expr import Call, Expression, Literal, conjuncts, size_of
-from dpquery.plan.logical import Project
 from dpquery.plan.types import Kind, are_values
 
 MOST_PAIRS = 40_000
@@ -17,53 +14,8 @@ _ORDERED = (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP)
 _OPPOSITES = ("not", "is_false", "is_not_true")
 _FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
-Chain = tuple[tuple[int, ...], ...]
-"""Classes of measures, by index: those of one class have one filter, and no row passes the filters of two classes."""
 Test = tuple[Expression, str, tuple[Any, ...]]
 """An expression, what it is compared by (`in`, or a function), and the constants that it is compared with."""
-
-
-def chains(aggregate: PrivateAggregate, neighbours: Neighbours) -> tuple[Chain, ...]:
-    """Returns the measures of an aggregate, by index: each in one class of one chain.
-
-    Those to which no theorem applies are one class, in a chain of its own.
-
-    Privacy:
-        Where one unit comes or goes, the measures of a chain lose at most what those of its dearest class do.
-    Source:
-        docs/proofs/disjoint.md, Theorems 1 and 2; McSherry 2009, theorem 4.
-    """
-    source = aggregate.source
-    columns = {c.id: c.expression for c in source.columns} if isinstance(source, Project) else {}
-    classes: dict[str, tuple[Expression | None, list[int]]] = {}
-    for place, measure in enumerate(aggregate.measures):
-        kept = columns.get(measure.filter or "") if _is_bounded(aggregate, measure, neighbours) else None
-        classes.setdefault(repr(kept), (kept, []))[1].append(place)
-    found: list[list[tuple[Expression | None, list[int]]]] = []
-    for kept, places in classes.values():
-        joined = (c for c in found if kept is not None and all(o is not None and disjoint(o, kept) for o, _ in c))
-        chain = next(joined, None)
-        if chain is None:
-            found.append([(kept, places)])
-        else:
-            chain.append((kept, places))
-    return tuple(tuple(tuple(places) for _, places in chain) for chain in found)
-
-
-def _is_bounded(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> bool:
-    """Whether rows that this measure counts take from what the same unit's other rows may weigh in others."""
-    if neighbours is not Neighbours.ADD_REMOVE or measure.filter is None:
-        return False
-    return aggregate.unit is None or weighs_together(aggregate, measure)
-
-
-def weighs_together(aggregate: PrivateAggregate, measure: Measure) -> bool:
-    """Whether all of a unit's rows in a group, counted or not, bound what it contributes there (step 2 of `plan`)."""
-    if aggregate.unit is None or not aggregate.bound.together or measure.filter is None:
-        return False
-    if measure.count is Count.UNITS:
-        return aggregate.bound.max_rows == 1
-    return measure.count in (Count.ROWS, Count.VALUES, Count.SUM)
 
 
 def disjoint(a: Expression, b: Expression) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpquery.kernel.declarations import Neighbours
-from dpquery.kernel.disjoint import chains
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
+from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import asked, family_of, rank_errors
 from dpquery.kernel.sensitivity import Sensitivity, sensitivity
@@ -82,12 +82,12 @@ def measurements(plan: BudgetedPlan, neighbours: Neighbours) -> tuple[Measuremen
         tau = tau_of(budgeted, noises)
         aggregate = budgeted.aggregate
         ranks = rank_errors(aggregate, [(made.parameter, made.divider) for made in noises], FAILURE)
-        beside = {i: len(c) for c in chains(aggregate, neighbours) if len(c) > 1 for places in c for i in places}
-        columns = zip(aggregate.measures, budgeted.noise, noises, ranks, strict=True)
-        for place, (measure, noise, made, off) in enumerate(columns):
+        for measure, noise, made, off in zip(aggregate.measures, budgeted.noise, noises, ranks, strict=True):
             moved = sensitivity(aggregate, measure, neighbours)
-            column = _describe(aggregate, measure, noise, made, moved, tau, off)
-            described.append(replace(column, parallel=beside.get(place, 0)))
+            described.append(_describe(aggregate, measure, noise, made, moved, tau, off))
+    for chain in chains([budgeted.aggregate for budgeted in plan.aggregates], neighbours):
+        for number in (number for numbers in chain if len(chain) > 1 for number in numbers):
+            described[number] = replace(described[number], parallel=len(chain))
     return tuple(described)
 
 

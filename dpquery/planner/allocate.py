@@ -13,9 +13,9 @@ from fractions import Fraction
 from dpquery.errors import InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.declarations import Neighbours
-from dpquery.kernel.disjoint import chains
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
 from dpquery.kernel.mechanisms import calibrated
+from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.kernel.sensitivity import sensitivity
@@ -104,7 +104,7 @@ class _Split:
     def __init__(self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours) -> None:
         self._pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
         self._neighbours = neighbours
-        self._chains = _numbered(aggregates, neighbours)
+        self._chains = _parallel(aggregates, neighbours)
         place = {measure.id: number for number, (_, measure) in enumerate(self._pairs)}
         plain = all(isinstance(aim.expression, Column) for aim in aims)
         guesses = Guesses() if plain else Guesses.of(aggregates)
@@ -144,20 +144,11 @@ class _Split:
         ]
 
 
-def _numbered(aggregates: tuple[PrivateAggregate, ...], neighbours: Neighbours) -> tuple[Chain, ...]:
-    """Returns the chains of all aggregates, with measures numbered on; those that are in none are one class."""
-    found: list[Chain] = []
-    alone: list[int] = []
-    start = 0
-    for aggregate in aggregates:
-        for chain in chains(aggregate, neighbours):
-            own = tuple(tuple(start + place for place in places) for places in chain)
-            if len(own) > 1:
-                found.append(own)
-            else:
-                alone += own[0]
-        start += len(aggregate.measures)
-    return (*found, *([(tuple(sorted(alone)),)] if alone else []))
+def _parallel(aggregates: tuple[PrivateAggregate, ...], neighbours: Neighbours) -> tuple[Chain, ...]:
+    """Returns the chains of several classes; all measures that are in none are one class."""
+    found = chains(aggregates, neighbours)
+    alone = sorted(number for chain in found if len(chain) == 1 for number in chain[0])
+    return (*(chain for chain in found if len(chain) > 1), *([(tuple(alone),)] if alone else []))
 
 
 def deviation_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours, *, in_epsilon: bool) -> float:

@@ -9,7 +9,7 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.proposed import proposed
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
-from dpquery.kernel.disjoint import chains
+from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import CHOICES, BoundContributions, Count, Key, Measure, PrivateAggregate
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.logical import (
@@ -271,7 +271,7 @@ def _together(aggregate: PrivateAggregate, declared: Contribution, catalog: Cata
     if aggregate.unit is None or declared.rows is None or declared.rows > bound.max_rows:
         return aggregate
     made = replace(aggregate, bound=replace(bound, together=True))
-    return made if any(len(chain) > 1 for chain in chains(made, neighbours)) else aggregate
+    return made if any(len(chain) > 1 for chain in chains((made,), neighbours)) else aggregate
 
 
 def _possible(released: Relation, boundary: Aggregate) -> Relation:

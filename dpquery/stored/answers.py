@@ -22,6 +22,7 @@ from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.kernel.selection import all_codes
 from dpquery.plan.expr import Column
+from dpquery.plan.logical import Filter, Project, Relation, Values, output
 from dpquery.plan.show import names_of, show
 from dpquery.plan.types import Value
 from dpquery.result.added import AddedTable
@@ -190,12 +191,25 @@ def _behind(
     for release, lost in releases.values():
         aggregate = wanted.budgeted.aggregate
         bound = replace(aggregate.bound, together=release.together)
-        aggregate = replace(aggregate, measures=tuple(measure for measure, _ in lost), bound=bound)
+        same = wanted.asked is not None and set(release.frame.conditions) == set(wanted.asked.frame.conditions)
+        source = aggregate.source if same else _unfiltered(aggregate.source)
+        aggregate = replace(aggregate, source=source, measures=tuple(measure for measure, _ in lost), bound=bound)
         noise = tuple(Noise(mechanism=part.noise.mechanism, loss=part.loss) for _, part in lost)
         found.append(BudgetedAggregate(aggregate=aggregate, noise=noise))
     if chosen is not None and found:
         found[0] = replace(found[0], selection_delta=chosen.delta)
     return found
+
+
+def _unfiltered(relation: Relation) -> Relation:
+    """Returns projections over unknown rows: what was released may have been of more rows than are asked for."""
+    match relation:
+        case Filter():
+            return _unfiltered(relation.source)
+        case Project():
+            return replace(relation, source=_unfiltered(relation.source))
+        case _:
+            return Values(columns=output(relation), rows=())
 
 
 def _rest(budgeted: BudgetedAggregate, found: Found) -> BudgetedAggregate | None:

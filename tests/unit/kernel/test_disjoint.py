@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of, in_parallel
 from dpquery.kernel.declarations import Neighbours
-from dpquery.kernel.disjoint import MOST_PAIRS, chains, disjoint, weighs_together
+from dpquery.kernel.disjoint import MOST_PAIRS, disjoint
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.kernel.parallel import chains, weighs_together
 from dpquery.kernel.plan import (
     BoundContributions,
     BudgetedAggregate,
@@ -29,7 +30,18 @@ from dpquery.kernel.plan import (
 )
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
-from dpquery.plan.logical import Computed, OutputColumn, Project, Values
+from dpquery.plan.logical import (
+    Computed,
+    Filter,
+    Matched,
+    OutputColumn,
+    Project,
+    Relation,
+    Scan,
+    ScanColumn,
+    SetOperation,
+    Values,
+)
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type, Value, decimal
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -278,12 +290,10 @@ def plan(given: PrivateAggregate, *amounts: int) -> BudgetedPlan:
 def test_measures_are_sorted_into_chains_of_disjoint_classes() -> None:
     kept = ["low", "odd", "high", None, "even", "low again", "lowest", None]
     made = aggregate(*(counted(f"m{i}", name) for i, name in enumerate(kept)))
-    assert chains(made, ADD) == (((0, 5), (2,)), ((1,), (4,)), ((3, 7),), ((6,),))
-    assert chains(aggregate(*(counted(f"m{i}", k) for i, k in enumerate(["high", "low", "lowest"]))), ADD) == (
-        ((0,), (1,)),
-        ((2,),),
-    )
-    assert chains(made, REPLACE) == ((tuple(range(8)),),)
+    assert chains((made,), ADD) == (((0, 5), (2,)), ((1,), (4,)), ((3, 7),), ((6,),))
+    made_anew = aggregate(*(counted(f"m{i}", name) for i, name in enumerate(["high", "low", "lowest"])))
+    assert chains((made_anew,), ADD) == (((0,), (1,)), ((2,),))
+    assert chains((made,), REPLACE) == ((tuple(range(8)),),)
 
 
 def test_the_dearest_class_of_each_chain_is_charged() -> None:
@@ -341,3 +351,77 @@ def test_a_filter_that_the_plan_does_not_compute_is_disjoint_from_nothing() -> N
     made = aggregate(counted("m1", "low"), counted("m2", "high"))
     bare = replace(made, source=made.source.source)  # type: ignore[union-attr]
     assert charge_of(plan(bare, 2, 3), BudgetKind.PURE, ADD) == PrivacyLoss(epsilon=Fraction(5))
+
+
+# Several aggregates.
+
+
+def scan(table: str, suffix: str) -> Scan:
+    """Returns a scan of a table whose rows are units, under ids of its own."""
+    columns = tuple(ScanColumn(id=f"{name}{suffix}", name=name, type=INT64) for name in ("x", "y"))
+    return Scan(table=table, columns=columns, public=False)
+
+
+def over(source: Relation, kept: Expression, *, unit: str | None = None) -> PrivateAggregate:
+    """Returns the number of rows of a source for which something is true."""
+    columns = (Computed(id="kept", name="", expression=kept), Computed(id="u", name="", expression=of(1)))
+    return PrivateAggregate(
+        source=Project(source=source, columns=columns),
+        unit=unit,
+        keys=(),
+        bound=BoundContributions(max_groups=1, max_rows=1, together=unit is not None),
+        measures=(counted("m1", "kept"),),
+    )
+
+
+def less(column: str, value: int) -> Call:
+    return truth("lt", Column(id=column, type=INT64), of(value))
+
+
+def more(column: str, value: int) -> Call:
+    return truth("ge", Column(id=column, type=INT64), of(value))
+
+
+def lost(*aggregates: PrivateAggregate) -> int:
+    parts = tuple(plan(aggregate, 1).aggregates[0] for aggregate in aggregates)
+    return int(guarantee_of(BudgetedPlan(aggregates=parts), ADD).epsilon)
+
+
+def test_rows_of_one_table_in_several_aggregates() -> None:
+    first, other = scan("t", "1"), scan("t", "2")
+    assert lost(over(first, less("x1", 5)), over(other, more("x2", 5))) == 1
+    assert lost(over(first, less("x1", 5)), over(other, more("x2", 4))) == 2
+    assert lost(over(first, less("x1", 5)), over(other, more("y2", 5))) == 2
+    where = Filter(source=other, condition=more("x2", 5))
+    assert lost(over(first, less("x1", 5)), over(where, more("y2", 0))) == 1
+    assert lost(over(first, less("x1", 5), unit="u"), over(other, more("x2", 5), unit="u")) == 2
+
+
+def test_rows_of_other_tables_are_other_rows() -> None:
+    everything = of(True, BOOLEAN)
+    one, two = scan("t", "1"), scan("s", "2")
+    assert lost(over(one, everything), over(two, everything)) == 1
+    columns = tuple(Matched(id=f"c{i}", name="", type=INT64, left=f"{n}3", right=f"{n}4") for i, n in enumerate("xy"))
+    both = SetOperation(kind="union_all", left=scan("t", "3"), right=scan("r", "4"), columns=columns)
+    assert lost(over(both, everything), over(two, everything)) == 1
+    assert lost(over(both, everything), over(one, everything)) == 2
+    assert lost(over(both, less("c0", 5)), over(scan("t", "5"), more("x5", 5))) == 2, "ids of other relations"
+
+
+def test_names_are_those_of_stored_columns() -> None:
+    """y AS x is y."""
+    named = Project(
+        source=scan("t", "1"), columns=(Computed(id="x", name="x", expression=Column(id="y1", type=INT64)),)
+    )
+    assert lost(over(named, less("x", 5)), over(scan("t", "2"), more("x2", 5))) == 2
+    assert lost(over(named, less("x", 5)), over(scan("t", "2"), more("y2", 5))) == 1
+    values = Values(columns=(OutputColumn(id="t.x", name="x", type=INT64),), rows=())
+    assert lost(over(values, less("t.x", 5)), over(scan("t", "2"), more("x2", 5))) == 2
+
+
+def test_conditions_that_a_projection_makes_too_large_are_left_out() -> None:
+    wide: Expression = Column(id="x1", type=INT64)
+    for _ in range(8):
+        wide = Call(function="add", arguments=(wide, wide), type=INT64)
+    named = Project(source=scan("t", "1"), columns=(Computed(id="w", name="", expression=wide),))
+    assert lost(over(named, less("w", 5)), over(named, more("w", 5))) == 2

@@ -22,7 +22,10 @@ ONE = loss(1)
 
 
 def opened(path: Path, *, unit: str, most: int = 1, neighbours: str = "add_remove") -> dp.Session:
-    columns: dict[str, object] = {"sex": {"type": "text", "keys": ["F", "M"]}}
+    columns: dict[str, object] = {
+        "sex": {"type": "text", "keys": ["F", "M"]},
+        "age": {"type": "int64", "lower": 0, "upper": 9},
+    }
     table: dict[str, object] = {"columns": columns}
     if unit != "row":
         columns["id"] = {"type": "int64"}
@@ -30,7 +33,7 @@ def opened(path: Path, *, unit: str, most: int = 1, neighbours: str = "add_remov
     catalog = dp.Catalog(
         dataset="d", privacy_unit=unit, neighbours=neighbours, budget={"epsilon": 100}, tables={"people": table}
     )
-    data = pa.table({"id": list(range(100)), "sex": ["F", "M"] * 50})
+    data = pa.table({"id": list(range(100)), "sex": ["F", "M"] * 50, "age": [3, 4] * 50})
     ledger = dp.Ledger.create(path / "ledger", catalog.declarations, catalog.budget, catalog.analysts)
     return dp.connect(catalog, {"people": data}, ledger=ledger, reuse=True)
 
@@ -51,13 +54,17 @@ def test_what_was_released_in_parallel_guarantees_as_much_when_it_is_read_again(
     assert session.remaining == loss(99)
 
 
-def test_one_filter_that_is_stored_and_one_that_is_new(tmp_path: Path) -> None:
-    """The new one pays what the dearest of both would have: nothing is refunded for the one that is there."""
-    session = opened(tmp_path, unit="row")
+@pytest.mark.parametrize(("unit", "guaranteed"), [("row", 1), ("person", 2)])
+def test_one_filter_that_is_stored_and_one_that_is_new(unit: str, guaranteed: int, tmp_path: Path) -> None:
+    """The new one pays what the dearest of both would have: nothing is refunded for the one that is there.
+
+    Where each row is a unit, none was read by both releases; rows of one person may have been.
+    """
+    session = opened(tmp_path, unit=unit)
     assert session.sql(f"SELECT {F} AS f FROM people", epsilon=1).charge == ONE
     both = session.sql(BOTH, epsilon=1)
     assert both.charge == ONE
-    assert both.guarantee == loss(2), "two releases add up"
+    assert both.guarantee == loss(guaranteed)
 
 
 def test_more_accuracy_is_combined_with_what_was_stored(tmp_path: Path) -> None:
@@ -94,3 +101,29 @@ def test_targets_prices_and_batches(tmp_path: Path) -> None:
     assert plan.prices.loc["error=10", "charge"] == alone.prices.loc["error=10", "charge"]
     batch = session.batch([BOTH, f"SELECT {F} AS f, COUNT(*) AS n FROM people"], epsilon=1)
     assert batch.charge == batch.guarantee == ONE
+
+
+APART = "SELECT (SELECT COUNT(*) FROM people WHERE sex = 'F') AS f, (SELECT SUM(age) FROM people WHERE sex = 'M') AS m"
+
+
+def test_subqueries_over_disjoint_rows_guarantee_as_much_when_they_are_read_again(tmp_path: Path) -> None:
+    session = opened(tmp_path, unit="row")
+    first, again = session.sql(APART, epsilon=1), session.sql(APART, epsilon=1)
+    assert (first.charge, first.guarantee) == (ONE, ONE)
+    assert (again.charge, again.guarantee) == (loss(0), ONE)
+
+
+def test_what_is_derived_from_releases_of_all_rows_has_lost_both(tmp_path: Path) -> None:
+    """The rows that are asked for are disjoint; those that were read are not."""
+    session = opened(tmp_path, unit="row")
+    session.sql("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", epsilon=1)
+    session.sql("SELECT sex, SUM(age) AS s FROM people GROUP BY sex", epsilon=1)
+    derived = session.sql(APART, epsilon=1)
+    assert (derived.charge, derived.guarantee) == (loss(0), loss(2))
+
+
+def test_units_of_several_rows_pay_for_each_subquery(tmp_path: Path) -> None:
+    session = opened(tmp_path, unit="person")
+    answer = session.sql(APART, epsilon=1)
+    assert (answer.charge, answer.guarantee) == (ONE, ONE)
+    assert [made.loss.epsilon for made in answer.measurements] == [Fraction(1, 2)] * 2
