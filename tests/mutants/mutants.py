@@ -113,8 +113,8 @@ MUTANTS = (
     Mutant(
         name="only the first measure is charged",
         file="kernel/accountant.py",
-        old="for noise in levels_paid(own))",
-        new="for noise in levels_paid(own)[:1])",
+        old="for noise in levels_paid(paid)]",
+        new="for noise in levels_paid(paid)[:1]]",
         tests=CALIBRATION,
         only="share",
     ),
@@ -1319,8 +1319,8 @@ MUTANTS = (
     Mutant(
         name="quantiles of a level are counted in rho as if they were chosen alone",
         file="kernel/accountant.py",
-        old="for noise in levels_paid(own)",
-        new="for noise in own.noise",
+        old="for noise in levels_paid(paid)",
+        new="for noise in paid.noise",
         tests=QUANTILES,
     ),
     # Disjoint filters.
@@ -1362,8 +1362,8 @@ MUTANTS = (
     Mutant(
         name="tests of different columns are compared",
         file="kernel/disjoint.py",
-        old="or not _same(first[0], second[0])",
-        new="or first[0].type != second[0].type",
+        old="return _same(first[0], second[0]) and",
+        new="return first[0].type == second[0].type and",
         tests=DISJOINT,
     ),
     Mutant(
@@ -1397,8 +1397,8 @@ MUTANTS = (
     Mutant(
         name="units are in parallel though each measure is bounded apart",
         file="kernel/parallel.py",
-        old="if aggregate.unit is not None and not weighs_together(aggregate, measure):",
-        new="if False:",
+        old=" if weighs_together(aggregate, measure) else None",
+        new="",
         tests=TOGETHER,
     ),
     Mutant(
@@ -1474,8 +1474,8 @@ MUTANTS = (
     Mutant(
         name="classes of one filter are in parallel",
         file="kernel/accountant.py",
-        old="return compose(_loss_of_noise(noise, in_epsilon) for noise in levels_paid(own))",
-        new="return in_parallel(_loss_of_noise(noise, in_epsilon) for noise in levels_paid(own))",
+        old="start += len(given)\n    return compose(losses)",
+        new="start += len(given)\n    return in_parallel(losses)",
         tests=DISJOINT,
     ),
     # Losses that are computed by hand.

@@ -461,6 +461,8 @@ def split_query(random: Random, *, row_unit: bool) -> Query:
     people = not row_unit and random.random() < 0.4
     table, splits = ("people", PEOPLE_SPLITS) if people else ("visits", SPLITS)
     number, key = ("v.age", "v.sex") if people else (random.choice(["v.score", "v.cost", "v.rate"]), "v.kind")
+    if random.random() < (0.4 if row_unit else 0.1):
+        return _split_subqueries(random, table, number, [*random.choice(splits), random.choice(random.choice(splits))])
     items = [f"{key} AS k"] if random.random() < 0.5 else []
     for filters in random.sample(splits, random.choice([1, 1, 2])):
         for condition in random.sample(filters, random.randint(2, len(filters))):
@@ -476,6 +478,16 @@ def split_query(random: Random, *, row_unit: bool) -> Query:
         max_groups=random.choice([None, None, 1, 2, 5]),
         max_rows=random.choice([None, None, None, 1, 3, 4, 7]),
     )
+
+
+def _split_subqueries(random: Random, table: str, number: str, conditions: list[str]) -> Query:
+    """Returns a query of one subquery for each condition, or of a UNION ALL of them."""
+    aggregates = ["COUNT(*)", f"SUM({number})", f"AVG({number})", f"COUNT(*) FILTER (WHERE {conditions[0]})"]
+    if random.random() < 0.5:
+        parts = [f"SELECT COUNT(*), SUM({number}) FROM {table} v WHERE {condition}" for condition in conditions]
+        return Query(text=" UNION ALL ".join(parts))
+    items = [f"(SELECT {random.choice(aggregates)} FROM {table} v WHERE {condition})" for condition in conditions]
+    return Query(text=f"SELECT {', '.join(f'{item} AS a{i}' for i, item in enumerate(items))}")
 
 
 def _split_part(random: Random, number: str, condition: str, row_unit: bool, people: bool) -> str:

@@ -79,6 +79,7 @@ def worlds_with_parallel(count: int) -> list[int]:
 
 BY_SEX = "COUNT(*) FILTER (WHERE sex = 'F'), COUNT(*) FILTER (WHERE sex = 'M')"
 BY_OK = "COUNT(*) FILTER (WHERE ok), COUNT(*) FILTER (WHERE NOT ok)"
+OK_APART = "SELECT (SELECT COUNT(*) FROM visits WHERE ok) AS a, (SELECT COUNT(*) FROM visits WHERE NOT ok) AS b"
 YES, NO = {"ok": True, "kind": "a", "score": 40}, {"ok": False, "kind": "a", "score": 40}
 
 WORST_CASES: dict[str, tuple[str, str, Query, Rows, str]] = {
@@ -97,6 +98,35 @@ WORST_CASES: dict[str, tuple[str, str, Query, Rows, str]] = {
         Query(text="SELECT MEDIAN(score) FILTER (WHERE ok), MEDIAN(score) FILTER (WHERE NOT ok) FROM visits"),
         visits(9, YES),
         "1/2",
+    ),
+    "two subqueries": (
+        "row",
+        "add_remove",
+        Query(
+            text="SELECT (SELECT COUNT(*) FROM visits WHERE ok) AS a, (SELECT COUNT(*) FROM visits WHERE NOT ok) AS b"
+        ),
+        visits(9, YES),
+        "1",
+    ),
+    "two subqueries of one person": (
+        "int64",
+        "add_remove",
+        Query(
+            text="SELECT (SELECT COUNT(*) FROM visits WHERE ok) AS a, (SELECT COUNT(*) FROM visits WHERE NOT ok) AS b"
+        ),
+        visits(9, *[YES] * 3, *[NO] * 3),
+        "1",
+    ),
+    "filters of two subqueries of one person": (
+        "int64",
+        "add_remove",
+        Query(
+            text="SELECT (SELECT COUNT(*) FILTER (WHERE ok) - COUNT(*) FILTER (WHERE NOT ok) FROM visits) AS a,"
+            " (SELECT COUNT(*) FILTER (WHERE score < 0) - COUNT(*) FILTER (WHERE score >= 0) FROM visits"
+            " WHERE kind = 'a') AS b"
+        ),
+        visits(9, *[YES] * 3),
+        "1",
     ),
     "a row of neither": ("row", "add_remove", Query(text=f"SELECT {BY_OK} FROM visits"), visits(9, {"score": 1}), "0"),
     "filters that meet": (
