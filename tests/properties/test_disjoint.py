@@ -121,11 +121,11 @@ WORST_CASES: dict[str, tuple[str, str, Query, Rows, str]] = {
         "int64",
         "add_remove",
         Query(
-            text="SELECT (SELECT COUNT(*) FILTER (WHERE ok) - COUNT(*) FILTER (WHERE NOT ok) FROM visits) AS a,"
-            " (SELECT COUNT(*) FILTER (WHERE score < 0) - COUNT(*) FILTER (WHERE score >= 0) FROM visits"
-            " WHERE kind = 'a') AS b"
+            text="SELECT (SELECT COUNT(*) FILTER (WHERE ok) - COUNT(*) FILTER (WHERE NOT ok) FROM visits"
+            " WHERE kind = 'a') AS a, (SELECT COUNT(*) FILTER (WHERE ok) - COUNT(*) FILTER (WHERE NOT ok) FROM visits"
+            " WHERE kind = 'b') AS b"
         ),
-        visits(9, *[YES] * 3),
+        visits(9, *[YES] * 3, *[{**NO, "kind": "b"}] * 3),
         "1",
     ),
     "a row of neither": ("row", "add_remove", Query(text=f"SELECT {BY_OK} FROM visits"), visits(9, {"score": 1}), "0"),
