@@ -12,11 +12,11 @@ from enum import Enum
 from fractions import Fraction
 
 from dpquery.errors import InternalError, InvalidLossError
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import ZERO, PrivacyLoss, bounded_range_to_zcdp, parse_amount, pure_to_zcdp, rho_within
 from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Mechanism, Noise
 from dpquery.kernel.quantiles import levels_paid
+from dpquery.units.declarations import Neighbours
 
 EPSILON_UNIT = RHO_UNIT = Fraction(1, 10**12)
 DELTA_UNIT = Fraction(1, 10**18)

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from dpquery.kernel.declarations import Neighbours
-from dpquery.kernel.disjoint import disjoint
 from dpquery.kernel.plan import Count, Measure, PrivateAggregate
-from dpquery.plan.expr import Call, Column, Expression, Literal, size_of, substitute
-from dpquery.plan.logical import Filter, Project, Relation, Scan, sources
-from dpquery.plan.types import BOOLEAN
-
-MOST_PARTS = 400
-"""Conditions of more parts are left out: less is then known of the rows that a measure reads."""
+from dpquery.units.declarations import Neighbours
+from dpquery.units.reads import Rows, are_apart, rows_read
 
 Chain = tuple[tuple[int, ...], ...]
 """Classes of measures, by number: those of a class read the same rows, and no row is read by two classes."""
-Rows = tuple[str, tuple[str, ...], Expression]
-"""The rows that a measure reads: what its columns belong to, private tables, and what is true of each row. Conditions
-on columns of one owner alone are compared."""
-STORED, GIVEN = "stored", "given"
 
 
 def chains(aggregates: Sequence[PrivateAggregate], neighbours: Neighbours) -> tuple[Chain, ...]:
@@ -39,7 +29,7 @@ def chains(aggregates: Sequence[PrivateAggregate], neighbours: Neighbours) -> tu
         classes.setdefault(repr(rows), (rows, []))[1].append(number)
     found: list[list[tuple[Rows | None, list[int]]]] = []
     for own in classes.values():
-        chain = next((chain for chain in found if all(_are_apart(own[0], other) for other, _ in chain)), None)
+        chain = next((chain for chain in found if all(_fit(own[0], other) for other, _ in chain)), None)
         if chain is None:
             found.append([own])
         else:
@@ -56,44 +46,16 @@ def weighs_together(aggregate: PrivateAggregate, measure: Measure) -> bool:
     return measure.count in (Count.ROWS, Count.VALUES, Count.SUM)
 
 
-def _are_apart(a: Rows | None, b: Rows | None) -> bool:
-    if a is None or b is None:
-        return False
-    (owner, tables, condition), (other_owner, other_tables, other) = a, b
-    of_other_tables = bool(tables and other_tables) and not {*tables} & {*other_tables}
-    return of_other_tables or (owner == other_owner and disjoint(condition, other))
+def _fit(a: Rows | None, b: Rows | None) -> bool:
+    return a is not None and b is not None and are_apart(a, b)
 
 
 def _rows(aggregate: PrivateAggregate, place: int, measure: Measure) -> Rows | None:
-    """Returns which rows a measure reads, or None where its unit may have rows in several measures."""
-    owner, condition = _condition(aggregate.source, measure)
+    """Returns which rows a measure reads, or None where its unit may have rows in several measures.
+
+    Units of several rows are bounded in one aggregate, so that its measures are compared with no others.
+    """
+    owner, tables, condition = rows_read(aggregate.source, measure.filter)
     if aggregate.unit is None:
-        return owner, tuple(sorted(set(_tables(aggregate.source)))), condition
+        return owner, tables, condition
     return (f"aggregate {place}", (), condition) if weighs_together(aggregate, measure) else None
-
-
-def _tables(relation: Relation) -> Iterator[str]:
-    if isinstance(relation, Scan) and not relation.public:
-        yield relation.table
-    for source in sources(relation):
-        yield from _tables(source)
-
-
-def _condition(relation: Relation, measure: Measure) -> tuple[str, Expression]:
-    """Returns what is true of each row that is read: of a private table's own rows by the names of its columns, else of
-    the rows where projections and filters end by their ids, which no other relation of the plan has."""
-    parts: list[Expression] = [] if measure.filter is None else [Column(id=measure.filter, type=BOOLEAN)]
-    while isinstance(relation, Filter | Project):
-        if isinstance(relation, Filter):
-            parts.append(relation.condition)
-        else:
-            inner = {column.id: column.expression for column in relation.columns}
-            parts = [made for part in parts if size_of(made := substitute(part, inner)) <= MOST_PARTS]
-        relation = relation.source
-    is_stored = isinstance(relation, Scan) and not relation.public
-    if isinstance(relation, Scan) and is_stored:
-        names = {c.id: Column(id=f"{relation.table}.{c.name}", type=c.type) for c in relation.columns}
-        parts = [substitute(part, dict[str, Expression](names)) for part in parts]
-    true = Literal(value=True, type=BOOLEAN)
-    condition = Call(function="and", arguments=tuple(parts), type=BOOLEAN) if parts else true
-    return STORED if is_stored else GIVEN, condition

@@ -21,7 +21,7 @@ QUANTILES = "tests/unit/kernel/test_quantiles.py"
 LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 ALLOCATION = "tests/unit/planner/test_allocation.py"
-LEDGER = "tests/unit/kernel/test_ledger.py"
+LEDGER = "tests/unit/ledger/test_ledger.py"
 STORED = "tests/unit/stored/test_answers.py"
 STORED_ATTACKS = "tests/attacks/test_stored.py"
 DIRECTED = "tests/unit/kernel/test_directed.py"
@@ -29,14 +29,14 @@ RENYI = "tests/unit/privacy/test_rdp.py"
 COMPOSITION = "tests/unit/privacy/test_composition.py"
 GAUSSIAN = "tests/unit/privacy/test_gaussian_calibration.py"
 TRADEOFF = "tests/unit/privacy/test_tradeoff.py"
-QUEUE = "tests/unit/kernel/test_ledger_queue.py"
-STORES = "tests/unit/kernel/test_ledger_stores.py"
+QUEUE = "tests/unit/ledger/test_queue.py"
+STORES = "tests/unit/ledger/test_stores.py"
 RANDOMISED = "tests/unit/planner/test_randomised.py"
 REPORTS = "tests/unit/kernel/test_randomised_response.py"
-BLOCKS = "tests/unit/kernel/test_blocks.py"
-BLOCK_LEDGER = "tests/unit/kernel/test_ledger_blocks.py"
+BLOCKS = "tests/unit/units/test_blocks.py"
+BLOCK_LEDGER = "tests/unit/ledger/test_accounts.py"
 BLOCK_ATTACKS = "tests/attacks/test_block_attacks.py"
-MACHINE = "tests/unit/kernel/test_ledger_machine.py"
+MACHINE = "tests/unit/ledger/test_machine.py"
 FRAMES = "tests/attacks/test_frames.py"
 WIRE = "tests/attacks/test_wire.py"
 DOORS = "tests/server/test_doors.py"
@@ -44,7 +44,7 @@ CANCELLING = "tests/unit/test_cancelling.py"
 SERVER = "tests/server/test_server_attacks.py"
 ENGINE = "tests/server/test_engine.py"
 UNCHANGED = "tests/backends/test_unchanged.py"
-DISJOINT = "tests/unit/kernel/test_disjoint.py"
+DISJOINT = "tests/unit/units/test_disjoint.py"
 TOGETHER = "tests/properties/test_disjoint.py"
 QUANTILE_LAW = "tests/properties/test_quantile_tree_exact.py"
 
@@ -323,7 +323,7 @@ MUTANTS = (
     # Which relations are unit-local.
     Mutant(
         name="a private join equates any two columns",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="for a, b in pairs if a in left.telling and b in right.telling for id in (a, b))",
         new="for a, b in pairs for id in (a, b))",
         tests=NEIGHBOURS,
@@ -331,7 +331,7 @@ MUTANTS = (
     ),
     Mutant(
         name="the side that a left join fills up tells the unit of every row",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="return Locality(private=True, units=left.units, partial=left.partial | right.telling)",
         new="return Locality(private=True, units=left.units | right.units, partial=left.partial)",
         tests=GATE,
@@ -339,7 +339,7 @@ MUTANTS = (
     ),
     Mutant(
         name="outer joins need no equal units",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="    if not _equal_units(join, left, right):",
         new='    if join.kind in ("inner", "cross") and not _equal_units(join, left, right):',
         tests=NEIGHBOURS,
@@ -347,7 +347,7 @@ MUTANTS = (
     ),
     Mutant(
         name="after a full join any COALESCE of units tells the unit",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="if a in left.units and b in right.units}",
         new="if True}",
         tests=GATE,
@@ -355,7 +355,7 @@ MUTANTS = (
     ),
     Mutant(
         name="after a full join one side tells the unit",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="                partial.add(column.id)",
         new="                units.add(column.id)",
         tests=GATE,
@@ -363,7 +363,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a full join is any join",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old='        case "inner" | "cross":\n            met',
         new='        case "inner" | "cross" | "full":\n            met',
         tests=GATE,
@@ -371,7 +371,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a row may meet several public rows",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="    if declared.unit_is_row:\n        public, keys =",
         new="    if False:\n        public, keys =",
         tests=NEIGHBOURS,
@@ -379,7 +379,7 @@ MUTANTS = (
     ),
     Mutant(
         name="unmatched public rows are kept",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old='if join.kind not in ("inner", "cross") and not (join.kind == "left" and left.private):',
         new="if False:",
         tests=GATE,
@@ -387,14 +387,14 @@ MUTANTS = (
     ),
     Mutant(
         name="one side's unit is enough for the unit of a set operation",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="if c.left in left.units and c.right in right.units}",
         new="if c.left in left.units or c.right in right.units}",
         tests=GATE,
     ),
     Mutant(
         name="a set operation compares rows without their units",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="    if not units:\n        word = operation.kind",
         new='    if not units and operation.kind == "union_all":\n        word = operation.kind',
         tests=CASES,
@@ -402,21 +402,21 @@ MUTANTS = (
     ),
     Mutant(
         name="private rows beside public ones",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old='    if not (left.private and right.private):\n        raise NotUnitLocal("a set operation puts',
         new='    if False:\n        raise NotUnitLocal("a set operation puts',
         tests=GATE,
     ),
     Mutant(
         name="a row that is a unit comes out twice",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="    if twice:",
         new="    if False:",
         tests=GATE,
     ),
     Mutant(
         name="rows that are units are compared",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old='    if operation.kind != "union_all":',
         new="    if False:",
         tests=CASES,
@@ -424,14 +424,14 @@ MUTANTS = (
     ),
     Mutant(
         name="people decide about each other by IN and EXISTS",
-        file="kernel/local_semijoins.py",
+        file="units/semijoins.py",
         old="    if right.private:\n",
         new="    if False:\n",
         tests=GATE,
     ),
     Mutant(
         name="a semi-join equates any two columns",
-        file="kernel/local_semijoins.py",
+        file="units/semijoins.py",
         old="if isinstance(a, Column) and a.id in left.units and isinstance(b, Column) and b.id in right.units:",
         new="if isinstance(a, Column) and isinstance(b, Column):",
         tests=NEIGHBOURS,
@@ -439,77 +439,77 @@ MUTANTS = (
     ),
     Mutant(
         name="the unit of a semi-join is looked for on the right",
-        file="kernel/local_semijoins.py",
+        file="units/semijoins.py",
         old="    return Locality(private=True, units=left.units)",
         new="    return Locality(private=True, units=left.units | right.units)",
         tests=GATE,
     ),
     Mutant(
         name="private rows are compared with a limited table",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="    if any(_is_limited(side) for side in (join.left, join.right)):",
         new="    if False:",
         tests=GATE,
     ),
     Mutant(
         name="the unit of unmatched rows is looked for on the right",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="units=left.units, partial=left.partial | right.telling",
         new="units=left.units | right.units, partial=left.partial | right.telling",
         tests=GATE,
     ),
     Mutant(
         name="a literal table of several rows has one",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="if len(relation.rows) <= 1 else []",
         new="if relation.rows else []",
         tests=GATE,
     ),
     Mutant(
         name="any condition leaves one row",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="if isinstance(a, Column) and isinstance(b, Literal))",
         new="if isinstance(a, Column))",
         tests=GATE,
     ),
     Mutant(
         name="LIMIT over private rows",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="            if of(relation.source, declared).private:",
         new="            if False:",
         tests=GATE,
     ),
     Mutant(
         name="exact totals over all units within a query",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old='    if not units:\n        raise NotUnitLocal(\n            "an exact aggregate',
         new='    if False:\n        raise NotUnitLocal(\n            "an exact aggregate',
         tests=GATE,
     ),
     Mutant(
         name="windows over all units",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="    if not all(source.units & set(column.partition_by) for column in window.columns):\n",
         new="    if False:\n",
         tests=GATE,
     ),
     Mutant(
         name="one of the windows has the unit",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="if not all(source.units & set(column.partition_by)",
         new="if not any(source.units & set(column.partition_by)",
         tests=GATE,
     ),
     Mutant(
         name="windows over rows that are units",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old='    if declared.unit_is_row:\n        raise NotUnitLocal(\n            "a window',
         new='    if declared.unit_is_row:\n        return source\n        raise NotUnitLocal(\n            "a window',
         tests=GATE,
     ),
     Mutant(
         name="places in several orders at once",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="for c in window.columns if is_positional(c)}) > 1:",
         new="for c in window.columns if is_positional(c)}) > 9:",
         tests=GATE,
@@ -540,14 +540,14 @@ MUTANTS = (
     ),
     Mutant(
         name="conditions of filters are not looked at",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="            check_expressions([relation.condition], relation.source)\n",
         new="",
         tests=GATE,
     ),
     Mutant(
         name="a table's declaration is taken from the plan",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="if table is None or table.public is not scan.public or table.ownership != scan.ownership:",
         new="if table is None:",
         tests=GATE,
@@ -707,10 +707,10 @@ MUTANTS = (
         file="kernel/release.py",
         old="""
     entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
-    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+    tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
 """,
         new="""
-    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+    tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
     entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
 """,
         tests=NONINTERFERENCE,
@@ -719,9 +719,12 @@ MUTANTS = (
     Mutant(
         name="failures of the engine are paid back",
         file="kernel/release.py",
-        old="    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)\n",
-        new="""    try:
-        tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+        old="""
+    tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
+""",
+        new="""
+    try:
+        tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
     except BackendError:
         with ledger._transaction() as connection:
             connection.execute("UPDATE account SET spent_epsilon = 0, spent_delta = 0, spent_rho = 0")
@@ -747,21 +750,21 @@ MUTANTS = (
     ),
     Mutant(
         name="the limit is not part of the update",
-        file="kernel/ledger_blocks.py",
+        file="ledger/accounts.py",
         old="WHERE spent_epsilon + ? <= limit_epsilon AND spent_delta",
         new="WHERE spent_epsilon + ? >= 0 AND spent_delta",
         tests=LEDGER,
     ),
     Mutant(
         name="only the analyst's own budget counts",
-        file="kernel/ledger_replay.py",
+        file="ledger/replay.py",
         old="for name in (DATASET, analyst) for suffix",
         new="for name in (analyst,) for suffix",
         tests=LEDGER,
     ),
     Mutant(
         name="one entry answers all who wait",
-        file="kernel/ledger_queue.py",
+        file="ledger/queue.py",
         old="(told[str(place)] for _, told in _lines(own, place) if isinstance(told, dict) and str(place) in told), 0",
         new="(n for _, told in _lines(own, place) if isinstance(told, dict) for n in told.values()), 0",
         tests=QUEUE,
@@ -769,7 +772,7 @@ MUTANTS = (
     ),
     Mutant(
         name="who waits is told before the charge is recorded",
-        file="kernel/ledger_queue.py",
+        file="ledger/queue.py",
         old="        first, *numbers = record(request, list(others.values()))\n",
         new="        _append(requests, dict.fromkeys(others, 1))\n"
         "        first, *numbers = record(request, list(others.values()))\n",
@@ -777,7 +780,7 @@ MUTANTS = (
     ),
     Mutant(
         name="who waits may take less than nothing",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old=" or min(units) < 0 or max(units) == 0:",
         new=":",
         tests=QUEUE,
@@ -785,7 +788,7 @@ MUTANTS = (
     ),
     Mutant(
         name="who waits for another ledger is charged in this one",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old="if request.ledger != self._terms.identity or ",
         new="if ",
         tests=QUEUE,
@@ -793,14 +796,14 @@ MUTANTS = (
     ),
     Mutant(
         name="a refused charge leaves half of itself",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old='                    connection.execute("ROLLBACK TO other")\n',
         new="",
         tests=QUEUE,
     ),
     Mutant(
         name="others' charges are remembered by nobody",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old="self._remember([level for level in levels if level is not None][-1])",
         new="self._remember([level for level in levels if level is not None][0])",
         tests=QUEUE,
@@ -814,7 +817,7 @@ MUTANTS = (
     ),
     Mutant(
         name="an aggregate that nobody knows is taken to be exact",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="    if unknown := {a.function for a in aggregate.aggregates} - EXACT:\n",
         new="    if unknown := set[str]():\n",
         tests=GATE,
@@ -830,14 +833,14 @@ MUTANTS = (
     ),
     Mutant(
         name="a commit may be lost with the power",
-        file="kernel/ledger_file.py",
+        file="ledger/file.py",
         old='"synchronous": 3',
         new='"synchronous": 1',
         tests=LEDGER,
     ),
     Mutant(
         name="a restored ledger is answered from",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old="        if not schema.holds(connection, newest):\n",
         new="        if False:\n",
         tests=STORES,
@@ -845,7 +848,7 @@ MUTANTS = (
     ),
     Mutant(
         name="the mark stays where it was",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old="        self._marks.advance(self._terms.identity, level)\n",
         new="",
         tests=STORES,
@@ -853,21 +856,21 @@ MUTANTS = (
     ),
     Mutant(
         name="the mark goes back to an earlier entry",
-        file="kernel/ledger_mark.py",
+        file="ledger/mark.py",
         old="            if newest.mark.seq < level.mark.seq:\n",
         new="            if newest.mark.seq != level.mark.seq:\n",
-        tests="tests/unit/kernel/test_ledger_mark.py",
+        tests="tests/unit/ledger/test_mark.py",
     ),
     Mutant(
         name="a mark of another ledger is believed",
-        file="kernel/ledger_mark.py",
+        file="ledger/mark.py",
         old="        if title != TITLE.encode() or rest != [identity.encode(), _check(identity)]:\n",
         new="        if title != TITLE.encode():\n",
-        tests="tests/unit/kernel/test_ledger_mark.py",
+        tests="tests/unit/ledger/test_mark.py",
     ),
     Mutant(
         name="an accepted ledger forgets what it lost",
-        file="kernel/ledger_owner.py",
+        file="ledger/owner.py",
         old="    return _minus(levels[0].spent, base.spent)\n",
         new="    return NOTHING\n",
         tests=STORES,
@@ -875,7 +878,7 @@ MUTANTS = (
     ),
     Mutant(
         name="what was lost is guessed from the ledger's own head",
-        file="kernel/ledger_owner.py",
+        file="ledger/owner.py",
         old="    return _minus(levels[0].spent, base.spent)\n",
         new="""    row = connection.execute(schema.ACCOUNT, (DATASET,)).fetchone()
     return _minus(levels[0].spent, row[4:7])
@@ -885,7 +888,7 @@ MUTANTS = (
     ),
     Mutant(
         name="what was lost is charged to the dataset alone",
-        file="kernel/ledger_owner.py",
+        file="ledger/owner.py",
         old="    connection.execute(_LOSE, dict(",
         new="    connection.execute(_LOSE + \" WHERE name = ''\", dict(",
         tests=STORES,
@@ -893,7 +896,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a limit falls below what was spent",
-        file="kernel/ledger_owner.py",
+        file="ledger/owner.py",
         old="    if changed < 1 or any(",
         new="    if False and any(",
         tests=STORES,
@@ -901,15 +904,15 @@ MUTANTS = (
     ),
     Mutant(
         name="entries are believed that were not allowed",
-        file="kernel/ledger_replay.py",
+        file="ledger/replay.py",
         old='            schema.demand(allowed, f"entry {expected} is invalid")\n',
         new="",
-        tests="tests/unit/kernel/test_ledger_mark.py",
+        tests="tests/unit/ledger/test_mark.py",
     ),
     # Blocks of rows.
     Mutant(
         name="a filter above a join or a projection counts as one on the scan",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old="    while isinstance(relation, Filter):\n        conditions.append(relation.condition)\n",
         new="    while isinstance(relation, Filter) or len(sources(relation)) == 1:\n"
         "        conditions += [relation.condition] if isinstance(relation, Filter) else []\n",
@@ -917,35 +920,35 @@ MUTANTS = (
     ),
     Mutant(
         name="an OR restricts to what both sides allow",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old="                found |= may_hold(part, ids, type, by)\n",
         new="                found = may_hold(part, ids, type, by)\n",
         tests=BLOCKS,
     ),
     Mutant(
         name="any column of the date's type tells the block",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old="if (column.name, column.type) == dated)",
         new="if column.type == dated[1])",
         tests=BLOCKS,
     ),
     Mutant(
         name="tables without blocks are charged to none",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old="    if axis is None or dated is None or",
         new="    if dated is None:\n        return NONE\n    if axis is None or",
         tests=BLOCKS,
     ),
     Mutant(
         name="rows of a foreign key's owners are not read",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old=" or (scan.ownership is not None and scan.ownership.path):",
         new=":",
         tests=BLOCKS,
     ),
     Mutant(
         name="the first block of a comparison is left out",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old='{"lt": -1, "gt": 1}',
         new='{"lt": -1, "le": -1, "gt": 1}',
         tests=BLOCKS,
@@ -959,7 +962,7 @@ MUTANTS = (
     ),
     Mutant(
         name="units with rows in other blocks are added or removed",
-        file="kernel/declarations.py",
+        file="units/declarations.py",
         old="elif not self.unit_is_row and self.neighbours is not Neighbours.REPLACE_ONE:",
         new="elif not self.privacy_unit:",
         tests=BLOCK_LEDGER,
@@ -967,28 +970,28 @@ MUTANTS = (
     ),
     Mutant(
         name="a new block forgets what was charged to all",
-        file="kernel/ledger_owner.py",
+        file="ledger/owner.py",
         old="connection.execute(schema.OPEN_ACCOUNT, (account, *amounts))",
         new="connection.execute(schema.OPEN_ACCOUNT, (account, *amounts[:3], *NOTHING))",
         tests=BLOCK_LEDGER,
     ),
     Mutant(
         name="the replay lets a new block forget what was charged to all",
-        file="kernel/ledger_replay.py",
+        file="ledger/replay.py",
         old="self.sums.setdefault(name, self.sums[whole])",
         new="self.sums.setdefault(name, self.terms.lost)",
         tests=BLOCK_LEDGER,
     ),
     Mutant(
         name="the mark follows what was charged to all blocks alone",
-        file="kernel/ledger_replay.py",
-        old="return DATASET if self.axis is None else blocks.TOTAL",
+        file="ledger/replay.py",
+        old="return DATASET if self.axis is None else accounts.TOTAL",
         new="return DATASET",
         tests=BLOCK_LEDGER,
     ),
     Mutant(
         name="blocks beyond those that are declared cost nothing",
-        file="kernel/ledger_blocks.py",
+        file="ledger/accounts.py",
         old="    if touched is None or touched == NONE or any(",
         new="    touched = touched and touched & Touched(((axis.first, axis.last),), True)\n"
         "    if touched is None or touched == NONE or any(",
@@ -996,7 +999,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a limit falls below what was spent in a block",
-        file="kernel/ledger_blocks.py",
+        file="ledger/accounts.py",
         old="    WHERE spent_epsilon <= ? AND spent_delta",
         new="    WHERE spent_epsilon + 0 * ? >= 0 AND spent_delta",
         tests=BLOCK_LEDGER,
@@ -1004,7 +1007,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a commit that the server rolled back counts as done",
-        file="kernel/ledger_postgres.py",
+        file="ledger/postgres.py",
         old='    if raw.execute("COMMIT").statusmessage != "COMMIT":\n',
         new='    if raw.execute("COMMIT").statusmessage is None:\n',
         tests=STORES,
@@ -1012,7 +1015,7 @@ MUTANTS = (
     ),
     Mutant(
         name="the server's writers are not held off",
-        file="kernel/ledger_postgres.py",
+        file="ledger/postgres.py",
         old="SELECT seq FROM founding FOR UPDATE",
         new="SELECT seq FROM founding",
         tests=STORES,
@@ -1020,7 +1023,7 @@ MUTANTS = (
     ),
     Mutant(
         name="the server may lose what it confirmed",
-        file="kernel/ledger_postgres.py",
+        file="ledger/postgres.py",
         old='        if value != "on":\n',
         new="        if value is None:\n",
         tests=STORES,
@@ -1050,7 +1053,7 @@ MUTANTS = (
     ),
     Mutant(
         name="what chooses a row is not looked at",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="for part in (a.argument, a.second, a.filter)",
         new="for part in (a.argument, a.filter)",
         tests=GATE,
@@ -1326,56 +1329,56 @@ MUTANTS = (
     # Disjoint filters.
     Mutant(
         name="ranges that share an end are disjoint",
-        file="kernel/disjoint.py",
+        file="units/disjoint.py",
         old='(upper == lower and (by, other) != ("le", "ge"))',
         new="upper == lower",
         tests=DISJOINT,
     ),
     Mutant(
         name="two NULL tests are disjoint",
-        file="kernel/disjoint.py",
+        file="units/disjoint.py",
         old='return other != "is_null"',
         new="return True",
         tests=DISJOINT,
     ),
     Mutant(
         name="NULL passes no test, so it is disjoint from what is not true",
-        file="kernel/disjoint.py",
+        file="units/disjoint.py",
         old='if function in ("is_null", "is_not_null"):',
         new='if function in ("is_null", "is_not_null", "is_not_true"):',
         tests=DISJOINT,
     ),
     Mutant(
         name="one part of an OR is enough",
-        file="kernel/disjoint.py",
+        file="units/disjoint.py",
         old="return all(_apart(part, other) for part in one.arguments)",
         new="return any(_apart(part, other) for part in one.arguments)",
         tests=DISJOINT,
     ),
     Mutant(
         name="one constant of a list is enough",
-        file="kernel/disjoint.py",
+        file="units/disjoint.py",
         old="return not any(_may_pass(value, second) for value in constants)",
         new="return not all(_may_pass(value, second) for value in constants)",
         tests=DISJOINT,
     ),
     Mutant(
         name="tests of different columns are compared",
-        file="kernel/disjoint.py",
+        file="units/disjoint.py",
         old="return _same(first[0], second[0]) and",
         new="return first[0].type == second[0].type and",
         tests=DISJOINT,
     ),
     Mutant(
         name="0.0 and -0.0 are one argument",
-        file="kernel/disjoint.py",
+        file="units/disjoint.py",
         old="return a == b and repr(a) == repr(b)",
         new="return a == b",
         tests=DISJOINT,
     ),
     Mutant(
         name="the opposite of one part of an AND",
-        file="kernel/disjoint.py",
+        file="units/disjoint.py",
         old="if any(_is_opposite(a, part) for part in conjuncts(b))",
         new="if any(_is_opposite(part, b) for part in conjuncts(b)) or b != a",
         tests=DISJOINT,
@@ -1389,7 +1392,7 @@ MUTANTS = (
     ),
     Mutant(
         name="any filters are in parallel",
-        file="kernel/disjoint.py",
+        file="units/disjoint.py",
         old="return size_of(a) * size_of(b) <= MOST_PAIRS and _apart(a, b)",
         new="return a != b",
         tests=TOGETHER,
@@ -1431,7 +1434,7 @@ MUTANTS = (
     ),
     Mutant(
         name="rows of a join of two tables are of one of them",
-        file="kernel/parallel.py",
+        file="units/reads.py",
         old="bool(tables and other_tables) and not {*tables} & {*other_tables}",
         new="bool(tables and other_tables) and tables != other_tables",
         tests=DISJOINT,
@@ -1445,14 +1448,14 @@ MUTANTS = (
     ),
     Mutant(
         name="columns of a name are one, whatever a projection makes of it",
-        file="kernel/parallel.py",
+        file="units/reads.py",
         old="parts = [made for part in parts if size_of(made := substitute(part, inner)) <= MOST_PARTS]",
         new="parts = [*parts]",
         tests=DISJOINT,
     ),
     Mutant(
         name="tables of equal columns are one table",
-        file="kernel/parallel.py",
+        file="units/reads.py",
         old="for c in relation.columns}\n        parts = [substitute",
         new="for c in relation.columns[:1]}\n        parts = [substitute",
         tests=DISJOINT,

@@ -24,7 +24,6 @@ from dpquery.kernel.accountant import (
     promise,
     to_units,
 )
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import ZERO, PrivacyLoss, zcdp_to_approximate
 from dpquery.kernel.plan import (
     BoundContributions,
@@ -37,6 +36,7 @@ from dpquery.kernel.plan import (
     PrivateAggregate,
 )
 from dpquery.plan.logical import Scan
+from dpquery.units.declarations import Neighbours
 
 AMOUNTS = st.fractions(min_value=0, max_value=1000)
 SCAN = Scan(table="visits", columns=(), public=False)

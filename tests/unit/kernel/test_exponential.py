@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dpquery.errors import InternalError
 from dpquery.kernel import exponential, utilities
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.exponential import Histogram, choose, uniform_below
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import calibrate
@@ -32,6 +31,7 @@ from dpquery.kernel.plan import (
 )
 from dpquery.kernel.sensitivity import Sensitivity
 from dpquery.plan.logical import Scan
+from dpquery.units.declarations import Neighbours
 from tests.scripted import zero_noise
 
 
