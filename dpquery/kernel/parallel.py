@@ -55,7 +55,9 @@ def _rows(aggregate: PrivateAggregate, place: int, measure: Measure) -> Rows | N
 
     Units of several rows are bounded in one aggregate, so that its measures are compared with no others.
     """
-    owner, tables, condition = rows_read(aggregate.source, measure.filter)
     if aggregate.unit is None:
-        return owner, tables, condition
-    return (f"aggregate {place}", (), condition) if weighs_together(aggregate, measure) else None
+        return rows_read(aggregate.source, measure.filter)
+    if not weighs_together(aggregate, measure):
+        return None
+    _, _, condition = rows_read(aggregate.source, measure.filter)
+    return f"aggregate {place}", (), condition

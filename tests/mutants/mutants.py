@@ -1400,8 +1400,8 @@ MUTANTS = (
     Mutant(
         name="units are in parallel though each measure is bounded apart",
         file="kernel/parallel.py",
-        old=" if weighs_together(aggregate, measure) else None",
-        new="",
+        old="if not weighs_together(aggregate, measure):",
+        new="if False:",
         tests=TOGETHER,
     ),
     Mutant(
@@ -1442,8 +1442,8 @@ MUTANTS = (
     Mutant(
         name="a condition on the rows of another aggregate of several rows",
         file="kernel/parallel.py",
-        old='(f"aggregate {place}", (), condition) if',
-        new="(owner, (), condition) if",
+        old='return f"aggregate {place}", (), condition',
+        new='return "aggregate", (), condition',
         tests=TOGETHER,
     ),
     Mutant(
