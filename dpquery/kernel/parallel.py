@@ -24,8 +24,10 @@ def chains(aggregates: Sequence[PrivateAggregate], neighbours: Neighbours) -> tu
     """
     classes: dict[str, tuple[Rows | None, list[int]]] = {}
     numbered = [(place, measure) for place, aggregate in enumerate(aggregates) for measure in aggregate.measures]
+    may_differ = len(aggregates) > 1 or any(measure.filter is not None for _, measure in numbered)
+    are_compared = may_differ and neighbours is Neighbours.ADD_REMOVE
     for number, (place, measure) in enumerate(numbered):
-        rows = _rows(aggregates[place], place, measure) if neighbours is Neighbours.ADD_REMOVE else None
+        rows = _rows(aggregates[place], place, measure) if are_compared else None
         classes.setdefault(repr(rows), (rows, []))[1].append(number)
     found: list[list[tuple[Rows | None, list[int]]]] = []
     for own in classes.values():

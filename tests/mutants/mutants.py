@@ -1407,8 +1407,8 @@ MUTANTS = (
     Mutant(
         name="one that is replaced is in one filter alone",
         file="kernel/parallel.py",
-        old=" if neighbours is Neighbours.ADD_REMOVE else None",
-        new="",
+        old="are_compared = may_differ and neighbours is Neighbours.ADD_REMOVE",
+        new="are_compared = may_differ",
         tests=TOGETHER,
     ),
     Mutant(
