@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.package import ROOT, Module, dotted, imported, modules
 
 MOST_LINES = {"kernel/": 260, "": 400}
-MOST_KERNEL_LINES = 5_700
+MOST_KERNEL_LINES = 5_750
 """All of `kernel/` together, docstrings included. Grow it knowingly."""
 
 RANDOMNESS = (
