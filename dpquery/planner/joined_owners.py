@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from enum import Enum
 
 from dpquery.catalog.proposed import proposed
 from dpquery.kernel.declarations import Declarations
@@ -30,8 +31,18 @@ from dpquery.plan.logical import (
     with_sources,
 )
 
-Missing = Mapping[str, Column | None]
-"""Columns that a relation gave and gives no more: what holds the same in it; None where nothing does yet."""
+
+class _Held(Enum):
+    """By what a missing column's value is held, where no other column holds it."""
+
+    NOTHING_YET = 1
+    """An equality may follow that names one."""
+    NOTHING = 2
+    """It was filled up with NULL on some rows, and no other is like it."""
+
+
+Missing = Mapping[str, Column | _Held]
+"""Columns that a relation gave and gives no more, and what holds the same in it."""
 
 
 class _ReadError(Exception):
@@ -42,7 +53,7 @@ def without_second_joins(relation: Relation, declared: Declarations) -> Relation
     """Returns a relation with the same columns and the same rows of every unit, whose scans join fewer parents."""
     for unit in dict.fromkeys(_owners_by_key(relation)):
         try:
-            found, _ = _without(relation, unit)
+            found, _ = _without(relation, unit, declared)
             same = output(found) == output(relation)
             if same and proposed(found, declared).units >= proposed(relation, declared).units:
                 relation = found
@@ -59,11 +70,11 @@ def _owners_by_key(relation: Relation) -> Iterator[str]:
         yield from _owners_by_key(source)
 
 
-def _without(relation: Relation, unit: str) -> tuple[Relation, Missing]:
+def _without(relation: Relation, unit: str, declared: Declarations) -> tuple[Relation, Missing]:
     """Returns the relation without the unit that a scan finds, and what that leaves out of its output."""
     if isinstance(relation, Scan):
-        return (replace(relation, unit=None), {unit: None}) if relation.unit == unit else (relation, {})
-    found = [_without(source, unit) for source in sources(relation)]
+        return (replace(relation, unit=None), {unit: _Held.NOTHING_YET}) if relation.unit == unit else (relation, {})
+    found = [_without(source, unit, declared) for source in sources(relation)]
     if all(made is source for (made, _), source in zip(found, sources(relation), strict=True)):
         return relation, {}
     relation = with_sources(relation, tuple(made for made, _ in found))
@@ -74,7 +85,7 @@ def _without(relation: Relation, unit: str) -> tuple[Relation, Missing]:
         case Project():
             return _project(relation, lacks[0])
         case Join():
-            return _join(relation, *lacks)
+            return _join(relation, lacks[0], lacks[1], declared)
         case Aggregate():
             return _aggregate(relation, lacks[0])
         case Window():
@@ -87,27 +98,31 @@ def _without(relation: Relation, unit: str) -> tuple[Relation, Missing]:
 
 
 def _project(project: Project, missing: Missing) -> tuple[Relation, Missing]:
-    gone = {c.id for c in project.columns if _is_gone(c.expression, missing)}
+    """Returns the projection of what is there; columns that nothing holds are passed on as missing."""
+    read = {c.id: missing.get(c.expression.id) for c in project.columns if isinstance(c.expression, Column)}
+    gone = {id: held for id, held in read.items() if isinstance(held, _Held)}
     kept = tuple(replace(c, expression=_read(c.expression, missing)) for c in project.columns if c.id not in gone)
-    return replace(project, columns=kept), dict.fromkeys(gone)
+    return replace(project, columns=kept), gone
 
 
-def _join(join: Join, lacks_left: Missing, lacks_right: Missing) -> tuple[Relation, Missing]:
+def _join(join: Join, lacks_left: Missing, lacks_right: Missing, declared: Declarations) -> tuple[Relation, Missing]:
     """Returns a join without the equality of the missing owner with another, which the foreign key implies."""
     missing = {**lacks_left, **lacks_right}
-    implied = [pair for pair in join.equalities if any(_is_gone(side, missing) for side in pair)]
+    implied = [pair for pair in join.equalities if any(_awaits(side, missing) for side in pair)]
     if len(implied) > 1:
         raise _ReadError
     for a, b in implied:
-        other = b if _is_gone(a, missing) else a
-        if not isinstance(other, Column) or _is_gone(other, missing):
+        other, side = (b, join.right) if _awaits(a, missing) else (a, join.left)
+        if not isinstance(other, Column) or other.id not in proposed(side, declared).units:
             raise _ReadError
-        missing = {id: other if held is None else held for id, held in missing.items()}
+        missing = {id: other if held is _Held.NOTHING_YET else held for id, held in missing.items()}
     equalities = tuple((_read(a, missing), _read(b, missing)) for a, b in join.equalities if (a, b) not in implied)
     condition = None if join.condition is None else _read(join.condition, missing)
     made = replace(join, equalities=equalities, condition=condition)
-    # What an outer join fills up is NULL on some rows, and no other column is like it.
-    return made, missing if join.kind in ("inner", "cross") else lacks_left
+    if join.kind in ("inner", "cross"):
+        return made, missing
+    filled = dict.fromkeys(lacks_right, _Held.NOTHING) if join.kind == "left" else {}
+    return made, {**lacks_left, **filled}
 
 
 def _aggregate(aggregate: Aggregate, missing: Missing) -> tuple[Relation, Missing]:
@@ -135,23 +150,21 @@ def _window_column(column: WindowColumn, missing: Missing) -> WindowColumn:
     )
 
 
-def _is_gone(expression: Expression, missing: Missing) -> bool:
-    return isinstance(expression, Column) and expression.id in missing and missing[expression.id] is None
+def _awaits(expression: Expression, missing: Missing) -> bool:
+    return isinstance(expression, Column) and missing.get(expression.id) is _Held.NOTHING_YET
 
 
 def _read(expression: Expression, missing: Missing) -> Expression:
     """Returns the expression over what is there; raises where nothing is."""
     read = {column.id for column in columns_of(expression)} & missing.keys()
-    instead = {id: held for id in read if (held := missing[id]) is not None}
+    instead: dict[str, Expression] = {id: held for id in read if isinstance(held := missing[id], Column)}
     if len(instead) < len(read):
         raise _ReadError
-    return substitute(expression, dict(instead)) if instead else expression
+    return substitute(expression, instead) if instead else expression
 
 
 def _id(id: str, missing: Missing) -> str:
-    if id not in missing:
-        return id
-    held = missing[id]
-    if held is None:
+    held = missing.get(id)
+    if isinstance(held, _Held):
         raise _ReadError
-    return held.id
+    return id if held is None else held.id
