@@ -39,6 +39,8 @@ COLUMNS = {
     "items": ("visit", "item", "score"),
     "parts": ("item", "score"),
     "notes": ("shop", "visit"),
+    "boxes": ("person", "visit"),
+    "lids": ("visit", "score"),
     "codes": ("visit", "a", "b", "shop"),
 }
 CATALOG = Catalog(
@@ -62,13 +64,32 @@ CATALOG = Catalog(
             "unit": {"via": "shops", "on": {"shop": "shop"}},
             "columns": {name: {"type": "int64"} for name in COLUMNS["notes"]},
         },
+        "boxes": {"unit": "person", "columns": {name: {"type": "int64"} for name in COLUMNS["boxes"]}},
+        "lids": {
+            "unit": {"via": "boxes", "on": {"visit": "visit"}},
+            "columns": {name: {"type": "int64"} for name in COLUMNS["lids"]},
+        },
         "codes": {"public": True, "columns": {name: {"type": "int64"} for name in COLUMNS["codes"]}},
     },
     budget={"epsilon": 1000},
 )
 DECLARED = CATALOG.declarations
 UNITS = (1, 2, 3)
-LEAVES = ("shops", "shops", "visits", "visits", "visits", "items", "items", "parts", "notes", "codes", "")
+LEAVES = (
+    "shops",
+    "shops",
+    "visits",
+    "visits",
+    "visits",
+    "items",
+    "items",
+    "parts",
+    "notes",
+    "boxes",
+    "lids",
+    "codes",
+    "",
+)
 KINDS: tuple[JoinKind, ...] = ("inner", "inner", "inner", "inner", "cross", "left", "semi", "anti", "full")
 
 
@@ -94,6 +115,11 @@ def database(random: Random) -> Tables:
         "items": [{"visit": few(6), "item": n, "score": few()} for n in random.sample(range(8), random.randint(0, 8))],
         "parts": [{"item": few(8), "score": few()} for _ in range(random.randint(0, 8))],
         "notes": [{"shop": few(6), "visit": few(6)} for _ in range(random.randint(0, 6))],
+        "boxes": [
+            {"person": random.choice([None, *UNITS, *UNITS]), "visit": n}
+            for n in random.sample(range(6), random.randint(0, 5))
+        ],
+        "lids": [{"visit": few(6), "score": few()} for _ in range(random.randint(0, 6))],
         "codes": [{"visit": few(), "a": few(3), "b": few(3), "shop": few()} for _ in range(3)],
     }
 
