@@ -134,7 +134,7 @@ def _parent_row(scan: Scan, declared: Declarations) -> StoredRow | None:
     read = {(c.name, c.type): c.id for c in scan.columns}
     columns = frozenset((name, type, read[own, type]) for own, name, type in step.on if (own, type) in read)
     row = StoredRow(step.parent, columns)
-    return row if len(row.names) == len(step.on) else None
+    return row if 0 < len(row.names) == len(step.on) else None
 
 
 def _project(project: Project, source: Locality) -> Locality:

@@ -459,7 +459,7 @@ MUTANTS = (
     Mutant(
         name="a part of the key is enough, where the other is not read",
         file="kernel/locality.py",
-        old="return row if len(row.names) == len(step.on) else None",
+        old="return row if 0 < len(row.names) == len(step.on) else None",
         new="return row",
         tests=KEY_JOINS,
     ),

@@ -203,6 +203,14 @@ def test_one_column_of_the_parent_that_stands_for_two_of_the_child_names_nothing
     assert not accepts(joined(replace(VISITS, ownership=twice), SHOPS, ("v_a", "s_a")), declared)
 
 
+def test_a_key_of_no_columns_names_nothing() -> None:
+    visits = DECLARED.tables["visits"]
+    assert visits.ownership is not None
+    empty = replace(visits.ownership, path=(OwnerStep(parent="shops", on=()),))
+    declared = replace(DECLARED, tables={**DECLARED.tables, "visits": replace(visits, ownership=empty)})
+    assert not accepts(joined(replace(VISITS, ownership=empty), SHOPS), declared)
+
+
 def accepts(relation: Relation, declared: Declarations) -> bool:
     """Whether the rules accept a relation, and know whose its rows are."""
     try:
