@@ -259,6 +259,9 @@ REFUSED = {
         join(ITEMS, kept(VISITS, v_person=column("v_person"), y=call("abs", (column("v_visit"),))), ("i_visit", "y"))
     ),
     "child and parent by a condition alone": count(join(VISITS, ITEMS, on=SAME_VISIT)),
+    "child and parent where NULL equals NULL": count(
+        join(VISITS, ITEMS, on=call("not", (call("is_distinct_from", (column("v_visit"), column("i_visit"))),)))
+    ),
     "child and parent by one condition or another": count(join(VISITS, ITEMS, on=call("or", (SAME_VISIT, TRUE)))),
     "child and parent, all pairs": count(join(VISITS, ITEMS, kind="cross")),
     "child, and its parent where there is one": count(join(ITEMS, VISITS, ("i_visit", "v_visit"), kind="left")),
