@@ -15,7 +15,7 @@ from pathlib import Path
 
 import dpquery as dp
 from dpquery.kernel.accountant import Budget
-from dpquery.kernel.declarations import Declarations, Neighbours, TableDeclaration
+from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 SECONDS = 6.0
 SYNCS = 100

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.kernel.choices import choose_together
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.exponential import Histogram, choose
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import calibrated
@@ -29,6 +28,7 @@ from dpquery.kernel.plan import (
 from dpquery.plan.logical import Scan
 from dpquery.plan.types import FLOAT64, INT64
 from dpquery.planner.lattices import for_quantile
+from dpquery.units.declarations import Neighbours
 
 ROWS, RUNS, LOWER, UPPER = 100_000, 400, 0, 1000
 SEVERAL = (3, 5, 9, 19, 99)

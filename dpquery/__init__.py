@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from dpquery.frontends.accessor.declare import protect
     from dpquery.frontends.audit import export_ledger
     from dpquery.kernel.accountant import Budget
-    from dpquery.kernel.ledger import Ledger
     from dpquery.kernel.loss import PrivacyLoss
-    from dpquery.kernel.measurements import Measurement
+    from dpquery.ledger.ledger import Ledger
     from dpquery.planned import Plan
     from dpquery.result.batch import Batch
+    from dpquery.result.measurements import Measurement
     from dpquery.result.table import Result
     from dpquery.session import Session, connect, create_ledger
 
@@ -72,8 +72,8 @@ _HOMES = {
     "Batch": "dpquery.result.batch",
     "Budget": "dpquery.kernel.accountant",
     "Catalog": "dpquery.catalog",
-    "Ledger": "dpquery.kernel.ledger",
-    "Measurement": "dpquery.kernel.measurements",
+    "Ledger": "dpquery.ledger.ledger",
+    "Measurement": "dpquery.result.measurements",
     "Plan": "dpquery.planned",
     "PrivacyLoss": "dpquery.kernel.loss",
     "Result": "dpquery.result.table",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dpquery.catalog import Catalog
 from dpquery.errors import LedgerError
 from dpquery.kernel.accountant import Budget, parts_of
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 
 
 def check_ledger(catalog: Catalog, ledger: Ledger) -> None:

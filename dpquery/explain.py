@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.measurements import Measurement
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, PrivateAggregate
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import (
@@ -31,6 +30,7 @@ from dpquery.plan.logical import (
 from dpquery.plan.ranges import EPOCH, MICROSECOND
 from dpquery.plan.show import names_of, show, show_aggregate, show_window
 from dpquery.plan.types import Kind, Type
+from dpquery.result.measurements import Measurement
 
 
 def explain(

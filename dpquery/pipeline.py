@@ -12,9 +12,9 @@ from dpquery.backends.base import Backend
 from dpquery.cancelling import check_cancelled
 from dpquery.catalog import Catalog
 from dpquery.errors import DPQueryError, InternalError, QueryError, QuerySyntaxError
-from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.kernel.release import NoisyAggregates, check, release
+from dpquery.ledger.ledger import Ledger
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Relation
 from dpquery.plan.show import names_of, show

@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from dpquery.arrow import arrow_type
 from dpquery.explain import explain
-from dpquery.kernel.blocks import Touched
-from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.measurements import Measurement
 from dpquery.kernel.release import blocks_of
+from dpquery.ledger.ledger import Ledger
 from dpquery.pipeline import Prepared
 from dpquery.plan.logical import output
+from dpquery.result.measurements import Measurement
 from dpquery.stored.answers import Split
+from dpquery.units.blocks import Touched
 
 
 class Plan:

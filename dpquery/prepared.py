@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 from dpquery.pipeline import Prepared, Request
 
 MOST = 100

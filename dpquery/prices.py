@@ -11,10 +11,10 @@ import pandas as pd
 
 from dpquery.errors import InvalidLossError, QueryError
 from dpquery.kernel.accountant import BudgetKind, charge_of
-from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import parse_amount, show_amount
 from dpquery.kernel.mechanisms import Calibrated, calibrated
 from dpquery.kernel.plan import CHOICES
+from dpquery.ledger.ledger import Ledger
 from dpquery.pipeline import Prepared, Request
 from dpquery.planner.aims import Aim, aims_of
 from dpquery.planner.allocate import Offer

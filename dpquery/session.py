@@ -15,8 +15,8 @@ from dpquery.backends.base import Backend
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, InvalidLossError
-from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
+from dpquery.ledger.ledger import Ledger
 from dpquery.planned import Plan
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds

@@ -17,14 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpquery.backends.engine import Engine, fetch, fetch_few, fetch_integers, fetch_objects, fetch_rows
+from dpquery.backends.engine import Engine
 from dpquery.backends.histogram_sql import signature, signatures
 from dpquery.backends.private_sql import PrivateWriter
 from dpquery.backends.reading import read
 from dpquery.backends.relations import RelationWriter
 from dpquery.backends.sources import Source, open_source
 from dpquery.backends.sql_names import name
-from dpquery.backends.unchanged import Files, held, relied_on
+from dpquery.backends.statements import fetch, fetch_few, fetch_integers, fetch_objects, fetch_rows, unmasked
+from dpquery.backends.unchanged import Files, held, relied_on, state_of
 from dpquery.backends.used_columns import narrowed
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
@@ -85,14 +86,14 @@ class DuckDBBackend:
         numbers = [part for i, count in plain for part in _in_64_bits(f"number{i}", count)]
         kept = [f"kept{i}" for i in range(len(histograms))]
         text = writer.select()
-        if not histograms and (aggregate.public_groups or FEW_ROWS) < FEW_ROWS:
-            made = fetch_few(cursor, text, relations.parameters)
-        else:
+        few = not histograms and (aggregate.public_groups or FEW_ROWS) < FEW_ROWS
+        if not few:
             text = f"SELECT {', '.join([*keys, *numbers, *kept])} FROM ({text})"
-            if histograms:
-                return _with_histograms(aggregate, fetch(cursor, text, relations.parameters))
-            fetched = fetch_objects if aggregate.is_selected else fetch_integers
-            made = fetched(cursor, text, relations.parameters)
+        if histograms:
+            return _with_histograms(aggregate, fetch(cursor, text, relations.numbers))
+        statement = self._private.statements.prepared(text, relations.numbers, state_of(self._opened))
+        fetched = fetch_few if few else fetch_objects if aggregate.is_selected else fetch_integers
+        made = fetched(cursor, statement)
         return ExactAggregates(
             keys=tuple(_key(made[f"key{i}"], k.domain is not None) for i, k in enumerate(aggregate.keys)),
             numbers=tuple(
@@ -114,7 +115,7 @@ class DuckDBBackend:
             cursor = self._public.cursor()
             made: pa.Table | None = None
             with contextlib.suppress(duckdb.Error):
-                made = fetch(cursor, f"SELECT DISTINCT {value} AS value FROM {self._from[table]}", [])
+                made = fetch(cursor, f"SELECT DISTINCT {value} AS value FROM {self._from[table]}")
             if made is None:
                 raise BackendError(f"the engine could not read the public table {table}")
             known = tuple(made["value"].drop_null().to_pylist())
@@ -130,9 +131,9 @@ class DuckDBBackend:
         with contextlib.suppress(duckdb.Error):
             text = relations.select(relation)
             if max((len(table) for table in released), default=FEW_ROWS) < FEW_ROWS:
-                made = fetch_rows(cursor, text, relations.parameters, output(relation))
+                made = fetch_rows(cursor, text, output(relation))
             else:
-                made = fetch(cursor, text, relations.parameters)
+                made = fetch(cursor, text)
         for registered in names:
             cursor.unregister(registered)
         if made is None:
@@ -328,9 +329,10 @@ def _in_64_bits(number: str, count: Count) -> tuple[str, ...]:
 
 def _wide(values: NDArray[Any], digits: NDArray[Any] | None) -> NDArray[Any]:
     """Returns numbers, if need be those that `_in_64_bits` split: int64, or Python integers where one does not fit."""
+    values = unmasked(values)
     if values.dtype != object:
-        return values.astype(np.int64)
-    missing = [None] * len(values) if digits is None else digits.tolist()
+        return values.astype(np.int64, copy=False)
+    missing = [None] * len(values) if digits is None else unmasked(digits).tolist()
     whole = [int(d) if v is None else int(v) for v, d in zip(values.tolist(), missing, strict=True)]
     narrow = all(-(2**63) <= n < 2**63 for n in whole)
     return np.array(whole, dtype=np.int64 if narrow else object)

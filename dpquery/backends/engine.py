@@ -5,19 +5,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import duckdb
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dpquery.arrow import arrow_type
 from dpquery.backends.sources import Source, quote
-from dpquery.backends.time_limits import time_limit
+from dpquery.backends.statements import Statements
 from dpquery.errors import BackendError, CatalogError
-from dpquery.plan.logical import OutputColumn
 from dpquery.plan.types import Type, Value
 
 LOCK = {
@@ -32,8 +28,6 @@ LOCK = {
     "lock_configuration": "true",
 }
 """Settings of both engines, in the order in which they are made, and read back afterwards."""
-TIME_LIMIT = 600.0
-"""Seconds that a statement may take. One that takes longer fails like any other; what was charged stays charged."""
 MOST_DOMAINS = 64
 """Public domains that a thread keeps registered before it forgets them."""
 
@@ -76,7 +70,15 @@ class Engine:
             except duckdb.Error:
                 raise CatalogError("a source has a column of a type that the engine does not read") from None
             self._threads.cursor, self._threads.domains = cursor, {}
+            self._threads.statements = Statements(cursor)
         return cursor
+
+    @property
+    def statements(self) -> Statements:
+        """The statements that this thread's connection keeps planned."""
+        self.cursor()
+        statements: Statements = self._threads.statements
+        return statements
 
     def domain(self, type: Type, values: tuple[Value, ...]) -> str:
         """Returns the name, for this thread, of a table with the columns `value` and `code`, its place in `values`."""
@@ -113,55 +115,3 @@ def _attach(root: duckdb.DuckDBPyConnection, opened: Mapping[str, Source]) -> No
             attached = True
         if not attached:
             raise CatalogError(f"the source of table {table} is no DuckDB file, or is in use")
-
-
-def fetch(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> pa.Table:
-    """Returns what a statement gives, as an Arrow table."""
-    with time_limit(cursor.interrupt, TIME_LIMIT):
-        return cursor.sql(text, params=parameters or None).to_arrow_table()
-
-
-def fetch_integers(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
-    """Returns columns of integers and their digits, NULL as None; quicker than Arrow, which binds a statement twice."""
-    with time_limit(cursor.interrupt, TIME_LIMIT):
-        made: Mapping[str, Any] = cursor.execute(text, parameters).fetchnumpy()
-    return {name: _unmasked(column) for name, column in made.items()}
-
-
-def fetch_few(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
-    """Returns columns of Python values, for few rows: integers of 128 bits come whole."""
-    with time_limit(cursor.interrupt, TIME_LIMIT):
-        rows = cursor.execute(text, parameters).fetchall()
-    columns = {described[0]: np.empty(len(rows), dtype=object) for described in cursor.description}
-    for i, column in enumerate(columns.values()):
-        column[:] = [row[i] for row in rows]
-    return columns
-
-
-def _unmasked(column: Any) -> NDArray[Any]:
-    if not np.ma.is_masked(column):
-        return np.asarray(column)
-    values = np.empty(len(column), dtype=object)
-    values[:] = column.tolist()  # what is masked becomes None
-    return values
-
-
-def fetch_objects(cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value]) -> Mapping[str, NDArray[Any]]:
-    """Returns columns of any type, as Python values, NULL as None."""
-    made = fetch(cursor, text, parameters)
-    columns = {}
-    for column in made.column_names:
-        columns[column] = np.empty(len(made), dtype=object)
-        columns[column][:] = made[column].to_pylist()
-    return columns
-
-
-def fetch_rows(
-    cursor: duckdb.DuckDBPyConnection, text: str, parameters: list[Value], columns: Sequence[OutputColumn]
-) -> pa.Table:
-    """Returns the few rows that a statement gives, as an Arrow table of the plan's types; quicker than `fetch`."""
-    with time_limit(cursor.interrupt, TIME_LIMIT):
-        rows = cursor.execute(text, parameters).fetchall()
-    return pa.table(
-        {column.id: pa.array([row[i] for row in rows], arrow_type(column.type)) for i, column in enumerate(columns)}
-    )

@@ -33,6 +33,8 @@ _OWN = re.compile(r"unit|place|value|code|found|keep|present|counted|weight|kept
 BUCKETS = 63
 MOST_MASKED_GROUPS = 16
 """Masks are used up to this `max_groups`: each group costs a level of nesting."""
+CODED_FROM = 1_000
+"""Groups from which rows get their codes before they are aggregated: then the engine groups by numbers, not texts."""
 MASK_FROM = 64
 """Masks are used where there are at least this many groups for each that a unit may keep."""
 
@@ -69,9 +71,13 @@ class PrivateWriter:
             return f"WITH {rows} {self._of_rows()}"
         return self._of_units(rows)
 
-    # Where the unit is the row: one aggregation, then the few groups find their codes.
+    # Where the unit is the row: one aggregation. Few groups find their codes after it, many before.
 
     def _of_rows(self) -> str:
+        if (self.aggregate.public_groups or 0) >= CODED_FROM and not self._kept:
+            numbers = [f"{self._row_number(m)} AS number{i}" for i, m in self._added(Count.DISTINCT)]
+            coded = f"SELECT {', '.join([*self._codes(), *self._read])} FROM source_rows AS given {self._joined()}"
+            return f"SELECT {', '.join([*self._keys, *numbers])} FROM ({coded}){_group_by(self._keys)}"
         keys = [name(key.column) for key in self.aggregate.keys]
         numbers = [f"{self._row_number(m)} AS number{i}" for i, m in self._added(Count.DISTINCT)]
         given = [f"number{i}" for i, _ in self._added(Count.DISTINCT)] + self._kept
@@ -123,11 +129,15 @@ class PrivateWriter:
         return f"WITH {', '.join(ctes)} {self._final()}"
 
     def _coded(self) -> str:
-        read = [m.value for m in self.aggregate.measures] + [m.filter for m in self.aggregate.measures]
-        columns = [f"given.{name(id)}" for id in dict.fromkeys(id for id in read if id is not None)]
         unit = f"given.{name(self.aggregate.unit or '')}"
-        selected = ", ".join([f"{unit} AS unit", *self._codes(), *columns])
+        selected = ", ".join([f"{unit} AS unit", *self._codes(), *self._read])
         return f"SELECT {selected} FROM source_rows AS given {self._joined()} WHERE {unit} IS NOT NULL"
+
+    @property
+    def _read(self) -> list[str]:
+        """Returns the columns of `given` that measures read."""
+        read = [m.value for m in self.aggregate.measures] + [m.filter for m in self.aggregate.measures]
+        return [f"given.{name(id)}" for id in dict.fromkeys(id for id in read if id is not None)]
 
     def _mask(self) -> str:
         levels = f"SELECT unit, bit_or({self._bucket}) AS found, found AS level0 FROM coded GROUP BY unit"
@@ -303,8 +313,8 @@ class PrivateWriter:
         return f"(1::BIGINT << ((({hashed} >> 40) * {BUCKETS}) >> 24)::BIGINT)"
 
     def _hash(self, *columns: str) -> str:
-        high, low = divmod(self.key, 2**64)
-        return f"hash({', '.join(columns)}, {high % 2**64}::UBIGINT, {low}::UBIGINT)"
+        high, low = map(self.relations.number, divmod(self.key % 2**128, 2**64))
+        return f"hash({', '.join(columns)}, {high}, {low})"
 
     def _codes(self) -> list[str]:
         """Returns each key of `given`: the code of its domain, or itself."""

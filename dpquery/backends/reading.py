@@ -56,7 +56,7 @@ def read(stored: str, declared: Type, column: str) -> str | None:
 def _cast(given: Type, declared: Type, sql: str | None) -> str:
     """Returns a cast of the expression language, applied to SQL that reads a value of the given type."""
     cast = Cast(argument=Column(id="stored", type=given), type=declared)
-    return lower(cast, names=lambda _: f"({sql})", parameters=[])
+    return lower(cast, names=lambda _: f"({sql})")
 
 
 def _integer(base: str, column: str) -> str | None:

@@ -28,7 +28,6 @@ from dpquery.plan.logical import (
     is_private,
     output,
 )
-from dpquery.plan.types import Value
 
 _JOINS: dict[JoinKind, str] = {
     "inner": "JOIN",
@@ -48,12 +47,18 @@ class RelationWriter:
     Attributes:
         scan: A scan to a SELECT that reads its table as declared.
         released: The number of a released table to its name in the engine.
-        parameters: The texts of the query; the SQL refers to them as $1, $2, ...
+        numbers: Those of 64 bits that differ from run to run; the SQL refers to them as $1, $2, ...
     """
 
     scan: Callable[[Scan], str]
     released: Callable[[int], str]
-    parameters: list[Value] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+
+    def number(self, value: int) -> str:
+        """Returns SQL for a number of 64 bits that differs from run to run."""
+        if value not in self.numbers:
+            self.numbers.append(value)
+        return f"${self.numbers.index(value) + 1}::UBIGINT"
 
     def select(self, relation: Relation) -> str:
         """Returns one SELECT statement that gives the rows of the relation."""
@@ -153,4 +158,4 @@ class RelationWriter:
 
         Ranges are not used to leave out guards: stored values may break their declared bounds.
         """
-        return lower(expression, names=name, parameters=self.parameters)
+        return lower(expression, names=name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import assert_never
@@ -30,6 +31,8 @@ RULES: Mapping[str, Rule] = {**NUMBER_RULES, **TEXT_RULES, **DATE_RULES}
 _NAN_PASSES = ("add", "subtract", "multiply", "divide", "negate", "abs")
 """Operations through which NaN goes unchanged, so that it may become NULL after them."""
 _NAN_ARISES = ("add", "subtract", "multiply", "divide", "modulo", "power")
+_PLAIN = re.compile(r"[A-Za-z0-9 _.,:/+-]*")
+"""Texts that are written as they are, under a cast: a bare literal would mean a column's number, or be refused."""
 _SHORT = 120
 """Longest SQL that is written twice rather than bound by a lambda."""
 
@@ -38,15 +41,13 @@ def lower(
     expression: Expression,
     *,
     names: Callable[[str], str],
-    parameters: list[Value],
 ) -> str:
     """Returns DuckDB SQL for an expression.
 
     Args:
         names: From column ids to SQL that reads the column, as `reading` reads it: no NaN, no -0.0, no dates beyond.
-        parameters: Gets the texts of the query; the SQL refers to them as $1, $2, ... by their place in this list.
     """
-    writer = _Writer(names, parameters)
+    writer = _Writer(names)
     for part in inner_first(expression):
         if not isinstance(part, Literal):  # some constants are not written, and none may be a parameter in vain
             writer.raw(part)
@@ -56,8 +57,8 @@ def lower(
 class _Writer(Lowering):
     """Writes one expression."""
 
-    def __init__(self, names: Callable[[str], str], parameters: list[Value]) -> None:
-        self._names, self._parameters = names, parameters
+    def __init__(self, names: Callable[[str], str]) -> None:
+        self._names = names
         self._bound = 0
         self._found: dict[int, Written] = {}
 
@@ -118,8 +119,9 @@ class _Writer(Lowering):
     def text(self, value: str) -> str:
         if "\0" in value:
             raise InternalError("a text constant holds the character NUL")
-        self._parameters.append(value)
-        return f"CAST(${len(self._parameters)} AS VARCHAR)"
+        if _PLAIN.fullmatch(value):
+            return f"CAST('{value}' AS VARCHAR)"
+        return f"decode(unhex('{value.encode().hex()}'))"  # a constant to the engine, whatever characters it has
 
     def _literal(self, value: Value, of: Type) -> str:
         name = type_name(of)

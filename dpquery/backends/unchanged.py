@@ -63,6 +63,11 @@ class Files:
                 )
 
 
+def state_of(sources: Mapping[str, Source]) -> tuple[Stamp, ...]:
+    """Returns what tells one state of the files that are read in place from another."""
+    return tuple(stamp for source in sources.values() if source.scan and source.files for stamp in _stamps(source))
+
+
 def _stamps(source: Source) -> tuple[Stamp, ...]:
     if isinstance(source.data, pads.Dataset):
         files: Any = source.data

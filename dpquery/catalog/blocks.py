@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from dpquery.catalog.names import shown, suggestion
 from dpquery.catalog.tree import Node, Reading
-from dpquery.kernel.blocks import MOST_BLOCKS, Axis, By, number_of
-from dpquery.kernel.declarations import Neighbours
 from dpquery.plan.types import DATE, TIMESTAMP
+from dpquery.units.blocks import MOST_BLOCKS, Axis, By, number_of
+from dpquery.units.declarations import Neighbours
 
 if TYPE_CHECKING:
     from dpquery.catalog.tables import ColumnDeclaration, Table

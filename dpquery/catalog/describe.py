@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from dpquery.catalog.names import plain, shown
 from dpquery.catalog.tables import ColumnDeclaration, Table
 from dpquery.kernel.accountant import Budget
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import show_amount
 from dpquery.plan.types import Kind, Value
+from dpquery.units.declarations import Neighbours
 
 if TYPE_CHECKING:
     from dpquery.catalog.model import Catalog

@@ -17,8 +17,8 @@ from dpquery.catalog.tree import Reading, tree_of_python
 from dpquery.catalog.yaml import read_file, tree_of_yaml
 from dpquery.errors import CatalogError
 from dpquery.kernel.accountant import Budget
-from dpquery.kernel.declarations import Declarations, Neighbours, TableDeclaration
 from dpquery.plan.remembered import remembered
+from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -1,14 +1,14 @@
-"""What is unit-local, while a query is planned: the kernel's rules, worked out once for each relation.
+"""What is unit-local, while a query is planned: the rules of `units`, worked out once for each relation.
 
 The gate does not use this: it applies the rules again, from the scans up, to the plan that will run.
 """
 
 from __future__ import annotations
 
-from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.locality import Locality, locality
 from dpquery.plan.logical import Relation
 from dpquery.plan.remembered import remembered
+from dpquery.units.declarations import Declarations
+from dpquery.units.locality import Locality, locality
 
 
 @remembered

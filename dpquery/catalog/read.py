@@ -16,8 +16,8 @@ from dpquery.catalog.tables import MAX_GROUPS, MAX_ROWS, Defaults, Table
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import Budget, limit_of
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import parse_amount, show_amount
+from dpquery.units.declarations import Neighbours
 
 REQUIRED = ("dataset", "privacy_unit", "budget", "tables")
 OPTIONAL = ("neighbours", "analysts", "defaults")

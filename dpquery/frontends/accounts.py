@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpquery.kernel.ledger import Ledger
     from dpquery.kernel.loss import PrivacyLoss
+    from dpquery.ledger.ledger import Ledger
 
 PARTS = ("epsilon", "rho", "delta")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dpquery.errors import InvalidLossError
 
 if TYPE_CHECKING:
-    from dpquery.kernel.ledger import Entry, Ledger
+    from dpquery.ledger.ledger import Entry, Ledger
 
 PARTS = ("epsilon", "delta", "rho")
 SUFFIXES = (".jsonl", ".parquet")

@@ -22,8 +22,8 @@ from dpquery.frontends.cli_options import CatalogFile
 from dpquery.frontends.cli_text import bar, grid, percent
 
 if TYPE_CHECKING:
-    from dpquery.kernel.ledger import Entry, Ledger
     from dpquery.kernel.loss import PrivacyLoss
+    from dpquery.ledger.ledger import Entry, Ledger
 
 SQLITE = b"SQLite format 3\0"
 
@@ -78,7 +78,7 @@ def create(
     """Create a catalog's ledger, once: it starts the budget, and is never to be deleted."""
     from dpquery.catalog import Catalog
     from dpquery.kernel.accountant import promise
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
 
     declared = Catalog.load(catalog)
     path = ledger or ledger_beside(declared, catalog)
@@ -105,7 +105,7 @@ def show(
     """
     from dpquery.catalog.names import plain
     from dpquery.frontends.audit import record, totals_of
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
 
     entries = [entry for entry in Ledger.open(ledger).entries() if analyst in (None, entry.analyst)]
     if totals:
@@ -144,7 +144,7 @@ def verify(
     mark: MarkPath = None,
 ) -> None:
     """Check every entry of a ledger, and print a mark that tells a later check whether this state was ever undone."""
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
 
     opened = Ledger.open(ledger, since=since, mark=mark)
     count = opened.verify()
@@ -154,7 +154,7 @@ def verify(
 def _open(place: str, ledger: str | None) -> tuple[Ledger, list[str]]:
     """Returns the ledger at, or named by, a place, and the analysts that are known."""
     from dpquery.catalog import Catalog
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
 
     if _is_ledger(place):
         opened, named = Ledger.open(place), list[str]()

@@ -81,7 +81,7 @@ def session_over(catalog: Path, sources: Sequence[str], ledger: str | None, anal
         LedgerError: There is no ledger, or it is another's.
     """
     from dpquery.catalog import Catalog
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
     from dpquery.session import connect
 
     declared = Catalog.load(catalog)

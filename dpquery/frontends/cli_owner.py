@@ -37,7 +37,7 @@ def limit(
 ) -> None:
     """Give the dataset or an analyst another limit, or add an analyst; then write the same in the catalog."""
     from dpquery.kernel.accountant import Budget, promise
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
 
     budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho)
     number = Ledger.open(ledger, mark=mark).set_limit(analyst, budget, by=by or _user(), why=why)
@@ -55,7 +55,7 @@ def extend(
     mark: MarkPath = None,
 ) -> None:
     """Give more blocks of rows a budget, for new data; then write the bounds in the catalog."""
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
 
     opened = Ledger.open(ledger, mark=mark)
     number = opened.extend_blocks(first=first, last=last, by=by or _user(), why=why)
@@ -76,7 +76,7 @@ def reconcile(
     ] = False,
 ) -> None:
     """Accept a ledger that was restored from a backup: every account pays for what may have been lost."""
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
 
     entry = Ledger.reconcile(ledger, by=by or _user(), why=why, mark=mark, is_mark_lost=mark_is_lost)
     typer.echo(
@@ -93,7 +93,7 @@ def export(
 ) -> None:
     """Write every entry to a file for an audit: charges with whole queries, and the owner's acts."""
     from dpquery.frontends.audit import export_ledger
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
 
     count = export_ledger(Ledger.open(ledger, mark=mark), output)
     typer.echo(f"{output}: {count:,} {'entry' if count == 1 else 'entries'}")
@@ -102,7 +102,7 @@ def export(
 @data_commands.command("new-version")
 def new_version(ledger: LedgerPlace, why: Why, by: By = None, mark: MarkPath = None) -> None:
     """Record that the data changed: answers that are stored for the data before are not given again."""
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
 
     version = Ledger.open(ledger, mark=mark).new_data_version(by=by or _user(), why=why)
     typer.echo(f"The data are now version {version}")

@@ -125,7 +125,7 @@ def _open_page(
     token: Path | None,
 ) -> None:
     from dpquery.extras import extra
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
 
     for library in ("jinja2", "prometheus_client", "starlette", "uvicorn"):
         extra(library, of="admin", purpose="the owner's page")

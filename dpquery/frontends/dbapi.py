@@ -18,8 +18,8 @@ from dpquery.frontends import dbapi_errors
 from dpquery.frontends.cli_opening import ledger_beside, sources_beside
 from dpquery.frontends.dbapi_cursor import Cursor, Options, together
 from dpquery.frontends.dbapi_errors import InterfaceError, as_pep_249
-from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger.ledger import Ledger
 from dpquery.session import Session
 from dpquery.session import connect as open_session
 

@@ -37,7 +37,7 @@ def run_demo(folder: Path) -> None:
     """Writes the study into a folder, answers the queries, and says how to go on."""
     import duckdb
 
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
     from dpquery.session import connect
 
     is_new = prepare(folder)

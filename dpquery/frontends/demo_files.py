@@ -100,7 +100,7 @@ def prepare(folder: Path) -> bool:
 
 def _create_ledger(folder: Path) -> None:
     from dpquery.catalog import Catalog
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
 
     catalog = Catalog.load(folder / CATALOG)
     Ledger.create(folder / LEDGER, catalog.declarations, catalog.budget, catalog.analysts).close()

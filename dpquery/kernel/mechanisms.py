@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel import exponential, samplers, tails
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Mechanism, Noise
 from dpquery.kernel.quantiles import divider, drawn_with
 from dpquery.kernel.sensitivity import Sensitivity, groups_per_unit, sensitivity
+from dpquery.units.declarations import Neighbours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,3 +167,17 @@ def tau_of(budgeted: BudgetedAggregate, noises: tuple[Calibrated, ...]) -> int |
         return None
     index = [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
     return threshold(noises[index], groups_per_unit(aggregate), budgeted.selection_delta)
+
+
+Recomputed = tuple[tuple[Calibrated, ...], int | None]
+"""The noise of each measure, and tau where groups are selected."""
+
+
+def recomputed(budgeted: BudgetedAggregate, neighbours: Neighbours) -> Recomputed:
+    """Returns noise and threshold as the plan's own bounds and losses make them.
+
+    Raises:
+        InternalError, InvalidLossError: Nothing that is sampled exactly causes at most these losses.
+    """
+    noises = calibrated(budgeted, neighbours)
+    return noises, tau_of(budgeted, noises)

@@ -18,19 +18,18 @@ from numpy.typing import NDArray
 from dpquery.errors import BackendError, InternalError
 from dpquery.kernel import samplers, selection
 from dpquery.kernel.accountant import charge_of
-from dpquery.kernel.blocks import NONE, Touched, touched
 from dpquery.kernel.choices import choose_all
-from dpquery.kernel.declarations import Declarations
+from dpquery.kernel.durable import DurableLedger
 from dpquery.kernel.exponential import Histogram
-from dpquery.kernel.ledger import Ledger
-from dpquery.kernel.locality import locality
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.measurements import Measurement, measurements
-from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
+from dpquery.kernel.mechanisms import Calibrated, Recomputed, recomputed
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Measure, PrivateAggregate
 from dpquery.kernel.utilities import candidates
 from dpquery.plan.logical import output
 from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, are_values
+from dpquery.units.blocks import NONE, Touched, touched
+from dpquery.units.declarations import Declarations
+from dpquery.units.locality import locality
 
 Integers = NDArray[Any]
 
@@ -71,11 +70,10 @@ class NoisyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyAggregates:
-    """All released tables of one query, what they cost and of whose protection, and how they were measured."""
+    """All released tables of one query, what they cost and of whose protection."""
 
     tables: tuple[NoisyTable, ...]
     charge: PrivacyLoss
-    measurements: tuple[Measurement, ...]
     entry: int | None
     blocks: str = ""
     protects: str = ""
@@ -85,7 +83,7 @@ Run = Callable[[PrivateAggregate, int], ExactAggregates]
 """A backend: runs one private aggregate under a 128-bit key for its hashes."""
 
 
-def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query: str) -> NoisyAggregates:
+def release(plan: BudgetedPlan, *, run: Run, ledger: DurableLedger, analyst: str, query: str) -> NoisyAggregates:
     """Returns noisy tables, after charging the ledger for them.
 
     Args:
@@ -107,15 +105,15 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: Ledger, analyst: str, query
     declared = ledger.declarations
     for budgeted in plan.aggregates:
         check(budgeted, declared)
-    described = measurements(plan, declared.neighbours)
+    made = [recomputed(budgeted, declared.neighbours) for budgeted in plan.aggregates]
     charge = charge_of(plan, ledger.budget.kind)
     blocks = blocks_of(plan, declared)
     entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
-    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+    tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
     if entry is not None:
         ledger.complete(entry)
     words = {"blocks": "" if entry is None else ledger.shown_blocks(blocks), "protects": declared.protected}
-    return NoisyAggregates(tables=tables, charge=charge, measurements=described, entry=entry, **words)
+    return NoisyAggregates(tables=tables, charge=charge, entry=entry, **words)
 
 
 def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
@@ -176,22 +174,22 @@ def _check_selection(budgeted: BudgetedAggregate) -> None:
         raise InternalError("selecting groups needs a delta between 0 and 1")
 
 
-def _measure(budgeted: BudgetedAggregate, run: Run, declared: Declarations) -> NoisyTable:
-    aggregate = budgeted.aggregate
-    noises = calibrated(budgeted, declared.neighbours)
+def _measure(budgeted: BudgetedAggregate, run: Run, made: Recomputed) -> NoisyTable:
+    aggregate, (noises, tau) = budgeted.aggregate, made
     exact = _run(aggregate, run) if aggregate.measures else _nothing(aggregate)
     groups = aggregate.public_groups
     if groups is None:
-        return _select(budgeted, exact, noises)
-    filled = tuple(selection.on_all_groups(aggregate.keys, exact.keys, numbers, groups) for numbers in exact.numbers)
+        return _select(aggregate, exact, noises, tau)
     places = selection.group_numbers(aggregate.keys, exact.keys, len(exact.numbers[0]) if exact.numbers else 0)
+    filled = tuple(selection.on_all_groups(places, numbers, groups) for numbers in exact.numbers)
     noisy = _noisy(aggregate, filled, exact.histograms, noises, places)
     keys = selection.all_codes(aggregate.keys, groups)
     return NoisyTable(aggregate=aggregate, keys=keys, numbers=noisy, noises=noises)
 
 
-def _select(budgeted: BudgetedAggregate, exact: ExactAggregates, noises: tuple[Calibrated, ...]) -> NoisyTable:
-    aggregate, tau = budgeted.aggregate, tau_of(budgeted, noises)
+def _select(
+    aggregate: PrivateAggregate, exact: ExactAggregates, noises: tuple[Calibrated, ...], tau: int | None
+) -> NoisyTable:
     if tau is None:
         raise InternalError("groups are selected without a threshold")
     same = np.arange(len(exact.numbers[0]))

@@ -19,40 +19,44 @@ Integers = NDArray[Any]
 """int64, or Python integers in an object array where 64 bits do not suffice."""
 
 
-def on_all_groups(keys: tuple[Key, ...], codes: tuple[Integers, ...], numbers: Integers, size: int) -> Integers:
+def on_all_groups(places: NDArray[np.int64], numbers: Integers, size: int) -> Integers:
     """Returns the numbers of all `size` public groups, in the order of the domains; 0 where no row exists.
 
     Args:
-        codes: For each key, the position of each group's value in the key's domain, shape (groups with rows,).
+        places: Where the groups with rows stand among all, shape (groups with rows,).
         numbers: The exact numbers of those groups, same shape.
     """
-    places = group_numbers(keys, codes, len(numbers))
-    if len(places) and np.bincount(places, minlength=size).max() > 1:
-        raise InternalError("a group came back twice")
     filled: Integers = np.zeros(size, dtype=numbers.dtype)
     filled[places] = numbers
     return filled
 
 
 def group_numbers(keys: tuple[Key, ...], codes: tuple[Integers, ...], length: int) -> NDArray[np.int64]:
-    """Returns each group's place among all public groups; the last key varies fastest."""
+    """Returns each group's place among all public groups, no two at one; the last key varies fastest.
+
+    Args:
+        codes: For each key, the position of each group's value in the key's domain, shape (length,).
+    """
     places = np.zeros(length, dtype=np.int64)
     for key, code in zip(keys, codes, strict=True):
         if key.domain is None or (len(code) and not (code.min() >= 0 and code.max() < len(key.domain))):
             raise InternalError("a key is not in its public domain")
         places = places * len(key.domain) + code
+    if length and np.bincount(places).max() > 1:
+        raise InternalError("a group came back twice")
     return places
 
 
 def all_codes(keys: tuple[Key, ...], size: int) -> tuple[NDArray[np.int64], ...]:
     """Returns, for each key, the position in its domain of every public group's value, in order."""
-    places = np.arange(size, dtype=np.int64)
     codes: list[NDArray[np.int64]] = []
-    for key in reversed(keys):
+    before, after = 1, size
+    for key in keys:
         length = len(key.domain or ())
-        codes.append(places % length)
-        places = places // length
-    return tuple(reversed(codes))
+        after //= max(length, 1)
+        codes.append(np.tile(np.repeat(np.arange(length, dtype=np.int64), after), before))
+        before *= length
+    return tuple(codes)
 
 
 def selected_order(noisy_units: Integers, tau: int, keys: tuple[Integers, ...]) -> NDArray[np.int64]:

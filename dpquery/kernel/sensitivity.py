@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from dpquery.errors import InternalError
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.plan import CHOICES, LARGEST_STEP, LARGEST_VALUE, Count, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import apart
+from dpquery.units.declarations import Neighbours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from fractions import Fraction
 
 from dpquery.errors import InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
 from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
@@ -22,6 +21,7 @@ from dpquery.plan.expr import Column, Expression, columns_of
 from dpquery.planner.aims import Aim
 from dpquery.planner.influence import Guesses
 from dpquery.planner.shares import best_shares
+from dpquery.units.declarations import Neighbours
 
 LARGEST_ERROR = 1e300
 """Errors beyond this are not compared."""

@@ -10,13 +10,13 @@ from types import MappingProxyType
 
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import Budget
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.planner.aims import aims_of, check_names
 from dpquery.planner.allocate import Offer, allocate
 from dpquery.planner.grouping_sets import expected_errors
 from dpquery.planner.protect import PrivatePlan
 from dpquery.planner.targets import Accuracy, allocate_for
+from dpquery.units.declarations import Neighbours
 
 NO_WEIGHTS: Mapping[str, Fraction] = MappingProxyType({})
 

@@ -11,7 +11,6 @@ from typing import assert_never
 
 from dpquery.catalog import Catalog
 from dpquery.catalog.proposed import proposed
-from dpquery.kernel.local_joins import unique_sets
 from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
 from dpquery.plan.logical import (
     Aggregate,
@@ -30,6 +29,7 @@ from dpquery.plan.logical import (
     output,
 )
 from dpquery.plan.remembered import remembered
+from dpquery.units.joins import unique_sets
 
 _FLIPPED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 """Comparisons, and what they are when their sides are exchanged."""

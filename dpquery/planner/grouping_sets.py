@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.mechanisms import Calibrated, calibrated
 from dpquery.kernel.plan import BudgetedPlan, Count, Measure, Mechanism, PrivateAggregate
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import Aggregate, AggregateColumn, Computed
+from dpquery.units.declarations import Neighbours
 
 MAX_GROUPS = 100_000
 """Public groups that all grouping sets of one SELECT may have together."""

@@ -1,7 +1,7 @@
 """Rows owned by foreign key, where the query joins them with their parent anyway: no scan joins it once more.
 
 A scan finds the owner of such rows by joins of its own. Where the query equates the foreign key with the parent's key,
-the owner stands in the parent's row already. Each scan is tried without its owner, and is left so if the kernel's rules
+the owner stands in the parent's row already. Each scan is tried without its owner, and is left so if the rules of units
 accept the plan; every unit has the same rows in it.
 """
 
@@ -12,8 +12,6 @@ from dataclasses import replace
 from enum import Enum
 
 from dpquery.catalog.proposed import proposed
-from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
@@ -30,6 +28,8 @@ from dpquery.plan.logical import (
     sources,
     with_sources,
 )
+from dpquery.units.declarations import Declarations
+from dpquery.units.locality import NotUnitLocal
 
 
 class _Held(Enum):

@@ -13,7 +13,6 @@ from fractions import Fraction
 
 from dpquery.errors import InvalidLossError, UnsupportedQueryError
 from dpquery.kernel.accountant import Budget, BudgetKind
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
 from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.plan import CHOICES, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
@@ -22,6 +21,7 @@ from dpquery.plan.expr import Call, Cast, Column, Expression, Literal, columns_o
 from dpquery.plan.types import Kind
 from dpquery.planner.aims import Aim, check_names
 from dpquery.planner.allocate import Offer, deviation_of, plan_of, selection_delta
+from dpquery.units.declarations import Neighbours
 
 DIGITS = 5
 """Losses are solved for to so many digits, rounded up."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.measurements import Measurement
 from dpquery.kernel.release import NoisyTable
 from dpquery.result.added import AddedTable
+from dpquery.result.measurements import Measurement
 from dpquery.result.table import Result
 
 

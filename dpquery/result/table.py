@@ -13,11 +13,11 @@ import pandas as pd
 import pyarrow as pa
 
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.measurements import Measurement
 from dpquery.plan.expr import Literal
 from dpquery.plan.types import FLOAT64
 from dpquery.result.finish import Finished
 from dpquery.result.intervals import Interval
+from dpquery.result.measurements import Measurement
 from dpquery.result.plot import plot
 
 if TYPE_CHECKING:

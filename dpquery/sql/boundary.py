@@ -8,13 +8,13 @@ from sqlglot import exp
 
 from dpquery.catalog.proposed import proposed
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
 from dpquery.sql.aggregate_names import advice_on, spelled
 from dpquery.sql.aggregates import MAX_AGGREGATES, PRIVATE
 from dpquery.sql.scope import Context
+from dpquery.units.locality import NotUnitLocal
 
 
 def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) -> Relation:

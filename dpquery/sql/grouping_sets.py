@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from dpquery.catalog.proposed import proposed
 from dpquery.errors import Span, UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import (
     Aggregate,
@@ -30,6 +29,7 @@ from dpquery.plan.logical import (
 from dpquery.plan.types import INT64
 from dpquery.sql.boundary import at_boundary
 from dpquery.sql.scope import Context
+from dpquery.units.locality import NotUnitLocal
 
 MAX_SETS = 64
 """Grouping sets of one SELECT, those that stand twice counted twice."""

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from dpquery.catalog.proposed import proposed
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan import functions
 from dpquery.plan.expr import Call, Column, Expression, columns_of, conjuncts
 from dpquery.plan.logical import (
@@ -29,6 +28,7 @@ from dpquery.sql.expressions import Binder, Subqueries, conjunct_trees, conjunct
 from dpquery.sql.late_joins import check_unread, late_join, refusal
 from dpquery.sql.public_side import filtered, joined_further, start
 from dpquery.sql.scope import Context, Scope, Visible
+from dpquery.units.locality import NotUnitLocal
 
 _KINDS: dict[tuple[str, str], JoinKind] = {
     ("LEFT", ""): "left",

@@ -8,7 +8,6 @@ from sqlglot import exp
 
 from dpquery.catalog.proposed import proposed
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan.expr import Column, Expression, columns_of
 from dpquery.plan.logical import (
     Aggregate,
@@ -32,6 +31,7 @@ from dpquery.sql.scope import Context, Reach, Scope, Visible
 from dpquery.sql.subqueries import JoinedSubqueries
 from dpquery.sql.tables import BindQuery, bind_from
 from dpquery.sql.windows import Windows, distinct_on, first_rows
+from dpquery.units.locality import NotUnitLocal
 
 MAX_COLUMNS = 100
 """Columns of a result."""

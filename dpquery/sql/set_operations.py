@@ -6,7 +6,6 @@ from sqlglot import exp
 
 from dpquery.catalog.proposed import proposed
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan import functions
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import (
@@ -31,6 +30,7 @@ from dpquery.sql.ordering import limited
 from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Reach, Scope, Visible
 from dpquery.sql.tables import BindQuery
+from dpquery.units.locality import NotUnitLocal
 
 _WORDS: dict[type[exp.Expression], tuple[str, SetKind, SetKind]] = {
     exp.Union: ("UNION", "union_all", "union_all"),

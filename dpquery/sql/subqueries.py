@@ -13,8 +13,6 @@ from sqlglot import exp
 
 from dpquery.catalog.proposed import proposed
 from dpquery.errors import QueryError, UnsupportedQueryError
-from dpquery.kernel.local_joins import unique_sets
-from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan import functions
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import Join, JoinKind, Relation, Released, is_private, output, sources
@@ -25,6 +23,8 @@ from dpquery.sql.parse import span_of
 from dpquery.sql.predicates import Predicate, joins_of, predicate_of, without_order
 from dpquery.sql.scope import Context, Reach, Scope
 from dpquery.sql.tables import BindQuery
+from dpquery.units.joins import unique_sets
+from dpquery.units.locality import NotUnitLocal
 
 Over = Callable[[Expression, exp.Expression], Expression]
 """Turns an expression over the columns of FROM, at a place, into one over the relation that the subqueries join."""

@@ -12,7 +12,6 @@ from sqlglot import exp
 
 from dpquery.catalog.proposed import proposed
 from dpquery.errors import QueryError, UnsupportedQueryError
-from dpquery.kernel.locality import NotUnitLocal
 from dpquery.plan.expr import Column, Expression, Literal, columns_of
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Computed, Filter, Project, Relation, SortKey, Window, WindowColumn, is_private, output
@@ -25,6 +24,7 @@ from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Scope, Visible
 from dpquery.sql.window_calls import WindowCall, bind_call
 from dpquery.sql.window_frames import Specifications
+from dpquery.units.locality import NotUnitLocal
 
 MAX_WINDOWS = 50
 """Window functions of one SELECT."""

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
-from dpquery.kernel.declarations import Declarations
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.measurements import Measurement, measurements
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
@@ -25,6 +23,7 @@ from dpquery.plan.expr import Column
 from dpquery.plan.show import names_of, show
 from dpquery.plan.types import Value
 from dpquery.result.added import AddedTable
+from dpquery.result.measurements import Measurement, measurements
 from dpquery.stored.described import described, with_combined
 from dpquery.stored.estimates import Estimate, Found, Wanted, find
 from dpquery.stored.frames import Asked, asked_of
@@ -32,6 +31,7 @@ from dpquery.stored.releases import Facts, Part, Release
 from dpquery.stored.shelf import NOTHING, State
 from dpquery.stored.store import Store
 from dpquery.stored.text import NotCanonical
+from dpquery.units.declarations import Declarations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,16 +201,18 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
 
     What is new is stored, and combined with what was stored of the same groups, however inexact.
     """
+    told = parts.measurements(declared)
     if not parts.rest.aggregates:
-        return _answered(parts, _tables(parts.wanted, parts.found), None, parts.measurements(declared), declared)
+        return _answered(parts, _tables(parts.wanted, parts.found), None, told, declared)
     if reuse is None:
         noisy = release(parts.rest)
-        return _answered(parts, noisy.tables, noisy, noisy.measurements, declared)
+        return _answered(parts, noisy.tables, noisy, told, declared)
     pairs = zip(parts.wanted, parts.found, strict=True)
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn((reuse.version, *lacking)):
         if not reuse.fresh and reuse.store.state() != parts.state:
             parts = split(parts.plan, parts.wanted, reuse, declared)  # another may have measured it meanwhile
+            told = parts.measurements(declared)
         noisy = release(parts.rest)
         measured = iter(noisy.tables)
         new = [None if there.is_complete else next(measured) for there in parts.found]
@@ -223,9 +225,7 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
     ]
     stored = iter(_tables(parts.wanted, found))
     shown = [next(stored) if there.is_complete else table for there, table in zip(found, new, strict=True)]
-    is_new = all(estimate is None for there in parts.found for estimate in there.estimates)
-    measured_all = noisy.measurements if is_new else parts.measurements(declared)
-    said = with_combined(measured_all, parts.wanted, parts.found, found)
+    said = with_combined(told, parts.wanted, parts.found, found)
     return _answered(parts, [table for table in shown if table], noisy, said, declared)
 
 

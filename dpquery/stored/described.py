@@ -8,11 +8,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpquery.kernel.accountant import compose
-from dpquery.kernel.measurements import Measurement
 from dpquery.kernel.mechanisms import Calibrated
 from dpquery.kernel.plan import CHOICES, Measure, Mechanism
 from dpquery.kernel.utilities import rank_error, step_of
 from dpquery.result.combined import CombinedNoise
+from dpquery.result.measurements import Measurement
 from dpquery.stored.estimates import Estimate, Found, Wanted, spread
 
 _FAILURE = Fraction(1, 20)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure
 from dpquery.result.added import NoiseLaw, of_sum
@@ -19,6 +18,7 @@ from dpquery.result.combined import CombinedNoise, Component, combined, shifted,
 from dpquery.stored.frames import Asked, Frame, Moments
 from dpquery.stored.releases import Facts, Part, Release
 from dpquery.stored.ways import Way, way
+from dpquery.units.declarations import Neighbours
 
 ROUNDING = 1 + 1e-9
 """Variances are floats; equal noises may differ by less than this."""

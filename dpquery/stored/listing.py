@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 from dpquery.stored.releases import Release
 
 COLUMNS = ("release", "time", "analyst", "groups", "columns", "query", "charge")

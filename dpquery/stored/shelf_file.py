@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpquery.errors import LedgerError
-from dpquery.kernel.ledger_file import configure, connect
+from dpquery.ledger.file import configure, connect
 from dpquery.stored.shelf import COLUMNS, NOTHING, Fields, Shelf, State
 
 APPLICATION_ID = 0x64705131 ^ 0x5354  # "dpQ1" and "ST"

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from dpquery.kernel.ledger_postgres import begin, commit, connect, shown
+from dpquery.ledger.postgres import begin, commit, connect, shown
 from dpquery.stored.shelf import COLUMNS, NOTHING, Fields, Shelf, State
 
 SCHEMA = "dpquery_releases"

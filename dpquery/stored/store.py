@@ -15,7 +15,7 @@ from itertools import combinations
 from operator import itemgetter
 from pathlib import Path
 
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 from dpquery.stored.releases import Release, from_text, to_text
 from dpquery.stored.shelf import LOCK, Fields, Shelf, State
 from dpquery.stored.shelf_file import ShelfFile

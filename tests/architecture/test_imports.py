@@ -1,4 +1,4 @@
-"""Imports point one way, and the kernel knows no engine: the contracts of `pyproject.toml`."""
+"""Imports point one way, and the trusted base knows no engine: the contracts of `pyproject.toml`."""
 
 from __future__ import annotations
 
@@ -8,32 +8,37 @@ import sys
 
 import pytest
 
-from tests.architecture.package import ROOT, imported, modules
+from tests.architecture.package import ROOT, TRUSTED, Module, imported, modules
 
 LINTER = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
 """`importlinter.cli` prints its banner and returns an exit code; run apart, so that no logging of it stays."""
 
-KERNEL_MAY = {
-    *(
-        "collections",
-        "contextlib",
-        "cryptography",
-        "dataclasses",
-        "datetime",
-        "decimal",
-        "enum",
-        "fractions",
-        "functools",
-    ),
-    *("hashlib", "itertools", "json", "math", "numpy", "os", "pathlib", "re", "sqlite3", "stat", "statistics", "sys"),
-    *("abc", "fcntl", "threading", "time", "typing", "__future__", "dpquery"),
+PLAIN = {"__future__", "collections", "dataclasses", "datetime", "enum", "re", "typing", "dpquery"}
+NUMBERS = {"decimal", "fractions", "functools", "itertools", "math", "statistics", "numpy"}
+FILES = {"fcntl", "os", "pathlib", "sqlite3", "stat"}
+TEXTS = {"hashlib", "json"}
+MAY = {
+    "units/": PLAIN | TEXTS,
+    "kernel/": PLAIN | NUMBERS | {"contextlib", "cryptography", "os", "sys"},
+    "ledger/": PLAIN
+    | TEXTS
+    | FILES
+    | {"abc", "contextlib", "fractions", "functools", "itertools", "sys", "threading", "time"},
 }
-"""Whatever the trusted core imports is part of it. To add a name here is to enlarge what must be trusted."""
+"""Whatever the trusted base imports is part of it. To add a name here is to enlarge what must be trusted."""
 
-KERNEL_MAY_IN = {"kernel/ledger_postgres.py": {"psycopg"}}
+MAY_IN = {"ledger/postgres.py": {"psycopg"}}
 """What one file alone may import: the driver of the ledger's store, which is an extra and loads when it is named."""
 
-KERNEL_MAY_OF_DPQUERY = ("dpquery.errors", "dpquery.kernel", "dpquery.plan")
+MAY_OF_DPQUERY = {
+    "units/": ("dpquery.errors", "dpquery.units", "dpquery.plan"),
+    "kernel/": ("dpquery.errors", "dpquery.kernel", "dpquery.units", "dpquery.plan.logical", "dpquery.plan.types"),
+    "ledger/": (
+        *("dpquery.errors", "dpquery.ledger", "dpquery.units.blocks", "dpquery.units.declarations"),
+        *("dpquery.kernel.accountant", "dpquery.kernel.loss"),
+    ),
+}
+"""Of plans the kernel takes nodes and types; of the kernel the ledger takes losses and how they are counted."""
 
 
 def test_the_contracts_are_kept() -> None:
@@ -44,17 +49,24 @@ def test_the_contracts_are_kept() -> None:
     assert "0 broken" in made.stdout
 
 
-@pytest.mark.parametrize("module", [m for m in modules() if m.path.startswith("kernel/")], ids=lambda m: m.path)
-def test_the_kernel_imports_what_is_listed_and_nothing_else(module: object) -> None:
-    names = set(imported(module))  # type: ignore[arg-type]
-    assert {name.split(".")[0] for name in names} <= KERNEL_MAY | KERNEL_MAY_IN.get(module.path, set())  # type: ignore[attr-defined]
+@pytest.mark.parametrize("module", [m for m in modules() if m.path.startswith(TRUSTED)], ids=lambda m: m.path)
+def test_the_trusted_base_imports_what_is_listed_and_nothing_else(module: Module) -> None:
+    package = f"{module.path.split('/')[0]}/"
+    names = set(imported(module))
+    assert {name.split(".")[0] for name in names} <= MAY[package] | MAY_IN.get(module.path, set())
     own = {name for name in names if name.split(".")[0] == "dpquery"}
-    assert all(name.startswith(KERNEL_MAY_OF_DPQUERY) for name in own), own
+    assert all(name.startswith(MAY_OF_DPQUERY[package]) for name in own), own
 
 
-def test_the_kernel_reads_plans_and_nothing_that_computes_a_query() -> None:
-    """Of `plan` the kernel takes types, nodes, names of operations and aggregates, and which windows need an order."""
-    found = {name for m in modules() if m.path.startswith("kernel/") for name in imported(m)}
+def test_the_trusted_base_reads_plans_and_nothing_that_computes_a_query() -> None:
+    """Of `plan` it takes types, nodes, names of operations and aggregates, and which windows need an order."""
+    found = {name for m in modules() if m.path.startswith(TRUSTED) for name in imported(m)}
     plan = {name.rsplit(".", 1)[0] for name in found if name.startswith("dpquery.plan")}
     read = ("aggregates", "logical", "types", "expr", "functions", "windows")
     assert plan <= {f"dpquery.plan.{name}" for name in read}
+
+
+def test_the_gate_knows_no_particular_ledger() -> None:
+    """It demands sentences of one, written in `kernel/durable.py`, as it does of a backend."""
+    below = [m for m in modules() if m.path.startswith(("units/", "kernel/"))]
+    assert not [name for m in below for name in imported(m) if name.startswith("dpquery.ledger")]

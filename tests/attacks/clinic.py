@@ -18,9 +18,9 @@ import pytest
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError
-from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
+from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import Value
 from dpquery.result.table import Result

@@ -19,10 +19,10 @@ from dpquery.errors import (
     InvalidLossError,
     LedgerError,
 )
-from dpquery.kernel.ledger import Ledger, State
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
+from dpquery.ledger.ledger import Ledger, State
 from dpquery.session import Session
 from tests.attacks.clinic import CATALOG, Clinic, Watched, frames
 
@@ -203,7 +203,7 @@ def test_budgets_do_not_come_back_with_time(tmp_path: Path, monkeypatch: pytest.
     """ACC-07: a year later the budget is as spent as before."""
     small = Clinic(tmp_path, budget="{epsilon: 1}")
     small.sql(COUNT, epsilon=1)
-    monkeypatch.setattr("dpquery.kernel.ledger_book.now", lambda: "2099-01-01T00:00:00")
+    monkeypatch.setattr("dpquery.ledger.book.now", lambda: "2099-01-01T00:00:00")
     with pytest.raises(InsufficientBudgetError):
         small.sql(COUNT, epsilon="0.000001")
 

@@ -19,7 +19,7 @@ import dpquery
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, DPQueryError, InvalidLossError, LedgerError
 from dpquery.frontends.cli import run
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 from tests.attacks.clinic import BUDGET, CATALOG, Clinic, frames
 
 TEXT = CATALOG.replace("BUDGET", BUDGET)

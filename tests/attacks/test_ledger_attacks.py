@@ -24,11 +24,11 @@ from pathlib import Path
 import pytest
 
 from dpquery.errors import DPQueryError, InsufficientBudgetError, InvalidLossError, LedgerError
-from dpquery.kernel import ledger_file
 from dpquery.kernel.accountant import Budget
-from dpquery.kernel.declarations import Declarations, Neighbours, TableDeclaration
-from dpquery.kernel.ledger import Ledger, State
 from dpquery.kernel.loss import ZERO, PrivacyLoss, parse_amount
+from dpquery.ledger import file as ledger_file
+from dpquery.ledger.ledger import Ledger, State
+from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 UNIT = PrivacyLoss(epsilon=Fraction(1, 1000))
 QUERY = "SELECT COUNT(*) FROM visits"
@@ -678,7 +678,7 @@ def test_the_clock_decides_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
     """LED-12: times may go back and repeat."""
     ledger = create(path, "0.003")
     for moment in ("2038-01-20T00:00:00", "1970-01-01T00:00:00", "1970-01-01T00:00:00"):
-        monkeypatch.setattr("dpquery.kernel.ledger_book.now", lambda moment=moment: moment)
+        monkeypatch.setattr("dpquery.ledger.book.now", lambda moment=moment: moment)
         ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
     with pytest.raises(InsufficientBudgetError):
         ledger.charge(analyst="alice", loss=UNIT, query=QUERY)

@@ -16,7 +16,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 from dpquery.plan.expr import Call, Column, Literal
 from dpquery.plan.types import FLOAT64, INT64, TEXT
 from dpquery.stored.releases import Release

@@ -21,7 +21,7 @@ import duckdb
 import pytest
 
 from dpquery.errors import BackendError, DPQueryError, InsufficientBudgetError, InternalError, QueryError
-from dpquery.kernel import exponential, release
+from dpquery.kernel import exponential, mechanisms
 from dpquery.result.table import Result
 from tests.attacks.clinic import Clinic
 from tests.attacks.combinations import Mixed, Mixture
@@ -139,8 +139,8 @@ def same(a: Any, b: Any, tolerance: float | None) -> bool:
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     zero_noise(monkeypatch)
-    shown = release.tau_of
-    monkeypatch.setattr(release, "tau_of", lambda *given: None if shown(*given) is None else 1)
+    shown = mechanisms.tau_of
+    monkeypatch.setattr(mechanisms, "tau_of", lambda *given: None if shown(*given) is None else 1)
     monkeypatch.setattr(exponential, "rank_of_extreme", lambda *_: 1)
     return Study(tmp_path)
 

@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 
 from dpquery.catalog import Catalog
-from dpquery.kernel.locality import locality
 from dpquery.kernel.plan import Count, Lattice, Measure, PrivateAggregate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
@@ -33,6 +32,7 @@ from dpquery.plan.logical import (
     output,
 )
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, Value, decimal
+from dpquery.units.locality import locality
 from tests.backends.engines import catalog_of
 from tests.backends.plans import MANY, UNITS, aggregate, scan
 from tests.backends.windows import Windows

@@ -7,8 +7,8 @@ from random import Random
 import pandas as pd
 
 from dpquery.backends.reference import ReferenceBackend
-from dpquery.kernel.locality import NotUnitLocal, locality
 from dpquery.plan.logical import output
+from dpquery.units.locality import NotUnitLocal, locality
 from tests.backends.engines import Engine, run
 from tests.backends.plans import ROWS, UNITS, aggregate, values_of
 from tests.properties.keyed import CATALOG, COLUMNS, DECLARED, Plans, database, lacking

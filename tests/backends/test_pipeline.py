@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from dpquery.backends.reference import ReferenceBackend
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 from dpquery.session import Session
 from tests.backends.engines import Engine, Frames, catalog_of
 from tests.scripted import zero_noise

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from dpquery.backends.reference import ReferenceBackend
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.plan import CHOICES, BoundContributions, Count, PrivateAggregate
 from dpquery.kernel.sensitivity import groups_per_unit, sensitivity
+from dpquery.units.declarations import Neighbours
 from tests.backends.engines import Engine, Groups, histograms, run
 from tests.backends.generator import Database, Generator, database
 from tests.backends.plans import MANY

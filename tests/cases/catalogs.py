@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import dpquery as dp
 from dpquery.arrow import arrow_type
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 from dpquery.plan.types import Kind, Type
 
 HERE = Path(__file__).parent / "catalogs"

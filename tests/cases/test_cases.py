@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import dpquery as dp
-from dpquery.kernel.measurements import Measurement
+from dpquery.result.measurements import Measurement
 from tests.cases.case_file import Case, read_cases, write_refusal, write_section
 from tests.cases.catalogs import session_of
 from tests.cases.oracle import differences

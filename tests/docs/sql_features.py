@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError
-from dpquery.kernel.measurements import Measurement
+from dpquery.result.measurements import Measurement
 from dpquery.session import Session
 from tests.docs.worlds import session_over
 

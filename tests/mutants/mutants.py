@@ -21,7 +21,7 @@ QUANTILES = "tests/unit/kernel/test_quantiles.py"
 LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 ALLOCATION = "tests/unit/planner/test_allocation.py"
-LEDGER = "tests/unit/kernel/test_ledger.py"
+LEDGER = "tests/unit/ledger/test_ledger.py"
 STORED = "tests/unit/stored/test_answers.py"
 STORED_ATTACKS = "tests/attacks/test_stored.py"
 DIRECTED = "tests/unit/kernel/test_directed.py"
@@ -29,14 +29,14 @@ RENYI = "tests/unit/privacy/test_rdp.py"
 COMPOSITION = "tests/unit/privacy/test_composition.py"
 GAUSSIAN = "tests/unit/privacy/test_gaussian_calibration.py"
 TRADEOFF = "tests/unit/privacy/test_tradeoff.py"
-QUEUE = "tests/unit/kernel/test_ledger_queue.py"
-STORES = "tests/unit/kernel/test_ledger_stores.py"
+QUEUE = "tests/unit/ledger/test_queue.py"
+STORES = "tests/unit/ledger/test_stores.py"
 RANDOMISED = "tests/unit/planner/test_randomised.py"
 REPORTS = "tests/unit/kernel/test_randomised_response.py"
-BLOCKS = "tests/unit/kernel/test_blocks.py"
-BLOCK_LEDGER = "tests/unit/kernel/test_ledger_blocks.py"
+BLOCKS = "tests/unit/units/test_blocks.py"
+BLOCK_LEDGER = "tests/unit/ledger/test_accounts.py"
 BLOCK_ATTACKS = "tests/attacks/test_block_attacks.py"
-MACHINE = "tests/unit/kernel/test_ledger_machine.py"
+MACHINE = "tests/unit/ledger/test_machine.py"
 FRAMES = "tests/attacks/test_frames.py"
 WIRE = "tests/attacks/test_wire.py"
 DOORS = "tests/server/test_doors.py"
@@ -322,7 +322,7 @@ MUTANTS = (
     # Which relations are unit-local.
     Mutant(
         name="a private join equates any two columns",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="for a, b in pairs if a in left.telling and b in right.telling for id in (a, b))",
         new="for a, b in pairs for id in (a, b))",
         tests=NEIGHBOURS,
@@ -330,7 +330,7 @@ MUTANTS = (
     ),
     Mutant(
         name="the side that a left join fills up tells the unit of every row",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="            return replace(left, partial=left.partial | right.telling)",
         new="            return replace(left, units=left.units | right.units)",
         tests=GATE,
@@ -338,7 +338,7 @@ MUTANTS = (
     ),
     Mutant(
         name="outer joins need no equal units",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="    if not _equal_units(join, left, right):",
         new='    if join.kind in ("inner", "cross") and not _equal_units(join, left, right):',
         tests=NEIGHBOURS,
@@ -346,7 +346,7 @@ MUTANTS = (
     ),
     Mutant(
         name="after a full join any COALESCE of units tells the unit",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="if a in left.units and b in right.units}",
         new="if True}",
         tests=GATE,
@@ -354,7 +354,7 @@ MUTANTS = (
     ),
     Mutant(
         name="after a full join one side tells the unit",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="                partial.add(column.id)",
         new="                units.add(column.id)",
         tests=GATE,
@@ -362,7 +362,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a full join is any join",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old='        case "inner" | "cross":\n            met',
         new='        case "inner" | "cross" | "full":\n            met',
         tests=GATE,
@@ -371,7 +371,7 @@ MUTANTS = (
     # Children whose owner a join with the parent tells.
     Mutant(
         name="a child meets any table with a column of that name",
-        file="kernel/unit_local.py",
+        file="units/unit_local.py",
         old="if row.table == self.table and met == self.names:",
         new="if met == self.names:",
         tests=KEY_JOINS,
@@ -379,21 +379,21 @@ MUTANTS = (
     ),
     Mutant(
         name="a child meets its parent by a part of the key",
-        file="kernel/unit_local.py",
+        file="units/unit_local.py",
         old="and met == self.names:",
         new="and met:",
         tests=KEY_JOINS,
     ),
     Mutant(
         name="a child meets its parent by any of its columns",
-        file="kernel/unit_local.py",
+        file="units/unit_local.py",
         old="if own[:2] == held[:2]]",
         new="if True]",
         tests=KEY_JOINS,
     ),
     Mutant(
         name="the parts of a key may stand in several parents",
-        file="kernel/unit_local.py",
+        file="units/unit_local.py",
         old="pairs = [(own, held) for own in self.columns for held in row.columns",
         new="pairs = [(own, held) for own in self.columns for one in known for held in one.columns",
         tests=KEY_JOINS,
@@ -401,7 +401,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a parent's key is whatever is computed from it",
-        file="kernel/unit_local.py",
+        file="units/unit_local.py",
         old="read = [(c.id, c.expression.id) for c in project.columns if isinstance(c.expression, Column)]",
         new="from dpquery.plan.expr import columns_of\n"
         "        read = [(c.id, one.id) for c in project.columns for one in columns_of(c.expression)]",
@@ -410,7 +410,7 @@ MUTANTS = (
     ),
     Mutant(
         name="children without a parent are kept",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="if left.owner is not None and is_inner and",
         new='if left.owner is not None and join.kind in ("inner", "cross", "left", "semi") and',
         tests=GATE,
@@ -418,7 +418,7 @@ MUTANTS = (
     ),
     Mutant(
         name="all rows of both are kept, and the parent's unit",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old='keeps_left = is_inner or join.kind in ("left", "semi", "anti")',
         new="keeps_left = True",
         tests=GATE,
@@ -426,7 +426,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a child meets its parent by a condition, whatever it equates",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="right.owner.is_named(left.rows, pairs):",
         new="left.units:",
         tests=GATE,
@@ -434,7 +434,7 @@ MUTANTS = (
     ),
     Mutant(
         name="parents that an outer join fills up own children",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="            return replace(left, partial=left.partial | right.telling)",
         new="            return replace(left, partial=left.partial | right.telling, rows=left.rows | right.rows)",
         tests=GATE,
@@ -442,7 +442,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a child without its owner has its key as its unit",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="return Locality(private=True, rows=rows, owner=parent)",
         new="return Locality(private=True, rows=rows, units=frozenset(id for _, _, id in parent.columns))",
         tests=GATE,
@@ -450,7 +450,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a child's owner is not compared with its parent's",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="if parent is None or parent.ownership != replace(scan.ownership, path=tuple(rest)):",
         new="if parent is None:",
         tests=KEY_JOINS,
@@ -458,14 +458,14 @@ MUTANTS = (
     ),
     Mutant(
         name="a part of the key is enough, where the other is not read",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="return row if 0 < len(row.names) == len(step.on) else None",
         new="return row",
         tests=KEY_JOINS,
     ),
     Mutant(
         name="a projection may drop a part of the key",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="if owner is not None and source.owner is not None and owner.names != source.owner.names:",
         new="if False:",
         tests=KEY_JOINS,
@@ -481,7 +481,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a row may meet several public rows",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="    if declared.unit_is_row:\n        public, keys =",
         new="    if False:\n        public, keys =",
         tests=NEIGHBOURS,
@@ -489,7 +489,7 @@ MUTANTS = (
     ),
     Mutant(
         name="unmatched public rows are kept",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old='if join.kind not in ("inner", "cross") and not (join.kind == "left" and left.private):',
         new="if False:",
         tests=GATE,
@@ -497,14 +497,14 @@ MUTANTS = (
     ),
     Mutant(
         name="one side's unit is enough for the unit of a set operation",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="if c.left in left.units and c.right in right.units}",
         new="if c.left in left.units or c.right in right.units}",
         tests=GATE,
     ),
     Mutant(
         name="a set operation compares rows without their units",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="    if not units:\n        word = operation.kind",
         new='    if not units and operation.kind == "union_all":\n        word = operation.kind',
         tests=CASES,
@@ -512,21 +512,21 @@ MUTANTS = (
     ),
     Mutant(
         name="private rows beside public ones",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old='    if not (left.private and right.private):\n        raise NotUnitLocal("a set operation puts',
         new='    if False:\n        raise NotUnitLocal("a set operation puts',
         tests=GATE,
     ),
     Mutant(
         name="a row that is a unit comes out twice",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="    if twice:",
         new="    if False:",
         tests=GATE,
     ),
     Mutant(
         name="rows that are units are compared",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old='    if operation.kind != "union_all":',
         new="    if False:",
         tests=CASES,
@@ -534,14 +534,14 @@ MUTANTS = (
     ),
     Mutant(
         name="people decide about each other by IN and EXISTS",
-        file="kernel/local_semijoins.py",
+        file="units/semijoins.py",
         old="    if right.private:\n",
         new="    if False:\n",
         tests=GATE,
     ),
     Mutant(
         name="a semi-join equates any two columns",
-        file="kernel/local_semijoins.py",
+        file="units/semijoins.py",
         old="if isinstance(a, Column) and a.id in left.units and isinstance(b, Column) and b.id in right.units:",
         new="if isinstance(a, Column) and isinstance(b, Column):",
         tests=NEIGHBOURS,
@@ -549,77 +549,77 @@ MUTANTS = (
     ),
     Mutant(
         name="the unit of a semi-join is looked for on the right",
-        file="kernel/local_semijoins.py",
+        file="units/semijoins.py",
         old="    return Locality(private=True, units=left.units, rows=left.rows, owner=left.owner)",
         new="    return Locality(private=True, units=left.units | right.units)",
         tests=GATE,
     ),
     Mutant(
         name="private rows are compared with a limited table",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="    if any(_is_limited(side) for side in (join.left, join.right)):",
         new="    if False:",
         tests=GATE,
     ),
     Mutant(
         name="the unit of unmatched rows is looked for on the right",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="replace(left, partial=left.partial | right.telling)",
         new="replace(left, units=left.units | right.units, partial=left.partial | right.telling)",
         tests=GATE,
     ),
     Mutant(
         name="a literal table of several rows has one",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="if len(relation.rows) <= 1 else []",
         new="if relation.rows else []",
         tests=GATE,
     ),
     Mutant(
         name="any condition leaves one row",
-        file="kernel/local_joins.py",
+        file="units/joins.py",
         old="if isinstance(a, Column) and isinstance(b, Literal))",
         new="if isinstance(a, Column))",
         tests=GATE,
     ),
     Mutant(
         name="LIMIT over private rows",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="            if of(relation.source, declared).private:",
         new="            if False:",
         tests=GATE,
     ),
     Mutant(
         name="exact totals over all units within a query",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old='    if not units:\n        raise NotUnitLocal(\n            "an exact aggregate',
         new='    if False:\n        raise NotUnitLocal(\n            "an exact aggregate',
         tests=GATE,
     ),
     Mutant(
         name="windows over all units",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="    if not all(source.units & set(column.partition_by) for column in window.columns):\n",
         new="    if False:\n",
         tests=GATE,
     ),
     Mutant(
         name="one of the windows has the unit",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="if not all(source.units & set(column.partition_by)",
         new="if not any(source.units & set(column.partition_by)",
         tests=GATE,
     ),
     Mutant(
         name="windows over rows that are units",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old='    if declared.unit_is_row:\n        raise NotUnitLocal(\n            "a window',
         new='    if declared.unit_is_row:\n        return source\n        raise NotUnitLocal(\n            "a window',
         tests=GATE,
     ),
     Mutant(
         name="places in several orders at once",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="for c in window.columns if is_positional(c)}) > 1:",
         new="for c in window.columns if is_positional(c)}) > 9:",
         tests=GATE,
@@ -650,14 +650,14 @@ MUTANTS = (
     ),
     Mutant(
         name="conditions of filters are not looked at",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="            check_expressions([relation.condition], relation.source)\n",
         new="",
         tests=GATE,
     ),
     Mutant(
         name="a table's declaration is taken from the plan",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="if table is None or table.public is not scan.public or table.ownership != scan.ownership:",
         new="if table is None:",
         tests=GATE,
@@ -817,10 +817,10 @@ MUTANTS = (
         file="kernel/release.py",
         old="""
     entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
-    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+    tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
 """,
         new="""
-    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+    tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
     entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
 """,
         tests=NONINTERFERENCE,
@@ -829,9 +829,12 @@ MUTANTS = (
     Mutant(
         name="failures of the engine are paid back",
         file="kernel/release.py",
-        old="    tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)\n",
-        new="""    try:
-        tables = tuple(_measure(budgeted, run, declared) for budgeted in plan.aggregates)
+        old="""
+    tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
+""",
+        new="""
+    try:
+        tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
     except BackendError:
         with ledger._transaction() as connection:
             connection.execute("UPDATE account SET spent_epsilon = 0, spent_delta = 0, spent_rho = 0")
@@ -857,21 +860,21 @@ MUTANTS = (
     ),
     Mutant(
         name="the limit is not part of the update",
-        file="kernel/ledger_blocks.py",
+        file="ledger/accounts.py",
         old="WHERE spent_epsilon + ? <= limit_epsilon AND spent_delta",
         new="WHERE spent_epsilon + ? >= 0 AND spent_delta",
         tests=LEDGER,
     ),
     Mutant(
         name="only the analyst's own budget counts",
-        file="kernel/ledger_replay.py",
+        file="ledger/replay.py",
         old="for name in (DATASET, analyst) for suffix",
         new="for name in (analyst,) for suffix",
         tests=LEDGER,
     ),
     Mutant(
         name="one entry answers all who wait",
-        file="kernel/ledger_queue.py",
+        file="ledger/queue.py",
         old="(told[str(place)] for _, told in _lines(own, place) if isinstance(told, dict) and str(place) in told), 0",
         new="(n for _, told in _lines(own, place) if isinstance(told, dict) for n in told.values()), 0",
         tests=QUEUE,
@@ -879,7 +882,7 @@ MUTANTS = (
     ),
     Mutant(
         name="who waits is told before the charge is recorded",
-        file="kernel/ledger_queue.py",
+        file="ledger/queue.py",
         old="        first, *numbers = record(request, list(others.values()))\n",
         new="        _append(requests, dict.fromkeys(others, 1))\n"
         "        first, *numbers = record(request, list(others.values()))\n",
@@ -887,7 +890,7 @@ MUTANTS = (
     ),
     Mutant(
         name="who waits may take less than nothing",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old=" or min(units) < 0 or max(units) == 0:",
         new=":",
         tests=QUEUE,
@@ -895,7 +898,7 @@ MUTANTS = (
     ),
     Mutant(
         name="who waits for another ledger is charged in this one",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old="if request.ledger != self._terms.identity or ",
         new="if ",
         tests=QUEUE,
@@ -903,14 +906,14 @@ MUTANTS = (
     ),
     Mutant(
         name="a refused charge leaves half of itself",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old='                    connection.execute("ROLLBACK TO other")\n',
         new="",
         tests=QUEUE,
     ),
     Mutant(
         name="others' charges are remembered by nobody",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old="self._remember([level for level in levels if level is not None][-1])",
         new="self._remember([level for level in levels if level is not None][0])",
         tests=QUEUE,
@@ -924,7 +927,7 @@ MUTANTS = (
     ),
     Mutant(
         name="an aggregate that nobody knows is taken to be exact",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="    if unknown := {a.function for a in aggregate.aggregates} - EXACT:\n",
         new="    if unknown := set[str]():\n",
         tests=GATE,
@@ -940,14 +943,14 @@ MUTANTS = (
     ),
     Mutant(
         name="a commit may be lost with the power",
-        file="kernel/ledger_file.py",
+        file="ledger/file.py",
         old='"synchronous": 3',
         new='"synchronous": 1',
         tests=LEDGER,
     ),
     Mutant(
         name="a restored ledger is answered from",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old="        if not schema.holds(connection, newest):\n",
         new="        if False:\n",
         tests=STORES,
@@ -955,7 +958,7 @@ MUTANTS = (
     ),
     Mutant(
         name="the mark stays where it was",
-        file="kernel/ledger_book.py",
+        file="ledger/book.py",
         old="        self._marks.advance(self._terms.identity, level)\n",
         new="",
         tests=STORES,
@@ -963,21 +966,21 @@ MUTANTS = (
     ),
     Mutant(
         name="the mark goes back to an earlier entry",
-        file="kernel/ledger_mark.py",
+        file="ledger/mark.py",
         old="            if newest.mark.seq < level.mark.seq:\n",
         new="            if newest.mark.seq != level.mark.seq:\n",
-        tests="tests/unit/kernel/test_ledger_mark.py",
+        tests="tests/unit/ledger/test_mark.py",
     ),
     Mutant(
         name="a mark of another ledger is believed",
-        file="kernel/ledger_mark.py",
+        file="ledger/mark.py",
         old="        if title != TITLE.encode() or rest != [identity.encode(), _check(identity)]:\n",
         new="        if title != TITLE.encode():\n",
-        tests="tests/unit/kernel/test_ledger_mark.py",
+        tests="tests/unit/ledger/test_mark.py",
     ),
     Mutant(
         name="an accepted ledger forgets what it lost",
-        file="kernel/ledger_owner.py",
+        file="ledger/owner.py",
         old="    return _minus(levels[0].spent, base.spent)\n",
         new="    return NOTHING\n",
         tests=STORES,
@@ -985,7 +988,7 @@ MUTANTS = (
     ),
     Mutant(
         name="what was lost is guessed from the ledger's own head",
-        file="kernel/ledger_owner.py",
+        file="ledger/owner.py",
         old="    return _minus(levels[0].spent, base.spent)\n",
         new="""    row = connection.execute(schema.ACCOUNT, (DATASET,)).fetchone()
     return _minus(levels[0].spent, row[4:7])
@@ -995,7 +998,7 @@ MUTANTS = (
     ),
     Mutant(
         name="what was lost is charged to the dataset alone",
-        file="kernel/ledger_owner.py",
+        file="ledger/owner.py",
         old="    connection.execute(_LOSE, dict(",
         new="    connection.execute(_LOSE + \" WHERE name = ''\", dict(",
         tests=STORES,
@@ -1003,7 +1006,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a limit falls below what was spent",
-        file="kernel/ledger_owner.py",
+        file="ledger/owner.py",
         old="    if changed < 1 or any(",
         new="    if False and any(",
         tests=STORES,
@@ -1011,15 +1014,15 @@ MUTANTS = (
     ),
     Mutant(
         name="entries are believed that were not allowed",
-        file="kernel/ledger_replay.py",
+        file="ledger/replay.py",
         old='            schema.demand(allowed, f"entry {expected} is invalid")\n',
         new="",
-        tests="tests/unit/kernel/test_ledger_mark.py",
+        tests="tests/unit/ledger/test_mark.py",
     ),
     # Blocks of rows.
     Mutant(
         name="a filter above a join or a projection counts as one on the scan",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old="    while isinstance(relation, Filter):\n        conditions.append(relation.condition)\n",
         new="    while isinstance(relation, Filter) or len(sources(relation)) == 1:\n"
         "        conditions += [relation.condition] if isinstance(relation, Filter) else []\n",
@@ -1027,35 +1030,35 @@ MUTANTS = (
     ),
     Mutant(
         name="an OR restricts to what both sides allow",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old="                found |= may_hold(part, ids, type, by)\n",
         new="                found = may_hold(part, ids, type, by)\n",
         tests=BLOCKS,
     ),
     Mutant(
         name="any column of the date's type tells the block",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old="if (column.name, column.type) == dated)",
         new="if column.type == dated[1])",
         tests=BLOCKS,
     ),
     Mutant(
         name="tables without blocks are charged to none",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old="    if axis is None or dated is None or",
         new="    if dated is None:\n        return NONE\n    if axis is None or",
         tests=BLOCKS,
     ),
     Mutant(
         name="rows of a foreign key's owners are not read",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old=" or (scan.ownership is not None and scan.ownership.path):",
         new=":",
         tests=BLOCKS,
     ),
     Mutant(
         name="the first block of a comparison is left out",
-        file="kernel/blocks.py",
+        file="units/blocks.py",
         old='{"lt": -1, "gt": 1}',
         new='{"lt": -1, "le": -1, "gt": 1}',
         tests=BLOCKS,
@@ -1069,7 +1072,7 @@ MUTANTS = (
     ),
     Mutant(
         name="units with rows in other blocks are added or removed",
-        file="kernel/declarations.py",
+        file="units/declarations.py",
         old="elif not self.unit_is_row and self.neighbours is not Neighbours.REPLACE_ONE:",
         new="elif not self.privacy_unit:",
         tests=BLOCK_LEDGER,
@@ -1077,28 +1080,28 @@ MUTANTS = (
     ),
     Mutant(
         name="a new block forgets what was charged to all",
-        file="kernel/ledger_owner.py",
+        file="ledger/owner.py",
         old="connection.execute(schema.OPEN_ACCOUNT, (account, *amounts))",
         new="connection.execute(schema.OPEN_ACCOUNT, (account, *amounts[:3], *NOTHING))",
         tests=BLOCK_LEDGER,
     ),
     Mutant(
         name="the replay lets a new block forget what was charged to all",
-        file="kernel/ledger_replay.py",
+        file="ledger/replay.py",
         old="self.sums.setdefault(name, self.sums[whole])",
         new="self.sums.setdefault(name, self.terms.lost)",
         tests=BLOCK_LEDGER,
     ),
     Mutant(
         name="the mark follows what was charged to all blocks alone",
-        file="kernel/ledger_replay.py",
-        old="return DATASET if self.axis is None else blocks.TOTAL",
+        file="ledger/replay.py",
+        old="return DATASET if self.axis is None else accounts.TOTAL",
         new="return DATASET",
         tests=BLOCK_LEDGER,
     ),
     Mutant(
         name="blocks beyond those that are declared cost nothing",
-        file="kernel/ledger_blocks.py",
+        file="ledger/accounts.py",
         old="    if touched is None or touched == NONE or any(",
         new="    touched = touched and touched & Touched(((axis.first, axis.last),), True)\n"
         "    if touched is None or touched == NONE or any(",
@@ -1106,7 +1109,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a limit falls below what was spent in a block",
-        file="kernel/ledger_blocks.py",
+        file="ledger/accounts.py",
         old="    WHERE spent_epsilon <= ? AND spent_delta",
         new="    WHERE spent_epsilon + 0 * ? >= 0 AND spent_delta",
         tests=BLOCK_LEDGER,
@@ -1114,7 +1117,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a commit that the server rolled back counts as done",
-        file="kernel/ledger_postgres.py",
+        file="ledger/postgres.py",
         old='    if raw.execute("COMMIT").statusmessage != "COMMIT":\n',
         new='    if raw.execute("COMMIT").statusmessage is None:\n',
         tests=STORES,
@@ -1122,7 +1125,7 @@ MUTANTS = (
     ),
     Mutant(
         name="the server's writers are not held off",
-        file="kernel/ledger_postgres.py",
+        file="ledger/postgres.py",
         old="SELECT seq FROM founding FOR UPDATE",
         new="SELECT seq FROM founding",
         tests=STORES,
@@ -1130,7 +1133,7 @@ MUTANTS = (
     ),
     Mutant(
         name="the server may lose what it confirmed",
-        file="kernel/ledger_postgres.py",
+        file="ledger/postgres.py",
         old='        if value != "on":\n',
         new="        if value is None:\n",
         tests=STORES,
@@ -1160,7 +1163,7 @@ MUTANTS = (
     ),
     Mutant(
         name="what chooses a row is not looked at",
-        file="kernel/locality.py",
+        file="units/locality.py",
         old="for part in (a.argument, a.second, a.filter)",
         new="for part in (a.argument, a.filter)",
         tests=GATE,

@@ -8,7 +8,7 @@ from random import Random
 import pyarrow as pa
 
 import dpquery as dp
-from dpquery.kernel.blocks import UNDATED, By, name_of, number_of
+from dpquery.units.blocks import UNDATED, By, name_of, number_of
 
 FIRST, LAST = datetime.date(2024, 1, 10), datetime.date(2024, 6, 20)
 PEOPLE = 9

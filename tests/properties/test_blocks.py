@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 import dpquery as dp
-from dpquery.kernel.blocks import By, Touched, number_named
 from dpquery.kernel.release import blocks_of
+from dpquery.units.blocks import By, Touched, number_named
 from tests.properties.dated import a_query, block_of, catalog_of, neighbour, rows_of, tables_of
 from tests.properties.neighbours import Hall, check_inputs, folder
 from tests.properties.queries import Query

@@ -11,7 +11,6 @@ from fractions import Fraction
 import pytest
 
 import dpquery as dp
-from dpquery.kernel.declarations import Declarations
 from dpquery.kernel.plan import (
     BoundContributions,
     BudgetedAggregate,
@@ -51,6 +50,7 @@ from dpquery.plan.logical import (
     WindowColumn,
 )
 from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, TEXT, TIMESTAMP, Type
+from dpquery.units.declarations import Declarations
 from tests.properties.neighbours import folder
 from tests.properties.worlds import PUBLIC_TABLES, ROW_TABLES, catalog_of, tables_of
 

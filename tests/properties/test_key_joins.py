@@ -1,4 +1,4 @@
-"""Children that are joined with their parents: whatever the kernel accepts is unit-local, on every small database."""
+"""Children that are joined with their parents: whatever the rules accept is unit-local, on every small database."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from random import Random
 
 import pytest
 
-from dpquery.kernel.declarations import Declarations
-from dpquery.kernel.locality import NotUnitLocal, locality
-from dpquery.kernel.unit_local import Locality
 from dpquery.plan.logical import (
     Computed,
     Join,
@@ -23,6 +20,9 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.types import INT64, TEXT, Type
 from dpquery.planner.joined_owners import without_second_joins
+from dpquery.units.declarations import Declarations
+from dpquery.units.locality import NotUnitLocal, locality
+from dpquery.units.unit_local import Locality
 from tests.properties.keyed import (
     COLUMNS,
     DECLARED,

@@ -19,7 +19,6 @@ import pytest
 from dpquery.kernel import choices, quantiles
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.choices import choose_together, divide
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import calibrated
@@ -37,6 +36,7 @@ from dpquery.kernel.plan import (
 from dpquery.kernel.quantiles import asked, families
 from dpquery.kernel.utilities import utilities
 from dpquery.plan.logical import Scan
+from dpquery.units.declarations import Neighbours
 
 WEIGHT, LAST = 2, 3
 """A row's weight in these trees, instead of 2^16, and the last of four candidates."""

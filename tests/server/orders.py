@@ -12,7 +12,7 @@ from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.frontends.server.answers import Answered, Asked
 from dpquery.frontends.server.engine import Engine
 from dpquery.frontends.server.settings import Caps
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 from tests.cases import catalogs
 
 ANALYSTS = "analysts: {alice: {epsilon: 500000}, bob: {epsilon: 2}}\n"

@@ -25,7 +25,7 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.names import shown
 from dpquery.errors import CatalogError, LedgerError
 from dpquery.kernel.accountant import parts_of
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 from dpquery.session import create_ledger
 
 MARK = "dpquery"

@@ -13,8 +13,8 @@ from dpquery.frontends.accounts import PARTS, Account, accounts_of, analysts_of
 from dpquery.frontends.audit import told
 from dpquery.frontends.cli_text import percent
 from dpquery.kernel.accountant import promise
-from dpquery.kernel.ledger import Entry, Ledger
 from dpquery.kernel.loss import show_amount
+from dpquery.ledger.ledger import Entry, Ledger
 
 SHOWN_ENTRIES = 50
 

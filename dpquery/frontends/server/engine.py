@@ -25,7 +25,7 @@ from dpquery.frontends.server.routing import Route, Statement, position_of, rout
 from dpquery.frontends.server.settings import Caps, options_of
 from dpquery.frontends.server.states import NO_ANALYST, refusal_of, row_level
 from dpquery.frontends.server.virtual import empty_virtual_table, virtual_table
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 from dpquery.session import Session
 from dpquery.sql.parameters import fill
 from dpquery.sql.shape import Shape, shape

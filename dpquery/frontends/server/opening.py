@@ -10,8 +10,8 @@ from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.frontends.server.engine import Engine
 from dpquery.frontends.server.settings import Caps
-from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import parse_amount
+from dpquery.ledger.ledger import Ledger
 from dpquery.session import Session
 
 FACTORY = f"{__name__}:open_engine"

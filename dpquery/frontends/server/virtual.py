@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from dpquery.catalog import Catalog
 from dpquery.frontends.server.names import BOOL, FLOAT8, INT8, TEXT_OID
-from dpquery.kernel.ledger import Ledger
-from dpquery.kernel.ledger_entries import State
-from dpquery.kernel.ledger_schema import Kind
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger.entries import State
+from dpquery.ledger.ledger import Ledger
+from dpquery.ledger.schema import Kind
 
 VIRTUAL: Mapping[str, tuple[tuple[str, str], ...]] = {
     "budget": (("currency", "text"), ("budget", "float"), ("spent", "float"), ("remaining", "float")),

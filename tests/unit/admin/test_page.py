@@ -21,8 +21,8 @@ from dpquery.frontends.admin.app import application
 from dpquery.frontends.admin.overview import Watch
 from dpquery.frontends.admin.serving import OwnersPage, read_token
 from dpquery.frontends.server.log import Refused
-from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger.ledger import Ledger
 
 
 @dataclass

@@ -14,9 +14,9 @@ import pytest
 from dpquery.catalog import Catalog, ColumnDeclaration
 from dpquery.errors import CatalogError
 from dpquery.kernel.accountant import BudgetKind
-from dpquery.kernel.declarations import Neighbours
 from dpquery.plan.logical import OwnerStep
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type, Value, decimal
+from dpquery.units.declarations import Neighbours
 
 
 def column(declaration: str) -> ColumnDeclaration:

@@ -14,10 +14,10 @@ import pytest
 from dpquery.catalog import Catalog, Defaults
 from dpquery.errors import CatalogError
 from dpquery.kernel.accountant import Budget, BudgetKind
-from dpquery.kernel.declarations import Declarations, Neighbours
 from dpquery.plan.logical import Ownership, OwnerStep
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import INT64
+from dpquery.units.declarations import Declarations, Neighbours
 
 HOSPITAL = Path(__file__).with_name("hospital.yaml")
 

@@ -18,8 +18,8 @@ import pyarrow.parquet
 import pytest
 
 from dpquery.frontends.cli import run
-from dpquery.kernel.ledger import Ledger
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger.ledger import Ledger
 
 SHOP = """\
 dataset: shop

@@ -12,7 +12,7 @@ import pytest
 from dpquery.catalog import Catalog
 from dpquery.frontends import demo_files
 from dpquery.frontends.cli import run
-from dpquery.kernel.ledger import Ledger
+from dpquery.ledger.ledger import Ledger
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,8 @@ from dpquery.errors import InternalError
 from dpquery.kernel import quantiles, utilities
 from dpquery.kernel.accountant import BudgetKind, charge_of
 from dpquery.kernel.choices import choose_together, divide
-from dpquery.kernel.declarations import Neighbours
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.measurements import measurements
 from dpquery.kernel.mechanisms import Calibrated, calibrated
 from dpquery.kernel.plan import (
     WEIGHT,
@@ -33,6 +31,8 @@ from dpquery.kernel.plan import (
 )
 from dpquery.kernel.sensitivity import sensitivity
 from dpquery.plan.logical import Scan
+from dpquery.result.measurements import measurements
+from dpquery.units.declarations import Neighbours
 from tests.scripted import zero_noise
 
 Weights = dict[int, int]

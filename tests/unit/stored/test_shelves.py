@@ -94,7 +94,7 @@ def test_a_store_that_cannot_be_written_is_told_and_the_answer_given(url: str) -
 
 
 def test_a_password_is_not_told(url: str) -> None:
-    from dpquery.kernel.ledger import Ledger
+    from dpquery.ledger.ledger import Ledger
     from dpquery.stored.store import Store
 
     secret = url.replace("owner@", "owner:s3cret@")

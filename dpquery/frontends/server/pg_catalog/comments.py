@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dpquery.catalog import Catalog
 from dpquery.catalog.tables import ColumnDeclaration, Table
-from dpquery.kernel.declarations import Neighbours
 from dpquery.plan.types import BOOLEAN, Value
+from dpquery.units.declarations import Neighbours
 
 MOST_KEYS = 20
 

@@ -1,0 +1,1 @@
+"""What has been spent, durably: charges that nothing takes back, shared by all processes, in SQLite or PostgreSQL."""

@@ -1,0 +1,152 @@
+"""What the data owner declares and the promise rests on: who is protected, and which rows are whose.
+
+The ledger keeps its own copy, made when it was created; the gate compares every plan with that copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from dpquery.plan.logical import Ownership, OwnerStep
+from dpquery.plan.types import Kind, Type
+from dpquery.units.blocks import Axis, By
+
+
+class Neighbours(Enum):
+    """How neighbouring databases differ in one privacy unit's rows, in all private tables at once."""
+
+    ADD_REMOVE = "add_remove"
+    """The unit is there or not."""
+    REPLACE_ONE = "replace_one"
+    """The unit is there with other rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDeclaration:
+    """What the promise needs to know of one table.
+
+    Attributes:
+        name: The table's name in plans.
+        public: Whether its rows are known to everybody.
+        ownership: How a row finds its privacy unit; None for public tables, and where the unit is the row.
+        unique: Sets of columns of which no two rows agree, for public tables; the backend checks them.
+        dated: The column, with its type, that tells the block of a row; None where rows are in all blocks.
+    """
+
+    name: str
+    public: bool
+    ownership: Ownership | None = None
+    unique: tuple[frozenset[str], ...] = ()
+    dated: tuple[str, Type] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declarations:
+    """The promise of one dataset.
+
+    Attributes:
+        dataset: The name that the ledger is bound to.
+        privacy_unit: A word for the protected entity, or "row".
+        neighbours: What neighbouring databases are.
+        tables: The declared tables, by name.
+        blocks: The blocks that have a budget each, or None where the dataset has one for all rows.
+    """
+
+    dataset: str
+    privacy_unit: str
+    neighbours: Neighbours
+    tables: Mapping[str, TableDeclaration]
+    blocks: Axis | None = None
+
+    def __post_init__(self) -> None:
+        if self.blocks is None:
+            if any(table.dated is not None for table in self.tables.values()):
+                raise ValueError("a table has blocks, and the dataset none")
+        elif not self.unit_is_row and self.neighbours is not Neighbours.REPLACE_ONE:
+            raise ValueError("a unit with other rows in one block is replaced, not added or removed")
+
+    @property
+    def unit_is_row(self) -> bool:
+        """Whether each private row is a privacy unit of its own."""
+        return self.privacy_unit == "row"
+
+    @property
+    def protected(self) -> str:
+        """What one account of the budget protects, in words."""
+        if self.unit_is_row:
+            return "each single row"
+        if self.blocks is None:
+            return f"all rows of one {self.privacy_unit}"
+        return f"the rows of one {self.privacy_unit} in one {self.blocks.by.value}"
+
+    def to_json(self) -> str:
+        """Returns the canonical text: equal declarations have equal texts."""
+        tables = {name: _table_to_dict(table) for name, table in sorted(self.tables.items())}
+        content: dict[str, Any] = {
+            "dataset": self.dataset,
+            "privacy_unit": self.privacy_unit,
+            "neighbours": self.neighbours.value,
+            "tables": tables,
+        }
+        if self.blocks is not None:
+            content["blocks"] = [self.blocks.by.value, self.blocks.first, self.blocks.last]
+        return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @staticmethod
+    def from_json(text: str) -> Declarations:
+        """Returns the declarations that `to_json` wrote; raises ValueError or KeyError on any other text."""
+        content = json.loads(text)
+        return Declarations(
+            dataset=content["dataset"],
+            privacy_unit=content["privacy_unit"],
+            neighbours=Neighbours(content["neighbours"]),
+            tables={name: _table_from_dict(name, table) for name, table in content["tables"].items()},
+            blocks=_axis_from_list(content["blocks"]) if "blocks" in content else None,
+        )
+
+    def fingerprint(self) -> str:
+        """Returns the SHA-256 of the canonical text, in hexadecimal."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+
+def _table_to_dict(table: TableDeclaration) -> dict[str, Any]:
+    owner = table.ownership
+    steps = [] if owner is None else [[s.parent, [[c, p, _type_to_list(t)] for c, p, t in s.on]] for s in owner.path]
+    told: dict[str, Any] = {
+        "public": table.public,
+        "owner": None if owner is None else {"path": steps, "column": owner.column, "type": _type_to_list(owner.type)},
+        "unique": sorted(sorted(columns) for columns in table.unique),
+    }
+    return told if table.dated is None else told | {"dated": [table.dated[0], _type_to_list(table.dated[1])]}
+
+
+def _table_from_dict(name: str, content: dict[str, Any]) -> TableDeclaration:
+    owner = content["owner"]
+    ownership = None
+    if owner is not None:
+        path = tuple(
+            OwnerStep(parent=parent, on=tuple((c, p, _type_from_list(t)) for c, p, t in on))
+            for parent, on in owner["path"]
+        )
+        ownership = Ownership(path=path, column=owner["column"], type=_type_from_list(owner["type"]))
+    unique = tuple(frozenset(columns) for columns in content["unique"])
+    dated = (content["dated"][0], _type_from_list(content["dated"][1])) if "dated" in content else None
+    return TableDeclaration(name=name, public=content["public"], ownership=ownership, unique=unique, dated=dated)
+
+
+def _axis_from_list(content: list[Any]) -> Axis:
+    by, first, last = content
+    return Axis(by=By(by), first=first, last=last)
+
+
+def _type_to_list(type: Type) -> list[str | int]:
+    return [type.kind.value, type.precision, type.scale]
+
+
+def _type_from_list(content: list[Any]) -> Type:
+    return Type(Kind(content[0]), int(content[1]), int(content[2]))

@@ -1,0 +1,147 @@
+"""The trusted base stays small, and its four *onlys* hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.architecture.package import ROOT, TRUSTED, Module, code_lines, dotted, imported, modules
+
+MOST_LINES = {**dict.fromkeys(TRUSTED, 260), "": 400}
+MOST_CODE_LINES = {"units/": 720, "kernel/": 1_600, "ledger/": 1_450}
+"""All of a package together, without blank lines, comments and docstrings. Grow it knowingly."""
+
+RANDOMNESS = (
+    "secrets",
+    "random",
+    "cryptography",
+    "numpy.random",
+    "uuid.uuid4",
+    "uuid.uuid1",
+    "os.urandom",
+    "os.getrandom",
+)
+ENGINES = ("duckdb", "psycopg", "psycopg2", "sqlalchemy", "pyspark")
+LEDGER_STORES = {"ledger/postgres.py": {"psycopg"}, "stored/shelf_postgres.py": {"psycopg"}}
+"""The ledger's own database is no engine, as no private row and no analyst's SQL passes there."""
+CERTIFICATES = ("frontends/server/tls.py",)
+"""Reads the server's own certificate."""
+OTHER_DATABASES = {"frontends/server/users.py"}
+"""The users' file holds no data."""
+DIALECTS = {"frontends/sqlalchemy_dialect.py": {"sqlalchemy"}}
+"""A way in, for those who ask: it opens no database."""
+NONCES_AND_KEYS = ("frontends/admin/", "frontends/server/")
+"""Servers need what nobody guesses: nonces, salts, cancel keys. No noise is drawn there."""
+PUBLIC_DATA_ONLY = {"frontends/demo.py"}
+"""The demo computes exact answers beside the noisy ones: over a public study, in an engine of its own."""
+
+MODULES = pytest.mark.parametrize("module", modules(), ids=lambda m: m.path)
+
+
+@MODULES
+def test_no_file_is_too_long_to_be_read(module: Module) -> None:
+    most = next(lines for place, lines in MOST_LINES.items() if module.path.startswith(place))
+    assert module.text.count("\n") <= most
+
+
+@pytest.mark.parametrize("package", TRUSTED)
+def test_each_trusted_package_is_small(package: str) -> None:
+    assert sum(code_lines(m) for m in modules() if m.path.startswith(package)) <= MOST_CODE_LINES[package]
+
+
+@pytest.mark.parametrize("package", TRUSTED)
+def test_the_readme_counts_the_files_of_the_trusted_base(package: str) -> None:
+    count = sum(m.path.startswith(package) and m.path != f"{package}__init__.py" for m in modules())
+    written = f"[`dpquery/{package[:-1]}`](dpquery/{package[:-1]}) ({count} files"
+    assert written in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("package", TRUSTED)
+def test_the_page_about_the_trusted_base_tells_its_size(package: str) -> None:
+    lines = sum(code_lines(m) for m in modules() if m.path.startswith(package))
+    page = (ROOT / "docs" / "concepts" / "pipeline.md").read_text(encoding="utf-8")
+    (told,) = re.findall(rf"^\| `{package}` \|.* \| about ([\d,]+) \|$", page, re.MULTILINE)
+    assert abs(int(told.replace(",", "")) - lines) <= lines // 10
+
+
+def _uses(module: Module, names: tuple[str, ...]) -> set[str]:
+    """Returns which of the names a module imports, or reads as an attribute."""
+    used = set(imported(module)) | {dotted(node) for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+    used = {f"numpy{name[2:]}" if name.startswith("np.") else name for name in used}
+    return {name for name in names if any(u == name or u.startswith(f"{name}.") for u in used)}
+
+
+@MODULES
+def test_only_the_samplers_touch_randomness(module: Module) -> None:
+    allowed = {"cryptography", "os.urandom"} if module.path == "kernel/samplers.py" else set()
+    allowed |= {"secrets"} if module.path.startswith(NONCES_AND_KEYS) else set()
+    allowed |= {"cryptography"} if module.path in CERTIFICATES else set()
+    assert _uses(module, RANDOMNESS) <= allowed
+
+
+@MODULES
+def test_nothing_uses_numpy_generators(module: Module) -> None:
+    found = [
+        n for n in ast.walk(module.tree) if isinstance(n, ast.Attribute) and n.attr in ("default_rng", "RandomState")
+    ]
+    assert not found
+
+
+@MODULES
+def test_nothing_takes_a_seed_or_switches_noise_off(module: Module) -> None:
+    forbidden = {"seed", "random_state", "rng", "noiseless", "no_noise", "disable_noise", "exact_for_testing"}
+    names = {node.arg for node in ast.walk(module.tree) if isinstance(node, ast.arg | ast.keyword)}
+    names |= {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+    assert not names & forbidden
+
+
+@MODULES
+def test_nothing_is_switched_by_the_environment(module: Module) -> None:
+    """A variable of the environment that changes noise, budget or checks would be a way around them."""
+    assert not _uses(module, ("os.environ", "os.getenv", "os.putenv"))
+
+
+@MODULES
+def test_only_the_ledger_opens_a_database(module: Module) -> None:
+    # What was released already, and who may connect; never what may be spent.
+    allowed = module.path in ("stored/shelf_file.py", *OTHER_DATABASES)
+    if not allowed and not module.path.startswith("ledger/"):
+        assert not _uses(module, ("sqlite3",))
+
+
+@MODULES
+def test_only_backends_know_an_engine(module: Module) -> None:
+    if not module.path.startswith("backends/") and module.path not in PUBLIC_DATA_ONLY:
+        assert _uses(module, ENGINES) <= LEDGER_STORES.get(module.path, set()) | DIALECTS.get(module.path, set())
+
+
+@MODULES
+def test_only_the_gate_and_backends_name_exact_aggregates(module: Module) -> None:
+    if not module.path.startswith("backends/") and module.path != "kernel/release.py":
+        names = {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+        assert "ExactAggregates" not in names
+        assert not {name for name in imported(module) if name.endswith(".ExactAggregates")}
+
+
+@MODULES
+def test_of_the_trusted_base_only_the_ledger_keeps_state(module: Module) -> None:
+    """Nothing in the other two rebinds a name of its module or of an enclosing function."""
+    if module.path.startswith(("units/", "kernel/")):
+        assert not [node for node in ast.walk(module.tree) if isinstance(node, ast.Global | ast.Nonlocal)]
+
+
+@MODULES
+def test_nothing_runs_text_as_code(module: Module) -> None:
+    names = {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+    assert not names & {"eval", "exec", "compile"}
+    assert not _uses(module, ("pickle", "marshal", "shelve", "subprocess", "os.system"))
+
+
+@MODULES
+def test_no_assertion_guards_the_trusted_base(module: Module) -> None:
+    """`python -O` drops assertions: the trusted base raises an error instead."""
+    if module.path.startswith(TRUSTED):
+        assert not [node for node in ast.walk(module.tree) if isinstance(node, ast.Assert)]

@@ -1,0 +1,123 @@
+"""Statements are planned once, and what they were planned for stays what they run over."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dpquery as dp
+from dpquery.backends import statements
+from dpquery.backends.coding import PIECE, PIECES, coded
+from dpquery.backends.sql_expressions import lower
+from dpquery.backends.statements import Statements
+from dpquery.plan.expr import Literal
+from dpquery.plan.types import TEXT
+from tests.scripted import zero_noise
+
+CATALOG = """
+dataset: study
+privacy_unit: person
+budget: {epsilon: 100}
+defaults: {epsilon: 1}
+tables:
+  visits:
+    unit: person
+    max_groups: 1
+    max_rows: 1
+    columns:
+      person: {type: int64}
+      place: {type: text, keys: [a, b, c, d]}
+      cost: {type: int64, lower: 0, upper: 100}
+"""
+QUERY = "SELECT place, SUM(cost) AS total FROM visits GROUP BY place ORDER BY place"
+ENGINE = duckdb.connect()
+
+
+def visits(people: int, cost: int) -> pd.DataFrame:
+    rows = [(person, place, cost) for person in range(people) for place in "abcd"]
+    return pd.DataFrame(rows, columns=["person", "place", "cost"])
+
+
+def session(source: object, folder: Path) -> dp.Session:
+    read = dp.Catalog.from_yaml(CATALOG)
+    return dp.connect(read, {"visits": source}, ledger=dp.create_ledger(read, folder / "ledger"))
+
+
+def totals(of: dp.Session) -> list[int]:
+    return [int(total) for total in of.sql(QUERY, fresh=True).to_pandas()["total"]]
+
+
+def test_a_query_is_planned_once_and_keeps_other_groups_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zero_noise(monkeypatch)
+    keys = iter(range(1, 1_000))
+    monkeypatch.setattr("dpquery.kernel.samplers.random_key", lambda: next(keys) << 64 | 7)
+    planned = []
+    prepared = Statements.prepared
+    monkeypatch.setattr(Statements, "prepared", lambda *given: planned.append(prepared(*given)) or planned[-1])
+    with session(visits(50, 10), tmp_path) as opened:
+        found = [totals(opened) for _ in range(4)]
+    assert len({statement.split("(")[0] for statement in planned}) == 1
+    assert len(set(planned)) == 4
+    assert {sum(one) for one in found} == {50 * 10}  # one of four groups of each person
+    assert len(set(map(tuple, found))) > 1
+
+
+@pytest.mark.parametrize("people", [3, 5_000])
+def test_a_file_that_was_written_anew_is_planned_anew(
+    people: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a plan knows of a file, as the ranges of its values, must not outlive it."""
+    zero_noise(monkeypatch)
+    path = tmp_path / "visits.parquet"
+    visits(3, 1).to_parquet(path, index=False)
+    with session(path, tmp_path) as opened:
+        assert sum(totals(opened)) == 3
+        visits(people, 99).to_parquet(path, index=False)
+        os.utime(path, ns=(1, 1))
+        assert sum(totals(opened)) == people * 99
+
+
+def test_the_least_recently_used_plan_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statements, "MOST_PREPARED", 2)
+    cursor = duckdb.connect().cursor()
+    kept = Statements(cursor)
+    names = [kept.prepared(f"SELECT {number}", (), ()) for number in (1, 2, 1, 3, 1, 2)]
+    assert names[0] == names[2] == names[4]
+    assert names[1] != names[5]
+    assert cursor.execute("SELECT COUNT(*) FROM duckdb_prepared_statements()").fetchall() == [(2,)]
+
+
+def test_another_state_of_the_files_is_another_plan() -> None:
+    kept = Statements(duckdb.connect().cursor())
+    assert kept.prepared("SELECT 1", (), "now") != kept.prepared("SELECT 1", (), "then")
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20))
+def test_a_text_is_written_as_a_constant_of_the_same_characters(value: str) -> None:
+    written = lower(Literal(value=value, type=TEXT), names=str)
+    assert ENGINE.execute(f"SELECT {written}, typeof({written})").fetchall() == [(value, "VARCHAR")]
+
+
+@pytest.mark.parametrize("value", ["'", "''; DROP TABLE t; --", "\\", "$1", "?", "ü", "\n", "%s", "{x}"])
+def test_no_character_of_a_text_means_anything_in_sql(value: str) -> None:
+    written = lower(Literal(value=value, type=TEXT), names=str)
+    assert value not in written.replace("'", "", 2)
+    assert ENGINE.execute(f"SELECT {written}").fetchall() == [(value,)]
+
+
+def test_rows_are_cut_into_pieces_without_being_changed() -> None:
+    frame = visits(PIECE, 5)
+    table = coded(pa.Table.from_pandas(frame, preserve_index=False))
+    assert {batch.num_rows for batch in table.to_batches()} == {PIECE}
+    assert table.to_pandas()["cost"].equals(frame["cost"])
+    large = coded(pa.table({"cost": range(PIECE * PIECES + 1)}))
+    assert large.column("cost").num_chunks == 1
