@@ -238,6 +238,8 @@ def _below(relation: Relation) -> Iterator[str]:
 
 def _owner(scan: Scan) -> str:
     assert scan.ownership is not None
+    if scan.unit is None:
+        return f"that of {scan.ownership.path[0].parent}"
     return ".".join([*(step.parent for step in scan.ownership.path), scan.ownership.column])
 
 

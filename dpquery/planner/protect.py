@@ -32,6 +32,7 @@ from dpquery.planner.blocks import within_blocks
 from dpquery.planner.contributions import Contribution, contribution_of
 from dpquery.planner.definitions import definition
 from dpquery.planner.grouping_sets import Added, Grouping, Measured, Sum
+from dpquery.planner.joined_owners import without_second_joins
 from dpquery.planner.keys import PublicValues, conditions_of, covers_all_rows, domain_of, leaf_ranges
 from dpquery.planner.owned import owned_by_one_unit
 from dpquery.planner.passing import between_keys
@@ -180,8 +181,9 @@ def _protect(
     types = {column.id: column.type for column in output(source)}
     columns = tuple(Computed(id=id, name="", expression=Column(id=id, type=types[id])) for id in kept)
     read = (*columns, *measures.computed)
+    whole = Project(source=source, columns=read) if read else source
     aggregate = PrivateAggregate(
-        source=Project(source=source, columns=read) if read else source,
+        source=without_second_joins(whole, catalog.declarations),
         unit=unit,
         keys=keys,
         bound=bound,

@@ -46,6 +46,7 @@ ENGINE = "tests/server/test_engine.py"
 UNCHANGED = "tests/backends/test_unchanged.py"
 DISJOINT = "tests/unit/units/test_disjoint.py"
 TOGETHER = "tests/properties/test_disjoint.py"
+KEY_JOINS = "tests/properties/test_key_joins.py"
 QUANTILE_LAW = "tests/properties/test_quantile_tree_exact.py"
 
 
@@ -332,8 +333,8 @@ MUTANTS = (
     Mutant(
         name="the side that a left join fills up tells the unit of every row",
         file="units/joins.py",
-        old="return Locality(private=True, units=left.units, partial=left.partial | right.telling)",
-        new="return Locality(private=True, units=left.units | right.units, partial=left.partial)",
+        old="            return replace(left, partial=left.partial | right.telling)",
+        new="            return replace(left, units=left.units | right.units)",
         tests=GATE,
         only="refused",
     ),
@@ -368,6 +369,117 @@ MUTANTS = (
         new='        case "inner" | "cross" | "full":\n            met',
         tests=GATE,
         only="refused",
+    ),
+    # Children whose owner a join with the parent tells.
+    Mutant(
+        name="a child meets any table with a column of that name",
+        file="units/unit_local.py",
+        old="if row.table == self.table and met == self.names:",
+        new="if met == self.names:",
+        tests=KEY_JOINS,
+        only="unit_local",
+    ),
+    Mutant(
+        name="a child meets its parent by a part of the key",
+        file="units/unit_local.py",
+        old="and met == self.names:",
+        new="and met:",
+        tests=KEY_JOINS,
+    ),
+    Mutant(
+        name="a child meets its parent by any of its columns",
+        file="units/unit_local.py",
+        old="if own[:2] == held[:2]]",
+        new="if True]",
+        tests=KEY_JOINS,
+    ),
+    Mutant(
+        name="the parts of a key may stand in several parents",
+        file="units/unit_local.py",
+        old="pairs = [(own, held) for own in self.columns for held in row.columns",
+        new="pairs = [(own, held) for own in self.columns for one in known for held in one.columns",
+        tests=KEY_JOINS,
+        only="whole_key",
+    ),
+    Mutant(
+        name="a parent's key is whatever is computed from it",
+        file="units/unit_local.py",
+        old="read = [(c.id, c.expression.id) for c in project.columns if isinstance(c.expression, Column)]",
+        new="from dpquery.plan.expr import columns_of\n"
+        "        read = [(c.id, one.id) for c in project.columns for one in columns_of(c.expression)]",
+        tests=GATE,
+        only="refused",
+    ),
+    Mutant(
+        name="children without a parent are kept",
+        file="units/joins.py",
+        old="if left.owner is not None and is_inner and",
+        new='if left.owner is not None and join.kind in ("inner", "cross", "left", "semi") and',
+        tests=GATE,
+        only="refused",
+    ),
+    Mutant(
+        name="all rows of both are kept, and the parent's unit",
+        file="units/joins.py",
+        old='keeps_left = is_inner or join.kind in ("left", "semi", "anti")',
+        new="keeps_left = True",
+        tests=GATE,
+        only="refused",
+    ),
+    Mutant(
+        name="a child meets its parent by a condition, whatever it equates",
+        file="units/joins.py",
+        old="right.owner.is_named(left.rows, pairs):",
+        new="left.units:",
+        tests=GATE,
+        only="refused",
+    ),
+    Mutant(
+        name="parents that an outer join fills up own children",
+        file="units/joins.py",
+        old="            return replace(left, partial=left.partial | right.telling)",
+        new="            return replace(left, partial=left.partial | right.telling, rows=left.rows | right.rows)",
+        tests=GATE,
+        only="refused",
+    ),
+    Mutant(
+        name="a child without its owner has its key as its unit",
+        file="units/locality.py",
+        old="return Locality(private=True, rows=rows, owner=parent)",
+        new="return Locality(private=True, rows=rows, units=frozenset(id for _, _, id in parent.columns))",
+        tests=GATE,
+        only="refused",
+    ),
+    Mutant(
+        name="a child's owner is not compared with its parent's",
+        file="units/locality.py",
+        old="if parent is None or parent.ownership != replace(scan.ownership, path=tuple(rest)):",
+        new="if parent is None:",
+        tests=KEY_JOINS,
+        only="that_the_child_says",
+    ),
+    Mutant(
+        name="a part of the key is enough, where the other is not read",
+        file="units/locality.py",
+        old="return row if 0 < len(row.names) == len(step.on) else None",
+        new="return row",
+        tests=KEY_JOINS,
+    ),
+    Mutant(
+        name="a projection may drop a part of the key",
+        file="units/locality.py",
+        old="if owner is not None and source.owner is not None and owner.names != source.owner.names:",
+        new="if False:",
+        tests=KEY_JOINS,
+        only="unit_local",
+    ),
+    Mutant(
+        name="the planner leaves out an equality that nothing implies",
+        file="planner/joined_owners.py",
+        old="or other.id not in proposed(side, declared).units:",
+        new="or other.id in missing:",
+        tests=KEY_JOINS,
+        only="planner",
     ),
     Mutant(
         name="a row may meet several public rows",
@@ -440,7 +552,7 @@ MUTANTS = (
     Mutant(
         name="the unit of a semi-join is looked for on the right",
         file="units/semijoins.py",
-        old="    return Locality(private=True, units=left.units)",
+        old="    return Locality(private=True, units=left.units, rows=left.rows, owner=left.owner)",
         new="    return Locality(private=True, units=left.units | right.units)",
         tests=GATE,
     ),
@@ -454,8 +566,8 @@ MUTANTS = (
     Mutant(
         name="the unit of unmatched rows is looked for on the right",
         file="units/joins.py",
-        old="units=left.units, partial=left.partial | right.telling",
-        new="units=left.units | right.units, partial=left.partial | right.telling",
+        old="replace(left, partial=left.partial | right.telling)",
+        new="replace(left, units=left.units | right.units, partial=left.partial | right.telling)",
         tests=GATE,
     ),
     Mutant(

@@ -157,6 +157,21 @@ PERSON_SOURCES = (
         conditions=("i.weight > 0", "v.ok"),
     ),
     Source(
+        before="WITH v AS (SELECT visit AS at, person, kind, score FROM visits WHERE score < 30) ",
+        text="items i JOIN v ON i.visit = v.at JOIN items j ON j.visit = v.at AND j.weight > i.weight",
+        unit="v.person",
+        numbers=("i.weight", "v.score", "CLAMP(j.weight - i.weight, 0, 2)"),
+        keys=("i.label", "j.label", "v.kind"),
+        conditions=("v.kind <> 'a'", "i.label = j.label"),
+    ),
+    Source(
+        text="visits v LEFT JOIN items i ON i.visit = v.visit AND i.weight > 0 JOIN people p ON p.id = v.person",
+        unit="p.id",
+        numbers=("i.weight", "v.score", "p.age"),
+        keys=("i.label", "p.sex", "i.label IS NULL"),
+        conditions=("v.kind <> 'a'", "NOT EXISTS (SELECT 1 FROM items j WHERE j.visit = v.visit AND j.label = 'x')"),
+    ),
+    Source(
         text="(SELECT person, SUM(score) AS total, COUNT(*) AS n, MAX(cost) AS most, AVG(rate) AS mean FROM visits"
         " GROUP BY person) u",
         unit="u.person",
