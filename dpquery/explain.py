@@ -154,6 +154,7 @@ def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iter
             loss = f"free, from release{'s' if len(made.stored) > 1 else ''} {entries} of the ledger"
         unit = f" {made.unit}" if made.unit else ""
         shared = f"  one of {made.together} chosen together" if made.together else ""
+        shared += f"  one of {made.parallel} in parallel" if made.parallel and not made.stored else ""
         yield f"{made.label}: {made.mechanism} scale={figure(made.scale)}{unit}  {loss}  {_error(made)}{shared}"
         yield f"  l0={made.l0} linf={amount(made.linf)} l1={amount(made.l1)} l2={figure(made.l2)}"
     yield from dict.fromkeys(_clamps(aggregate))
@@ -161,7 +162,8 @@ def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iter
     if aggregate.unit is not None:
         unit = show(_column(aggregate.source, aggregate.unit), names)
         bound = aggregate.bound
-        yield f"BoundContributions {unit}  max_groups={bound.max_groups}  max_rows={bound.max_rows}"
+        together = "  of all filters together" if bound.together else ""
+        yield f"BoundContributions {unit}  max_groups={bound.max_groups}  max_rows={bound.max_rows}{together}"
     else:
         yield "Each row is a privacy unit"
     for line in _below(aggregate.source):
@@ -236,6 +238,8 @@ def _below(relation: Relation) -> Iterator[str]:
 
 def _owner(scan: Scan) -> str:
     assert scan.ownership is not None
+    if scan.unit is None:
+        return f"that of {scan.ownership.path[0].parent}"
     return ".".join([*(step.parent for step in scan.ownership.path), scan.ownership.column])
 
 

@@ -36,8 +36,8 @@ class Plan:
     def __init__(self, prepared: Prepared, parts: Split, ledger: Ledger, prices: Callable[[], pd.DataFrame]) -> None:
         self._prices = prices
         self.measurements: tuple[Measurement, ...] = parts.measurements(ledger.declarations)
-        self.charge: PrivacyLoss = parts.charge(ledger.budget.kind)
-        self.guarantee: PrivacyLoss = parts.guarantee()
+        self.charge: PrivacyLoss = parts.charge(ledger.budget.kind, ledger.declarations)
+        self.guarantee: PrivacyLoss = parts.guarantee(ledger.declarations)
         self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
         self.schema: pa.Schema = pa.schema([(c.name, arrow_type(c.type)) for c in output(prepared.private.result)])
         self.touched: Touched = blocks_of(parts.rest, ledger.declarations)

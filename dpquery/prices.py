@@ -53,7 +53,7 @@ def _row(request: Request, prepare: Callable[[Request], Prepared], ledger: Ledge
         noises = _noises(prepared, ledger)
     except QueryError:
         return None
-    charge = charge_of(prepared.budgeted, ledger.budget.kind)
+    charge = charge_of(prepared.budgeted, ledger.budget.kind, ledger.declarations.neighbours)
     row = {"charge": float(charge.epsilon or charge.rho)}
     for aim in aims_of(prepared.private, {}):
         width = _half_width(aim, noises, 1 - request.confidence)

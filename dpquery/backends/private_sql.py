@@ -25,6 +25,7 @@ from dpquery.backends.lattice_sql import lattice_value
 from dpquery.backends.relations import RelationWriter
 from dpquery.backends.sql_names import name, normal
 from dpquery.errors import InternalError
+from dpquery.kernel.parallel import weighs_together
 from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate
 from dpquery.plan.logical import output
 
@@ -155,6 +156,8 @@ class PrivateWriter:
         """Returns the bounded contributions of each unit to each of its groups."""
         measures = self._added()
         needed = [f"{call} AS part{i}_{part}" for i, m in measures for part, call in self._needs(m)]
+        if any(weighs_together(self.aggregate, m) for _, m in measures):
+            needed.append("COUNT(*) AS rows_n")
         unit = ["unit", *self._keys]
         grouped = f"SELECT {', '.join([*unit, *needed])} FROM {self._candidate_rows}{_group_by(unit)}"
         numbers = [f"{self._bounded(i, m)} AS number{i}" for i, m in measures]
@@ -175,13 +178,17 @@ class PrivateWriter:
 
     def _bounded(self, i: int, measure: Measure) -> str:
         rows = self.aggregate.bound.max_rows
+        together = weighs_together(self.aggregate, measure)
         match measure.count:
+            case Count.UNITS | Count.ROWS | Count.VALUES if together:
+                scaled = f"CAST((CAST(part{i}_n AS HUGEINT) * {rows}) // rows_n AS BIGINT)"
+                return f"CASE WHEN rows_n <= {rows} THEN part{i}_n ELSE {scaled} END"
             case Count.UNITS:
                 return f"CAST(part{i}_n > 0 AS BIGINT)"
             case Count.ROWS | Count.VALUES:
                 return f"LEAST(part{i}_n, {rows})"
             case Count.SUM:
-                return self._scaled(measure, f"part{i}_s", f"part{i}_n")
+                return self._scaled(measure, f"part{i}_s", "rows_n" if together else f"part{i}_n")
             case Count.DISTINCT | Count.QUANTILE | Count.MODE:
                 raise InternalError("a distinct count or a choice has no contributions to add up")
 

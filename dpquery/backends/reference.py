@@ -27,6 +27,7 @@ from dpquery.backends.reference_relations import Interpreter, Row
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, InternalError
 from dpquery.kernel.exponential import Histogram
+from dpquery.kernel.parallel import weighs_together
 from dpquery.kernel.plan import CHOICES, Count, Key, Lattice, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.evaluate import normal
@@ -208,7 +209,13 @@ def _contribution(measure: Measure, rows: list[Row], aggregate: PrivateAggregate
 
     counted = [row for row in rows if measure.filter is None or row[measure.filter] is True]
     values = [row[measure.value] for row in counted if row[measure.value] is not None] if measure.value else []
+    together = weighs_together(aggregate, measure)
+    scale = Fraction(most, max(most, len(rows)))
     match measure.count:
+        case Count.UNITS | Count.ROWS if together:
+            return math.trunc(len(counted) * scale)
+        case Count.VALUES if together:
+            return math.trunc(len(values) * scale)
         case Count.UNITS:
             return min(len(counted), 1)
         case Count.ROWS:
@@ -220,7 +227,7 @@ def _contribution(measure: Measure, rows: list[Row], aggregate: PrivateAggregate
         case Count.SUM:
             assert measure.lattice is not None
             exact = sum(lattice_value(measure.lattice, value) for value in values)
-            return math.trunc(exact * min(Fraction(1), Fraction(most, max(1, len(values)))))
+            return math.trunc(exact * (scale if together else min(Fraction(1), Fraction(most, max(1, len(values))))))
         case Count.QUANTILE:
             assert measure.lattice is not None
             return weighed([lattice_value(measure.lattice, value) for value in values])

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel.loss import ZERO, PrivacyLoss, bounded_range_to_zcdp, parse_amount, pure_to_zcdp, rho_within
-from dpquery.kernel.plan import BudgetedPlan, Mechanism, Noise
+from dpquery.kernel.parallel import chains
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Mechanism, Noise
 from dpquery.kernel.quantiles import levels_paid
+from dpquery.units.declarations import Neighbours
 
 EPSILON_UNIT = RHO_UNIT = Fraction(1, 10**12)
 DELTA_UNIT = Fraction(1, 10**18)
+PARTS = ("epsilon", "delta", "rho")
 LARGEST = 10**6
 """No epsilon or rho, of a charge or a limit, exceeds this: in units, a sum of two stays below 2**63."""
 
@@ -122,40 +125,69 @@ def compose(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
     return sum(losses, start=ZERO)
 
 
-def guarantee_of(plan: BudgetedPlan) -> PrivacyLoss:
+def in_parallel(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
+    """Returns the loss of all together where one unit is in at most one of them: the largest of each part.
+
+    Source:
+        McSherry 2009, theorem 4; docs/proofs/disjoint.md.
+    """
+    given = tuple(losses)
+    epsilon, delta, rho = (max((getattr(x, part) for x in given), default=Fraction(0)) for part in PARTS)
+    return PrivacyLoss(epsilon=epsilon, delta=delta, rho=rho)
+
+
+def guarantee_of(plan: BudgetedPlan, neighbours: Neighbours) -> PrivacyLoss:
     """Returns what the answer satisfies alone, whatever the ledger's currency; exact.
 
     Where all noise is paid with epsilon: (epsilon, delta)-DP, the sums of epsilons and of the deltas of selections.
     Otherwise rho-zCDP except with probability delta; epsilon then weighs epsilon^2 / 2 for a Laplace measure, and
-    epsilon^2 / 8 for a choice.
+    epsilon^2 / 8 for a choice. Of disjoint filters the dearest counts (`chains`).
     """
     pure = all(noise.loss.epsilon for part in plan.aggregates for noise in part.noise)
-    return _loss_of(plan, in_epsilon=pure)
+    return _loss_of(plan, neighbours, in_epsilon=pure)
 
 
-def charge_of(plan: BudgetedPlan, kind: BudgetKind) -> PrivacyLoss:
+def charge_of(plan: BudgetedPlan, kind: BudgetKind, neighbours: Neighbours) -> PrivacyLoss:
     """Returns what a plan is charged in the currency of a budget: a function of the plan alone, rounded up.
 
     Raises InternalError for Gaussian noise or a selection's delta under a pure budget.
     """
-    loss = _loss_of(plan, in_epsilon=kind is BudgetKind.PURE)
+    loss = _loss_of(plan, neighbours, in_epsilon=kind is BudgetKind.PURE)
     if kind is BudgetKind.PURE and loss.delta:
         raise InternalError("a pure budget has no delta for the selection of groups")
     return counted(loss)
 
 
-def _loss_of(plan: BudgetedPlan, *, in_epsilon: bool) -> PrivacyLoss:
-    """Returns the exact sum over all measures in epsilon or in rho, with the deltas of all selections.
+def _loss_of(plan: BudgetedPlan, neighbours: Neighbours, *, in_epsilon: bool) -> PrivacyLoss:
+    """Returns the exact loss of all measures in epsilon or in rho, with the deltas of all selections.
 
-    Of quantiles that are chosen together, the levels count: docs/proofs/exponential.md, Lemma 5.
+    The sum over chains of measures, of each the dearest class: docs/proofs/disjoint.md.
     """
     for part in plan.aggregates:
         if not 0 <= part.selection_delta < 1:
             raise InternalError("the delta of a selection lies between 0 and 1")
-    deltas = [PrivacyLoss(delta=part.selection_delta) for part in plan.aggregates]
-    return compose(
-        deltas + [_loss_of_noise(noise, in_epsilon) for part in plan.aggregates for noise in levels_paid(part)]
-    )
+    losses = [PrivacyLoss(delta=part.selection_delta) for part in plan.aggregates]
+    losses += [
+        in_parallel(_loss_of_class(plan, set(numbers), in_epsilon) for numbers in chain)
+        for chain in chains([part.aggregate for part in plan.aggregates], neighbours)
+    ]
+    return compose(losses)
+
+
+def _loss_of_class(plan: BudgetedPlan, numbers: set[int], in_epsilon: bool) -> PrivacyLoss:
+    """Returns the exact sum over some measures, numbered through the plan.
+
+    Of quantiles that are chosen together, the levels count: docs/proofs/exponential.md, Lemma 5.
+    """
+    losses, start = [], 0
+    for part in plan.aggregates:
+        given = list(zip(part.aggregate.measures, part.noise, strict=True))
+        own = [pair for number, pair in enumerate(given, start) if number in numbers]
+        aggregate = replace(part.aggregate, measures=tuple(measure for measure, _ in own))
+        paid = BudgetedAggregate(aggregate=aggregate, noise=tuple(noise for _, noise in own))
+        losses += [_loss_of_noise(noise, in_epsilon) for noise in levels_paid(paid)]
+        start += len(given)
+    return compose(losses)
 
 
 def _loss_of_noise(noise: Noise, in_epsilon: bool) -> PrivacyLoss:

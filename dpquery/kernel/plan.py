@@ -7,7 +7,8 @@ steps, which every backend owes the kernel word by word (docs/proofs/private-agg
 2. Bound: the unit keeps at most `max_groups` groups, chosen by a hash of (unit, group) under the release's key, and
    contributes trunc(s_j * min(1, max_rows / n_j)) to sums, min(n_j, max_rows) to counts, and to distinct counts at
    most `max_rows` values in each group, chosen by a hash in the same way. For a choice each of its counted values
-   weighs trunc(WEIGHT * min(1, max_rows / n_j)).
+   weighs trunc(WEIGHT * min(1, max_rows / n_j)). Bounded `together`, measures with a filter have n, all rows of the
+   unit in the group, for n_j in sums and counts: trunc(n_j * min(1, max_rows / n)), and so with max_rows = 1 in units.
 3. Sum over units, by group; for a choice, by group and lattice value: a histogram.
 
 Rows whose unit is NULL and rows whose key is not in a public domain are dropped first.
@@ -29,7 +30,6 @@ LARGEST_VALUE = 2**62
 
 LARGEST_STEP = 2**53
 """No bound of a lattice may exceed this: backends may divide by the grid, and clamp, in double precision."""
-
 
 WEIGHT = 2**16
 """What a value weighs in a histogram if its unit has no more than `max_rows` of them in the group."""
@@ -160,10 +160,11 @@ class Key:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundContributions:
     """Lets one privacy unit weigh at most `max_rows` rows in each of at most `max_groups` groups,
-    looking at that unit's own rows alone. Every backend owes the kernel this sentence."""
+    looking at that unit's own rows alone: for each measure, or `together`. Backends owe the kernel this sentence."""
 
     max_groups: int
     max_rows: int
+    together: bool = False
 
     def __post_init__(self) -> None:
         if self.max_groups < 1 or self.max_rows < 1:

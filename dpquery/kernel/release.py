@@ -106,7 +106,7 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: DurableLedger, analyst: str
     for budgeted in plan.aggregates:
         check(budgeted, declared)
     made = [recomputed(budgeted, declared.neighbours) for budgeted in plan.aggregates]
-    charge = charge_of(plan, ledger.budget.kind)
+    charge = charge_of(plan, ledger.budget.kind, declared.neighbours)
     blocks = blocks_of(plan, declared)
     entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
     tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))

@@ -57,7 +57,8 @@ class Scan:
     """The rows of a stored table, read as declared; what does not fit is NULL.
 
     `unit` is the id under which a private table's privacy unit is given (None for public tables, and where the unit
-    is the row). It may be the id of one of `columns`, when the query may read the unit's own column.
+    is the row). It may be the id of one of `columns`, when the query may read the unit's own column. Rows owned by
+    foreign key may be read without it: then a join with the parent has to tell whose they are.
     """
 
     table: str
@@ -67,7 +68,11 @@ class Scan:
     unit: str | None = None
 
     def __post_init__(self) -> None:
-        if (self.ownership is None) != (self.unit is None) or (self.public and self.unit is not None):
+        if self.ownership is None:
+            fits = self.unit is None
+        else:
+            fits = not self.public and (self.unit is not None or bool(self.ownership.path))
+        if not fits:
             raise ValueError("a scan has a unit exactly where rows have owners")
 
 

@@ -14,13 +14,14 @@ from dpquery.errors import InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
 from dpquery.kernel.mechanisms import calibrated
+from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.kernel.sensitivity import sensitivity
 from dpquery.plan.expr import Column, Expression, columns_of
 from dpquery.planner.aims import Aim
 from dpquery.planner.influence import Guesses
-from dpquery.planner.shares import best_shares
+from dpquery.planner.shares import Chain, best_shares
 from dpquery.units.declarations import Neighbours
 
 LARGEST_ERROR = 1e300
@@ -103,6 +104,7 @@ class _Split:
     def __init__(self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours) -> None:
         self._pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
         self._neighbours = neighbours
+        self._chains = _parallel(aggregates, neighbours)
         place = {measure.id: number for number, (_, measure) in enumerate(self._pairs)}
         plain = all(isinstance(aim.expression, Column) for aim in aims)
         guesses = Guesses() if plain else Guesses.of(aggregates)
@@ -133,13 +135,20 @@ class _Split:
             made = {i: size * (deviations[i] if is_known else 1.0) for i, size in influence.items()}
             fine = all(0 < error < LARGEST_ERROR for error in made.values())
             errors.append(made if fine else dict.fromkeys(made, 1.0))
-        shares = best_shares(errors, self._weights, len(self._pairs), power=2 if laplace else 1)
+        shares = best_shares(errors, self._weights, len(self._pairs), power=2 if laplace else 1, chains=self._chains)
         return [
             Noise(
                 mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else mechanism, loss=_loss(amount, laplace)
             )
             for (_, measure), amount in zip(self._pairs, (amount * share for share in shares), strict=True)
         ]
+
+
+def _parallel(aggregates: tuple[PrivateAggregate, ...], neighbours: Neighbours) -> tuple[Chain, ...]:
+    """Returns the chains of several classes; all measures that are in none are one class."""
+    found = chains(aggregates, neighbours)
+    alone = sorted(number for chain in found if len(chain) == 1 for number in chain[0])
+    return (*(chain for chain in found if len(chain) > 1), *([(tuple(alone),)] if alone else []))
 
 
 def deviation_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours, *, in_epsilon: bool) -> float:

@@ -9,6 +9,7 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.proposed import proposed
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
+from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import CHOICES, BoundContributions, Count, Key, Measure, PrivateAggregate
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.logical import (
@@ -31,6 +32,7 @@ from dpquery.planner.blocks import within_blocks
 from dpquery.planner.contributions import Contribution, contribution_of
 from dpquery.planner.definitions import definition
 from dpquery.planner.grouping_sets import Added, Grouping, Measured, Sum
+from dpquery.planner.joined_owners import without_second_joins
 from dpquery.planner.keys import PublicValues, conditions_of, covers_all_rows, domain_of, leaf_ranges
 from dpquery.planner.owned import owned_by_one_unit
 from dpquery.planner.passing import between_keys
@@ -179,14 +181,17 @@ def _protect(
     types = {column.id: column.type for column in output(source)}
     columns = tuple(Computed(id=id, name="", expression=Column(id=id, type=types[id])) for id in kept)
     read = (*columns, *measures.computed)
+    whole = Project(source=source, columns=read) if read else source
     aggregate = PrivateAggregate(
-        source=Project(source=source, columns=read) if read else source,
+        source=without_second_joins(whole, catalog.declarations),
         unit=unit,
         keys=keys,
         bound=bound,
         measures=tuple(measures.found),
         selection=selection,
     )
+    declared = contribution_of(source, catalog)
+    aggregate = _together(aggregate, declared, catalog)
     groups = aggregate.public_groups
     if groups is not None and groups > MAX_GROUPS:
         raise UnsupportedQueryError(
@@ -195,7 +200,6 @@ def _protect(
             span=next(iter(boundary.spans), None),
         )
     covering = (key.column for key in keys if covers_all_rows(key.column, key.domain, source, ranges))
-    declared = contribution_of(source, catalog)
     return Measured(
         aggregate=aggregate,
         computed=computed,
@@ -258,6 +262,18 @@ def _bound(boundary: Aggregate, catalog: Catalog, bounds: Bounds) -> BoundContri
     if catalog.declarations.unit_is_row:
         rows = groups = 1
     return BoundContributions(max_groups=groups, max_rows=rows)
+
+
+def _together(aggregate: PrivateAggregate, declared: Contribution, catalog: Catalog) -> PrivateAggregate:
+    """Returns the aggregate with rows bounded for all filters together, where it makes some of them cheaper.
+
+    As far as the declarations say no unit has more rows than count, so that each counts as if bounded for each filter.
+    """
+    bound, neighbours = aggregate.bound, catalog.declarations.neighbours
+    if aggregate.unit is None or declared.rows is None or declared.rows > bound.max_rows:
+        return aggregate
+    made = replace(aggregate, bound=replace(bound, together=True))
+    return made if any(len(chain) > 1 for chain in chains((made,), neighbours)) else aggregate
 
 
 def _possible(released: Relation, boundary: Aggregate) -> Relation:

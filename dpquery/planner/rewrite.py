@@ -20,6 +20,7 @@ from dpquery.plan.ranges import Range
 from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, Value, decimal
 from dpquery.planner import lattices
 from dpquery.planner.arithmetic import clamped, number, ratio, where_more, without_number
+from dpquery.planner.conditional import filtered
 from dpquery.planner.pairs import express_pair, sides_of
 
 LARGEST, LARGEST_SQUARED = Fraction(10**290), Fraction(10**140)
@@ -76,6 +77,7 @@ class Measures:
 
     def express(self, columns: tuple[AggregateColumn, ...]) -> tuple[Computed, ...]:
         """Returns each aggregate as an expression over measures, which are added to `found`."""
+        columns = filtered(columns, lambda value: range_of(value, self.ranges), MOMENTS)
         moments = {(c.argument, c.filter) for c in columns if c.function in MOMENTS}
         moments |= {side for c in columns if c.function in PAIRS for side in sides_of(c, self)}
         return tuple(

@@ -7,6 +7,10 @@ convex functions (logarithms of sums of exponentials), so there is one minimum; 
 
     x_i = the weighted mean over the numbers of the part of V_c that comes from measure i.
 
+Measures of disjoint filters are paid for in parallel (docs/proofs/disjoint.md): of a chain of classes each class has
+the whole share. Let q = p + 1 and t_i the weight of x_i^-p in a round of the search. A class is split in proportion
+to t_i^(1 / q), which sum to A; the chain's share is in proportion to (sum over its classes of A^q)^(1 / q).
+
 Numbers that share no measure get shares in proportion to their weights, and inside one number x_i is in proportion to
 (a_i s_i)^(2 / (p + 1)): for Laplace noise the power 2/3, for Gaussian noise the first. docs/concepts/accuracy.md.
 """
@@ -14,7 +18,7 @@ Numbers that share no measure get shares in proportion to their weights, and ins
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -30,47 +34,89 @@ RESOLUTION = 10_000
 LEAST = Fraction(1, 100)
 """No measure gets less than this part of an equal share."""
 
+Chain = tuple[tuple[int, ...], ...]
+"""Classes of measures, by number, that are in parallel."""
 Floats = NDArray[np.float64]
 
 
 def best_shares(
-    errors: Sequence[dict[int, float]], weights: Sequence[Fraction], measures: int, *, power: int
+    errors: Sequence[dict[int, float]],
+    weights: Sequence[Fraction],
+    measures: int,
+    *,
+    power: int,
+    chains: tuple[Chain, ...] = (),
 ) -> tuple[Fraction, ...]:
-    """Returns the shares: exact, positive, summing to 1.
+    """Returns the shares: exact, positive, summing to 1, where of each chain the largest sum of a class counts.
 
     Args:
         errors: For each number a_ci s_i by measure, in any unit; only positive ones, and each measure in some number.
         weights: Of each number, positive.
         measures: How many measures there are.
         power: 2 for epsilon, 1 for rho.
+        chains: Which measures are in parallel; where there are none, all are one after another.
     """
-    return _best_shares(tuple(tuple(parts.items()) for parts in errors), tuple(weights), measures, power)
+    given = tuple(tuple(parts.items()) for parts in errors)
+    parallel = chains if any(len(chain) > 1 for chain in chains) else ((tuple(range(measures)),),)
+    return _best_shares(given, tuple(weights), measures, power, parallel)
 
 
 @lru_cache(maxsize=512)  # queries of one form split alike, whatever they filter by
 def _best_shares(
-    given_errors: tuple[tuple[tuple[int, float], ...], ...], weights: tuple[Fraction, ...], measures: int, power: int
+    given_errors: tuple[tuple[tuple[int, float], ...], ...],
+    weights: tuple[Fraction, ...],
+    measures: int,
+    power: int,
+    chains: tuple[Chain, ...],
 ) -> tuple[Fraction, ...]:
     errors = [dict(parts) for parts in given_errors]
     if all(len(parts) == 1 for parts in errors):
         given = [Fraction(0)] * measures
         for parts, weight in zip(errors, weights, strict=True):
             given[next(iter(parts))] += weight
-        return with_floor([share / sum(given) for share in given])
+        totals = [sum((given[i] for places in chain for i in places), Fraction(0)) for chain in chains]
+        return _side_by_side(given, totals, chains, _exact)
     if not all(math.isfinite(error) for parts in errors for error in parts.values()):
-        return with_floor([Fraction(1, measures)] * measures)  # beyond all floats: nothing is known of what errs more
+        alike = [Fraction(1)] * measures  # beyond all floats: nothing is known of what errs more
+        return _side_by_side(alike, [Fraction(sum(map(len, chain))) for chain in chains], chains, _exact)
     matrix = np.zeros((len(errors), measures))
     for row, parts in enumerate(errors):
         largest = max(parts.values())
         for column, error in parts.items():
             matrix[row, column] = (error / largest) ** 2
     with np.errstate(all="ignore"):
-        found = _search(matrix, np.array([float(w) for w in weights]), power)
-    return _rounded(found if np.isfinite(found).all() else np.full(measures, 1.0 / measures))
+        found = _search(matrix, np.array([float(w) for w in weights]), power, chains)
+    sizes = [Fraction(size) for size in (found.tolist() if np.isfinite(found).all() else [1.0] * measures)]
+    totals = [sum((sizes[i] for i in chain[0]), Fraction(0)) for chain in chains]
+    return _side_by_side(sizes, totals, chains, lambda parts: _rounded(np.array([float(part) for part in parts])))
 
 
-def _search(matrix: Floats, weights: Floats, power: int) -> Floats:
-    """Returns the shares in floating point.
+def _exact(sizes: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    return with_floor([size / sum(sizes) for size in sizes])
+
+
+def _side_by_side(
+    sizes: Sequence[Fraction],
+    totals: Sequence[Fraction],
+    chains: tuple[Chain, ...],
+    split: Callable[[Sequence[Fraction]], tuple[Fraction, ...]],
+) -> tuple[Fraction, ...]:
+    """Returns the shares: each chain's in proportion to its total, and each class all of that, split within it.
+
+    Args:
+        sizes, totals: Of the measures, and of the chains.
+        split: Makes shares that sum to 1 out of sizes.
+    """
+    found: dict[int, Fraction] = {}
+    for chain, whole in zip(chains, split(totals), strict=True):
+        for places in chain:
+            own = split([sizes[i] for i in places])
+            found |= {i: whole * part for i, part in zip(places, own, strict=True)}
+    return tuple(found[i] for i in range(len(sizes)))
+
+
+def _search(matrix: Floats, weights: Floats, power: int, chains: tuple[Chain, ...]) -> Floats:
+    """Returns the sizes of shares in floating point.
 
     Each round replaces log V_c by its tangent at the present V_c, which lies above it, and minimises the sum of
     those exactly; so no round makes the sum larger (majorise, then minimise).
@@ -80,12 +126,26 @@ def _search(matrix: Floats, weights: Floats, power: int) -> Floats:
     for _ in range(STEPS):
         totals = matrix @ (1 / shares**power)
         found = ((weights / totals) @ matrix) ** (1 / (power + 1))
-        found = np.maximum(found / found.sum(), 1e-12)
+        found = np.maximum(_together(found, power, chains), 1e-12)
         done = np.abs(found - shares).max() <= PRECISE * found.max()
         shares = found
         if done:
             break
     return shares
+
+
+def _together(found: Floats, power: int, chains: tuple[Chain, ...]) -> Floats:
+    """Returns shares of 1: of each chain every class has the whole share."""
+    if len(chains) == 1 and len(chains[0]) == 1:
+        return np.asarray(found / found.sum())
+    shares, total = np.zeros(len(found)), 0.0
+    for chain in chains:
+        sums = [found[list(places)].sum() for places in chain]
+        whole = sum(size ** (power + 1) for size in sums) ** (1 / (power + 1))
+        for places, size in zip(chain, sums, strict=True):
+            shares[list(places)] = found[list(places)] * (whole / size)
+        total += whole
+    return shares / total
 
 
 def _rounded(shares: Floats) -> tuple[Fraction, ...]:

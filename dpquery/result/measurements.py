@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
+from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import asked, family_of, rank_errors
 from dpquery.kernel.sensitivity import Sensitivity, sensitivity
@@ -39,8 +40,10 @@ class Measurement:
             is off at most with a chance of 95 %; how far that is in values depends on the data.
         unit: What these figures are in where it is not the unit of the released number: `ranks` or `values`.
         together: How many quantiles, this one included, are chosen together from what all of them pay; 0 if none are.
-        stored: The ledger's entries that it was paid with, where it is read from stored releases, at no charge.
             Sensitivities and scale are then those among the values on its side of the ones that are chosen before it.
+        parallel: How many sets of columns, the one with this column included, pay side by side, as no row counts in two
+            of them: the dearest is charged. 0 where there is no other.
+        stored: The ledger's entries that it was paid with, where it is read from stored releases, at no charge.
     """
 
     id: str
@@ -57,6 +60,7 @@ class Measurement:
     error95: float
     unit: str = ""
     together: int = 0
+    parallel: int = 0
     stored: tuple[int, ...] = ()
 
 
@@ -73,7 +77,11 @@ _AGGREGATES = {
 
 def measurements(plan: BudgetedPlan, neighbours: Neighbours) -> tuple[Measurement, ...]:
     """Returns a description of every measurement of a plan, in the order of its aggregates and measures."""
-    return tuple(one for budgeted in plan.aggregates for one in _described(budgeted, neighbours))
+    described = [one for budgeted in plan.aggregates for one in _described(budgeted, neighbours)]
+    for chain in chains([budgeted.aggregate for budgeted in plan.aggregates], neighbours):
+        for number in (number for numbers in chain if len(chain) > 1 for number in numbers):
+            described[number] = replace(described[number], parallel=len(chain))
+    return tuple(described)
 
 
 @remembered

@@ -16,16 +16,17 @@ from numpy.typing import NDArray
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.kernel.selection import all_codes
 from dpquery.plan.expr import Column
+from dpquery.plan.logical import Filter, Project, Relation, Values, output
 from dpquery.plan.show import names_of, show
 from dpquery.plan.types import Value
 from dpquery.result.added import AddedTable
 from dpquery.result.measurements import Measurement, measurements
-from dpquery.stored.chosen import as_drawn
+from dpquery.stored.chosen import drawn_with
 from dpquery.stored.described import described, with_combined
 from dpquery.stored.estimates import Estimate, Found, Wanted, find
 from dpquery.stored.frames import Asked, asked_of
@@ -96,13 +97,14 @@ class Split:
         """Returns all noisy columns; stored ones say which entries of the ledger they are read from."""
         return described(measurements(self.plan, declared.neighbours), self.wanted, self.found)
 
-    def charge(self, kind: BudgetKind) -> PrivacyLoss:
+    def charge(self, kind: BudgetKind, declared: Declarations) -> PrivacyLoss:
         """Returns what the ledger will count: for what is measured now, and for nothing else."""
-        return charge_of(self.rest, kind)
+        return charge_of(self.rest, kind, declared.neighbours)
 
-    def guarantee(self) -> PrivacyLoss:
+    def guarantee(self, declared: Declarations) -> PrivacyLoss:
         """Returns what the answer satisfies: the losses of all releases that it is computed from, old and new."""
-        return guarantee_of(BudgetedPlan(aggregates=(*self.behind, *self.rest.aggregates)))
+        plan = BudgetedPlan(aggregates=(*self.behind, *self.rest.aggregates))
+        return guarantee_of(plan, declared.neighbours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,17 +153,16 @@ def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, d
         there = find(one, releases, unit_is_row=declared.unit_is_row)
         missing = _rest(one.budgeted, there)
         measures = one.budgeted.aggregate.measures
-        pairs = zip(measures, there.estimates, strict=True)
-        used = [(one, measure, estimate) for measure, estimate in pairs if estimate is not None]
+        used = [(m, estimate) for m, estimate in zip(measures, there.estimates, strict=True) if estimate is not None]
         if missing is not None:
             rest.append(missing)
             if releases and not missing.aggregate.is_selected:
                 also = find(one, releases, unit_is_row=declared.unit_is_row, enough=False).estimates
                 for measure, here, old in zip(measures, there.estimates, also, strict=True):
                     if here is None and old is not None and measure.count not in CHOICES:  # the new choice is shown
-                        used.append((one, measure, old))
+                        used.append((measure, old))
         found.append(there)
-        behind += _behind(used, there.release)
+        behind += _behind(one, used, there.release)
     return Split(
         plan=plan,
         wanted=wanted,
@@ -173,21 +174,48 @@ def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, d
     )
 
 
-def _behind(used: Sequence[tuple[Wanted, Measure, Estimate]], chosen: Release | None) -> list[BudgetedAggregate]:
+def _behind(
+    wanted: Wanted, used: Sequence[tuple[Measure, Estimate]], chosen: Release | None
+) -> list[BudgetedAggregate]:
     """Returns aggregates that lose what the stored numbers, and the selection of their groups, lost.
 
-    Whoever reads one of several quantiles that were chosen together reads what all of them lost, once.
+    Numbers of one release, of the very measures that are wanted, stand side by side as they were released: those of
+    disjoint filters are in parallel where the kernel says so of them. Whoever reads one of several quantiles that were
+    chosen together reads what all of them lost, once.
     """
-    found: dict[object, BudgetedAggregate] = {}
-    for one, measure, estimate in used:
-        for release, part in estimate.parts:
-            members = tuple(member.measure for _, member in release.chosen_with(part)) or (part.measure,)
-            key = (release.entry, release.frame, members)
-            found[key] = found.get(key) or as_drawn(one.budgeted.aggregate, measure, release, part)
-    behind = list(found.values())
-    if chosen is not None and behind:
-        behind[0] = replace(behind[0], selection_delta=chosen.delta)
-    return behind
+    texts = dict(zip(wanted.budgeted.aggregate.measures, wanted.asked.measures if wanted.asked else (), strict=False))
+    parts = {(r.entry, r.frame, p.measure): (r, m, p) for m, estimate in used for r, p in estimate.parts}
+    releases: dict[object, tuple[Release, list[tuple[Measure, Part]]]] = {}
+    for place, (release, measure, part) in parts.items():
+        if measure.count in CHOICES:
+            drawn = drawn_with(measure, release, part)
+            releases[*place[:2], *(member.measure for _, member in drawn)] = (release, drawn)
+        else:
+            is_itself = texts.get(measure) == part.measure
+            releases.setdefault(place[:2] if is_itself else place, (release, []))[1].append((measure, part))
+    found = []
+    for release, lost in releases.values():
+        aggregate = wanted.budgeted.aggregate
+        bound = replace(aggregate.bound, together=release.together)
+        same = wanted.asked is not None and set(release.frame.conditions) == set(wanted.asked.frame.conditions)
+        source = aggregate.source if same else _unfiltered(aggregate.source)
+        aggregate = replace(aggregate, source=source, measures=tuple(measure for measure, _ in lost), bound=bound)
+        noise = tuple(Noise(mechanism=part.noise.mechanism, loss=part.loss) for _, part in lost)
+        found.append(BudgetedAggregate(aggregate=aggregate, noise=noise))
+    if chosen is not None and found:
+        found[0] = replace(found[0], selection_delta=chosen.delta)
+    return found
+
+
+def _unfiltered(relation: Relation) -> Relation:
+    """Returns projections over unknown rows: what was released may have been of more rows than are asked for."""
+    match relation:
+        case Filter():
+            return _unfiltered(relation.source)
+        case Project():
+            return replace(relation, source=_unfiltered(relation.source))
+        case _:
+            return Values(columns=output(relation), rows=())
 
 
 def _rest(budgeted: BudgetedAggregate, found: Found) -> BudgetedAggregate | None:
@@ -246,7 +274,7 @@ def _answered(
     return Answered(
         tables=tuple(tables),
         charge=ZERO if noisy is None else noisy.charge,
-        guarantee=parts.guarantee(),
+        guarantee=parts.guarantee(declared),
         measurements=measured,
         protects=declared.protected,
         blocks="" if noisy is None else noisy.blocks,
@@ -278,6 +306,7 @@ def _release(
         analyst=analyst,
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         frame=asked.frame,
+        together=table.aggregate.bound.together,
         facts=wanted.facts,
         names=_names(table.aggregate),
         groups=tuple(_values(wanted, place, table) for place in range(len(table.keys))) if selected else None,

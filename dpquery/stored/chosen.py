@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-from dpquery.kernel.plan import CHOICES, BoundContributions, BudgetedAggregate, Count, Measure, Noise, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, BoundContributions, Count, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import FEWEST, rank_errors
 from dpquery.plan.logical import Scan
 from dpquery.result.measurements import FAILURE
@@ -62,18 +62,14 @@ def are_enough(errors: Sequence[float], allowed: Sequence[float]) -> bool:
     return all(error <= most * ROUNDING for error, most in zip(errors, allowed, strict=True))
 
 
-def as_drawn(aggregate: PrivateAggregate, measure: Measure, release: Release, part: Part) -> BudgetedAggregate:
-    """Returns what a stored number was drawn with, as the kernel counts it: itself, or the whole family.
+def drawn_with(measure: Measure, release: Release, part: Part) -> list[tuple[Measure, Part]]:
+    """Returns what a stored choice was drawn with, as measures and parts: itself alone, or the whole family.
 
     Args:
-        aggregate, measure: What reads it, of the same rows and bounds.
+        measure: What reads it, of the same value and filter.
     """
     together = release.chosen_with(part) or ((measure.target, part),)
-    measures = tuple(replace(measure, id=str(i), target=target) for i, (target, _) in enumerate(together))
-    return BudgetedAggregate(
-        aggregate=replace(aggregate, measures=measures, selection=None),
-        noise=tuple(Noise(mechanism=member.noise.mechanism, loss=member.loss) for _, member in together),
-    )
+    return [(replace(measure, id=str(i), target=target), member) for i, (target, member) in enumerate(together)]
 
 
 def errors_of(
@@ -83,11 +79,9 @@ def errors_of(
     known: dict[str, float] = {}
     for measure, part in zip(measures, parts, strict=True):
         if part.measure not in known:
-            together = release.chosen_with(part) or ((measure.target, part),)
-            bare = replace(measure, id="", label="", value=measure.value and "", filter=None)
-            drawn = tuple(replace(bare, id=str(i), target=target) for i, (target, _) in enumerate(together))
+            together = drawn_with(replace(measure, label="", value=measure.value and "", filter=None), release, part)
             scales = tuple((member.noise.parameter, member.noise.divider) for _, member in together)
-            found = _rank_errors(drawn, scales, aggregate.unit is None)
+            found = _rank_errors(tuple(drawn for drawn, _ in together), scales, aggregate.unit is None)
             known |= {member.measure: error for (_, member), error in zip(together, found, strict=True)}
     return [known[part.measure] for part in parts]
 

@@ -14,7 +14,7 @@ from dpquery.kernel.quantiles import asked
 from dpquery.kernel.utilities import step_of
 from dpquery.result.combined import CombinedNoise
 from dpquery.result.measurements import Measurement
-from dpquery.stored.chosen import as_drawn
+from dpquery.stored.chosen import drawn_with
 from dpquery.stored.estimates import Estimate, Found, Wanted, spread
 
 _FAILURE = Fraction(1, 20)
@@ -57,11 +57,17 @@ def _exactness(plain: Measurement, measure: Measure, wanted: Wanted, estimate: E
     mechanism = min((part.noise for _, part in estimate.parts), key=spread).mechanism
     if measure.count in CHOICES and isinstance(law, Calibrated):
         release, part = estimate.parts[0]
-        together = [member.measure for _, member in release.chosen_with(part)]
-        drawn = as_drawn(aggregate, measure, release, part).aggregate
-        own = drawn.measures[together.index(part.measure) if together else 0]
+        together = drawn_with(measure, release, part)
+        drawn = replace(aggregate, measures=tuple(choice for choice, _ in together), selection=None)
+        own = next(choice for choice, member in together if member.measure == part.measure)
         scale = float(step_of(*asked(drawn, own)) / law.parameter)
-        return replace(plain, mechanism=mechanism.value, scale=scale, error95=estimate.variance, together=len(together))
+        return replace(
+            plain,
+            mechanism=mechanism.value,
+            scale=scale,
+            error95=estimate.variance,
+            together=len(release.chosen_with(part)),
+        )
     step = measure.lattice.unit if measure.lattice else Fraction(1)
     if isinstance(law, Calibrated) and mechanism is Mechanism.LAPLACE:
         scale = float(law.parameter * step)

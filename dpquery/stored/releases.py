@@ -71,6 +71,7 @@ class Release:
         groups: For each key the shown values, where groups were selected; else None: all are there.
         tau, delta: The threshold and what it cost, where groups were selected.
         parts: The measures.
+        together: Whether measures with a filter bounded a unit's rows together.
         families: The quantiles that were chosen together, by their places among the parts, with their targets. A part
             of one was paid for, and is exact, with all of them alone.
     """
@@ -85,6 +86,7 @@ class Release:
     tau: int | None
     delta: Fraction
     parts: tuple[Part, ...]
+    together: bool = False
     families: tuple[Family, ...] = ()
 
     def of(self, measures: Sequence[str]) -> tuple[Part, ...] | None:
@@ -107,7 +109,7 @@ def to_text(release: Release) -> str:
         "base": frame.base,
         "conditions": frame.conditions,
         "keys": [[key.expression, key.domain] for key in frame.keys],
-        "bound": [frame.max_groups, frame.max_rows],
+        "bound": [frame.max_groups, frame.max_rows, *([True] if release.together else [])],
         "facts": [facts.catalog, facts.covering, facts.one_group, facts.rows],
         "names": release.names,
         "groups": None if release.groups is None else [[text_of(value) for value in key] for key in release.groups],
@@ -115,7 +117,7 @@ def to_text(release: Release) -> str:
         "parts": [_part(part) for part in release.parts],
     }
     if release.families:
-        content["together"] = [[[place, str(target)] for place, target in family] for family in release.families]
+        content["families"] = [[[place, str(target)] for place, target in family] for family in release.families]
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -127,13 +129,13 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
     """
     content = json.loads(text)
     keys = tuple(KeyText(expression=e, domain=None if d is None else tuple(d)) for e, d in content["keys"])
-    max_groups, max_rows = (int(bound) for bound in content["bound"])
+    max_groups, max_rows, *together = content["bound"]
     frame = Frame(
         base=content["base"],
         conditions=tuple(content["conditions"]),
         keys=keys,
-        max_groups=max_groups,
-        max_rows=max_rows,
+        max_groups=int(max_groups),
+        max_rows=int(max_rows),
     )
     catalog, covering, one_group, rows = content["facts"]
     groups, (tau, delta) = content["groups"], content["selection"]
@@ -149,7 +151,8 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
         tau=tau,
         delta=Fraction(delta),
         parts=tuple(_read_part(part) for part in content["parts"]),
-        families=tuple(tuple((p, Fraction(t)) for p, t in family) for family in content.get("together", ())),
+        together=together == [True],
+        families=tuple(tuple((p, Fraction(t)) for p, t in family) for family in content.get("families", ())),
     )
     _check(release)
     return release

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import assert_never
 
 from dpquery.plan.expr import Call, Column, Expression, Literal, conjuncts
@@ -33,6 +34,8 @@ def of_join(join: Join, left: Locality, right: Locality, declared: Declarations)
     if not (left.private or right.private):
         return PUBLIC
     _refuse_limits(join)
+    if (known := _along_key(join, left, right)) is not None:
+        return known
     if join.kind in ("semi", "anti"):
         return of_semi_join(join, left, right, declared)
     if left.private and right.private:
@@ -47,7 +50,22 @@ def of_join(join: Join, left: Locality, right: Locality, declared: Declarations)
         if right.private:
             public, keys = (join.left, [a for a, _ in join.equalities])
         _require_unique(public, keys, declared)
-    return Locality(private=True, units=left.units | right.units, partial=left.partial | right.partial)
+    return left if left.private else right
+
+
+def _along_key(join: Join, left: Locality, right: Locality) -> Locality | None:
+    """Returns what is known of a join that leads each row of a side without units to the stored row that owns it.
+
+    None where it does not: where the whole foreign key is not equated, or unmatched rows of that side are kept.
+    """
+    pairs = {(a.id, b.id) for a, b in join.equalities if isinstance(a, Column) and isinstance(b, Column)}
+    is_inner = join.kind in ("inner", "cross")
+    keeps_left = is_inner or join.kind in ("left", "semi", "anti")
+    if right.owner is not None and keeps_left and right.owner.is_named(left.rows, pairs):
+        return replace(left, rows=left.rows | right.rows) if is_inner else left
+    if left.owner is not None and is_inner and left.owner.is_named(right.rows, {(b, a) for a, b in pairs}):
+        return replace(right, rows=left.rows | right.rows)
+    return None
 
 
 def _join_of_private(join: Join, left: Locality, right: Locality, declared: Declarations) -> Locality:
@@ -56,9 +74,10 @@ def _join_of_private(join: Join, left: Locality, right: Locality, declared: Decl
         case "inner" | "cross":
             met = _equal_units(join, left, right)
             units = left.units | right.units | met
-            return Locality(private=True, units=units, partial=(left.partial | right.partial) - units)
+            partial = (left.partial | right.partial) - units
+            return Locality(private=True, units=units, partial=partial, rows=left.rows | right.rows)
         case "left":
-            return Locality(private=True, units=left.units, partial=left.partial | right.telling)
+            return replace(left, partial=left.partial | right.telling)
         case _:
             raise NotUnitLocal(
                 f"a bare {join.kind.upper()} JOIN of private tables has no column that tells the unit of every row"

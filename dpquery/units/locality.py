@@ -7,6 +7,7 @@ and the gate applies them again to the plan that will run (docs/proofs/unit-loca
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import assert_never
 
 from dpquery.plan.aggregates import EXACT
@@ -29,7 +30,7 @@ from dpquery.plan.logical import (
 from dpquery.plan.windows import WINDOW_FUNCTIONS, is_positional
 from dpquery.units.declarations import Declarations
 from dpquery.units.joins import of_full_join, of_join, of_set_operation
-from dpquery.units.unit_local import PUBLIC, Locality, NotUnitLocal, check_expressions
+from dpquery.units.unit_local import PUBLIC, Locality, NotUnitLocal, StoredRow, check_expressions
 
 __all__ = ["PUBLIC", "Locality", "NotUnitLocal", "locality"]
 
@@ -100,13 +101,40 @@ def _scan(scan: Scan, declared: Declarations) -> Locality:
         return PUBLIC
     if declared.unit_is_row:
         return Locality(private=True)
+    own, parent = _own_row(scan, declared), _parent_row(scan, declared)
+    rows = frozenset(row for row in (own, parent) if row is not None)
     if scan.unit is None or scan.ownership is None:
-        raise NotUnitLocal(f"rows of {scan.table} have no privacy unit")
+        if parent is None:
+            raise NotUnitLocal(f"rows of {scan.table} have no privacy unit")
+        return Locality(private=True, rows=rows, owner=parent)
     for column in scan.columns:
         read = (column.name, column.type)
         if column.id == scan.unit and (scan.ownership.path or read != (scan.ownership.column, scan.ownership.type)):
             raise NotUnitLocal(f"column {column.name} of {scan.table} is not its privacy unit")
-    return Locality(private=True, units=frozenset({scan.unit}))
+    return Locality(private=True, units=frozenset({scan.unit}), rows=rows)
+
+
+def _own_row(scan: Scan, declared: Declarations) -> StoredRow:
+    """Returns of the scan's own rows the columns by which other tables name them."""
+    owners = [table.ownership for table in declared.tables.values() if table.ownership is not None]
+    steps = [owner.path[0] for owner in owners if owner.path]
+    keys = {(name, type) for step in steps if step.parent == scan.table for _, name, type in step.on}
+    columns = ((c.name, c.type, c.id) for c in scan.columns if (c.name, c.type) in keys)
+    return StoredRow(scan.table, frozenset(columns))
+
+
+def _parent_row(scan: Scan, declared: Declarations) -> StoredRow | None:
+    """Returns the stored row that owns the scan's row, as its foreign key names it; None if a part is not read."""
+    if scan.ownership is None or not scan.ownership.path:
+        return None
+    step, *rest = scan.ownership.path
+    parent = declared.tables.get(step.parent)
+    if parent is None or parent.ownership != replace(scan.ownership, path=tuple(rest)):
+        return None
+    read = {(c.name, c.type): c.id for c in scan.columns}
+    columns = frozenset((name, type, read[own, type]) for own, name, type in step.on if (own, type) in read)
+    row = StoredRow(step.parent, columns)
+    return row if 0 < len(row.names) == len(step.on) else None
 
 
 def _project(project: Project, source: Locality) -> Locality:
@@ -115,7 +143,11 @@ def _project(project: Project, source: Locality) -> Locality:
     if source.units and not units:
         raise NotUnitLocal("a projection drops the privacy unit")
     partial = frozenset(id for id, read in kept.items() if read in source.partial)
-    return Locality(private=source.private, units=units, partial=partial)
+    rows = frozenset(row.under(project) for row in source.rows)
+    owner = None if source.owner is None else source.owner.under(project)
+    if owner is not None and source.owner is not None and owner.names != source.owner.names:
+        raise NotUnitLocal("a projection drops the foreign key that leads to the privacy unit")
+    return Locality(private=source.private, units=units, partial=partial, rows=rows, owner=owner)
 
 
 def _aggregate(aggregate: Aggregate, source: Locality) -> Locality:

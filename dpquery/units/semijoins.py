@@ -26,7 +26,7 @@ def of_semi_join(join: Join, left: Locality, right: Locality, declared: Declarat
         )
     if right.private:
         _require_same_unit(join, left, right, declared)
-    return Locality(private=True, units=left.units)
+    return Locality(private=True, units=left.units, rows=left.rows, owner=left.owner)
 
 
 def _require_same_unit(join: Join, left: Locality, right: Locality, declared: Declarations) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from dpquery.errors import InternalError
 from dpquery.plan.expr import Call, Column, Expression, children
 from dpquery.plan.functions import FUNCTIONS
-from dpquery.plan.logical import Relation, output
+from dpquery.plan.logical import Project, Relation, output
+from dpquery.plan.types import Type
 
 
 class NotUnitLocal(InternalError):
@@ -26,6 +27,43 @@ class NotUnitLocal(InternalError):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredRow:
+    """Columns of a relation that hold, on each of its rows, what one row of a stored table holds.
+
+    Attributes:
+        table: The stored table.
+        columns: (name in the table, type, id in the relation); one name may have several ids.
+    """
+
+    table: str
+    columns: frozenset[tuple[str, Type, str]]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns of the stored table that are held."""
+        return frozenset(name for name, _, _ in self.columns)
+
+    def under(self, project: Project) -> StoredRow:
+        """Returns what a projection keeps of it unchanged."""
+        read = [(c.id, c.expression.id) for c in project.columns if isinstance(c.expression, Column)]
+        kept = ((name, type, new) for name, type, id in self.columns for new, old in read if old == id)
+        return StoredRow(self.table, frozenset(kept))
+
+    def is_named(self, known: Iterable[StoredRow], equal: set[tuple[str, str]]) -> bool:
+        """Whether its whole key is equated with the key of one of the known rows of its table.
+
+        Args:
+            equal: Pairs of ids of columns that are equal, a known row's before its own.
+        """
+        for row in known:
+            pairs = [(own, held) for own in self.columns for held in row.columns if own[:2] == held[:2]]
+            met = {own[0] for own, held in pairs if (held[2], own[2]) in equal}
+            if row.table == self.table and met == self.names:
+                return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
 class Locality:
     """What is known of a relation.
 
@@ -36,11 +74,15 @@ class Locality:
             private row stems at most one).
         partial: Ids of the columns that hold, on every row, either that privacy unit or NULL: those of a side that an
             outer join fills up.
+        rows: Stored rows, as far as foreign keys lead to them, that belong on each row to the unit of that row.
+        owner: Where no column tells the unit, the stored row, named by a foreign key, whose unit it is; else None.
     """
 
     private: bool
     units: frozenset[str] = frozenset()
     partial: frozenset[str] = frozenset()
+    rows: frozenset[StoredRow] = frozenset()
+    owner: StoredRow | None = None
 
     @property
     def telling(self) -> frozenset[str]:

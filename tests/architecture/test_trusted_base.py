@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.package import ROOT, TRUSTED, Module, code_lines, dotted, imported, modules
 
 MOST_LINES = {**dict.fromkeys(TRUSTED, 260), "": 400}
-MOST_CODE_LINES = {"units/": 720, "kernel/": 1_600, "ledger/": 1_450}
+MOST_CODE_LINES = {"units/": 820, "kernel/": 1_600, "ledger/": 1_450}
 """All of a package together, without blank lines, comments and docstrings. Grow it knowingly."""
 
 RANDOMNESS = (

@@ -265,5 +265,8 @@ def test_the_charge_follows_from_the_plan_alone(clinic: Clinic) -> None:
 
     query = "SELECT ward, COUNT(*), AVG(cost), STDDEV(price) FROM visits GROUP BY ward"
     prepared = planned(clinic, query)
-    assert charge_of(prepared.budgeted, clinic.ledger.budget.kind) == clinic.session.explain(query, epsilon=1).charge
+    assert (
+        charge_of(prepared.budgeted, clinic.ledger.budget.kind, clinic.ledger.declarations.neighbours)
+        == clinic.session.explain(query, epsilon=1).charge
+    )
     assert Fraction(0) < clinic.session.explain(query, epsilon=1).charge.rho

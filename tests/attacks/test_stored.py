@@ -122,8 +122,8 @@ def test_a_forger_without_the_ledger_is_refused(shop: Shop) -> None:
         {"selection": [None, "1/0"]},
         {"base": "other"},
         {"facts": ["", [], True, None]},
-        {"together": [[[0, "1/4"], [0, "1/2"], [0, "3/4"]]]},
-        {"together": [[[0, "1/2"]]]},
+        {"families": [[[0, "1/4"], [0, "1/2"], [0, "3/4"]]]},
+        {"families": [[[0, "1/2"]]]},
     ],
 )
 def test_a_row_of_the_wrong_form_is_refused(shop: Shop, change: dict[str, object]) -> None:

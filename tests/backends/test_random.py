@@ -48,6 +48,8 @@ def check(engine: Engine, seeds: range) -> None:
         assert histograms(tested, plan) == histograms(reference, plan)
         assert histograms(tested, scaled) == histograms(reference, scaled), "weights are the same everywhere"
         check_scaled(scaled, run(tested, scaled), whole_scaled)
+        together = replace(scaled, bound=replace(scaled.bound, together=scaled.unit is not None))
+        check_scaled(together, run(tested, together), run(reference, together))
         found = run(tested, chosen)
         assert run(tested, chosen) == found, "the same key gives the same answer"
         check_choice(chosen, found, expected, whole, whole_scaled)

@@ -241,9 +241,11 @@ def check_inputs(prepared: Prepared, left: Sequence[Groups], right: Sequence[Gro
     """Asserts that the inputs differ by no more than the plan declares; returns whether they differ at all.
 
     Each measure keeps its own norms, and all measures of a release change in the same few groups: the loss that the
-    pair realises, summed over measures, is within the charge for each of them.
+    pair realises, summed over measures, is within what the answer guarantees.
     """
     moved = changes(prepared, left, right)
+    lost, most = realised_loss(prepared, moved), prepared.plan.guarantee
+    assert lost <= (most.epsilon or most.rho), f"{label}: all together lose {float(lost)}, of {most}"
     for step, change, made in zip(prepared.steps, moved, prepared.plan.measurements, strict=True):
         realised = norms_of(change, step)
         assert realised.within(claimed(made)), f"{label}: {made.label} moves by {realised}, declared {claimed(made)}"
@@ -255,6 +257,21 @@ def check_inputs(prepared: Prepared, left: Sequence[Groups], right: Sequence[Gro
         assert sum(together) <= most, f"{label}: {sum(together)} groups change in one release, declared {most}"
         start += count
     return any(any(change) for change in moved)
+
+
+def realised_loss(prepared: Prepared, moved: Sequence[Sequence[int]]) -> Fraction:
+    """Returns what all measures lose on one pair of neighbours, in the currency of the guarantee."""
+    lost, in_epsilon = Fraction(0), prepared.plan.guarantee.epsilon > 0
+    for step, change, made in zip(prepared.steps, moved, prepared.plan.measurements, strict=True):
+        realised, declared = norms_of(change, step), claimed(made)
+        if in_epsilon:
+            lost += made.loss.epsilon * realised.l1 / declared.l1
+        elif made.loss.epsilon:
+            square = (made.loss.epsilon * realised.l1 / declared.l1) ** 2
+            lost += square / 8 if made.mechanism == "exponential" else square / 2
+        else:
+            lost += made.loss.rho * realised.l2_squared / declared.l2_squared
+    return lost
 
 
 def visible(answer: dp.Result, keys: int) -> tuple[object, ...]:

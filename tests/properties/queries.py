@@ -157,6 +157,21 @@ PERSON_SOURCES = (
         conditions=("i.weight > 0", "v.ok"),
     ),
     Source(
+        before="WITH v AS (SELECT visit AS at, person, kind, score FROM visits WHERE score < 30) ",
+        text="items i JOIN v ON i.visit = v.at JOIN items j ON j.visit = v.at AND j.weight > i.weight",
+        unit="v.person",
+        numbers=("i.weight", "v.score", "CLAMP(j.weight - i.weight, 0, 2)"),
+        keys=("i.label", "j.label", "v.kind"),
+        conditions=("v.kind <> 'a'", "i.label = j.label"),
+    ),
+    Source(
+        text="visits v LEFT JOIN items i ON i.visit = v.visit AND i.weight > 0 JOIN people p ON p.id = v.person",
+        unit="p.id",
+        numbers=("i.weight", "v.score", "p.age"),
+        keys=("i.label", "p.sex", "i.label IS NULL"),
+        conditions=("v.kind <> 'a'", "NOT EXISTS (SELECT 1 FROM items j WHERE j.visit = v.visit AND j.label = 'x')"),
+    ),
+    Source(
         text="(SELECT person, SUM(score) AS total, COUNT(*) AS n, MAX(cost) AS most, AVG(rate) AS mean FROM visits"
         " GROUP BY person) u",
         unit="u.person",
@@ -437,6 +452,75 @@ def query(random: Random, *, row_unit: bool) -> Query:
         max_groups=random.choice([None, None, 1, 2, 3, 5, 100]),
         max_rows=random.choice([None, None, 1, 2, 3, 7, 2000]),
     )
+
+
+SPLITS: tuple[tuple[str, ...], ...] = (
+    ("v.kind = 'a'", "v.kind = 'b'", "v.kind IN ('c', 'd')"),
+    ("v.score < 0", "v.score >= 0 AND v.score < 10", "10 <= v.score", "v.score IS NULL"),
+    ("v.ok", "NOT v.ok"),
+    ("v.cost > 100", "v.cost <= 100 AND v.ok", "v.cost <= 100 AND NOT v.ok"),
+    ("v.place = 1 OR v.place = 2", "v.place = 3", "v.place NOT IN (1, 2, 3)"),
+    ("v.day < DATE '2000-06-01'", "v.day >= DATE '2000-06-01'"),
+    ("UPPER(v.note) = 'A'", "UPPER(v.note) = 'B'"),
+    ("v.rate < 0", "v.rate BETWEEN 0 AND 2", "v.rate > 2"),
+)
+PEOPLE_SPLITS: tuple[tuple[str, ...], ...] = (
+    ("v.sex = 'F'", "v.sex = 'M'"),
+    ("v.age < 18", "v.age BETWEEN 18 AND 64", "v.age > 64"),
+    ("v.income >= 0", "v.income < 0", "v.income IS NULL"),
+)
+
+
+def split_query(random: Random, *, row_unit: bool) -> Query:
+    """Returns a random query with aggregates of one table whose filters, in several sets, no row passes together."""
+    people = not row_unit and random.random() < 0.4
+    table, splits = ("people", PEOPLE_SPLITS) if people else ("visits", SPLITS)
+    number, key = ("v.age", "v.sex") if people else (random.choice(["v.score", "v.cost", "v.rate"]), "v.kind")
+    if random.random() < (0.4 if row_unit else 0.1):
+        return _split_subqueries(random, table, number, [*random.choice(splits), random.choice(random.choice(splits))])
+    items = [f"{key} AS k"] if random.random() < 0.5 else []
+    for filters in random.sample(splits, random.choice([1, 1, 2])):
+        for condition in random.sample(filters, random.randint(2, len(filters))):
+            for _ in range(random.choice([1, 1, 2])):
+                items.append(f"{_split_part(random, number, condition, row_unit, people)} AS a{len(items)}")
+    if random.random() < 0.3:
+        items.append("COUNT(*) AS n")
+    text = f"SELECT {', '.join(items)} FROM {table} v"
+    if random.random() < 0.3:
+        text += f" WHERE {random.choice(random.choice(splits))}"
+    return Query(
+        text=f"{text} GROUP BY 1" if items[0].endswith("AS k") else text,
+        max_groups=random.choice([None, None, 1, 2, 5]),
+        max_rows=random.choice([None, None, None, 1, 3, 4, 7]),
+    )
+
+
+def _split_subqueries(random: Random, table: str, number: str, conditions: list[str]) -> Query:
+    """Returns a query of one subquery for each condition, or of a UNION ALL of them."""
+    aggregates = ["COUNT(*)", f"SUM({number})", f"AVG({number})", f"COUNT(*) FILTER (WHERE {conditions[0]})"]
+    if random.random() < 0.5:
+        parts = [f"SELECT COUNT(*), SUM({number}) FROM {table} v WHERE {condition}" for condition in conditions]
+        return Query(text=" UNION ALL ".join(parts))
+    items = [f"(SELECT {random.choice(aggregates)} FROM {table} v WHERE {condition})" for condition in conditions]
+    return Query(text=f"SELECT {', '.join(f'{item} AS a{i}' for i, item in enumerate(items))}")
+
+
+def _split_part(random: Random, number: str, condition: str, row_unit: bool, people: bool) -> str:
+    forms = [
+        f"COUNT(*) FILTER (WHERE {condition})",
+        f"SUM(CASE WHEN {condition} THEN 1 ELSE 0 END)",
+        f"SUM(CASE WHEN {condition} THEN {number} ELSE 0 END)",
+        f"COUNT(CASE WHEN {condition} THEN {number} END)",
+        f"SUM({number}) FILTER (WHERE {condition})",
+        f"AVG({number}) FILTER (WHERE {condition})",
+        f"VAR_POP({number}) FILTER (WHERE {condition})",
+    ]
+    choices = [f"COUNT(DISTINCT {number}) FILTER (WHERE {condition})", f"MEDIAN({number}) FILTER (WHERE {condition})"]
+    if not row_unit:
+        unit = "v.id" if people else "v.person"
+        forms.append(f"COUNT(DISTINCT {unit}) FILTER (WHERE {condition})")
+        forms.append(f"COUNT(DISTINCT CASE WHEN {condition} THEN {unit} END)")
+    return random.choice(forms if random.random() < 0.85 else choices)
 
 
 def _grouping(random: Random, count: int) -> str:

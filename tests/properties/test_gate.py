@@ -94,6 +94,8 @@ def join(
 ROWS = Measure(id="n", label="COUNT(*)", count=Count.ROWS)
 UNITS = Measure(id="u", label="units", count=Count.UNITS)
 VISITS, OTHERS, PEOPLE, PLACES = scan("visits", "v"), scan("visits", "w"), scan("people", "p"), scan("places", "c")
+ITEMS, MORE = (replace(scan("items", alias), unit=None) for alias in ("i", "j"))
+"""Rows owned by the visit that they name; only a join tells by whom."""
 TRUE = Literal(value=True, type=BOOLEAN)
 POSITIVE = call("gt", (column("v_score"), Literal(value=0, type=INT64)))
 KIND = Key(column="v_kind", type=TEXT, domain=("a", "b"))
@@ -168,6 +170,12 @@ def foreign(function: str) -> Call:
     return Call(function=function, arguments=(column("v_score"),), type=BOOLEAN)
 
 
+def keyed(by: Expression, kind: JoinKind = "inner", on: Expression | None = None) -> Join:
+    """Returns a join of visits and their items where an expression is the items' key."""
+    return Join(left=VISITS, right=ITEMS, kind=kind, equalities=((by, column("i_visit")),), condition=on)
+
+
+SAME_VISIT = call("eq", (column("v_visit"), column("i_visit")))
 OWNER = call("coalesce", (column("v_person"), column("p_id")))
 ALLOWED = {
     "count": count(VISITS),
@@ -201,10 +209,130 @@ ALLOWED = {
         windowed(windowed(VISITS, numbered("w", "v_person")), numbered("x", "v_person", order="w"))
     ),
     "a row of each unit": count(chosen(column("v_visit"))),
+    "child and parent on the key": count(join(ITEMS, VISITS, ("i_visit", "v_visit"))),
+    "parent and child on the key": count(join(VISITS, ITEMS, ("v_visit", "i_visit"), kind="cross", on=POSITIVE)),
+    "child, and a parent that was filtered and renamed": count(
+        join(
+            ITEMS,
+            kept(Filter(source=VISITS, condition=POSITIVE), x=column("v_person"), y=column("v_visit")),
+            ("i_visit", "y"),
+        ),
+        unit="x",
+    ),
+    "a parent without or with its children": count(join(VISITS, ITEMS, ("v_visit", "i_visit"), kind="left")),
+    "parents that have children": count(join(VISITS, ITEMS, ("v_visit", "i_visit"), kind="semi")),
+    "parents that have none": count(join(VISITS, ITEMS, ("v_visit", "i_visit"), kind="anti")),
+    "child with a public table, then with its parent": count(
+        join(join(ITEMS, PLACES, ("i_visit", "c_code"), kind="left"), VISITS, ("i_visit", "v_visit"))
+    ),
+    "two children, by one another's key": count(
+        join(join(ITEMS, VISITS, ("i_visit", "v_visit")), MORE, ("i_visit", "j_visit"))
+    ),
+    "a child that finds its owner, and one that finds it there": count(
+        join(scan("items", "k"), ITEMS, ("k_visit", "i_visit")), unit="k_owner"
+    ),
+    "child and a parent that meets others": count(
+        join(join(VISITS, OTHERS, ("v_person", "w_person")), ITEMS, ("w_visit", "i_visit"))
+    ),
     "public keys": count(VISITS, keys=(KIND,)),
     "selected": count(VISITS, keys=(NOTE,), measures=(ROWS, UNITS), selection="u", delta=Fraction(1, 10**9)),
 }
 REFUSED = {
+    "child without its owner": count(ITEMS, unit="i_visit"),
+    "child without its owner, as public": count(ITEMS, unit=None),
+    "child and parent, without a unit": count(join(ITEMS, VISITS, ("i_visit", "v_visit")), unit=None),
+    "child and parent, the key as the unit": count(join(ITEMS, VISITS, ("i_visit", "v_visit")), unit="i_visit"),
+    "child and another column of its parent": count(join(ITEMS, VISITS, ("i_visit", "v_score"))),
+    "child and its parent's unit": count(join(ITEMS, VISITS, ("i_visit", "v_person"))),
+    "child and another private table": count(join(ITEMS, PEOPLE, ("i_visit", "p_id")), unit="p_id"),
+    "child and a public table": count(join(ITEMS, PLACES, ("i_visit", "c_code")), unit="i_visit"),
+    "child and a literal table": count(
+        join(ITEMS, Values(columns=(OutputColumn(id="v_visit", name="visit", type=INT64),), rows=((1,),))),
+        unit="v_visit",
+    ),
+    "child and a public table that is called as its parent": count(
+        join(ITEMS, replace(VISITS, public=True, ownership=None, unit=None), ("i_visit", "v_visit")), unit="v_person"
+    ),
+    "child and a computed key": count(keyed(call("abs", (column("v_visit"),)))),
+    "child and a constant": count(keyed(Literal(value=1, type=INT64))),
+    "child and a key that was computed before": count(
+        join(ITEMS, kept(VISITS, v_person=column("v_person"), y=call("abs", (column("v_visit"),))), ("i_visit", "y"))
+    ),
+    "child and parent by a condition alone": count(join(VISITS, ITEMS, on=SAME_VISIT)),
+    "child and parent where NULL equals NULL": count(
+        join(VISITS, ITEMS, on=call("not", (call("is_distinct_from", (column("v_visit"), column("i_visit"))),)))
+    ),
+    "child and parent by one condition or another": count(join(VISITS, ITEMS, on=call("or", (SAME_VISIT, TRUE)))),
+    "child and parent, all pairs": count(join(VISITS, ITEMS, kind="cross")),
+    "child, and its parent where there is one": count(join(ITEMS, VISITS, ("i_visit", "v_visit"), kind="left")),
+    "parents and all children": count(join(VISITS, ITEMS, ("v_visit", "i_visit"), kind="right")),
+    "children that have parents": count(join(ITEMS, VISITS, ("i_visit", "v_visit"), kind="semi")),
+    "children that have parents, the key as the unit": count(
+        join(ITEMS, VISITS, ("i_visit", "v_visit"), kind="semi"), unit="i_visit"
+    ),
+    "children that have none": count(join(ITEMS, VISITS, ("i_visit", "v_visit"), kind="anti"), unit="i_visit"),
+    "full join of child and parent": count(
+        kept(join(ITEMS, VISITS, ("i_visit", "v_visit"), kind="full"), v_person=column("v_person"))
+    ),
+    "full join of parent and child, a coalesce": count(
+        kept(
+            join(VISITS, ITEMS, ("v_visit", "i_visit"), kind="full"),
+            x=call("coalesce", (column("v_visit"), column("i_visit"))),
+        ),
+        unit="x",
+    ),
+    "parents chosen by another column of their children": count(
+        join(VISITS, ITEMS, ("v_score", "i_visit"), kind="semi")
+    ),
+    "parents not chosen by children": count(join(VISITS, ITEMS, kind="anti", on=SAME_VISIT)),
+    "child and parent where the parent was filled up": count(
+        join(join(PEOPLE, VISITS, ("p_id", "v_person"), kind="left"), ITEMS, ("v_visit", "i_visit")), unit="p_id"
+    ),
+    "child and parent after a full join": count(
+        join(
+            kept(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full"), x=OWNER, y=column("v_visit")),
+            ITEMS,
+            ("y", "i_visit"),
+        ),
+        unit="x",
+    ),
+    "child and grouped parents": count(join(grouped(VISITS, "v_person", "v_visit"), ITEMS, ("t", "i_visit"))),
+    "child and a union with its parents": count(
+        join(both("union_all", VISITS, PEOPLE, ("v_person", "p_id"), ("v_visit", "p_age")), ITEMS, ("x1", "i_visit")),
+        unit="x0",
+    ),
+    "child without its key": count(join(kept(ITEMS, y=column("i_label", TEXT)), VISITS), unit="v_person"),
+    "child with another column as its key": count(
+        join(
+            kept(join(ITEMS, PLACES, kind="cross"), i_visit=column("c_code"), y=column("i_visit")),
+            VISITS,
+            ("i_visit", "v_visit"),
+        )
+    ),
+    "groups of a child": count(
+        join(Aggregate(source=ITEMS, group_by=("i_visit",), aggregates=()), VISITS, ("i_visit", "v_visit"))
+    ),
+    "window over a child": count(
+        join(windowed(ITEMS, numbered("w", "i_visit", order="i_visit")), VISITS, ("i_visit", "v_visit"))
+    ),
+    "children in a union": count(
+        join(both("union_all", ITEMS, MORE, ("i_visit", "j_visit")), VISITS, ("x0", "v_visit"))
+    ),
+    "limited children": count(
+        join(VISITS, Limit(source=ITEMS, count=1, offset=0), ("v_visit", "i_visit"), kind="semi")
+    ),
+    "two children, neither of which has an owner": count(join(ITEMS, MORE, ("i_visit", "j_visit")), unit="i_visit"),
+    "two children, one by its own key": count(
+        join(join(ITEMS, VISITS, ("i_visit", "v_visit")), MORE, ("v_score", "j_visit"))
+    ),
+    "child without its key's column": count(join(replace(ITEMS, columns=ITEMS.columns[1:]), VISITS, kind="cross")),
+    "child owned by another path": count(
+        join(
+            replace(ITEMS, ownership=replace(VISITS.ownership, path=ITEMS.ownership.path, column="score")),
+            VISITS,
+            ("i_visit", "v_visit"),
+        )
+    ),
     "filter on another table's column": count(Filter(source=VISITS, condition=column("w_ok", BOOLEAN))),
     "filter by an unknown function": count(Filter(source=VISITS, condition=foreign("now_or_never"))),
     "unknown function within": count(Filter(source=VISITS, condition=call("and", (TRUE, foreign("random"))))),

@@ -10,7 +10,6 @@ import pytest
 from dpquery.backends.sql_casts import type_name
 from dpquery.backends.sql_expressions import lower
 from dpquery.plan.evaluate import evaluate, normal
-from dpquery.plan.types import Value
 from tests.properties.expressions import Drawn, draw
 from tests.unit.plan.engine import agree, shown, stored
 
@@ -19,14 +18,13 @@ ROWS = 40
 
 def differences(drawn: Drawn, connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Returns where the engine and the reference differ."""
-    parameters: list[Value] = []
-    sql = lower(drawn.expression, names=str, parameters=parameters)
+    sql = lower(drawn.expression, names=str)
     columns = [f"CAST(? AS {type_name(c.type)}) AS {c.id}" for c in drawn.columns]
     rows = " UNION ALL ".join([f"SELECT ? AS n, {', '.join(columns)}"] * len(drawn.rows))
     values = [v for n, row in enumerate(drawn.rows) for v in (n, *(stored(normal(row[c.id])) for c in drawn.columns))]
     connection.execute(f"CREATE OR REPLACE TABLE rows AS {rows}", values)
     query = f"SELECT {sql} FROM rows ORDER BY n"
-    found = connection.execute(query, parameters or None).fetchall()
+    found = connection.execute(query).fetchall()
     problems = []
     for row, (answer,) in zip(drawn.rows, found, strict=True):
         expected = evaluate(drawn.expression, row)

@@ -192,9 +192,9 @@ def test_what_a_tree_loses(targets: tuple[str, ...], neighbours: Neighbours, uni
     """Claimed: the sum of all levels in epsilon; in rho, where the ledger counts that, whatever it is paid in."""
     in_epsilon = budgeted(targets, EPSILON, unit=unit, rows=rows)
     in_rho = budgeted(targets, RHO, unit=unit, rows=rows)
-    epsilon = float(guarantee_of(BudgetedPlan(aggregates=(in_epsilon,))).epsilon)
-    counted = float(charge_of(BudgetedPlan(aggregates=(in_epsilon,)), BudgetKind.ZCDP).rho)
-    rho = float(charge_of(BudgetedPlan(aggregates=(in_rho,)), BudgetKind.ZCDP).rho)
+    epsilon = float(guarantee_of(BudgetedPlan(aggregates=(in_epsilon,)), Neighbours.ADD_REMOVE).epsilon)
+    counted = float(charge_of(BudgetedPlan(aggregates=(in_epsilon,)), BudgetKind.ZCDP, Neighbours.ADD_REMOVE).rho)
+    rho = float(charge_of(BudgetedPlan(aggregates=(in_rho,)), BudgetKind.ZCDP, Neighbours.ADD_REMOVE).rho)
     laws: dict[tuple[bool, Weights], Law] = {}
     worst = (0.0, 0.0, 0.0)
     for pair in pairs(neighbours, unit=unit, rows=rows):

@@ -43,7 +43,12 @@ _numbers = itertools.count()
 
 
 def session(
-    shelf: str, budget: Mapping[str, object], *, unit: str = "person", neighbours: str = "add_remove"
+    shelf: str,
+    budget: Mapping[str, object],
+    *,
+    unit: str = "person",
+    neighbours: str = "add_remove",
+    most: int | None = None,
 ) -> dp.Session:
     """Returns a session over fixed data: one row for each person, two people in each of the cells."""
     columns: dict[str, object] = {
@@ -58,6 +63,7 @@ def session(
     if unit != "row":
         columns["person"] = {"type": "int64"}
     table = {"columns": columns, **({} if unit == "row" else {"unit": "person"})}
+    table |= {} if most is None else {"max_rows": most}
     catalog = dp.Catalog(dataset="d", privacy_unit=unit, neighbours=neighbours, budget=budget, tables={"visits": table})
     ledger = dp.Ledger.create(f"{shelf}/{next(_numbers)}", catalog.declarations, catalog.budget, catalog.analysts)
     data = {
@@ -101,6 +107,8 @@ EXACT = {
     "COUNT(DISTINCT person)": ONE,
     "COUNT(DISTINCT note)": ONE,
     "COUNT(*) FILTER (WHERE even)": in_cells(lambda p: float(EVEN(p))),
+    "COUNT(*) FILTER (WHERE NOT even)": in_cells(lambda p: 1.0 - EVEN(p)),
+    "SUM(CASE WHEN NOT even THEN score ELSE 0 END)": in_cells(lambda p: SCORE(p) * (not EVEN(p))),
     "SUM(score)": in_cells(SCORE),
     "SUM(score) FILTER (WHERE even)": in_cells(lambda p: SCORE(p) * EVEN(p)),
     "SUM(cost)": in_cells(COST),
@@ -120,6 +128,10 @@ class Case:
     unit: str = "person"
     neighbours: str = "add_remove"
     where: str = ""
+    parallel: int = 1
+    """How many of the aggregates are paid for at once."""
+    most: int | None = None
+    """Rows that a person is declared to have."""
 
 
 CASES = {
@@ -135,6 +147,31 @@ CASES = {
     "sum of decimals": Case(groups=3, rows=2, aggregates={"SUM(rate)": (30, 300)}),
     "filtered": Case(
         groups=2, aggregates={"COUNT(*) FILTER (WHERE even)": (2, 2), "SUM(score) FILTER (WHERE even)": (80, 3200)}
+    ),
+    "disjoint rows": Case(
+        unit="row",
+        aggregates={"COUNT(*) FILTER (WHERE even)": (1, 1), "COUNT(*) FILTER (WHERE NOT even)": (1, 1)},
+        parallel=2,
+    ),
+    "disjoint rows of persons, m=3 g=2": Case(
+        rows=3,
+        groups=2,
+        most=3,
+        aggregates={
+            "SUM(score) FILTER (WHERE even)": (240, 28_800),
+            "SUM(CASE WHEN NOT even THEN score ELSE 0 END)": (240, 28_800),
+        },
+        parallel=2,
+    ),
+    "disjoint rows of persons with more rows than count": Case(
+        rows=2,
+        most=3,
+        aggregates={"COUNT(*) FILTER (WHERE even)": (2, 4), "COUNT(*) FILTER (WHERE NOT even)": (2, 4)},
+    ),
+    "disjoint rows, replaced": Case(
+        unit="row",
+        neighbours="replace_one",
+        aggregates={"COUNT(*) FILTER (WHERE even)": (2, 2), "COUNT(*) FILTER (WHERE NOT even)": (2, 2)},
     ),
     "three share": Case(
         groups=2,
@@ -194,14 +231,16 @@ def check(law: str, noise: Floats, parameter: float) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_noise_has_the_scale_that_the_charge_pays_for(name: str, law: str, shelf: str) -> None:
     case, laplace = CASES[name], law == "laplace"
-    opened = session(shelf, PURE if laplace else CONCENTRATED, unit=case.unit, neighbours=case.neighbours)
+    opened = session(
+        shelf, PURE if laplace else CONCENTRATED, unit=case.unit, neighbours=case.neighbours, most=case.most
+    )
     items = ", ".join(f"{aggregate} AS a{i}" for i, aggregate in enumerate(case.aggregates))
     loss = {"epsilon": EPSILON} if laplace else {"rho": RHO}
     text = f"SELECT cell, {items} FROM visits GROUP BY cell"
     bounds = {} if case.unit == "row" else {"max_groups": case.groups, "max_rows": case.rows}
     found, charge = answers(opened, text, **loss, **bounds)
     assert charge == (dp.PrivacyLoss(epsilon=EPSILON) if laplace else dp.PrivacyLoss(rho=RHO))
-    measures = len(case.aggregates)
+    measures = len(case.aggregates) / case.parallel
     for i, (aggregate, (l1, l2_squared)) in enumerate(case.aggregates.items()):
         step = STEP.get(aggregate, 1.0)
         noise = (numbers(found, f"a{i}") - EXACT[aggregate]) / step

@@ -36,6 +36,7 @@ from dpquery.kernel.plan import (
     PrivateAggregate,
 )
 from dpquery.plan.logical import Scan
+from dpquery.units.declarations import Neighbours
 
 AMOUNTS = st.fractions(min_value=0, max_value=1000)
 SCAN = Scan(table="visits", columns=(), public=False)
@@ -181,7 +182,9 @@ def test_losses_compose_by_sums() -> None:
 
 
 def test_a_pure_budget_counts_epsilon() -> None:
-    loss = charge_of(plan(([laplace("1/3"), laplace("1/6")], "0"), ([laplace("1/2")], "0")), BudgetKind.PURE)
+    loss = charge_of(
+        plan(([laplace("1/3"), laplace("1/6")], "0"), ([laplace("1/2")], "0")), BudgetKind.PURE, Neighbours.ADD_REMOVE
+    )
     assert loss == PrivacyLoss(epsilon=Fraction(1))
 
 
@@ -195,19 +198,19 @@ def test_a_pure_budget_counts_epsilon() -> None:
 )
 def test_a_pure_budget_refuses_what_costs_delta(refused: BudgetedPlan) -> None:
     with pytest.raises(InternalError):
-        charge_of(refused, BudgetKind.PURE)
+        charge_of(refused, BudgetKind.PURE, Neighbours.ADD_REMOVE)
 
 
 @pytest.mark.parametrize("kind", [BudgetKind.ZCDP, BudgetKind.APPROXIMATE])
 def test_other_budgets_count_rho_and_delta(kind: BudgetKind) -> None:
     mixed = plan(([laplace("1/2"), gaussian("1/4")], "1e-9"), ([gaussian("1/8")], "2e-9"))
-    assert charge_of(mixed, kind) == PrivacyLoss(rho=Fraction(1, 2), delta=Fraction(3, 10**9))
+    assert charge_of(mixed, kind, Neighbours.ADD_REMOVE) == PrivacyLoss(rho=Fraction(1, 2), delta=Fraction(3, 10**9))
 
 
 def test_charges_round_up_once() -> None:
     tiny = plan(([laplace("1e-20")] * 3, "0"))
-    assert charge_of(tiny, BudgetKind.PURE) == PrivacyLoss(epsilon=EPSILON_UNIT)
-    assert charge_of(tiny, BudgetKind.ZCDP) == PrivacyLoss(rho=RHO_UNIT)
+    assert charge_of(tiny, BudgetKind.PURE, Neighbours.ADD_REMOVE) == PrivacyLoss(epsilon=EPSILON_UNIT)
+    assert charge_of(tiny, BudgetKind.ZCDP, Neighbours.ADD_REMOVE) == PrivacyLoss(rho=RHO_UNIT)
 
 
 @pytest.mark.parametrize(
@@ -224,20 +227,20 @@ def test_charges_round_up_once() -> None:
 @pytest.mark.parametrize("kind", BudgetKind)
 def test_noise_whose_loss_is_not_its_own_is_refused(noise: Noise, kind: BudgetKind) -> None:
     with pytest.raises(InternalError):
-        charge_of(plan(([noise], "0")), kind)
+        charge_of(plan(([noise], "0")), kind, Neighbours.ADD_REMOVE)
 
 
 @pytest.mark.parametrize("delta", ["-1e-9", "1", "2"])
 def test_a_selection_delta_outside_its_domain_is_refused(delta: str) -> None:
     with pytest.raises(InternalError):
-        charge_of(plan(([gaussian("1/2")], delta)), BudgetKind.ZCDP)
+        charge_of(plan(([gaussian("1/2")], delta)), BudgetKind.ZCDP, Neighbours.ADD_REMOVE)
 
 
 def test_an_answer_alone_is_pure_where_all_noise_is_laplace() -> None:
-    assert guarantee_of(plan(([laplace("1/3"), laplace("1/6")], "1e-9"))) == PrivacyLoss(
+    assert guarantee_of(plan(([laplace("1/3"), laplace("1/6")], "1e-9")), Neighbours.ADD_REMOVE) == PrivacyLoss(
         epsilon=Fraction(1, 2), delta=Fraction(1, 10**9)
     )
-    assert guarantee_of(plan(([laplace("1/2"), gaussian("1/8")], "1e-9"))) == PrivacyLoss(
+    assert guarantee_of(plan(([laplace("1/2"), gaussian("1/8")], "1e-9")), Neighbours.ADD_REMOVE) == PrivacyLoss(
         rho=Fraction(1, 4), delta=Fraction(1, 10**9)
     )
-    assert guarantee_of(plan()) == ZERO
+    assert guarantee_of(plan(), Neighbours.ADD_REMOVE) == ZERO

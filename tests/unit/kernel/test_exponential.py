@@ -31,6 +31,7 @@ from dpquery.kernel.plan import (
 )
 from dpquery.kernel.sensitivity import Sensitivity
 from dpquery.plan.logical import Scan
+from dpquery.units.declarations import Neighbours
 from tests.scripted import zero_noise
 
 
@@ -210,12 +211,16 @@ def plan_of(noise: Noise) -> BudgetedPlan:
 
 def test_a_choice_costs_epsilon_or_an_eighth_of_its_square() -> None:
     plan = plan_of(Noise(mechanism=Mechanism.EXPONENTIAL, loss=PrivacyLoss(epsilon=Fraction(2))))
-    assert charge_of(plan, BudgetKind.PURE) == guarantee_of(plan) == PrivacyLoss(epsilon=Fraction(2))
-    assert charge_of(plan, BudgetKind.ZCDP) == PrivacyLoss(rho=Fraction(1, 2))
+    assert (
+        charge_of(plan, BudgetKind.PURE, Neighbours.ADD_REMOVE)
+        == guarantee_of(plan, Neighbours.ADD_REMOVE)
+        == PrivacyLoss(epsilon=Fraction(2))
+    )
+    assert charge_of(plan, BudgetKind.ZCDP, Neighbours.ADD_REMOVE) == PrivacyLoss(rho=Fraction(1, 2))
     paid = plan_of(Noise(mechanism=Mechanism.EXPONENTIAL, loss=PrivacyLoss(rho=Fraction(1, 3))))
-    assert guarantee_of(paid) == PrivacyLoss(rho=Fraction(1, 3))
+    assert guarantee_of(paid, Neighbours.ADD_REMOVE) == PrivacyLoss(rho=Fraction(1, 3))
     with pytest.raises(InternalError):
-        charge_of(paid, BudgetKind.PURE)
+        charge_of(paid, BudgetKind.PURE, Neighbours.ADD_REMOVE)
 
 
 def test_the_coefficient_of_a_loss() -> None:

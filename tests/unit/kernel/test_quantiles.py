@@ -93,8 +93,8 @@ def test_what_three_quantiles_cost() -> None:
     """Two levels instead of three: each measure pays a third of the loss, and each level gets a half of it."""
     budgeted = paid(aggregate(*QUARTILES), PrivacyLoss(epsilon=Fraction(1)))
     plan = BudgetedPlan(aggregates=(budgeted,))
-    assert charge_of(plan, BudgetKind.PURE) == PrivacyLoss(epsilon=Fraction(3))
-    assert charge_of(plan, BudgetKind.ZCDP) == PrivacyLoss(rho=2 * Fraction(3, 2) ** 2 / 8)
+    assert charge_of(plan, BudgetKind.PURE, Neighbours.ADD_REMOVE) == PrivacyLoss(epsilon=Fraction(3))
+    assert charge_of(plan, BudgetKind.ZCDP, Neighbours.ADD_REMOVE) == PrivacyLoss(rho=2 * Fraction(3, 2) ** 2 / 8)
     made = calibrated(budgeted, Neighbours.ADD_REMOVE)
     apart = 2 * WEIGHT  # the target is 1/2 everywhere
     assert [noise.parameter for noise in made] == [
@@ -107,7 +107,9 @@ def test_what_three_quantiles_cost() -> None:
 
 def test_what_they_cost_in_rho() -> None:
     budgeted = paid(aggregate(*QUARTILES, unit="u", rows=2), PrivacyLoss(rho=Fraction(1, 3)))
-    assert charge_of(BudgetedPlan(aggregates=(budgeted,)), BudgetKind.ZCDP) == PrivacyLoss(rho=Fraction(1))
+    assert charge_of(BudgetedPlan(aggregates=(budgeted,)), BudgetKind.ZCDP, Neighbours.ADD_REMOVE) == PrivacyLoss(
+        rho=Fraction(1)
+    )
     made = calibrated(budgeted, Neighbours.ADD_REMOVE)
     apart = 4 * WEIGHT
     assert made[0].parameter ** 2 <= 8 * Fraction(1, 2) / apart**2

@@ -252,12 +252,11 @@ class Engine:
     def compare(self, expressions: Sequence[Expression], columns: Sequence[Column]) -> list[str]:
         """Returns every difference between the reference and the engine on all rows of these columns."""
         names = {column.id: f"{column.id}.v" for column in columns}
-        parameters: list[Value] = []
-        written = [lower(e, names=names.__getitem__, parameters=parameters) for e in expressions]
+        written = [lower(e, names=names.__getitem__) for e in expressions]
         tables = " CROSS JOIN ".join(f"{self._tables[c.type]} AS {c.id}" for c in columns) or "(SELECT 1)"
         order = ", ".join(f"{c.id}.id" for c in columns) or "1"
         query = f"SELECT {', '.join(f'{sql} AS r{i}' for i, sql in enumerate(written))} FROM {tables} ORDER BY {order}"
-        found = self._connection.execute(query, parameters or None).fetchall()
+        found = self._connection.execute(query).fetchall()
         rows = itertools.product(*(self.values[c.type] for c in columns))
         problems = []
         for row, answers in zip(rows, found, strict=True):

@@ -25,7 +25,7 @@ from dpquery.kernel.plan import (
     PrivateAggregate,
 )
 from dpquery.plan.logical import Scan
-from dpquery.stored.chosen import as_drawn, read_at_once
+from dpquery.stored.chosen import drawn_with, read_at_once
 from dpquery.stored.frames import Frame
 from dpquery.stored.releases import Facts, Part, Release, from_text, to_text
 from dpquery.units.declarations import Neighbours
@@ -267,14 +267,33 @@ def _aggregate(targets: tuple[str, ...]) -> PrivateAggregate:
 
 def test_a_family_paid_in_epsilon_is_counted_by_levels_in_rho() -> None:
     """Shares of the members would weigh less: three times 1/8, and not twice (3/2)^2 / 8."""
-    release = _release()
-    alone = _aggregate(("1/2",))
-    drawn = as_drawn(alone, alone.measures[0], release, release.parts[1])
+    release, alone = _release(), _aggregate(("1/2",))
+    together = drawn_with(alone.measures[0], release, release.parts[1])
+    drawn = BudgetedAggregate(
+        aggregate=replace(alone, measures=tuple(measure for measure, _ in together)),
+        noise=tuple(Noise(mechanism=part.noise.mechanism, loss=part.loss) for _, part in together),
+    )
     noise = Noise(mechanism=Mechanism.GAUSSIAN, loss=dp.PrivacyLoss(rho=Fraction(1)))
     count = Measure(id="n", label="", count=Count.ROWS)
     beside = BudgetedAggregate(aggregate=replace(alone, measures=(count,)), noise=(noise,))
-    assert guarantee_of(BudgetedPlan(aggregates=(drawn,))) == dp.PrivacyLoss(epsilon=Fraction(3))
-    assert guarantee_of(BudgetedPlan(aggregates=(drawn, beside))).rho == 1 + 2 * Fraction(9, 4) / 8
+    near = Neighbours.ADD_REMOVE
+    assert guarantee_of(BudgetedPlan(aggregates=(drawn,)), near) == dp.PrivacyLoss(epsilon=Fraction(3))
+    assert guarantee_of(BudgetedPlan(aggregates=(drawn, beside)), near).rho == 1 + 2 * Fraction(9, 4) / 8
+
+
+def test_families_of_disjoint_filters_stay_in_parallel(shop: Shop) -> None:
+    """What was released in parallel guarantees as much when it is read again, whole or in part."""
+    filtered = [q.replace(" AS ", f" FILTER (WHERE kind = '{k}') AS {k}_") for k in "ab" for q in QUARTERS]
+    with shop.session() as session:
+        both = f"SELECT {', '.join(filtered)} FROM sales"
+        first = session.sql(both, epsilon="2")
+        again = session.sql(both, epsilon="2")
+        assert again.charge == FREE and again.guarantee == first.guarantee == dp.PrivacyLoss(epsilon=Fraction(2))
+        one = session.sql(f"SELECT {filtered[1]} FROM sales", epsilon="0.2")
+        assert one.charge == FREE and one.guarantee == first.guarantee
+        rest = session.sql(f"SELECT {', '.join([*filtered[:3], 'COUNT(*) AS n'])} FROM sales", epsilon="0.4")
+        assert rest.charge == dp.PrivacyLoss(epsilon=Fraction(1, 10))
+        assert rest.guarantee == dp.PrivacyLoss(epsilon=Fraction(21, 10))
 
 
 def test_a_family_is_written_and_read() -> None:
@@ -284,26 +303,26 @@ def test_a_family_is_written_and_read() -> None:
     assert [part.noise for part in read.parts] == [part.noise for part in release.parts]
     assert [part.noise.divider is not None for part in read.parts] == [False, True, False]
     alone = replace(release, parts=release.parts[:1], families=())
-    assert "together" not in json.loads(to_text(alone))  # as written before there were families
+    assert "families" not in json.loads(to_text(alone))  # as written before there were families
     assert {len(part) for part in json.loads(to_text(alone))["parts"]} == {5}
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"together": []},
-        {"together": [[[0, "1/4"], [1, "1/2"]]]},
-        {"together": [[[0, "1/4"], [1, "1/2"], [3, "3/4"]]]},
-        {"together": [[[0, "1/4"], [1, "1/2"], [-1, "3/4"]]]},
-        {"together": [[[0, "1/4"], [1, "1/2"], [1, "3/4"]]]},
-        {"together": [[[0, "1/4"], [1, "1/2"], [True, "3/4"]]]},
-        {"together": [[[0, "1/2"], [1, "1/2"], [2, "3/4"]]]},
-        {"together": [[[1, "1/2"], [0, "1/4"], [2, "3/4"]]]},
-        {"together": [[[1, "1/4"], [0, "1/2"], [2, "3/4"]]]},
-        {"together": [[[0, "0"], [1, "1/2"], [2, "3/4"]]]},
-        {"together": [[[0, "1/4"], [1, "1/2"], [2, "7777/10007"]]]},
-        {"together": [[[0, "1/4"], [1, "1/2"], [2, "1/0"]]]},
-        {"together": 3},
+        {"families": []},
+        {"families": [[[0, "1/4"], [1, "1/2"]]]},
+        {"families": [[[0, "1/4"], [1, "1/2"], [3, "3/4"]]]},
+        {"families": [[[0, "1/4"], [1, "1/2"], [-1, "3/4"]]]},
+        {"families": [[[0, "1/4"], [1, "1/2"], [1, "3/4"]]]},
+        {"families": [[[0, "1/4"], [1, "1/2"], [True, "3/4"]]]},
+        {"families": [[[0, "1/2"], [1, "1/2"], [2, "3/4"]]]},
+        {"families": [[[1, "1/2"], [0, "1/4"], [2, "3/4"]]]},
+        {"families": [[[1, "1/4"], [0, "1/2"], [2, "3/4"]]]},
+        {"families": [[[0, "0"], [1, "1/2"], [2, "3/4"]]]},
+        {"families": [[[0, "1/4"], [1, "1/2"], [2, "7777/10007"]]]},
+        {"families": [[[0, "1/4"], [1, "1/2"], [2, "1/0"]]]},
+        {"families": 3},
     ],
 )
 def test_a_damaged_family_is_refused(change: dict[str, object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -209,6 +210,7 @@ def in_march(source: Relation, column: str = "day", type: Type = DATE) -> Filter
 
 MARCH = Touched(((number_named("2024-03", By.MONTH),) * 2,), False)
 DAY = Column(id="day", type=DATE)
+WITHOUT_OWNER = in_march(replace(scan("items", prefix="b_"), unit=None), "b_day")
 MARCH_OF_B = in_march(scan(prefix="b_"), "b_day")
 JOINED = ((Column(id="id", type=INT64), Column(id="b_id", type=INT64)),)
 
@@ -224,6 +226,8 @@ JOINED = ((Column(id="id", type=INT64), Column(id="b_id", type=INT64)),)
         (in_march(scan(type=TIMESTAMP), type=TIMESTAMP), ALL),
         (in_march(scan("people")), ALL),
         (in_march(scan("items")), ALL),
+        (in_march(replace(scan("items"), unit=None)), ALL),
+        (Join(left=in_march(scan()), right=WITHOUT_OWNER, kind="semi", equalities=JOINED), ALL),
         (in_march(scan("tests")), NONE),
         (scan("tests"), NONE),
         (Join(left=in_march(scan()), right=scan(prefix="b_"), kind="inner", equalities=JOINED), ALL),
