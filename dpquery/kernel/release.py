@@ -247,5 +247,4 @@ def _add(numbers: Integers, drawn: NDArray[np.int64]) -> Integers:
     if drawn.shape != numbers.shape:
         raise InternalError("there is not one noise for each number")
     fits = numbers.dtype == np.int64 and (len(numbers) == 0 or max(-int(numbers.min()), int(numbers.max())) < 2**62)
-    noisy: Integers = numbers + drawn if fits else numbers.astype(object) + drawn.astype(object)
-    return noisy
+    return numbers + drawn if fits else numbers.astype(object) + drawn.astype(object)
