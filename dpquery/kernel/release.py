@@ -19,6 +19,7 @@ from dpquery.errors import BackendError, InternalError
 from dpquery.kernel import samplers, selection
 from dpquery.kernel.accountant import charge_of
 from dpquery.kernel.choices import choose_all
+from dpquery.kernel.drawing import Draw, drawing
 from dpquery.kernel.durable import DurableLedger
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.loss import ZERO, PrivacyLoss
@@ -176,24 +177,25 @@ def _check_selection(budgeted: BudgetedAggregate) -> None:
 
 def _measure(budgeted: BudgetedAggregate, run: Run, made: Recomputed) -> NoisyTable:
     aggregate, (noises, tau) = budgeted.aggregate, made
-    exact = _run(aggregate, run) if aggregate.measures else _nothing(aggregate)
     groups = aggregate.public_groups
+    with drawing(noises, groups) as draw:
+        exact = _run(aggregate, run) if aggregate.measures else _nothing(aggregate)
     if groups is None:
-        return _select(aggregate, exact, noises, tau)
+        return _select(aggregate, exact, noises, tau, draw)
     places = selection.group_numbers(aggregate.keys, exact.keys, len(exact.numbers[0]) if exact.numbers else 0)
     filled = tuple(selection.on_all_groups(places, numbers, groups) for numbers in exact.numbers)
-    noisy = _noisy(aggregate, filled, exact.histograms, noises, places)
+    noisy = _noisy(aggregate, filled, exact.histograms, noises, places, draw)
     keys = selection.all_codes(aggregate.keys, groups)
     return NoisyTable(aggregate=aggregate, keys=keys, numbers=noisy, noises=noises)
 
 
 def _select(
-    aggregate: PrivateAggregate, exact: ExactAggregates, noises: tuple[Calibrated, ...], tau: int | None
+    aggregate: PrivateAggregate, exact: ExactAggregates, noises: tuple[Calibrated, ...], tau: int | None, draw: Draw
 ) -> NoisyTable:
     if tau is None:
         raise InternalError("groups are selected without a threshold")
     same = np.arange(len(exact.numbers[0]))
-    noisy = _noisy(aggregate, exact.numbers, exact.histograms, noises, same)
+    noisy = _noisy(aggregate, exact.numbers, exact.histograms, noises, same, draw)
     deciding = [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
     shown = selection.selected_order(noisy[deciding], tau, exact.keys)
     keys = tuple(column[shown] for column in exact.keys)
@@ -206,6 +208,7 @@ def _noisy(
     histograms: tuple[Histogram, ...],
     noises: tuple[Calibrated, ...],
     places: NDArray[np.int64],
+    draw: Draw,
 ) -> tuple[Integers, ...]:
     """Returns what is released of each measure: numbers plus noise, or a choice for each group.
 
@@ -214,8 +217,8 @@ def _noisy(
     """
     chosen = choose_all(aggregate, histograms, noises, places, len(numbers[0]) if numbers else 0)
     return tuple(
-        chosen[measure.id] if measure.count in CHOICES else _add(exact, noise)
-        for measure, exact, noise in zip(aggregate.measures, numbers, noises, strict=True)
+        chosen[measure.id] if measure.count in CHOICES else _add(exact, draw(place, len(exact)))
+        for place, (measure, exact) in enumerate(zip(aggregate.measures, numbers, strict=True))
     )
 
 
@@ -239,9 +242,9 @@ def _nothing(aggregate: PrivateAggregate) -> ExactAggregates:
     return ExactAggregates(keys=tuple(np.zeros(0, dtype=np.int64) for _ in aggregate.keys), numbers=())
 
 
-def _add(numbers: Integers, noise: Calibrated) -> Integers:
-    """Returns numbers plus fresh noise, in 64 bits where they suffice."""
-    drawn: Integers = noise.sample(len(numbers))
+def _add(numbers: Integers, drawn: NDArray[np.int64]) -> Integers:
+    """Returns numbers plus their noise, in 64 bits where they suffice."""
+    if drawn.shape != numbers.shape:
+        raise InternalError("there is not one noise for each number")
     fits = numbers.dtype == np.int64 and (len(numbers) == 0 or max(-int(numbers.min()), int(numbers.max())) < 2**62)
-    noisy: Integers = numbers + drawn if fits else numbers.astype(object) + drawn.astype(object)
-    return noisy
+    return numbers + drawn if fits else numbers.astype(object) + drawn.astype(object)

@@ -19,7 +19,7 @@ FILES = {"fcntl", "os", "pathlib", "sqlite3", "stat"}
 TEXTS = {"hashlib", "json"}
 MAY = {
     "units/": PLAIN | TEXTS,
-    "kernel/": PLAIN | NUMBERS | {"contextlib", "cryptography", "os", "sys"},
+    "kernel/": PLAIN | NUMBERS | {"concurrent", "contextlib", "cryptography", "os", "sys"},
     "ledger/": PLAIN
     | TEXTS
     | FILES

@@ -756,10 +756,10 @@ MUTANTS = (
     Mutant(
         name="public groups without rows are left out",
         file="kernel/release.py",
-        old="""    noisy = _noisy(aggregate, filled, exact.histograms, noises, places)
+        old="""    noisy = _noisy(aggregate, filled, exact.histograms, noises, places, draw)
     keys = selection.all_codes(aggregate.keys, groups)
 """,
-        new="""    noisy = _noisy(aggregate, exact.numbers, exact.histograms, noises, np.arange(len(places)))
+        new="""    noisy = _noisy(aggregate, exact.numbers, exact.histograms, noises, np.arange(len(places)), draw)
     keys = exact.keys
 """,
         tests=NEIGHBOURS,
@@ -776,11 +776,25 @@ MUTANTS = (
     # Randomness.
     Mutant(
         name="all groups share a draw",
-        file="kernel/release.py",
-        old="drawn: Integers = noise.sample(len(numbers))",
-        new="drawn: Integers = np.repeat(noise.sample(1), len(numbers))",
+        file="kernel/drawing.py",
+        old="yield lambda place, size: noises[place].sample(size)",
+        new="yield lambda place, size: noises[place].sample(1).repeat(size)",
         tests=CALIBRATION,
         only="shared",
+    ),
+    Mutant(
+        name="measures of many groups share their noise",
+        file="kernel/drawing.py",
+        old="yield lambda place, _: begun.pop(place).result()",
+        new="yield lambda place, _: begun[adding[0]].result()",
+        tests="tests/unit/kernel/test_drawing.py",
+    ),
+    Mutant(
+        name="noise that was drawn is given out again",
+        file="kernel/drawing.py",
+        old="begun.pop(place).result()",
+        new="begun[place].result()",
+        tests="tests/unit/kernel/test_drawing.py",
     ),
     Mutant(
         name="few bytes from a generator with a seed",
