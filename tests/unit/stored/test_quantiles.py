@@ -29,6 +29,7 @@ from dpquery.stored.chosen import drawn_with, read_at_once
 from dpquery.stored.frames import Frame
 from dpquery.stored.releases import Facts, Part, Release, from_text, to_text
 from dpquery.units.declarations import Neighbours
+from tests.scripted import zero_noise
 from tests.unit.stored.shop import Shop
 
 FREE = dp.PrivacyLoss()
@@ -383,3 +384,16 @@ def test_which_choices_are_read_at_once() -> None:
     quarters = _aggregate(("3/4", "0", "1/4", "1/2")).measures
     assert read_at_once(quarters) == [(1,), (0, 2, 3)]
     assert read_at_once(quarters[:3]) == [(1,), (0,), (2,)]
+
+
+def test_without_noise_one_of_a_family_is_what_is_chosen_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So what was asked before never changes what a quantile means."""
+    zero_noise(monkeypatch)
+    for unit in ("row", "customer"):
+        with Shop(tmp_path, f"{unit}.ledger", unit=unit).session() as session:
+            tile = session.sql(BY_REGION + " ORDER BY 1", epsilon="900").to_arrow()
+            for number, name in zip(QUARTERS, ("low", "mid", "high"), strict=True):
+                one = f"SELECT region, {number} FROM sales GROUP BY region ORDER BY 1"
+                read, chosen = session.sql(one, epsilon="90"), session.sql(one, epsilon="90", fresh=True)
+                assert read.charge == FREE != chosen.charge
+                assert read.to_arrow()[name] == chosen.to_arrow()[name] == tile[name]
