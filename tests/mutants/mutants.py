@@ -475,10 +475,20 @@ MUTANTS = (
         only="unit_local",
     ),
     Mutant(
-        name="the planner leaves out an equality that nothing implies",
+        name="the planner leaves out equalities that nothing implies",
         file="planner/joined_owners.py",
-        old="or other.id not in proposed(side, declared).units:",
-        new="or other.id in missing:",
+        old="""    if len(implied) > 1:
+        raise _ReadError
+    for a, b in implied:
+        other, side = (b, join.right) if _awaits(a, missing) else (a, join.left)
+        if not isinstance(other, Column) or other.id not in proposed(side, declared).units:
+            raise _ReadError
+""",
+        new="""    for a, b in implied:
+        other, side = (b, join.right) if _awaits(a, missing) else (a, join.left)
+        if not isinstance(other, Column):
+            raise _ReadError
+""",
         tests=KEY_JOINS,
         only="planner",
     ),

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from dpquery.plan.expr import Column
 from dpquery.plan.logical import (
     Computed,
     Join,
@@ -223,3 +224,22 @@ def accepts(relation: Relation, declared: Declarations) -> bool:
 def test_whatever_is_accepted_of_very_many_plans_is_unit_local() -> None:
     accepted, alive, _ = run(range(10**6, 10**6 + SLOW))
     assert accepted > alive > 1_000
+
+
+def test_the_planner_keeps_an_equality_of_the_owner_that_no_key_implies() -> None:
+    """Only the owner's own column may stand for it: a column that is equal to it on some rows is a filter."""
+
+    def scan(table: str, names: tuple[str, ...], unit: str) -> Scan:
+        columns = tuple(ScanColumn(id=f"{table}_{name}", name=name, type=INT64) for name in names)
+        return Scan(table=table, columns=columns, unit=unit, ownership=DECLARED.tables[table].ownership, public=False)
+
+    def pair(left: str, right: str) -> tuple[Column, Column]:
+        return Column(id=left, type=INT64), Column(id=right, type=INT64)
+
+    along = (pair("visits_a", "shops_a"), pair("visits_b", "shops_b"), pair("visitor", "keeper"))
+    for more, is_changed in (((), True), ((pair("visitor", "shops_shop"),), False)):
+        visits, shops = scan("visits", ("a", "b"), "visitor"), scan("shops", ("a", "b", "shop"), "keeper")
+        join = Join(left=visits, right=shops, kind="inner", equalities=along + more)
+        kept = Computed(id="kept", name="person", expression=Column(id="keeper", type=INT64))
+        relation = Project(source=join, columns=(kept,))
+        assert (without_second_joins(relation, DECLARED) is not relation) is is_changed
