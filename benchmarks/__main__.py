@@ -34,7 +34,7 @@ def main(sizes: list[int]) -> None:
     for rows in sizes:
         table = visits(rows)
         for case in CASES:
-            made = compare(case, table, runs=15 if rows <= 10**6 else 7)
+            made = compare(case, table, runs=61 if rows <= 10**5 else 15 if rows <= 10**6 else 7)
             results[f"{case.name}, {rows:,} rows"] = made | ({"aim": case.limit} if case.limit else {})
             print(f"{case.name:34} {rows:>12,} rows  {made['private_ms']:9.1f} ms  x{made['ratio']:.2f}", flush=True)
     results |= _frames(max(sizes))
