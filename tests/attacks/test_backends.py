@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 
 import dpquery
-from dpquery.backends import engine
+from dpquery.backends import engine, statements
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError, CatalogError, DPQueryError, QueryError
@@ -176,7 +176,7 @@ def test_locks_are_read_back() -> None:
             engine.Engine({}, keep_order=False)
 
 
-# Texts of the analyst never reach the engine.
+# Texts of the analyst reach the engine as constants alone.
 
 INJECTIONS = [
     "'",
@@ -227,7 +227,7 @@ def test_literals_are_values_and_nothing_else(tmp_path: Path, no_noise: None, te
 
 @pytest.mark.parametrize("dialect", ["mysql", "bigquery", "spark", "snowflake", "clickhouse"])
 def test_escapes_of_other_dialects_cannot_break_out(tmp_path: Path, dialect: str) -> None:
-    """BAK-01: where a backslash escapes, the literal is read so once, and then it is a parameter."""
+    """BAK-01: where a backslash escapes, the literal is read so once, and then it is a constant."""
     ward = Clinic(tmp_path)
     for literal in [r"'\' OR 1=1 --'", r"'a\'b'", r"'\\'", r"'\\\' OR 1=1 --'", "'a''b'"]:
         try:
@@ -522,7 +522,7 @@ def test_one_odd_value_changes_no_other(tmp_path: Path, no_noise: None, odd: obj
 
 def test_a_statement_that_never_ends_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PAR-15, OUT-04, OUT-05: joins of public tables that multiply without end fail; the charge stays."""
-    monkeypatch.setattr(engine, "TIME_LIMIT", 0.5)
+    monkeypatch.setattr(statements, "TIME_LIMIT", 0.5)
     tags = pd.DataFrame({"code": [str(i) for i in range(3000)], "tag": "t"})
     many = Clinic(tmp_path, tables={"tags": tags}, budget="{epsilon: 2}")
     joined = ", ".join(f"tags t{i}" for i in range(5))
