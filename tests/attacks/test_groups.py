@@ -163,7 +163,7 @@ def test_two_sexes_of_one_person_weigh_once(tmp_path: Path, no_noise: None) -> N
 
 
 def test_queries_over_disjoint_parts_are_charged_each(clinic: Clinic) -> None:
-    """GRP-07: four queries over disjoint parts cost four times one; parts of one query the dearest, where it is proved."""
+    """GRP-07: four queries over disjoint parts cost four times one; within one query, where proved, the dearest."""
     before = clinic.session.remaining.rho
     for low in range(0, 100, 25):
         clinic.sql(f"SELECT COUNT(*) FROM people WHERE age >= {low} AND age < {low + 25}", rho="0.01")
