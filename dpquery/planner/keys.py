@@ -215,7 +215,8 @@ def _enumerate(
     """
     values = _values(expression, dict(domains), dict(ranges), _Work())
     if values is None:
-        return (False, True) if expression.type == BOOLEAN else None
+        missing = (None,) if range_of(expression, dict(ranges)).nullable else ()
+        return (False, True, *missing) if expression.type == BOOLEAN else None
     possible = list(values)
     unique = _sorted(possible)
     if len(unique) > MAX_KEYS:
