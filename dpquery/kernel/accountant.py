@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
+from typing import assert_never
 
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel.loss import ZERO, PrivacyLoss, bounded_range_to_zcdp, parse_amount, pure_to_zcdp, rho_within
@@ -20,6 +22,8 @@ from dpquery.units.declarations import Neighbours
 
 EPSILON_UNIT = RHO_UNIT = Fraction(1, 10**12)
 DELTA_UNIT = Fraction(1, 10**18)
+LEAST_SHARE = Fraction(1, 10_000)
+"""A fresh question costs at least this share of a limit, where the owner says nothing else."""
 PARTS = ("epsilon", "delta", "rho")
 LARGEST = 10**6
 """No epsilon or rho, of a charge or a limit, exceeds this: in units, a sum of two stays below 2**63."""
@@ -44,6 +48,11 @@ class Budget:
     epsilon: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
     rho: Fraction = Fraction(0)
+
+    def __str__(self) -> str:
+        return str(parts_of(self))
+
+    __repr__ = __str__
 
     def __post_init__(self) -> None:
         PrivacyLoss(epsilon=self.epsilon, delta=self.delta, rho=self.rho)  # refuses what is no amount
@@ -158,6 +167,31 @@ def charge_of(plan: BudgetedPlan, kind: BudgetKind, neighbours: Neighbours) -> P
     return counted(loss)
 
 
+def charge_at_least(charge: PrivacyLoss, limit: Budget, share: Fraction) -> PrivacyLoss:
+    """Returns a charge raised to a share of a limit, in the parts that the ledger counts; one of nothing stays so.
+
+    Args:
+        limit: Of the analyst, or of the dataset for one who has none.
+        share: More than 0, at most 1.
+    Privacy:
+        A charge is raised, never lowered, by what the owner declared; so it stays a bound on the loss. That a question
+        is answered at all may tell something that no loss covers (docs/proofs/gate.md, "After the charge"), and at
+        this price there are at most 1 / share such questions.
+    """
+    if not 0 < share <= 1:
+        raise InternalError("the least charge is a share of a limit, above 0 and at most 1")
+    if charge == ZERO:
+        return ZERO
+    most = _limit(limit)
+    least = counted(PrivacyLoss(epsilon=most.epsilon * share, rho=most.rho * share))
+    return replace(charge, epsilon=max(charge.epsilon, least.epsilon), rho=max(charge.rho, least.rho))
+
+
+@lru_cache(maxsize=1024)
+def _limit(budget: Budget) -> PrivacyLoss:
+    return limit_of(budget)
+
+
 def _loss_of(plan: BudgetedPlan, neighbours: Neighbours, *, in_epsilon: bool) -> PrivacyLoss:
     """Returns the exact loss of all measures in epsilon or in rho, with the deltas of all selections.
 
@@ -192,16 +226,21 @@ def _loss_of_class(plan: BudgetedPlan, numbers: set[int], in_epsilon: bool) -> P
 
 def _loss_of_noise(noise: Noise, in_epsilon: bool) -> PrivacyLoss:
     """Returns the exact loss of one measure in epsilon or in rho."""
-    loss, choice = noise.loss, noise.mechanism is Mechanism.EXPONENTIAL
+    loss = noise.loss
     paid_in_epsilon = loss.epsilon > 0
     if loss.delta or paid_in_epsilon is (loss.rho > 0):
         raise InternalError("noise loses either epsilon or rho")
-    if not choice and paid_in_epsilon is not (noise.mechanism is Mechanism.LAPLACE):
-        raise InternalError("Laplace noise loses epsilon alone, and Gaussian noise rho alone")
     if in_epsilon and not paid_in_epsilon:
         raise InternalError("a pure budget pays for no loss of rho")
-    if in_epsilon:
-        return PrivacyLoss(epsilon=loss.epsilon)
-    if not paid_in_epsilon:
-        return PrivacyLoss(rho=loss.rho)
-    return PrivacyLoss(rho=bounded_range_to_zcdp(loss.epsilon) if choice else pure_to_zcdp(loss.epsilon))
+    match noise.mechanism:
+        case Mechanism.LAPLACE if paid_in_epsilon:
+            rho = pure_to_zcdp(loss.epsilon)
+        case Mechanism.GAUSSIAN if not paid_in_epsilon:
+            rho = loss.rho
+        case Mechanism.LAPLACE | Mechanism.GAUSSIAN:
+            raise InternalError("Laplace noise loses epsilon alone, and Gaussian noise rho alone")
+        case Mechanism.EXPONENTIAL:
+            rho = bounded_range_to_zcdp(loss.epsilon) if paid_in_epsilon else loss.rho
+        case _:
+            assert_never(noise.mechanism)
+    return PrivacyLoss(epsilon=loss.epsilon) if in_epsilon else PrivacyLoss(rho=rho)

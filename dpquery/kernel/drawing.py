@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.kernel.mechanisms import Calibrated
-from dpquery.kernel.plan import Mechanism
 
 BESIDE = 2**14
 """From this many numbers on, noise is drawn in a thread of its own."""
@@ -32,7 +31,7 @@ def drawing(noises: tuple[Calibrated, ...], groups: int | None) -> Iterator[Draw
     Source:
         docs/proofs/gate.md, step 5.
     """
-    adding = [place for place, noise in enumerate(noises) if noise.mechanism is not Mechanism.EXPONENTIAL]
+    adding = [place for place, noise in enumerate(noises) if noise.is_added]
     if groups is None or groups * len(adding) < BESIDE:
         yield lambda place, size: noises[place].sample(size)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from dpquery.kernel.accountant import Budget
@@ -29,6 +30,11 @@ class DurableLedger(Protocol):
     @property
     def budget(self) -> Budget:
         """The limit for all analysts together: its kind says in which currency charges are counted."""
+        ...
+
+    @property
+    def budgets(self) -> Mapping[str, Budget]:
+        """The limit of each analyst who has one; of all others the dataset's counts."""
         ...
 
     def charge(self, *, analyst: str, loss: PrivacyLoss, query: str, blocks: Touched | None = None) -> int:

@@ -53,6 +53,8 @@ class PrivacyLoss:
         parts = (("epsilon", self.epsilon), ("delta", self.delta), ("rho", self.rho))
         return ", ".join(f"{name} {show_amount(part)}" for name, part in parts if part) or "nothing"
 
+    __repr__ = __str__  # what a notebook shows of `remaining`
+
 
 ZERO = PrivacyLoss()
 

@@ -34,6 +34,11 @@ class Calibrated:
     parameter: Fraction
     divider: Fraction | None = None
 
+    @property
+    def is_added(self) -> bool:
+        """Whether it is noise on a number; otherwise it chooses one."""
+        return self.mechanism is not Mechanism.EXPONENTIAL
+
     def sample(self, size: int) -> NDArray[np.int64]:
         """Returns fresh independent noise, shape (size,), in lattice steps; a choice has none."""
         match self.mechanism:
@@ -48,14 +53,19 @@ class Calibrated:
 
     def half_width(self, failure: Fraction) -> int:
         """Returns a w with P(|noise| > w) <= failure, in lattice steps; of a choice see `utilities.rank_error`."""
-        if self.mechanism is Mechanism.EXPONENTIAL:
-            raise InternalError("a choice has no half-width that is known without the data")
         return _half_width(self.mechanism, self.parameter, failure)
 
     def tail(self, k: int) -> Fraction:
         """Returns an upper bound on P(noise >= k)."""
-        laplace = self.mechanism is Mechanism.LAPLACE
-        return (tails.laplace_tail if laplace else tails.gaussian_tail)(self.parameter, k)
+        match self.mechanism:
+            case Mechanism.LAPLACE:
+                return tails.laplace_tail(self.parameter, k)
+            case Mechanism.GAUSSIAN:
+                return tails.gaussian_tail(self.parameter, k)
+            case Mechanism.EXPONENTIAL:
+                raise InternalError("a choice has no tail that is known without the data")
+            case _:
+                assert_never(self.mechanism)
 
 
 def calibrate(moved: Sensitivity, noise: Noise) -> Calibrated:
@@ -115,8 +125,15 @@ def _root_down(square: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def _half_width(mechanism: Mechanism, parameter: Fraction, failure: Fraction) -> int:
-    laplace = mechanism is Mechanism.LAPLACE
-    return (tails.laplace_quantile if laplace else tails.gaussian_quantile)(parameter, failure)
+    match mechanism:
+        case Mechanism.LAPLACE:
+            return tails.laplace_quantile(parameter, failure)
+        case Mechanism.GAUSSIAN:
+            return tails.gaussian_quantile(parameter, failure)
+        case Mechanism.EXPONENTIAL:
+            raise InternalError("a choice has no half-width that is known without the data")
+        case _:
+            assert_never(mechanism)
 
 
 @lru_cache(maxsize=1024)

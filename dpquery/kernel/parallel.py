@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpquery.kernel.plan import Count, Measure, PrivateAggregate
+from dpquery.plan.logical import Relation
 from dpquery.units.declarations import Neighbours
-from dpquery.units.reads import Rows, are_apart, rows_read
+from dpquery.units.reads import Rows, are_apart, is_one, rows_read
 
 Chain = tuple[tuple[int, ...], ...]
 """Classes of measures, by number: those of a class read the same rows, and no row is read by two classes."""
@@ -22,13 +23,14 @@ def chains(aggregates: Sequence[PrivateAggregate], neighbours: Neighbours) -> tu
     Source:
         docs/proofs/disjoint.md, Theorems 1 and 2; McSherry 2009, theorem 4.
     """
-    classes: dict[str, tuple[Rows | None, list[int]]] = {}
+    classes: dict[object, tuple[Rows | None, list[int]]] = {}
+    owners: list[Relation | str] = []
     numbered = [(place, measure) for place, aggregate in enumerate(aggregates) for measure in aggregate.measures]
     may_differ = len(aggregates) > 1 or any(measure.filter is not None for _, measure in numbered)
     are_compared = may_differ and neighbours is Neighbours.ADD_REMOVE
     for number, (place, measure) in enumerate(numbered):
         rows = _rows(aggregates[place], place, measure) if are_compared else None
-        classes.setdefault(repr(rows), (rows, []))[1].append(number)
+        classes.setdefault(_key(rows, owners), (rows, []))[1].append(number)
     found: list[list[tuple[Rows | None, list[int]]]] = []
     for own in classes.values():
         chain = next((chain for chain in found if all(_fit(own[0], other) for other, _ in chain)), None)
@@ -46,6 +48,16 @@ def weighs_together(aggregate: PrivateAggregate, measure: Measure) -> bool:
     if measure.count is Count.UNITS:
         return aggregate.bound.max_rows == 1
     return measure.count in (Count.ROWS, Count.VALUES, Count.SUM)
+
+
+def _key(rows: Rows | None, owners: list[Relation | str]) -> object:
+    """Returns what is equal for the same rows; owners are numbered as they come."""
+    if rows is None:
+        return None
+    owner, tables, condition = rows
+    place = next((i for i, known in enumerate(owners) if is_one(known, owner)), len(owners))
+    owners += [owner] if place == len(owners) else []
+    return place, tables, repr(condition)
 
 
 def _fit(a: Rows | None, b: Rows | None) -> bool:

@@ -11,12 +11,14 @@ steps, which every backend owes the kernel word by word (docs/proofs/private-agg
    unit in the group, for n_j in sums and counts: trunc(n_j * min(1, max_rows / n)), and so with max_rows = 1 in units.
 3. Sum over units, by group; for a choice, by group and lattice value: a histogram.
 
-Rows whose unit is NULL and rows whose key is not in a public domain are dropped first.
+Rows whose unit is NULL and rows with a key that is not in its public domain are dropped first.
 Where the unit is the row, `unit` is None, every row is a unit, and step 2 does nothing; a value weighs 1.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -142,19 +144,31 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A grouping column of the source.
+    """One grouping column of the source, or several whose public values belong together, as the rows of a public table.
 
-    `domain` holds the public values, each once, in the order of the result; None where groups are selected. NULL is a
-    value like others: rows whose key is NULL are in its group if the domain holds it, and are dropped if not.
+    Attributes:
+        columns, types: Their ids, and the type of each.
+        domain: The public values of the columns as tuples, each once, in the order of the result; None where groups are
+            selected, of one column alone. NULL is a value like others: rows with it are dropped if no tuple has it.
     """
 
-    column: str
-    type: Type
-    domain: tuple[Value, ...] | None
+    columns: tuple[str, ...]
+    types: tuple[Type, ...]
+    domain: tuple[tuple[Value, ...], ...] | None
 
     def __post_init__(self) -> None:
-        if self.domain is not None and len(set(self.domain)) != len(self.domain):
-            raise ValueError("a public key stands twice in its domain")
+        width, rows = len(self.columns), self.domain or ()
+        if not width or len(set(self.columns)) != width or len(self.types) != width:
+            raise ValueError("a key has columns, each once, and each with its type")
+        if self.domain is None and width > 1:
+            raise ValueError("groups are selected by one column each")
+        if len(set(rows)) != len(rows) or any(len(values) != width for values in rows):
+            raise ValueError("a public key stands twice in its domain, or has not one value for each column")
+
+    @classmethod
+    def of(cls, column: str, type: Type, domain: Iterable[Value] | None) -> Key:
+        """Returns the key of one column; the domain holds its values."""
+        return cls(columns=(column,), types=(type,), domain=None if domain is None else tuple((v,) for v in domain))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +192,8 @@ class PrivateAggregate:
     Attributes:
         source: A unit-local relation.
         unit: Id of the column of the source that holds the privacy unit; None where the unit is the row.
-        keys: The grouping columns; () for a grand total, which always has one row.
+        keys: The grouping columns; () for a grand total, which always has one row. The groups are all combinations of
+            the keys' values.
         bound: What one unit may contribute.
         measures: What is released.
         selection: Id of the UNITS measure without filter that decides which groups are shown; None where all keys
@@ -205,12 +220,7 @@ class PrivateAggregate:
     @property
     def public_groups(self) -> int | None:
         """The number of groups, or None where groups are selected."""
-        total = 1
-        for key in self.keys:
-            if key.domain is None:
-                return None
-            total *= len(key.domain)
-        return total
+        return None if self.is_selected else math.prod(len(key.domain or ()) for key in self.keys)
 
 
 class Mechanism(Enum):

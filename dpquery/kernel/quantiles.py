@@ -8,7 +8,7 @@ target rank, which is measured with Laplace noise. Proofs: docs/proofs/exponenti
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -19,6 +19,7 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import CHOICES, WEIGHT, BudgetedAggregate, Count, Measure, Noise, PrivateAggregate
 from dpquery.kernel.tails import laplace_quantile
 from dpquery.kernel.utilities import FINEST_TARGET, rank_error, spread, step_of
+from dpquery.plan.remembered import remembered
 
 FEWEST = 3
 """From so many quantiles of one value on they are chosen together: two would need two levels all the same."""
@@ -94,12 +95,21 @@ def families(measures: Sequence[Measure]) -> list[tuple[int, ...]]:
     ]
 
 
+@remembered
+def _together(measures: tuple[Measure, ...]) -> Mapping[Measure, tuple[tuple[Measure, ...], Measure]]:
+    """Returns for each measure that is chosen together with others all of these, and itself as it is drawn."""
+    found: dict[Measure, tuple[tuple[Measure, ...], Measure]] = {}
+    for indices in families(measures):
+        family = tuple(measures[i] for i in indices)
+        for measure, place in zip(family, places_of(family), strict=True):
+            found.setdefault(measure, (family, replace(measure, target=place.target)))
+    return found
+
+
 def family_of(aggregate: PrivateAggregate, measure: Measure) -> tuple[Measure, ...]:
     """Returns the measures that are chosen together with this one, in the order of their targets; () if none are."""
-    if measure.count is not Count.QUANTILE:
-        return ()
-    found = (family for family in families(aggregate.measures) if any(aggregate.measures[i] == measure for i in family))
-    return tuple(aggregate.measures[i] for i in next(found, ()))
+    known = _together(aggregate.measures).get(measure) if measure.count is Count.QUANTILE else None
+    return () if known is None else known[0]
 
 
 def places_of(family: Sequence[Measure]) -> tuple[Place, ...]:
@@ -109,10 +119,8 @@ def places_of(family: Sequence[Measure]) -> tuple[Place, ...]:
 
 def asked(aggregate: PrivateAggregate, measure: Measure) -> tuple[Measure, int]:
     """Returns a choice as it is drawn, with its target among the values of its side, and what a value weighs there."""
-    family = family_of(aggregate, measure)
-    if not family:
-        return measure, aggregate.weight
-    return replace(measure, target=places_of(family)[family.index(measure)].target), WEIGHT
+    known = _together(aggregate.measures).get(measure) if measure.count is Count.QUANTILE else None
+    return (measure, aggregate.weight) if known is None else (known[1], WEIGHT)
 
 
 def apart(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, int]:
@@ -208,9 +216,13 @@ def rank_errors(
         measures = [aggregate.measures[i] for i in family]
         places = places_of(measures)
         above = [_above(places, own) for own in range(len(places))]
+        known: dict[tuple[int, int], float] = {}  # those below a choice on one level need the same of it
         for own, i in enumerate(family):
-            allowed = failure / (2 * len(above[own]) + 1)
-            found[i] = sum(_off(aggregate, measures[j], scales[family[j]], allowed) for j in (own, *above[own]))
+            level, needed = len(above[own]), (own, *above[own])
+            for j in needed:
+                if (j, level) not in known:
+                    known[j, level] = _off(aggregate, measures[j], scales[family[j]], failure / (2 * level + 1))
+            found[i] = sum(known[j, level] for j in needed)
     return found
 
 

@@ -1,36 +1,31 @@
 """The gate: the only place where exact aggregates are opened.
 
-Check, recompute, charge, run, select and add noise, in this order. Whatever `release` returns has been paid for, and
-all that follows is post-processing.
+Check, recompute, prepare, charge, run, select and add noise, in this order. Whatever `release` returns has been paid
+for, and all that follows is post-processing.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpquery.errors import BackendError, InternalError
+from dpquery.errors import DPQueryError, InternalError
 from dpquery.kernel import samplers, selection
-from dpquery.kernel.accountant import charge_of
+from dpquery.kernel.accountant import LEAST_SHARE, charge_at_least, charge_of
+from dpquery.kernel.checks import blocks_of, check
 from dpquery.kernel.choices import choose_all
 from dpquery.kernel.drawing import Draw, drawing
 from dpquery.kernel.durable import DurableLedger
 from dpquery.kernel.exponential import Histogram
+from dpquery.kernel.failures import one_error
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated, Recomputed, recomputed
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Measure, PrivateAggregate
-from dpquery.kernel.utilities import candidates
-from dpquery.plan.logical import output
-from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, are_values
-from dpquery.units.blocks import NONE, Touched, touched
-from dpquery.units.declarations import Declarations
-from dpquery.units.locality import locality
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, PrivateAggregate
+from dpquery.kernel.work import Allowed, require_bounded
 
 Integers = NDArray[Any]
 
@@ -40,8 +35,8 @@ class ExactAggregates:
     """What a backend gives: secret. Groups may come in any order, each once.
 
     Attributes:
-        keys: For each key with a domain the position of the group's value in it (int64), for each other key the value
-            itself (object); shape (groups,).
+        keys: For each key with a domain the position of the group's values in it (int64), for each other key the value
+            of its column (object); shape (groups,).
         numbers: For each measure the exact integers, int64 or Python integers; of a choice, the weight of its values;
             shape (groups,).
         histograms: For each choice, in the order of the measures, its values; groups are indices into the above.
@@ -80,23 +75,47 @@ class NoisyAggregates:
     protects: str = ""
 
 
-Run = Callable[[PrivateAggregate, int], ExactAggregates]
-"""A backend: runs one private aggregate under a 128-bit key for its hashes."""
+class Engine(Protocol):
+    """What the gate demands of a backend, beside that it computes what the private plan says."""
+
+    def prepare(self, aggregate: PrivateAggregate) -> Any:
+        """Returns the statement of a private aggregate, without a look at any private row.
+
+        Raises:
+            UnsupportedQueryError: The backend has no form for it.
+        """
+        ...
+
+    def run(self, statement: Any, key: int) -> ExactAggregates:
+        """Returns the exact integers of a statement under a 128-bit key for its hashes."""
+        ...
 
 
-def release(plan: BudgetedPlan, *, run: Run, ledger: DurableLedger, analyst: str, query: str) -> NoisyAggregates:
+def release(
+    plan: BudgetedPlan,
+    *,
+    engine: Engine,
+    allowed: Allowed,
+    ledger: DurableLedger,
+    analyst: str,
+    query: str,
+    least: Fraction = LEAST_SHARE,
+) -> NoisyAggregates:
     """Returns noisy tables, after charging the ledger for them.
 
     Args:
         plan: What to measure, with noise and losses; nothing in it is believed.
-        run: The backend.
+        engine: The backend.
+        allowed: The work that one stored row may cause.
         ledger: Charged before a row is read, and never refunded.
         analyst: Who asks.
         query: A text for the audit log.
+        least: The share of the analyst's limit, or of the dataset's, that is charged at least.
     Raises:
         InternalError: The plan breaks a rule of the kernel; nothing was charged.
+        UnsupportedQueryError: The backend cannot run it; nothing was charged.
         InsufficientBudgetError: Nothing was charged.
-        BackendError: The engine failed; the charge stands, for failure may depend on data.
+        BackendError: Something failed after the charge, which stands, for failure may depend on data.
     Privacy:
         The tables together cause at most the charge, for neighbours as the ledger's declarations say; and none for
         neighbours in a block that is not charged.
@@ -106,80 +125,42 @@ def release(plan: BudgetedPlan, *, run: Run, ledger: DurableLedger, analyst: str
     declared = ledger.declarations
     for budgeted in plan.aggregates:
         check(budgeted, declared)
+    require_bounded(plan, declared, allowed)
     made = [recomputed(budgeted, declared.neighbours) for budgeted in plan.aggregates]
+    statements = [_prepared(budgeted.aggregate, engine) for budgeted in plan.aggregates]
     charge = charge_of(plan, ledger.budget.kind, declared.neighbours)
+    charge = charge_at_least(charge, ledger.budgets.get(analyst, ledger.budget), least)
     blocks = blocks_of(plan, declared)
     entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
-    tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
-    if entry is not None:
-        ledger.complete(entry)
-    words = {"blocks": "" if entry is None else ledger.shown_blocks(blocks), "protects": declared.protected}
-    return NoisyAggregates(tables=tables, charge=charge, entry=entry, **words)
+
+    def charged() -> NoisyAggregates:
+        each = zip(plan.aggregates, statements, made, strict=True)
+        tables = tuple(_measure(budgeted, engine, statement, noise) for budgeted, statement, noise in each)
+        if entry is not None:
+            ledger.complete(entry)
+        words = {"blocks": "" if entry is None else ledger.shown_blocks(blocks), "protects": declared.protected}
+        return NoisyAggregates(tables=tables, charge=charge, entry=entry, **words)
+
+    return one_error(charged, entry)
 
 
-def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
-    """Returns the blocks whose rows some measurement of a plan may depend on; `check` has accepted the plan.
-
-    Source:
-        docs/proofs/blocks.md.
-    """
-    found = NONE
-    for budgeted in plan.aggregates:
-        found |= touched(budgeted.aggregate.source, declared)
-    return found
-
-
-def check(budgeted: BudgetedAggregate, declared: Declarations) -> None:
-    """Raises InternalError unless the aggregate is a sentence of the kernel's language over the declared tables."""
-    aggregate = budgeted.aggregate
-    known = locality(aggregate.source, declared)
-    if known.private and (aggregate.unit is None) is not declared.unit_is_row:
-        raise InternalError("the privacy unit of a plan is not the declared one")
-    if aggregate.unit is not None and aggregate.unit not in known.units:
-        raise InternalError("contributions are bounded for something that is not the privacy unit")
-    given = {column.id: column.type for column in output(aggregate.source)}
-    read = [key.column for key in aggregate.keys] + [m.value for m in aggregate.measures if m.value is not None]
-    if not given.keys() >= set(read):
-        raise InternalError("a key or a measure reads a column that its source does not give")
-    for key in aggregate.keys:
-        if key.type != given[key.column] or not are_values(key.domain or (), key.type):
-            raise InternalError("a key is not of the type of its column")
-    if any(measure.filter is not None and given.get(measure.filter) != BOOLEAN for measure in aggregate.measures):
-        raise InternalError("a measure's filter is not a boolean column of its source")
-    for measure in aggregate.measures:
-        if measure.count in CHOICES:
-            _check_choice(measure, given[measure.value or ""])
-    if len({measure.id for measure in aggregate.measures}) != len(aggregate.measures):
-        raise InternalError("two measures share an id")
-    _check_selection(budgeted)
+def _prepared(aggregate: PrivateAggregate, engine: Engine) -> Any:
+    """Returns the statement of an aggregate, or None where nothing is measured and so nothing will be read."""
+    if not aggregate.measures:
+        return None
+    try:
+        return engine.prepare(aggregate)
+    except DPQueryError:
+        raise
+    except Exception as error:
+        raise InternalError(f"the query could not be prepared ({type(error).__name__}); nothing was charged") from None
 
 
-def _check_choice(measure: Measure, type: Type) -> None:
-    candidates(measure)
-    if measure.count is Count.QUANTILE and not (type.is_numeric or type in (DATE, TIMESTAMP)):
-        raise InternalError("a quantile is chosen from numbers, dates or timestamps")
-    if not are_values(measure.domain or (), type):
-        raise InternalError("the domain of a mode is not of the type of its column")
-
-
-def _check_selection(budgeted: BudgetedAggregate) -> None:
-    aggregate = budgeted.aggregate
-    if not aggregate.is_selected:
-        if aggregate.selection is not None or budgeted.selection_delta:
-            raise InternalError("public groups need no selection")
-        return
-    deciding = [m for m in aggregate.measures if m.id == aggregate.selection]
-    if [(m.count, m.filter) for m in deciding] != [(Count.UNITS, None)]:
-        raise InternalError("groups are selected by their number of units alone")
-    if not Fraction(0) < budgeted.selection_delta < 1:
-        raise InternalError("selecting groups needs a delta between 0 and 1")
-
-
-def _measure(budgeted: BudgetedAggregate, run: Run, made: Recomputed) -> NoisyTable:
+def _measure(budgeted: BudgetedAggregate, engine: Engine, statement: Any, made: Recomputed) -> NoisyTable:
     aggregate, (noises, tau) = budgeted.aggregate, made
     groups = aggregate.public_groups
     with drawing(noises, groups) as draw:
-        exact = _run(aggregate, run) if aggregate.measures else _nothing(aggregate)
+        exact = _run(aggregate, engine, statement) if aggregate.measures else _nothing(aggregate)
     if groups is None:
         return _select(aggregate, exact, noises, tau, draw)
     places = selection.group_numbers(aggregate.keys, exact.keys, len(exact.numbers[0]) if exact.numbers else 0)
@@ -222,17 +203,14 @@ def _noisy(
     )
 
 
-def _run(aggregate: PrivateAggregate, run: Run) -> ExactAggregates:
-    """Runs the backend. What it raises may quote data, and its class may depend on data: nothing of it survives."""
-    exact: ExactAggregates | None = None
-    with contextlib.suppress(Exception):
-        exact = run(aggregate, samplers.random_key())
-    if exact is None:
-        raise BackendError("the engine could not run the query; the charge stands, for failure may depend on data")
+def _run(aggregate: PrivateAggregate, engine: Engine, statement: Any) -> ExactAggregates:
+    """Returns what the backend gives, in the shape that was asked for."""
+    exact = engine.run(statement, samplers.random_key())
     lengths = {len(column) for column in (*exact.keys, *exact.numbers)}
     choices = sum(measure.count in CHOICES for measure in aggregate.measures)
     columns = len(exact.keys), len(exact.numbers), len(exact.histograms)
-    if columns != (len(aggregate.keys), len(aggregate.measures), choices) or len(lengths) > 1:
+    is_whole = all(column.dtype in (np.dtype(np.int64), np.dtype(object)) for column in exact.numbers)
+    if columns != (len(aggregate.keys), len(aggregate.measures), choices) or len(lengths) > 1 or not is_whole:
         raise InternalError("the engine gave another shape than was asked for")
     return exact
 

@@ -57,6 +57,7 @@ def gaussian_tail(variance: Fraction, k: int) -> Fraction:
     return _normal_tail(Fraction((2 * k - 1) ** 2) / (4 * variance))
 
 
+@lru_cache(maxsize=1024, typed=True)
 def laplace_quantile(scale: Fraction, probability: Fraction) -> int:
     """Returns the smallest k >= 0 with P(|X| > k) <= probability, from MIN_PROBABILITY to 1."""
     check_scale(scale)

@@ -110,7 +110,7 @@ def _of_scan(scan: Scan, conditions: list[Expression], declared: Declarations) -
     axis, dated = declared.blocks, declared.tables[scan.table].dated
     if axis is None or dated is None or (scan.ownership is not None and scan.ownership.path):
         return ALL
-    ids = frozenset(column.id for column in scan.columns if (column.name, column.type) == dated)
+    ids = frozenset(column.id for column in scan.columns if (column.name, column.type) == dated[:2])
     found = ALL
     for condition in conditions:
         found &= may_hold(condition, ids, dated[1], axis.by)

@@ -35,14 +35,15 @@ class TableDeclaration:
         public: Whether its rows are known to everybody.
         ownership: How a row finds its privacy unit; None for public tables, and where the unit is the row.
         unique: Sets of columns of which no two rows agree, for public tables; the backend checks them.
-        dated: The column, with its type, that tells the block of a row; None where rows are in all blocks.
+        dated: The column, with its type and its time zone or "", that tells the block of a row; None where rows are in
+            all blocks. In another zone rows would be in other blocks, and be charged twice.
     """
 
     name: str
     public: bool
     ownership: Ownership | None = None
     unique: tuple[frozenset[str], ...] = ()
-    dated: tuple[str, Type] | None = None
+    dated: tuple[str, Type, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,10 @@ def _table_to_dict(table: TableDeclaration) -> dict[str, Any]:
         "owner": None if owner is None else {"path": steps, "column": owner.column, "type": _type_to_list(owner.type)},
         "unique": sorted(sorted(columns) for columns in table.unique),
     }
-    return told if table.dated is None else told | {"dated": [table.dated[0], _type_to_list(table.dated[1])]}
+    if table.dated is None:
+        return told
+    column, type, zone = table.dated
+    return told | {"dated": [column, _type_to_list(type), *([zone] if zone else [])]}
 
 
 def _table_from_dict(name: str, content: dict[str, Any]) -> TableDeclaration:
@@ -135,7 +139,10 @@ def _table_from_dict(name: str, content: dict[str, Any]) -> TableDeclaration:
         )
         ownership = Ownership(path=path, column=owner["column"], type=_type_from_list(owner["type"]))
     unique = tuple(frozenset(columns) for columns in content["unique"])
-    dated = (content["dated"][0], _type_from_list(content["dated"][1])) if "dated" in content else None
+    dated = None
+    if "dated" in content:
+        column, type, *zone = content["dated"]
+        dated = (column, _type_from_list(type), zone[0] if zone else "")
     return TableDeclaration(name=name, public=content["public"], ownership=ownership, unique=unique, dated=dated)
 
 

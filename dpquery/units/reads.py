@@ -11,9 +11,9 @@ from dpquery.units.disjoint import disjoint
 
 MOST_PARTS = 400
 """Conditions of more parts are left out: less is then known of the rows that are read."""
-STORED, GIVEN = "stored", "given"
+STORED = "stored"
 
-Rows = tuple[str, tuple[str, ...], Expression]
+Rows = tuple[Relation | str, tuple[str, ...], Expression]
 """The rows that are read: what the condition's columns belong to, private tables, and what is true of each row."""
 
 
@@ -27,7 +27,12 @@ def are_apart(a: Rows, b: Rows) -> bool:
     """Whether it is certain that no row is read by both. Conditions on columns of one owner alone are compared."""
     (owner, tables, condition), (other_owner, other_tables, other) = a, b
     of_other_tables = bool(tables and other_tables) and not {*tables} & {*other_tables}
-    return of_other_tables or (owner == other_owner and disjoint(condition, other))
+    return of_other_tables or (is_one(owner, other_owner) and disjoint(condition, other))
+
+
+def is_one(owner: Relation | str, other: Relation | str) -> bool:
+    """Whether columns of the same id belong to the same rows; 0.0 and -0.0 are equal, and functions tell them apart."""
+    return owner is other or repr(owner) == repr(other)
 
 
 def _tables(relation: Relation) -> Iterator[str]:
@@ -37,9 +42,9 @@ def _tables(relation: Relation) -> Iterator[str]:
         yield from _tables(source)
 
 
-def _condition(relation: Relation, kept: str | None) -> tuple[str, Expression]:
+def _condition(relation: Relation, kept: str | None) -> tuple[Relation | str, Expression]:
     """Returns what is true of each row that is read: of a private table's own rows by the names of its columns, else of
-    the rows where projections and filters end by their ids, which no other relation of the plan has."""
+    the rows of the relation where projections and filters end, by their ids."""
     parts: list[Expression] = [] if kept is None else [Column(id=kept, type=BOOLEAN)]
     while isinstance(relation, Filter | Project):
         if isinstance(relation, Filter):
@@ -54,4 +59,4 @@ def _condition(relation: Relation, kept: str | None) -> tuple[str, Expression]:
         parts = [substitute(part, dict[str, Expression](names)) for part in parts]
     true = Literal(value=True, type=BOOLEAN)
     condition = Call(function="and", arguments=tuple(parts), type=BOOLEAN) if parts else true
-    return STORED if is_stored else GIVEN, condition
+    return STORED if is_stored else relation, condition

@@ -1,0 +1,92 @@
+"""What the gate demands of a plan: nothing that the planner wrote is believed. docs/proofs/gate.md, step 1."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpquery.errors import InternalError
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Key, Measure
+from dpquery.kernel.utilities import candidates
+from dpquery.plan.logical import LARGEST_ROW_LIMIT, Relation, Scan, output, sources
+from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, Value, are_values
+from dpquery.units.blocks import NONE, Touched, touched
+from dpquery.units.declarations import Declarations
+from dpquery.units.locality import locality
+
+
+def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
+    """Returns the blocks whose rows some measurement of a plan may depend on; `check` has accepted the plan.
+
+    Source:
+        docs/proofs/blocks.md.
+    """
+    found = NONE
+    for budgeted in plan.aggregates:
+        found |= touched(budgeted.aggregate.source, declared)
+    return found
+
+
+def check(budgeted: BudgetedAggregate, declared: Declarations) -> None:
+    """Raises InternalError unless the aggregate is a sentence of the kernel's language over the declared tables."""
+    aggregate = budgeted.aggregate
+    known = locality(aggregate.source, declared)
+    _check_row_limits(aggregate.source, {})
+    if known.private and (aggregate.unit is None) is not declared.unit_is_row:
+        raise InternalError("the privacy unit of a plan is not the declared one")
+    if aggregate.unit is not None and aggregate.unit not in known.units:
+        raise InternalError("contributions are bounded for something that is not the privacy unit")
+    given = {column.id: column.type for column in output(aggregate.source)}
+    read = [id for key in aggregate.keys for id in key.columns]
+    read += [m.value for m in aggregate.measures if m.value is not None]
+    if not given.keys() >= set(read):
+        raise InternalError("a key or a measure reads a column that its source does not give")
+    for key in aggregate.keys:
+        if key.types != tuple(given[id] for id in key.columns) or not all(map(are_values, _domains(key), key.types)):
+            raise InternalError("a key is not of the types of its columns")
+    if any(measure.filter is not None and given.get(measure.filter) != BOOLEAN for measure in aggregate.measures):
+        raise InternalError("a measure's filter is not a boolean column of its source")
+    for measure in aggregate.measures:
+        if measure.count in CHOICES:
+            _check_choice(measure, given[measure.value or ""])
+    if len({measure.id for measure in aggregate.measures}) != len(aggregate.measures):
+        raise InternalError("two measures share an id")
+    _check_selection(budgeted)
+
+
+def _domains(key: Key) -> list[tuple[Value, ...]]:
+    """Returns the public values of each of a key's columns."""
+    return list(zip(*key.domain, strict=True)) if key.domain else [()] * len(key.columns)
+
+
+def _check_row_limits(relation: Relation, limits: dict[str, int]) -> None:
+    """Raises InternalError unless every scan reads a bounded number of a unit's rows: one number for one table, so that
+    all scans of it read the same rows. Source: docs/proofs/row-limit.md."""
+    if isinstance(relation, Scan) and relation.ownership is not None:
+        limit = relation.row_limit
+        if type(limit) is not int or not 1 <= limit <= LARGEST_ROW_LIMIT:
+            raise InternalError("a scan reads any number of a unit's rows")
+        if limits.setdefault(relation.table, limit) != limit:
+            raise InternalError("two scans of one table read different numbers of a unit's rows")
+    for source in sources(relation):
+        _check_row_limits(source, limits)
+
+
+def _check_choice(measure: Measure, type: Type) -> None:
+    candidates(measure)
+    if measure.count is Count.QUANTILE and not (type.is_numeric or type in (DATE, TIMESTAMP)):
+        raise InternalError("a quantile is chosen from numbers, dates or timestamps")
+    if not are_values(measure.domain or (), type):
+        raise InternalError("the domain of a mode is not of the type of its column")
+
+
+def _check_selection(budgeted: BudgetedAggregate) -> None:
+    aggregate = budgeted.aggregate
+    if not aggregate.is_selected:
+        if aggregate.selection is not None or budgeted.selection_delta:
+            raise InternalError("public groups need no selection")
+        return
+    deciding = [m for m in aggregate.measures if m.id == aggregate.selection]
+    if [(m.count, m.filter) for m in deciding] != [(Count.UNITS, None)]:
+        raise InternalError("groups are selected by their number of units alone")
+    if not Fraction(0) < budgeted.selection_delta < 1:
+        raise InternalError("selecting groups needs a delta between 0 and 1")
