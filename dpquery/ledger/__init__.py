@@ -1,1 +1,1 @@
-"""What has been spent, durably: charges that nothing takes back, shared by all processes, in SQLite or PostgreSQL."""
+"""What has been spent, durably: charges that nothing takes back, shared by processes, in a file or in PostgreSQL."""

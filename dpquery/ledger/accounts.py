@@ -7,28 +7,13 @@ An entry names the analyst and the blocks in one field, `analyst + SEPARATOR + "
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
-
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.accountant import Units
-from dpquery.ledger.store import Connection
 from dpquery.units.blocks import NONE, UNDATED, WHOLE, Axis, Touched, name_of, number_named
 
 SEPARATOR = "\x1f"
 """In no analyst's name, as it is not printable."""
 TOTAL = f"{SEPARATOR}total"
 """The account of all charges, whatever blocks they touch, without a limit of its own: what the mark follows."""
-ENOUGH: Units = (2**62, 2**62, 2**62)
-MANY = 500  # accounts in one statement
-_ROWS = """SELECT name, limit_epsilon, limit_delta, limit_rho, spent_epsilon, spent_delta, spent_rho
-    FROM account WHERE name IN ({})"""
-_SPEND = """UPDATE account SET
-    spent_epsilon = spent_epsilon + ?, spent_delta = spent_delta + ?, spent_rho = spent_rho + ?
-    WHERE spent_epsilon + ? <= limit_epsilon AND spent_delta + ? <= limit_delta AND spent_rho + ? <= limit_rho
-    AND name IN ({})"""
-_SET = """UPDATE account SET limit_epsilon = ?, limit_delta = ?, limit_rho = ?
-    WHERE spent_epsilon <= ? AND spent_delta <= ? AND spent_rho <= ? AND name IN ({})"""
 
 
 def family(name: str, axis: Axis | None) -> tuple[str, ...]:
@@ -72,31 +57,6 @@ def shown(field: str) -> str:
     return "all blocks" if blocks == WHOLE else blocks.replace("..", " to ").replace(",", ", ")
 
 
-def rows(connection: Connection, names: Iterable[str]) -> dict[str, tuple[Units, Units]]:
-    """Returns limit and total of those of the accounts that are there."""
-    found: dict[str, tuple[Units, Units]] = {}
-    for some in _pages(names):
-        for row in connection.execute(_ROWS.format(_places(some)), tuple(some)).fetchall():
-            found[row[0]] = tuple(row[1:4]), tuple(row[4:7])
-    return found
-
-
-def spend(connection: Connection, names: Sequence[str], units: Units) -> bool:
-    """Whether each of the accounts had room for an amount, which was then added to all that had."""
-    changed = 0
-    for some in _pages(names):
-        changed += connection.execute(_SPEND.format(_places(some)), (*units, *units, *some)).rowcount
-    return changed == len(names)
-
-
-def set_limits(connection: Connection, names: Sequence[str], units: Units) -> bool:
-    """Whether each of the accounts had spent no more than a limit, which then holds for all that had not."""
-    changed = 0
-    for some in _pages(names):
-        changed += connection.execute(_SET.format(_places(some)), (*units, *units, *some)).rowcount
-    return changed == len(names)
-
-
 def widened(axis: Axis | None, first: str | None, last: str | None) -> Axis:
     """Returns an axis that reaches to blocks of these names; raises InvalidLossError unless it grows."""
     if axis is None:
@@ -125,12 +85,3 @@ def contains(grown: Axis, axis: Axis) -> bool:
 def is_whole(name: str) -> bool:
     """Whether an account is one that new blocks are opened from."""
     return SEPARATOR not in name
-
-
-def _pages(names: Iterable[str]) -> list[list[str]]:
-    every = list(names)
-    return [every[start : start + MANY] for start in range(0, len(every), MANY)]
-
-
-def _places(names: Sequence[Any]) -> str:
-    return ", ".join("?" * len(names))

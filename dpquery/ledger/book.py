@@ -1,4 +1,4 @@
-"""The book behind a ledger: every look at it is a transaction on a store that was verified and checked with its mark.
+"""The book behind a ledger: its records, followed one after the other and checked with its mark at every look.
 
 docs/proofs/ledger.md.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NoReturn
 
 from dpquery.errors import InsufficientBudgetError, InvalidLossError, LedgerError
@@ -16,46 +16,51 @@ from dpquery.kernel.accountant import Units, from_units
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger import accounts, places, schema
 from dpquery.ledger.entries import check_analyst
-from dpquery.ledger.mark import Level, MarkFile
+from dpquery.ledger.mark import REMEDY, Level, MarkFile, Remembered
 from dpquery.ledger.places import Place
-from dpquery.ledger.queue import Queue, Request
-from dpquery.ledger.replay import Terms, verify, widest
-from dpquery.ledger.schema import DATASET, NOTHING, Kind, Mark
-from dpquery.ledger.store import Connection
+from dpquery.ledger.replay import Replay, begun
+from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, Kind, Mark, Record
+from dpquery.ledger.store import Log
+from dpquery.ledger.terms import Terms, least, most
+from dpquery.ledger.versions import check_version
 from dpquery.units.blocks import Touched
 
 
 class Book:
-    """A store, its mark, and what this process has seen of them."""
+    """A store, its mark, and what this process has followed of them."""
 
     def __init__(self, place: Place, mark: Place | None) -> None:
         self._place = place if places.is_url(place) else os.path.abspath(place)  # wherever the process goes
         self._store = places.store_at(place)
-        is_shared = mark is None and not places.is_url(place)  # who waits together has one mark
-        self._queue = Queue(self._store.place) if is_shared else None
         self._kept = "" if mark is None else os.fspath(mark)
-        self._seen: Mark | None = None
-        self._terms: Terms
+        self._replay: Replay
         self._marks: MarkFile
+        self._seen: Mark | None = None
+        self._last, self._end = (0, ""), 0  # where the last record begins, its line, and where the next will begin
         self._answered: set[int] = set()
+
+    @property
+    def _terms(self) -> Terms:
+        return self._replay.terms
 
     def limit(self, analyst: str | None) -> PrivacyLoss:
         """Returns the limit of an analyst, or of the dataset for None, as the ledger counts it, in each block."""
-        with self._transaction() as connection:
-            return from_units(_most(limit for limit, _ in self._family(connection, analyst).values()))
+        with self._reading():
+            limits = (self._replay.limit(name) for name in self._family(analyst).values())
+            return from_units(most(limit for limit in limits if limit is not None))
 
     def spent(self, analyst: str | None) -> PrivacyLoss:
         """Returns what an analyst, or for None all together, were charged, answered or not; with blocks, the most."""
-        with self._transaction() as connection:
-            return from_units(_most(spent for _, spent in self._family(connection, analyst).values()))
+        with self._reading():
+            return from_units(most(map(self._replay.spent, self._family(analyst).values())))
 
     def remaining(self, analyst: str, touched: Touched | None = None) -> PrivacyLoss:
         """Returns what an analyst may still spend: part by part the lesser of the own rest and the dataset's.
 
         With blocks, it is the least over those that a query touches, by default over all.
         """
-        with self._transaction() as connection:
-            return self._remaining(connection, analyst, accounts.field_of(analyst, touched, self._terms.axis))
+        with self._reading():
+            return self._remaining(check_analyst(analyst), accounts.field_of(analyst, touched, self._terms.axis))
 
     def shown_blocks(self, touched: Touched) -> str:
         """Returns for people which blocks a query is charged to that touches these; "" where rows are in no blocks."""
@@ -63,135 +68,178 @@ class Book:
 
     def remaining_by_block(self, analyst: str) -> dict[str, PrivacyLoss]:
         """Returns what an analyst may still spend in each block; empty where rows are in no blocks."""
-        with self._transaction() as connection:
-            return {name: from_units(rest) for name, rest in self._rests(connection, analyst).items() if name}
+        with self._reading():
+            named = self._family(check_analyst(analyst))
+            return {name: self._left(account) for name, account in named.items() if name}
 
     @contextlib.contextmanager
-    def _transaction(self, *, is_accepted: bool = False) -> Iterator[Connection]:
-        """Holds the write lock on a ledger that was verified, and that holds the last entry seen and the mark's.
+    def _reading(self) -> Iterator[Log]:
+        """Gives a ledger as it is now, without holding anybody off."""
+        with self._store.transaction(writes=False) as log:
+            self._follow(log)
+            yield log
 
-        With `is_accepted`, the owner accepts it whatever the mark says.
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Log]:
+        """Holds the write lock on a ledger that holds the last entry seen and the mark's."""
+        with self._store.transaction(writes=True) as log:
+            self._follow(log)
+            log.cut(self._end)  # what a write left that broke off: the mark knows of nothing behind the last record
+            yield log
+
+    def _follow(self, log: Log, *, is_accepted: bool = False, is_whole: bool = False) -> None:
+        """Follows what was added, from the beginning if it is `is_whole`.
+
+        Raises LedgerError where the ledger lost an entry that was seen, or that its mark remembers. With `is_accepted`,
+        the owner accepts it whatever the mark says.
         """
-        with self._store.transaction() as connection:
-            seen = self._seen
-            if seen is not None and not schema.holds(connection, seen):
-                raise LedgerError("the ledger lost entries while it was open, as if an older copy were put back")
-            if self._store.is_suspect or seen is None or schema.acts_since(connection, seen.seq):
-                self._terms, _ = verify(self._store, connection)
-                self._marks = places.mark_at(self._place, self._kept or self._terms.place)
-                self._store.is_suspect = False
-            if not is_accepted:
-                self._check_mark(connection)
-            self._seen = schema.last(connection)
-            yield connection
+        if is_whole or self._store.is_suspect:
+            self._begin(log, is_whole=is_whole or is_accepted)
+        elif next(log.lines(self._last[0]), (0, ""))[:2] != self._last:
+            raise LedgerError(LOST)
+        newest = None if is_accepted else self._marks.read(self._terms.identity)  # before the entries that follow
+        self._store.is_suspect = True  # until all of it was followed
+        is_whole = self._advance(log)
+        is_held = self._seen is None or self._holds(log, self._seen)
+        is_held &= newest is None or self._holds(log, newest.newest)
+        behind = f"the record behind entry {self._replay.head.seq}"
+        schema.demand(is_whole or is_held, f"{behind} was changed or is missing")
+        if self._seen is not None and not self._holds(log, self._seen):
+            raise LedgerError(LOST)
+        if newest is not None:
+            self._check_mark(log, newest)
+        self._seen, self._store.is_suspect = self._replay.head, False
 
-    def _check_mark(self, connection: Connection) -> None:
-        """Refuses a ledger that lost an entry which its mark remembers: read under the lock, it is never ahead."""
-        newest = self._marks.read(self._terms.identity)[0].mark
-        if not schema.holds(connection, newest):
+    def _advance(self, log: Log) -> bool:
+        """Whether all lines follow, after following those that do."""
+        for start, line, end in log.lines(self._end):
+            if not self._replay.follow(line):
+                log.unfinished()
+                return False
+            self._last, self._end = (start, line), end
+        return True
+
+    def _begin(self, log: Log, *, is_whole: bool) -> None:
+        """Reads the founding document and, unless it `is_whole`, the last checkpoint before the mark's entry."""
+        self._store.check()
+        found = next(log.lines(0), None)
+        if found is None:
+            raise LedgerError("this is no ledger of dpquery: it has no founding document")
+        start, line, self._end = found
+        self._replay, self._last = begun(line), (start, line)
+        self._marks = places.mark_of(self._place, self._terms.place, self._kept)
+        if is_whole:
+            return
+        marked = self._marks.read(self._terms.identity).newest
+        position = log.checkpoint(marked.seq)
+        if position is None:
+            return
+        start, line, end = next(log.lines(position))
+        checkpoint = schema.read_checkpoint(line)
+        schema.demand(checkpoint is not None, "a checkpoint was changed")
+        if checkpoint is not None:
+            self._replay.resume(checkpoint)
+            self._last, self._end = (start, line), end
+
+    def _check_mark(self, log: Log, found: Remembered) -> None:
+        """Refuses a ledger that lost an entry which its mark remembers: read before the entries, it is never ahead."""
+        if not self._holds(log, found.newest):
             raise LedgerError(
-                f"it lost entries: its mark {self._marks.path} remembers entry {newest.seq}, which the ledger does not "
-                "hold, as if an older copy were put back. No query is answered. Put the newest copy back, or accept "
-                "this one with dpquery ledger reconcile, which spends what may have been lost"
+                f"it lost entries: its mark {self._marks.path} remembers entry {found.newest.seq}, which the ledger "
+                "does not hold, as if an older copy were put back. No query is answered. Put the newest copy back, or "
+                "accept this one with dpquery ledger reconcile, which spends what may have been lost"
+            )
+        if found.is_cut_short and found.newest.seq >= self._replay.head.seq:
+            raise LedgerError(
+                f"its mark {self._marks.path} is damaged, and the ledger has nothing behind entry {found.newest.seq}, "
+                f"the last that can be read there: it may have lost what the mark remembered{REMEDY}"
             )
 
-    def _append(self, connection: Connection, kind: Kind, account: str, units: Units, text: str) -> Level:
-        mark = schema.append(connection, kind, account, units, text, now())
-        return Level(mark, connection.execute(schema.ACCOUNT, (self._terms.total,)).fetchone()[4:7])
+    def _holds(self, log: Log, mark: Mark) -> bool:
+        """Whether the chain that was followed has a marked entry."""
+        return mark.seq <= self._replay.head.seq and self._hash_at(log, mark.seq) == mark.hash
 
-    def _remember(self, level: Level, *, is_act: bool = False) -> int:
-        """Advances the mark past a committed entry; returns its number. What fails here is spent and not answered."""
-        self._seen = level.mark
-        self._store.is_suspect |= is_act
-        self._marks.advance(self._terms.identity, level)
+    def _hash_at(self, log: Log, seq: int) -> str | None:
+        known, position = self._replay.hash_at(seq), None
+        if known is None and seq <= self._replay.head.seq:
+            position = log.find(seq)
+        return known if position is None else schema.glance(next(log.lines(position))[1])[2]
+
+    def _append(self, log: Log, kind: Kind, account: str, units: Units, text: str) -> Level:
+        """Adds an entry, and what goes with it: which entries were answered, and a checkpoint where one is due."""
+        answered, replay = set(self._answered), self._replay
+        chain, records = replay.chain, list[Record]()
+        if answered:
+            records.append(schema.write(chain, replay.head.seq, ANSWERED, sorted(answered)))
+            chain = records[-1].hash
+        is_due = replay.is_due
+        records.append(schema.write(chain, replay.head.seq + 1, kind.value, now(), account, list(units), text))
+        self._add(log, records)
+        if is_due:
+            self._add(log, [schema.write(replay.chain, replay.head.seq, CHECKPOINT, replay.checkpoint())])
+        self._answered -= answered
+        return Level(replay.head, replay.spent(self._terms.total))
+
+    def _add(self, log: Log, records: list[Record]) -> None:
+        """Adds records that follow, each of which is allowed."""
+        self._store.is_suspect = True  # until they are followed
+        for record, (start, end) in zip(records, log.append(self._end, records), strict=True):
+            schema.demand(self._replay.follow(record.line), "a record does not follow")
+            self._last, self._end = (start, record.line), end
+        self._store.is_suspect = False
+
+    def _settle(self, level: Level) -> int:
+        """Makes an added entry durable, with all that others added meanwhile, and then the mark; returns its number.
+
+        What fails here is spent and not answered.
+        """
+        with self._marks.turn() as descriptor:
+            with self._reading() as log:
+                if not self._holds(log, level.mark):
+                    raise LedgerError(LOST)
+                durable = self._marks.read(self._terms.identity).durable
+                head = Level(self._replay.head, self._replay.spent(self._terms.total))
+            if durable is None or durable.mark.seq < level.mark.seq:
+                self._store.sync()
+                self._marks.advance(descriptor, self._terms.identity, head)
         return level.mark.seq
 
-    def _record(self, own: Request, others: list[Request]) -> list[int]:
-        """Records charges in one durable transaction; returns the numbers of the entries, 0 for others not allowed."""
-        with self._transaction() as connection:
-            levels: list[Level | None] = [self._spend(connection, own)]
-            for other in others:
-                connection.execute("SAVEPOINT other")
-                try:
-                    levels.append(self._spend(connection, other))
-                except (InsufficientBudgetError, InvalidLossError):  # as its own process will be told
-                    connection.execute("ROLLBACK TO other")
-                    levels.append(None)
-                connection.execute("RELEASE other")
-            answered = self._write_answered(connection)
-        self._remember([level for level in levels if level is not None][-1])
-        self._answered -= answered
-        return [0 if level is None else level.mark.seq for level in levels]
+    def _charge(self, analyst: str, units: Units, text: str, blocks: Touched | None, data_version: str | None) -> int:
+        if min(units) < 0 or max(units) == 0:
+            raise InvalidLossError("a charge takes more than nothing")
+        with self._writing() as log:
+            check_version(data_version, self._terms.data_version)
+            field = accounts.field_of(check_analyst(analyst), blocks, self._terms.axis)
+            remaining = self._remaining(analyst, field)
+            if not self._replay.allows(field, units):
+                place = f" in {accounts.shown(field)}" if self._terms.axis else ""
+                reason = f"The query costs {from_units(units)}; what is left for {analyst}{place} is {remaining}."
+                raise InsufficientBudgetError(reason, requested=from_units(units), remaining=remaining)
+            level = self._append(log, Kind.CHARGE, field, units, text)
+        return self._settle(level)
 
-    def _spend(self, connection: Connection, request: Request) -> Level:
-        analyst, units = request.analyst, request.units
-        if request.ledger != self._terms.identity or min(units) < 0 or max(units) == 0:
-            raise InvalidLossError("a charge takes more than nothing, from this ledger")
-        field = accounts.field_of(analyst, request.blocks, self._terms.axis)
-        remaining = self._remaining(connection, analyst, field)
-        if connection.execute(schema.ACCOUNT, (analyst,)).fetchone() is None:
-            limit, spent = self._account(connection, analyst)
-            for name in accounts.family(analyst, self._terms.axis):
-                connection.execute(schema.OPEN_ACCOUNT, (name, *limit, *spent))
-        charged = dict.fromkeys([*self._terms.charged(field), self._terms.total])
-        if not accounts.spend(connection, list(charged), units):
-            place = f" in {accounts.shown(field)}" if self._terms.axis else ""
-            reason = f"The query costs {from_units(units)}; what is left for {analyst}{place} is {remaining}."
-            raise InsufficientBudgetError(reason, requested=from_units(units), remaining=remaining)
-        return self._append(connection, Kind.CHARGE, field, units, request.text)
-
-    def _write_answered(self, connection: Connection) -> set[int]:
-        answered = set(self._answered)
-        for seq in answered:
-            connection.execute("UPDATE entry SET answered = 1 WHERE seq = ?", (seq,))
-        return answered
-
-    def _account(self, connection: Connection, analyst: str | None) -> tuple[Units, Units]:
-        """Returns limit and total of an account; an analyst's own only where the owner set limits for analysts."""
+    def _family(self, analyst: str | None) -> dict[str, str]:
+        """Returns the accounts of an analyst by block, the whole under ""; raises InvalidLossError for none."""
         name = DATASET if analyst is None else check_analyst(analyst)
-        row = connection.execute(schema.ACCOUNT, (name,)).fetchone()
-        if row is not None:
-            return row[1:4], row[4:7]
-        if not self._terms.is_open:
+        if self._terms.limit(name) is None:
             advice = "The owner gives it one: dpquery ledger limit LEDGER --analyst NAME."
             raise InvalidLossError(f"no budget is set apart for the analyst {name!r}", advice=advice)
-        lost = self._terms.lost
-        return widest(self._terms.limit(name) or NOTHING, lost), lost
+        return {account.removeprefix(name)[1:]: account for account in accounts.family(name, self._terms.axis)}
 
-    def _family(self, connection: Connection, analyst: str | None) -> dict[str, tuple[Units, Units]]:
-        """Returns limit and total of an analyst's accounts by block, the whole under ""; also of ones not yet open."""
-        whole, name = self._account(connection, analyst), analyst or DATASET
-        names = accounts.family(name, self._terms.axis)
-        known = accounts.rows(connection, names) if len(names) > 1 else {}
-        return {account.removeprefix(name)[1:]: known.get(account, whole) for account in names}
-
-    def _rests(self, connection: Connection, analyst: str) -> dict[str, Units]:
-        """Returns what an analyst may still spend in each block: the lesser of the own rest and the dataset's."""
-        families = [self._family(connection, name) for name in (None, check_analyst(analyst))]
-        return {block: _least(_rest(*own[block]) for own in families) for block in families[0]}
-
-    def _remaining(self, connection: Connection, analyst: str, field: str) -> PrivacyLoss:
+    def _remaining(self, analyst: str, field: str) -> PrivacyLoss:
         """Returns what an analyst may still spend in each of the blocks that an entry's field names."""
-        rests = self._rests(connection, analyst)
-        return from_units(_least(rests[suffix[1:]] for suffix in accounts.meant(field, self._terms.axis)[1]))
+        self._family(analyst)
+        return self._left(field)
+
+    def _left(self, field: str) -> PrivacyLoss:
+        left = map(self._replay.left, self._terms.charged(field))
+        return from_units(least(rest for rest in left if rest is not None))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Ledger is shared by its path: open it again instead of copying or pickling it")
 
 
-def _rest(limit: Units, spent: Units) -> Units:
-    epsilon, delta, rho = (max(0, most - used) for most, used in zip(limit, spent, strict=True))
-    return epsilon, delta, rho
-
-
-def _most(amounts: Iterable[Units]) -> Units:
-    epsilon, delta, rho = (max(parts) for parts in zip(*amounts, strict=True))
-    return epsilon, delta, rho
-
-
-def _least(amounts: Iterable[Units]) -> Units:
-    epsilon, delta, rho = (min(parts) for parts in zip(*amounts, strict=True))
-    return epsilon, delta, rho
+LOST = "the ledger lost entries while it was open, as if an older copy were put back"
 
 
 def now() -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
-from dpquery.errors import InvalidLossError
+from dpquery.errors import InvalidLossError, LedgerError
 from dpquery.kernel.accountant import Budget, from_units
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger import schema
 from dpquery.ledger.accounts import SEPARATOR
-from dpquery.ledger.schema import DATASET, Kind, budget_to_list
+from dpquery.ledger.schema import DATASET, Kind, Record, budget_to_list
+from dpquery.units.declarations import Declarations
 
 LONGEST_NAME = 100
 LONGEST_REASON = 1_000
@@ -53,22 +54,49 @@ class Entry:
     blocks: str = ""
 
 
-def entry_of(row: tuple[Any, ...], answered: Container[int]) -> Entry:
-    """Returns the entry of a row; `answered` holds numbers that are known to be answered and not yet written."""
-    seq, time, kind, account, *units, text, hash, written = row
-    epsilon, delta, rho = units
+def told(lines: Sequence[str], answered: Iterable[int]) -> list[Entry]:
+    """Returns the entries of lines of the chain behind the first, which they follow; raises LedgerError on damage.
+
+    `answered` holds numbers that are known to be answered and not yet written.
+    """
+    records, known = list[Record](), set(answered)
+    chain = lines[0][: schema.DIGITS] if lines else ""
+    try:
+        for line in lines[1:]:
+            record = schema.read(chain, line)
+            if record is None:
+                raise LedgerError("the ledger is damaged: a record was changed or is missing")
+            chain = record.hash
+            if record.kind == schema.ANSWERED:
+                known.update(record.content[0])
+            elif record.is_entry:
+                records.append(record)
+        return [_entry(record, record.seq in known) for record in records]
+    except (LookupError, RecursionError, TypeError, ValueError) as error:
+        raise LedgerError("the ledger is damaged: it holds values of the wrong form") from error
+
+
+def _entry(record: Record, is_answered: bool) -> Entry:
+    time, account, (epsilon, delta, rho), text = record.content
     loss = from_units((epsilon, delta, rho))
-    if Kind(kind) is not Kind.CHARGE:
-        told = json.loads(text)
-        kinds = {"kind": Kind(kind), "state": State.DECIDED, "query": "", "by": told["by"], "why": told["why"]}
+    if Kind(record.kind) is not Kind.CHARGE:
+        said = json.loads(text)
+        kinds = {"kind": Kind(record.kind), "state": State.DECIDED, "query": "", "by": said["by"], "why": said["why"]}
     else:
-        state = State.ANSWERED if written or seq in answered else State.PENDING
+        state = State.ANSWERED if is_answered else State.PENDING
         kinds = {"kind": Kind.CHARGE, "state": state, "query": text}
     analyst, _, blocks = account.partition(SEPARATOR)
-    return Entry(seq=seq, time=time, analyst=analyst, loss=loss, hash=hash, blocks=blocks, **kinds)
+    return Entry(seq=record.seq, time=time, analyst=analyst, loss=loss, hash=record.hash, blocks=blocks, **kinds)
 
 
-def act(by: str, why: str, budget: Budget | None = None, *, blocks: tuple[int, int] | None = None) -> str:
+def act(
+    by: str,
+    why: str,
+    budget: Budget | None = None,
+    *,
+    blocks: tuple[int, int] | None = None,
+    declarations: Declarations | None = None,
+) -> str:
     """Returns the text of an entry that the owner makes; raises InvalidLossError unless both words are given."""
     for what, said, most in (("by", by, LONGEST_NAME), ("why", why, LONGEST_REASON)):
         if type(said) is not str or not said.strip() or len(said) > most or not said.isprintable():
@@ -79,6 +107,7 @@ def act(by: str, why: str, budget: Budget | None = None, *, blocks: tuple[int, i
     told: dict[str, object] = {"by": by, "why": why}
     told |= {} if budget is None else {"budget": budget_to_list(budget)}
     told |= {} if blocks is None else {"blocks": list(blocks)}
+    told |= {} if declarations is None else {"declarations": declarations.to_json()}
     return json.dumps(told, sort_keys=True)
 
 

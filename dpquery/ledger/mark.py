@@ -1,8 +1,8 @@
 """The high-water mark: a second file that remembers how far a ledger had come. docs/proofs/ledger.md.
 
-It is written after an entry is committed and before the charge returns, so it may lag behind the ledger and is never
-ahead of it, unless the ledger lost entries. Beside the newest mark it keeps older ones, ever further apart, so that
-what a restored ledger lost can be bounded.
+It is written after entries are durable and before their charges return, so it may lag behind the ledger and is never
+ahead of it, unless the ledger lost entries. Each level is written twice, so that no one damaged line hides the newest.
+Beside the newest it keeps older ones, ever further apart, so that what a restored ledger lost can be bounded.
 """
 
 from __future__ import annotations
@@ -13,22 +13,21 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 
 from dpquery.errors import LedgerError
 from dpquery.kernel.accountant import Units
-from dpquery.ledger.schema import NOTHING, Mark, hash_of
-from dpquery.ledger.store import BUSY, LOCK, PATIENCE
-
-try:
-    import fcntl
-except ImportError:  # a system without it has no other processes to wait for but by the ledger's own lock
-    fcntl = None  # type: ignore[assignment]
+from dpquery.ledger import disk
+from dpquery.ledger.schema import NOTHING, Mark
+from dpquery.ledger.store import BUSY, PATIENCE, TURN
 
 SLOT = 512  # bytes: a sector, which disks write whole
-SLOTS = 64
-TITLE = "dpquery-mark-1"
-SYNC = getattr(os, "fdatasync", os.fsync)
+TITLE, DURABLE, NEWEST, OLDER = 0, 1, 2, 4  # where lines stand: of the newest there are two, of older ones 64
+LINES = OLDER + 64
+NAME = "dpquery-mark-2"
+BLANK = b" " * (SLOT - 1) + b"\n"
+TRIES = 5  # to read it whole while another process writes a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,29 @@ class Level:
     spent: Units
 
 
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What a mark says.
+
+    Attributes:
+        levels: The newest first; the last is the founding of the ledger.
+        durable: The last level that is known to be on the disk, or None.
+        is_cut_short: Whether both copies of a level may be damaged, as a crash leaves them where it struck between a
+            commit and its mark: then the ledger holds an entry behind the newest level that can be read.
+        lines: All lines as they are.
+    """
+
+    levels: list[Level]
+    durable: Level | None
+    is_cut_short: bool
+    lines: list[bytes]
+
+    @property
+    def newest(self) -> Mark:
+        """The entry that every later state of the ledger holds."""
+        return self.levels[0].mark
+
+
 class MarkFile:
     """An existing mark, or the path where one is missing."""
 
@@ -47,65 +69,77 @@ class MarkFile:
 
     def make(self, identity: str) -> None:
         """Creates the mark of a new ledger; refuses a path where anything stands."""
+        with self._told():
+            disk.create(self.path, _whole(identity, [Level(Mark(0, identity), NOTHING)]))
+
+    def read(self, identity: str) -> Remembered:
+        """Returns what it remembers.
+
+        Raises LedgerError where it is missing, damaged beyond one unfinished write, writable by others, not by us, or
+        of another ledger.
+        """
+        for last in range(TRIES):
+            with self._told(), disk.opened(self.path, os.O_RDWR) as descriptor:  # what cannot be written is refused
+                content = os.pread(descriptor, SLOT * LINES + 1, 0)
+            try:
+                found = self._remembered(content, identity)
+            except LedgerError:
+                if last == TRIES - 1:
+                    raise
+            else:
+                if not found.is_cut_short or last == TRIES - 1:
+                    return found
+            time.sleep(0.001)
+        raise LedgerError(f"its mark {self.path} cannot be read")
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[int]:
+        """Holds the lock of those who make charges durable; no fork happens meanwhile. Gives the open file."""
+        if not TURN.acquire(timeout=PATIENCE):
+            raise LedgerError(BUSY)
         try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except OSError as error:
-            raise LedgerError(f"the mark {self.path} cannot be created: {error.strerror}") from error
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(_whole(identity, [Level(Mark(0, identity), NOTHING)]))
-            file.flush()
-            os.fsync(file.fileno())
-        _sync_folder(self.path.parent)
+            with self._told(), disk.opened(self.path, os.O_RDWR) as descriptor, disk.locked(descriptor):
+                if disk.identity(os.lstat(self.path)) != disk.identity(os.fstat(descriptor)):
+                    raise LedgerError(f"its mark {self.path} was replaced; the charge stands and is not answered")
+                yield descriptor
+        finally:
+            TURN.release()
 
-    def read(self, identity: str) -> list[Level]:
-        """Returns the levels that it remembers, the newest first; the last is the founding of the ledger.
-
-        Raises LedgerError where it is missing, damaged beyond one unfinished write, or of another ledger.
-        """
-        with self._told(), open(self.path, "r+b", buffering=0) as file:  # what cannot be written is refused early
-            if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o022:
-                raise LedgerError(f"other users may write to its mark {self.path}; run chmod 600 on it")
-            return self._levels(file.read(), identity)
-
-    def advance(self, identity: str, level: Level) -> None:
-        """Remembers a level durably, unless a later one is remembered already.
-
-        The last holder of the lock synced what it wrote, so that a level already there needs no sync.
-        """
-        with LOCK, self._told(), open(self.path, "r+b", buffering=0) as file, _locked(file.fileno()):
-            newest = self._levels(file.read(), identity)[0]
-            if newest.mark.seq < level.mark.seq:
-                file.seek(SLOT * _slot_of(level.mark.seq))
-                if file.write(_line(level)) != SLOT:
-                    raise OSError(None, "the write broke off")
-                SYNC(file.fileno())
+    def advance(self, descriptor: int, identity: str, level: Level) -> None:
+        """Remembers a level durably, unless a later one is remembered, in one's turn. Then says that it is durable."""
+        with self._told():
+            found = self._remembered(os.pread(descriptor, SLOT * LINES + 1, 0), identity)
+            if found.newest.seq < level.mark.seq:
+                changes = _changes(found, level)
+            else:  # a sync that failed may have left them in memory alone, and a later one would not tell
+                level, changes = found.levels[0], dict(enumerate(found.lines))
+            for place, line in changes.items():
+                _write(descriptor, place, line)
+            disk.sync(descriptor)
+            _write(descriptor, DURABLE, _line(level))
 
     def replace(self, identity: str, levels: list[Level]) -> None:
         """Forgets everything but these levels, which include the founding."""
         fresh = self.path.with_name(self.path.name + ".new")
         with self._told():
             fresh.unlink(missing_ok=True)
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(_whole(identity, levels))
-                file.flush()
-                os.fsync(file.fileno())
+            disk.create(fresh, _whole(identity, levels))
             fresh.replace(self.path)
-            _sync_folder(self.path.parent)
+            disk.sync_folder(self.path.parent)
 
-    def _levels(self, content: bytes, identity: str) -> list[Level]:
+    def _remembered(self, content: bytes, identity: str) -> Remembered:
+        if len(content) != SLOT * LINES:
+            raise LedgerError(f"its mark {self.path} is damaged: it has a wrong length{REMEDY}")
         lines = [content[start : start + SLOT] for start in range(0, len(content), SLOT)]
-        if len(content) != SLOT * (SLOTS + 1):
-            raise LedgerError(f"its mark {self.path} is damaged: it has a wrong length")
-        title, *rest = lines.pop().split()
-        if title != TITLE.encode() or rest != [identity.encode(), _check(identity)]:
-            raise LedgerError(f"its mark {self.path} is the mark of another ledger, or damaged")
+        if lines[TITLE] != _title(identity):
+            raise LedgerError(f"its mark {self.path} is the mark of another ledger, or damaged{REMEDY}")
         read = [_level(line) for line in lines]
-        levels = sorted((level for level in read if level is not None), key=lambda level: -level.mark.seq)
-        broken = sum(level is None and line.strip() != b"" for level, line in zip(read, lines, strict=True))
-        if broken > 1 or not levels or levels[-1].mark != Mark(0, identity):
-            raise LedgerError(f"its mark {self.path} is damaged")
-        return levels
+        broken = [read[place] is None and line != BLANK for place, line in enumerate(lines)]
+        levels = sorted({level for level in read[NEWEST:] if level is not None}, key=lambda level: -level.mark.seq)
+        newest = [level for level in read[NEWEST:OLDER] if level is not None]
+        if not newest or levels[-1].mark != Mark(0, identity):
+            raise LedgerError(f"its mark {self.path} is damaged{REMEDY}")
+        return Remembered(levels, read[DURABLE], any(broken[NEWEST:OLDER]) and any(broken[OLDER:]), lines)
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
@@ -120,63 +154,62 @@ class MarkFile:
             raise LedgerError(f"its mark {self.path} cannot be used: {error.strerror}") from error
 
 
+REMEDY = (
+    ". Put back a copy of it: an older one does no harm. If there is none, delete it; the owner may then run dpquery "
+    "ledger reconcile --mark-is-lost"
+)
+
+
 def _slot_of(seq: int) -> int:
-    """Returns where a level is written: of the numbers that 2 divides k times and no more, the last two are kept."""
+    """Returns where a level is kept: of the numbers that 2 divides k times and no more, the last two are kept."""
     if not seq:
-        return SLOTS - 1
+        return LINES - 1
     twos = (seq & -seq).bit_length() - 1
-    return 2 * twos + (seq >> (twos + 1) & 1)
+    return OLDER + 2 * twos + (seq >> (twos + 1) & 1)
+
+
+def _changes(found: Remembered, level: Level) -> dict[int, bytes]:
+    """Returns the lines that remember a level: not in place of the newest one, and damaged older ones are blank."""
+    read = [_level(line) for line in found.lines]
+    damaged = {place: BLANK for place in range(OLDER, LINES) if read[place] is None and found.lines[place] != BLANK}
+    free = NEWEST if read[NEWEST] is None or read[NEWEST] != found.levels[0] else NEWEST + 1
+    return {**damaged, free: _line(level), _slot_of(level.mark.seq): _line(level)}
 
 
 def _whole(identity: str, levels: list[Level]) -> bytes:
-    lines = [b" " * (SLOT - 1) + b"\n"] * SLOTS
-    for level in sorted(levels, key=lambda level: level.mark.seq):
-        lines[_slot_of(level.mark.seq)] = _line(level)
-    title = b" ".join([TITLE.encode(), identity.encode(), _check(identity)])
-    return b"".join([*lines, title.ljust(SLOT - 1) + b"\n"])
+    ordered = sorted(levels, key=lambda level: level.mark.seq)
+    lines = {_slot_of(level.mark.seq): _line(level) for level in ordered}
+    lines |= {TITLE: _title(identity), DURABLE: _line(ordered[-1]), NEWEST: _line(ordered[-1])}
+    return b"".join(lines.get(place, BLANK) for place in range(LINES))
+
+
+def _title(identity: str) -> bytes:
+    return _padded(f"{NAME} {identity}")
 
 
 def _line(level: Level) -> bytes:
-    fields = " ".join(map(str, (level.mark.seq, level.mark.hash, *level.spent)))
-    return b" ".join([fields.encode(), _check(fields)]).ljust(SLOT - 1) + b"\n"
+    return _padded(" ".join(map(str, (level.mark.seq, level.mark.hash, *level.spent))))
 
 
-@lru_cache(maxsize=4 * SLOTS)  # most lines are those that were read before
+def _padded(text: str) -> bytes:
+    return f"{text} {_check(text)}".encode("ascii").ljust(SLOT - 1) + b"\n"
+
+
+@lru_cache(maxsize=4 * LINES)  # most lines are those that were read before
 def _level(line: bytes) -> Level | None:
     """Returns the level of a line, or None where there is none, or a write broke off."""
-    fields, _, check = line.strip().rpartition(b" ")
     with contextlib.suppress(ValueError):
-        text = fields.decode("ascii")
-        if fields and check == _check(text):
+        text, _, check = line.decode("ascii").strip().rpartition(" ")
+        if check == _check(text):
             seq, hash, epsilon, delta, rho = text.split(" ")
             return Level(Mark(int(seq), hash), (int(epsilon), int(delta), int(rho)))
     return None
 
 
-def _check(text: str) -> bytes:
-    return hash_of(TITLE, text).encode()
+def _write(descriptor: int, place: int, line: bytes) -> None:
+    if os.pwrite(descriptor, line, SLOT * place) != SLOT:
+        raise OSError(None, "the write broke off")
 
 
-@contextlib.contextmanager
-def _locked(descriptor: int) -> Iterator[None]:
-    """Keeps other processes from writing; the lock ends with the file's descriptor."""
-    until = time.monotonic() + PATIENCE
-    while fcntl is not None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise LedgerError(BUSY) from None
-            time.sleep(0.0005)
-    yield
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a name in a folder durable, where the system can."""
-    with contextlib.suppress(PermissionError, IsADirectoryError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _check(text: str) -> str:
+    return sha256(f"{NAME} {text}".encode()).hexdigest()

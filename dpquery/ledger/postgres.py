@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dpquery.errors import LedgerError
 from dpquery.ledger import schema
-from dpquery.ledger.store import BUSY, PATIENCE, Connection, Rows, Store
+from dpquery.ledger.schema import Record
+from dpquery.ledger.store import BUSY, LOCK, PATIENCE, Log, Store
 
 try:
     import psycopg
@@ -23,20 +24,21 @@ except ImportError as error:
     raise LedgerError("a ledger in PostgreSQL needs its driver: pip install 'dpquery[postgres]'") from error
 
 SCHEMA = "dpquery_ledger"
-TABLES = schema.tables("BIGINT")
-NUMBERS = [f"account.{of}_{part}" for of in ("limit", "spent") for part in schema.PARTS]
-NUMBERS += [f"entry.{name}" for name in ("seq", *schema.PARTS, "answered")] + ["founding.seq"]
-TEXTS = [f"entry.{name}" for name in ("time", "kind", "account", "text", "hash")]
-TEXTS += ["account.name", "founding.document", "founding.hash"]
-CHECKS = ("account_check", "account_check1", "account_check2", "founding_seq_check")
-EXPECTED = frozenset(
-    [f"column {name} bigint true" for name in NUMBERS]
-    + [f"column {name} text true" for name in TEXTS]
-    + [f"constraint {name} c true" for name in CHECKS]
-    + [f"constraint {table}_pkey p true" for table in ("account", "entry", "founding")]
-    + [f"i {table}_pkey p false false" for table in ("account", "entry", "founding")]
-    + [f"r {table} p false false" for table in ("account", "entry", "founding")]
+TABLES = (
+    """CREATE TABLE record (
+    number BIGINT PRIMARY KEY, seq BIGINT NOT NULL, kind TEXT NOT NULL, line TEXT NOT NULL
+)""",
+    "CREATE INDEX record_seq ON record (seq)",
 )
+"""A record's number and line; number and kind of its entry stand beside it, to be found by."""
+EXPECTED = frozenset(
+    [f"column record.{name} bigint true" for name in ("number", "seq")]
+    + [f"column record.{name} text true" for name in ("kind", "line")]
+    + ["constraint record_pkey p true", "i record_pkey p false false", "i record_seq p false false"]
+    + ["r record p false false"]
+)
+OTHERS = (schema.FOUNDING, schema.ANSWERED, schema.CHECKPOINT)
+PAGE = 1000  # lines read at a time
 CONNECT = {
     "autocommit": True,
     "prepare_threshold": None,  # a pool between us and the server may change the session under us
@@ -69,26 +71,31 @@ class LedgerServer(Store):
     """A database, and this process's connection to it."""
 
     failures = (psycopg.Error, UnicodeError)
-    _connection: psycopg.Connection[Any] | None
+    _connection: psycopg.Connection[Any] | None  # this process's own
 
     def __init__(self, url: str) -> None:
         super().__init__(shown(url))
-        self._url = url
+        self._url, self._process = url, 0
+        self._connection = None
 
-    def _transaction(self) -> Iterator[Connection]:
+    def _transaction(self, *, writes: bool) -> Iterator[Log]:
         raw = self._connected()
         is_done = False
         try:
             begin(raw)
             if raw.execute("SELECT to_regnamespace(%s)", (SCHEMA,)).fetchone() == (None,):
                 raise LedgerError("there is no ledger here; the owner creates it")
-            raw.execute("SELECT seq FROM founding FOR UPDATE")  # the lock that holds off other writers
-            yield _Translated(raw)
+            if writes:
+                raw.execute("SELECT number FROM record WHERE number = 0 FOR UPDATE")  # holds off other writers
+            yield ServerLog(raw)
             commit(raw)
             is_done = True
         finally:
             if not is_done:
                 self._undo(raw)
+
+    def _sync(self) -> None:
+        """Does nothing: a commit that the server confirmed is durable."""
 
     def _undo(self, raw: psycopg.Connection[Any]) -> None:
         """Rolls back where the server listens; else gives the connection up, whatever became of a commit."""
@@ -112,29 +119,72 @@ class LedgerServer(Store):
         if isinstance(error, psycopg.errors.LockNotAvailable):
             return BUSY
         self.close()
-        self.is_suspect = True
         return f"the ledger's server cannot be used: {_first_line(error)}"
 
-    def check(self, connection: Connection) -> None:
+    def check(self) -> None:
         """Raises LedgerError unless tables, columns and constraints are those that were created, and no more."""
-        found = connection.execute(FORM).fetchall()
-        schema.demand(_summary(found) == EXPECTED, "its tables are not as they were created")
+        found = _summary(self._connected().execute(FORM.encode()).fetchall())
+        if "r founding p false false" in found:
+            raise LedgerError(schema.of_format(2))
+        schema.demand(found == EXPECTED, "its tables are not as they were created")
+
+    def close(self) -> None:
+        """Closes this process's connection; the next use opens another."""
+        with LOCK:
+            connection, self._connection = self._connection, None
+            if connection is not None and self._process == os.getpid():
+                connection.close()
+            elif connection is not None:
+                _INHERITED.append(connection)
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_connection", None) is not None and not is_finalizing():
+            self.close()
 
 
-class _Translated:
-    """Runs statements that are written as for SQLite."""
+class ServerLog:
+    """The lines of a table. Positions are their numbers."""
 
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
         self._raw = raw
 
-    def execute(self, statement: str, parameters: Any = (), /) -> Rows:
-        return self._raw.execute(_translated(statement), parameters or None)
+    def lines(self, start: int) -> Iterator[tuple[int, str, int]]:
+        """Yields the lines from a position on, a page at a time."""
+        page = "SELECT number, line FROM record WHERE number >= %s ORDER BY number LIMIT %s"
+        while found := self._raw.execute(page, (start, PAGE)).fetchall():
+            for number, line in found:
+                yield number, line, number + 1
+            start = found[-1][0] + 1
+
+    def find(self, seq: int) -> int | None:
+        """Returns the position of the entry of a number."""
+        others = OTHERS if seq else OTHERS[1:]
+        statement = "SELECT number FROM record WHERE seq = %s AND NOT kind = ANY(%s) ORDER BY number LIMIT 1"
+        row = self._raw.execute(statement, (seq, list(others))).fetchone()
+        return None if row is None else int(row[0])
+
+    def checkpoint(self, before: int) -> int | None:
+        """Returns the position of the last checkpoint that follows an entry with a smaller number."""
+        statement = "SELECT number FROM record WHERE kind = %s AND seq < %s ORDER BY number DESC LIMIT 1"
+        row = self._raw.execute(statement, (schema.CHECKPOINT, before)).fetchone()
+        return None if row is None else int(row[0])
+
+    def append(self, position: int, records: Sequence[Record]) -> list[tuple[int, int]]:
+        """Adds records; two at one position are refused by the primary key."""
+        for number, record in enumerate(records, position):
+            self._raw.execute(INSERT, (number, record.seq, record.kind, record.line))
+        return [(number, number + 1) for number, _ in enumerate(records, position)]
+
+    def unfinished(self) -> None:
+        """Raises LedgerError: a commit is whole or nothing."""
+        schema.demand(False, "a record was changed or is missing")
+
+    def cut(self, position: int) -> None:
+        """Does nothing, as nothing follows the last record."""
 
 
-@lru_cache
-def _translated(statement: str) -> bytes:
-    """Returns a statement with the driver's placeholders."""
-    return re.sub(r"(?<![:\w]):(\w+)", r"%(\1)s", statement).replace("?", "%s").encode()
+INSERT = "INSERT INTO record (number, seq, kind, line) VALUES (%s, %s, %s, %s)"
+_INHERITED: list[object] = []  # connections made before a fork; a child neither uses nor closes them
 
 
 def connect(url: str) -> psycopg.Connection[Any]:
@@ -158,8 +208,8 @@ def commit(raw: psycopg.Connection[Any]) -> None:
         raise LedgerError("the server rolled the transaction back")
 
 
-def make(url: str, fill: Callable[[Connection], None]) -> None:
-    """Makes a ledger's tables, filled within one transaction; refuses a database that has them."""
+def make(url: str, founding: Record) -> None:
+    """Makes a ledger's table with its founding document, in one transaction; refuses a database that has one."""
     try:
         with contextlib.closing(connect(url)) as raw:
             begin(raw)
@@ -168,7 +218,7 @@ def make(url: str, fill: Callable[[Connection], None]) -> None:
             raw.execute(f"CREATE SCHEMA {SCHEMA}".encode())
             for statement in TABLES:
                 raw.execute(statement.encode())
-            fill(_Translated(raw))
+            raw.execute(INSERT, (0, 0, founding.kind, founding.line))
             commit(raw)
     except (psycopg.Error, UnicodeError) as error:
         raise LedgerError(f"{shown(url)}: the ledger cannot be written: {_first_line(error)}") from error

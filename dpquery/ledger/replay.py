@@ -1,183 +1,171 @@
-"""How a ledger is verified: everything in it is computed again from its founding document and its entries.
+"""What a ledger's records make: its terms, and the totals of all accounts, after each record in turn.
 
-docs/proofs/ledger.md. Nothing is believed that does not follow, and nothing is repaired.
+docs/proofs/ledger.md. There is no other copy of the totals. Nothing is believed that does not follow from the chain.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import replace
 from typing import Any
 
 from dpquery.errors import LedgerError
-from dpquery.kernel.accountant import Budget, Units, limit_of, to_units
+from dpquery.kernel.accountant import Budget, Units
 from dpquery.ledger import accounts, schema
-from dpquery.ledger.schema import DATASET, NOTHING, Kind, Mark
-from dpquery.ledger.store import Connection, Store
+from dpquery.ledger.amendments import differences
+from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, NOTHING, Kind, Mark, Record
+from dpquery.ledger.terms import founded, minus, plus, units_of, widest
 from dpquery.units.blocks import Axis
 from dpquery.units.declarations import Declarations
 
+RECENT = 4096  # entries whose hashes are at hand
+OFTEN = 1000  # entries between two checkpoints, or as many as there are accounts
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What the ledger promises now: as founded, and as the owner's acts have changed it since.
+
+class Replay:
+    """Terms and totals after the last record that was followed.
 
     Attributes:
-        identity: The founding document's hash, which no other ledger has.
-        declarations: The promise.
-        budgets: The budget of the dataset, under DATASET, and of each analyst who has one, in the owner's words.
-        data_version: Number and beginning of the hash of the entry that began it; no two states share one.
-        place: Where the mark is kept: a path, or "" for beside the ledger.
-        lost: What all restored ledgers together may have lost, which accounts that are opened later begin with too: the
-            entry that opened them before may be among what was lost.
+        head: The last entry, or the founding document.
+        chain: The hash of the last record.
     """
 
-    identity: str
-    declarations: Declarations
-    budgets: Mapping[str, Budget]
-    data_version: str
-    place: str
-    lost: Units = NOTHING
-
-    @property
-    def is_open(self) -> bool:
-        """Whether any analyst may spend the dataset's budget, as none has a limit of their own."""
-        return len(self.budgets) == 1
-
-    @property
-    def axis(self) -> Axis | None:
-        """The blocks that have accounts, where rows are in blocks."""
-        return self.declarations.blocks
-
-    @property
-    def total(self) -> str:
-        """The account that all charges are added to, which the mark follows."""
-        return DATASET if self.axis is None else accounts.TOTAL
-
-    def charged(self, field: str) -> tuple[str, ...]:
-        """Returns the accounts that a charge counts against: of all together, and of the analyst that it names."""
-        analyst, suffixes = accounts.meant(field, self.axis)
-        return tuple(name + suffix for name in (DATASET, analyst) for suffix in suffixes)
-
-    def limit(self, account: str) -> Units | None:
-        """Returns what the owner allows an account, or None where there is none."""
-        if account == accounts.TOTAL:
-            return accounts.ENOUGH
-        analyst = account.partition(accounts.SEPARATOR)[0]
-        own = self.budgets.get(analyst) or (self.budgets[DATASET] if self.is_open else None)
-        return None if own is None else to_units(limit_of(own))
-
-
-def verify(store: Store, connection: Connection) -> tuple[Terms, Mark]:
-    """Returns what the ledger promises and its last entry, after checking all of it.
-
-    Checked: the store's own soundness and the tables; the document's hash; the chain of entries, that each was allowed
-    when it was added, and that limits and totals are what the entries make them. Raises LedgerError otherwise.
-    """
-    try:
-        store.check(connection)
-        return _verify(connection)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise LedgerError("the ledger is damaged: it holds values of the wrong form") from error
-
-
-def _verify(connection: Connection) -> tuple[Terms, Mark]:
-    ((document, origin),) = connection.execute("SELECT document, hash FROM founding").fetchall()
-    schema.demand(origin == schema.hash_of(document), "its founding document was changed")
-    content = json.loads(document)
-    replay = _Replay(_terms(content, origin))
-    for name, limit in content["limits"].items():
-        schema.demand(replay.terms.limit(name) == tuple(limit), "its founding limits are not those of its budgets")
-    head = replay.follow(connection, origin)
-    standing = {row[0]: row[1:] for row in connection.execute(schema.ACCOUNTS).fetchall()}
-    schema.demand(standing.keys() >= replay.terms.budgets.keys() | replay.sums.keys(), "an account is missing")
-    strange = [name for name in standing.keys() - replay.sums.keys() if not accounts.is_whole(name)]
-    schema.demand(not strange, "it has an account of no block")
-    for name, row in standing.items():
-        declared, spent = replay.terms.limit(name), replay.sums[name]
-        schema.demand(declared is not None and row[:3] == widest(declared, spent), "a limit was changed")
-        schema.demand(row[3:] == spent, "its totals are not the sums of its entries")
-    return replay.terms, head
-
-
-def _terms(content: dict[str, Any], origin: str) -> Terms:
-    return Terms(
-        identity=origin,
-        declarations=Declarations.from_json(content["declarations"]),
-        budgets={name: schema.budget_from_list(own) for name, own in content["budgets"].items()},
-        data_version=f"0-{origin[:16]}",
-        place=content["mark"],
-    )
-
-
-def widest(limit: Units, spent: Units) -> Units:
-    """Returns an account's limit as charges meet it: the owner's, but never below what was spent already."""
-    epsilon, delta, rho = (max(pair) for pair in zip(limit, spent, strict=True))
-    return epsilon, delta, rho
-
-
-class _Replay:
-    """Terms and totals after each entry in turn."""
-
-    def __init__(self, terms: Terms) -> None:
-        self.terms = terms
-        self.sums: defaultdict[str, Units] = defaultdict(lambda: self.terms.lost)
-        if terms.axis is not None:
-            self.sums[accounts.TOTAL] = NOTHING
-            for name in terms.budgets:
+    def __init__(self, founding: Record) -> None:
+        self.terms = founded(founding)
+        self.head, self.chain = Mark(0, founding.hash), founding.hash
+        self._sums: dict[str, Units] = {}
+        self._recent = {0: founding.hash}
+        self._since = 0
+        if self.terms.axis is not None:
+            self._sums[accounts.TOTAL] = NOTHING
+            for name in self.terms.budgets:
                 self._open(name)
 
-    def follow(self, connection: Connection, head: str) -> Mark:
-        """Returns the last entry after following the chain from the founding document's hash."""
-        seq = 0
-        for row, expected in zip(schema.entries(connection), count(1)):
-            *fields, hash, answered = row
-            seq, _, kind, account, epsilon, delta, rho, text = fields
-            whole = seq == expected and hash == schema.hash_of(head, *fields)
-            schema.demand(whole, f"entry {expected} was changed or is missing")
-            head = hash
-            allowed = min(epsilon, delta, rho) >= 0 and answered in (0, 1)
-            allowed = allowed and self._apply(Kind(kind), account, (epsilon, delta, rho), text, Mark(seq, hash))
-            schema.demand(allowed, f"entry {expected} is invalid")
-        return Mark(seq, head)
+    def resume(self, checkpoint: Record) -> None:
+        """Goes on from a checkpoint of the same ledger, in place of the records before it."""
+        (told,) = checkpoint.content
+        schema.demand(told["identity"] == self.terms.identity, "it has a checkpoint of another ledger")
+        self.terms = replace(
+            self.terms,
+            declarations=Declarations.from_json(told["declarations"]),
+            budgets={name: schema.budget_from_list(own) for name, own in told["budgets"].items()},
+            data_version=told["data_version"],
+            lost=tuple(told["lost"]),
+        )
+        self._sums = {name: _units(spent) for name, spent in told["sums"].items()}
+        self.head, self.chain, self._since = Mark(checkpoint.seq, told["entry"]), checkpoint.hash, 0
+        self._recent = {self.head.seq: self.head.hash}
 
-    def _apply(self, kind: Kind, account: str, units: Units, text: str, mark: Mark) -> bool:
+    def checkpoint(self) -> dict[str, Any]:
+        """Returns all that later records build on, in the form in which a checkpoint keeps it."""
+        return {
+            "before": self.chain,
+            "entry": self.head.hash,
+            "identity": self.terms.identity,
+            "declarations": self.terms.declarations.to_json(),
+            "budgets": {name: schema.budget_to_list(own) for name, own in self.terms.budgets.items()},
+            "data_version": self.terms.data_version,
+            "lost": list(self.terms.lost),
+            "sums": {name: list(spent) for name, spent in self._sums.items()},
+        }
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next entry is to be followed by a checkpoint."""
+        return self._since + 1 >= max(OFTEN, len(self._sums))
+
+    def hash_at(self, seq: int) -> str | None:
+        """Returns the hash of a recent entry, or None where it is not at hand."""
+        return self._recent.get(seq)
+
+    def spent(self, account: str) -> Units:
+        """Returns an account's total; one that is not open yet begins with what restored ledgers may have lost."""
+        return self._sums.get(account, self.terms.lost)
+
+    def limit(self, account: str) -> Units | None:
+        """Returns a limit as charges meet it: the owner's, but never below what was spent; None where there is none."""
+        declared = self.terms.limit(account)
+        return None if declared is None else widest(declared, self.spent(account))
+
+    def left(self, account: str) -> Units | None:
+        """Returns what an account may still spend, part by part; None where the owner set nothing apart for it."""
+        limit = self.limit(account)
+        return None if limit is None else minus(limit, self.spent(account))
+
+    def allows(self, field: str, units: Units) -> bool:
+        """Whether a charge may be recorded: each account that it counts against has room for it, part by part.
+
+        Claim:
+            After a charge that is allowed, no total exceeds its limit (docs/proofs/ledger.md). Amounts are 0 or more
+            and not all 0.
+        """
+        left = [self.left(name) for name in self.terms.charged(field)]
+        return min(units) >= 0 < max(units) and all(
+            rest is not None and all(amount <= most for amount, most in zip(units, rest, strict=True)) for rest in left
+        )
+
+    def follow(self, line: str) -> bool:
+        """Whether a line is the next of the chain, after which totals and terms are what it makes them.
+
+        Raises LedgerError where it follows, and was not allowed.
+        """
+        try:
+            record = schema.read(self.chain, line)
+            if record is None:
+                return False
+            allowed = self._take(record)
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise LedgerError("the ledger is damaged: it holds values of the wrong form") from error
+        schema.demand(allowed, f"the record behind entry {self.head.seq} is invalid")
+        self.chain = record.hash
+        return True
+
+    def _take(self, record: Record) -> bool:
+        match record.kind:
+            case kind if kind == ANSWERED:
+                (answered,) = record.content
+                return record.seq == self.head.seq and all(type(n) is int and 0 < n <= record.seq for n in answered)
+            case kind if kind == CHECKPOINT:
+                self._since = 0
+                return record.seq == self.head.seq and record.content == (self.checkpoint(),)
+        _, account, units, text = record.content
+        allowed = record.seq == self.head.seq + 1 and self._apply(record, account, _units(units), text)
+        self.head = Mark(record.seq, record.hash)
+        self._since += 1
+        self._recent[record.seq] = record.hash
+        self._recent.pop(record.seq - RECENT, None)
+        return allowed
+
+    def _apply(self, record: Record, account: str, units: Units, text: str) -> bool:
         """Whether an entry was allowed; the state after it."""
-        match kind:
+        match Kind(record.kind):
             case Kind.CHARGE:
-                self._open(analyst := accounts.meant(account, self.terms.axis)[0])
-                charged = all(self._spend(name, units) for name in self.terms.charged(account))
-                if self.terms.total != DATASET:
-                    self.sums[self.terms.total] = plus(self.sums[self.terms.total], units)
-                return analyst != DATASET and charged
+                analyst = accounts.meant(account, self.terms.axis)[0]
+                allowed = analyst != DATASET and self.allows(account, units)
+                self._open(analyst)
+                for name in dict.fromkeys([*self.terms.charged(account), self.terms.total]):
+                    self._sums[name] = plus(self.spent(name), units)
+                return allowed
             case Kind.LIMIT:
                 return self._limit(account, units, schema.budget_from_list(json.loads(text)["budget"]))
             case Kind.DATA:
-                self.terms = replace(self.terms, data_version=f"{mark.seq}-{mark.hash[:16]}")
+                self.terms = replace(self.terms, data_version=_version(record))
                 return account == DATASET and units == NOTHING
             case Kind.BLOCKS:
                 return account == DATASET and units == NOTHING and self._extend(*json.loads(text)["blocks"])
+            case Kind.AMEND:
+                return account == DATASET and units == NOTHING and self._amend(json.loads(text)["declarations"])
             case Kind.RESTORE:
-                for name in self.terms.budgets.keys() | self.sums.keys():
-                    self.sums[name] = plus(self.sums[name], units)
+                for name in [*dict.fromkeys([*self.terms.budgets, *self._sums])]:
+                    self._sums[name] = plus(self.spent(name), units)
                 lost = plus(self.terms.lost, units)
-                self.terms = replace(self.terms, data_version=f"{mark.seq}-{mark.hash[:16]}", lost=lost)
-                return account == DATASET
-
-    def _spend(self, name: str, units: Units) -> bool:
-        limit = self.terms.limit(name)
-        self.sums[name] = plus(self.sums[name], units)
-        return limit is not None and all(
-            not amount or total <= most for amount, total, most in zip(units, self.sums[name], limit, strict=True)
-        )
+                self.terms = replace(self.terms, data_version=_version(record), lost=lost)
+                return account == DATASET and min(units) >= 0
 
     def _open(self, analyst: str) -> None:
         """Opens the accounts of an analyst that are not open, with what restored ledgers may have lost."""
         for name in accounts.family(analyst, self.terms.axis):
-            self.sums[name]
+            self._sums.setdefault(name, self.terms.lost)
 
     def _extend(self, first: int, last: int) -> bool:
         """A new block begins with what the whole has spent: all charges that its rows could ever cause before."""
@@ -185,24 +173,43 @@ class _Replay:
         if axis is None:
             return False
         grown = Axis(by=axis.by, first=first, last=last)
-        for whole in [name for name in self.sums if accounts.is_whole(name)]:
+        for whole in [name for name in self._sums if accounts.is_whole(name)]:
             for name in accounts.family(whole, grown):
-                self.sums.setdefault(name, self.sums[whole])
+                self._sums.setdefault(name, self._sums[whole])
         self.terms = replace(self.terms, declarations=replace(declarations, blocks=grown))
         return grown != axis and accounts.contains(grown, axis)
 
+    def _amend(self, text: str) -> bool:
+        """Only what changes no promise follows; see `amended`."""
+        held, said = self.terms.declarations, Declarations.from_json(text)
+        self.terms = replace(self.terms, declarations=said)
+        is_new = said.fingerprint() != held.fingerprint()
+        return is_new and not [*differences(held, said)] and said.tables.keys() >= held.tables.keys()
+
+    def fits(self, account: str, units: Units) -> bool:
+        """Whether no account that a limit would be for has spent more."""
+        return all(widest(units, self.spent(name)) == units for name in accounts.family(account, self.terms.axis))
+
     def _limit(self, account: str, units: Units, budget: Budget) -> bool:
-        fits = account == DATASET or not self.terms.is_open
+        fits = (account == DATASET or not self.terms.is_open) and self.fits(account, units)
         self.terms = replace(self.terms, budgets={**self.terms.budgets, account: budget})
-        return (
-            fits
-            and units == to_units(limit_of(budget))
-            and budget.kind is self.terms.budgets[DATASET].kind
-            and all(widest(units, self.sums[name]) == units for name in accounts.family(account, self.terms.axis))
-        )
+        return fits and units == units_of(budget) and budget.kind is self.terms.budgets[DATASET].kind
 
 
-def plus(left: Units, right: Units) -> Units:
-    """Returns the sum of two amounts, part by part."""
-    epsilon, delta, rho = (one + other for one, other in zip(left, right, strict=True))
+def begun(line: str) -> Replay:
+    """Returns the state that a founding document makes; raises LedgerError where the line is none."""
+    try:
+        return Replay(schema.read_founding(line))
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise LedgerError("the ledger is damaged: its founding document has a wrong form") from error
+
+
+def _units(told: list[int]) -> Units:
+    epsilon, delta, rho = told
+    if any(type(part) is not int for part in (epsilon, delta, rho)):
+        raise ValueError("amounts are integers")
     return epsilon, delta, rho
+
+
+def _version(record: Record) -> str:
+    return f"{record.seq}-{record.hash[:16]}"

@@ -1,15 +1,16 @@
-"""What stands in a ledger, whichever store holds it. docs/proofs/ledger.md.
+"""What stands in a ledger, whichever store holds it: records, one line each, in a chain. docs/proofs/ledger.md.
 
-The founding document (declarations, budgets, limits) is written once. Entries are only added: charges, and acts of the
-owner. Each carries the SHA-256 of its fields and of the hash before it, the first following the document's. Accounts
-hold limits and running totals.
+A line is `HASH [seq, kind, ...]`: the SHA-256 of the hash before it and of what follows the hash. The first is the
+founding document (declarations, budgets, limits). Then come entries, numbered 1, 2, 3: charges, and acts of the owner.
+Between them stand records without a number of their own, under that of the entry before them: which entries were
+answered, and checkpoints, which hold all totals so that opening need not add up every entry again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -17,24 +18,15 @@ from typing import Any
 
 from dpquery.errors import CatalogError, LedgerError
 from dpquery.kernel.accountant import Budget, BudgetKind, Units, limit_of, to_units
-from dpquery.ledger.accounts import ENOUGH, TOTAL, family
-from dpquery.ledger.store import Connection
 from dpquery.units.declarations import Declarations
 
-VERSION = 2
+VERSION = 3
 DATASET = ""
 """The name of the account that all charges count against, beside those of the analysts"""
 NOTHING: Units = (0, 0, 0)
-
-PARTS = ("epsilon", "delta", "rho")
-COLUMNS = "seq, time, kind, account, epsilon, delta, rho, text, hash, answered"
-OPEN_ACCOUNT = """INSERT INTO account
-    (name, limit_epsilon, limit_delta, limit_rho, spent_epsilon, spent_delta, spent_rho) VALUES (?, ?, ?, ?, ?, ?, ?)"""
-ACCOUNT = """SELECT name, limit_epsilon, limit_delta, limit_rho, spent_epsilon, spent_delta, spent_rho
-    FROM account WHERE name = ?"""
-ACCOUNTS = ACCOUNT.replace("WHERE name = ?", "ORDER BY name")
-APPEND = f"INSERT INTO entry ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
-PAGE = 1000  # entries read at a time
+FOUNDING, ANSWERED, CHECKPOINT = "founding", "answered", "checkpoint"
+"""The kinds of records that are no entries."""
+DIGITS = 64  # of a hash
 
 
 class Kind(Enum):
@@ -48,6 +40,8 @@ class Kind(Enum):
     """The owner says that the data changed."""
     BLOCKS = "blocks"
     """The owner extended the blocks of rows that have a budget."""
+    AMEND = "amend"
+    """The owner declared more tables, or other keys of public ones, under the same promise."""
     RESTORE = "restore"
     """The owner accepted a ledger that may have lost entries: every account paid for what they may have spent."""
 
@@ -63,108 +57,106 @@ class Mark:
         return f"{self.seq}:{self.hash}"
 
 
-def tables(integer: str, keyed: str = "", strict: str = "") -> tuple[str, ...]:
-    """Returns the statements that create the tables, in a dialect with this integer type and these endings."""
-    limits = ", ".join(f"limit_{part} {integer} NOT NULL" for part in PARTS)
-    totals = ",\n    ".join(
-        f"spent_{part} {integer} NOT NULL DEFAULT 0 CHECK (spent_{part} BETWEEN 0 AND limit_{part})" for part in PARTS
-    )
-    amounts = ", ".join(f"{part} {integer} NOT NULL" for part in PARTS)
-    return (
-        f"CREATE TABLE account (\n    name TEXT PRIMARY KEY,\n    {limits},\n    {totals}\n){keyed}",
-        f"""CREATE TABLE entry (
-    seq {integer} PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, account TEXT NOT NULL,
-    {amounts},
-    text TEXT NOT NULL, hash TEXT NOT NULL, answered {integer} NOT NULL DEFAULT 0
-){strict}""",
-        f"""CREATE TABLE founding (
-    seq {integer} PRIMARY KEY CHECK (seq = 0), document TEXT NOT NULL, hash TEXT NOT NULL
-){strict}""",
-    )
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A line of the chain, and what it says.
 
-
-def found(
-    connection: Connection,
-    declarations: Declarations,
-    budget: Budget,
-    analysts: Mapping[str, Budget],
-    *,
-    created: str,
-    mark: str,
-) -> Mark:
-    """Fills empty tables, inside the caller's transaction; returns the founding document's mark.
-
-    `mark` is the path of the mark's file, or "" for beside the ledger.
+    Attributes:
+        seq: The number of the entry; of another record, that of the last entry before it.
+        kind: A value of `Kind`, or one of FOUNDING, ANSWERED and CHECKPOINT.
+        content: What follows number and kind.
+        line: The whole line, without its end.
     """
+
+    seq: int
+    kind: str
+    content: tuple[Any, ...]
+    line: str
+
+    @property
+    def hash(self) -> str:
+        """The chain's hash, over this record and all before it."""
+        return self.line[:DIGITS]
+
+    @property
+    def is_entry(self) -> bool:
+        """Whether it has a number of its own."""
+        return self.kind not in (FOUNDING, ANSWERED, CHECKPOINT)
+
+
+def write(before: str, seq: int, kind: str, *content: Any) -> Record:
+    """Returns the record that says something behind the record with a hash, "" for none."""
+    body = json.dumps([seq, kind, *content], sort_keys=True)
+    return Record(seq, kind, content, f"{_hash(before, body)} {body}")
+
+
+def read(before: str, line: str) -> Record | None:
+    """Returns the record of a line behind the record with a hash, or None where it is not the line that follows.
+
+    Raises ValueError, IndexError or TypeError for a line with a right hash that `write` did not make.
+    """
+    hash, _, body = line.partition(" ")
+    if hash != _hash(before, body):
+        return None
+    seq, kind, *content = json.loads(body)
+    if type(seq) is not int or type(kind) is not str:
+        raise ValueError("a record begins with its number and kind")
+    return Record(seq, kind, tuple(content), line)
+
+
+def read_checkpoint(line: str) -> Record | None:
+    """Returns the checkpoint of a line, which says itself which hash it follows; None where it is none."""
+    _, _, body = line.partition(" ")
+    try:
+        (before,) = {told["before"] for told in json.loads(body)[2:]}
+        record = read(str(before), line)
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return None
+    return record if record is not None and record.kind == CHECKPOINT else None
+
+
+def glance(line: str) -> tuple[int, str, str]:
+    """Returns number, kind and hash of a line that was verified, or will be; raises ValueError on other text."""
+    number, kind, *_ = line[DIGITS + 2 : DIGITS + 64].split(", ", 2)
+    return int(number), kind.strip('"]'), line[:DIGITS]
+
+
+def founding(declarations: Declarations, budget: Budget, analysts: Mapping[str, Budget], **told: str) -> Record:
+    """Returns the founding document of a ledger; `told` holds when it was `created`, and the path of the `mark`'s file,
+    or "" for beside the ledger."""
     budgets = {DATASET: budget, **analysts}
     if any(own.kind is not budget.kind for own in analysts.values()):
         raise CatalogError(f"budgets of analysts must be of the dataset's kind, {budget.kind.value}")
     content = {
         "version": VERSION,
-        "created": created,
         "declarations": declarations.to_json(),
         "budgets": {name: budget_to_list(own) for name, own in budgets.items()},
         "limits": {name: to_units(limit_of(own)) for name, own in budgets.items()},
-        "mark": mark,
+        **told,
     }
-    document = json.dumps(content, sort_keys=True)
-    connection.execute("INSERT INTO founding VALUES (0, ?, ?)", (document, hash_of(document)))
-    for name, own in budgets.items():
-        for account in family(name, declarations.blocks):
-            connection.execute(OPEN_ACCOUNT, (account, *to_units(limit_of(own)), *NOTHING))
-    if declarations.blocks is not None:
-        connection.execute(OPEN_ACCOUNT, (TOTAL, *ENOUGH, *NOTHING))
-    return Mark(0, hash_of(document))
+    return write("", 0, FOUNDING, content)
 
 
-def append(connection: Connection, kind: Kind, account: str, units: Units, text: str, time: str) -> Mark:
-    """Adds an entry behind the last one, inside the caller's transaction."""
-    before = last(connection)
-    fields = (before.seq + 1, time, kind.value, account, *units, text)
-    mark = Mark(before.seq + 1, hash_of(before.hash, *fields))
-    connection.execute(APPEND, (*fields, mark.hash))
-    return mark
+def read_founding(line: str) -> Record:
+    """Returns the founding document of a line; raises LedgerError where it is none, or of another format."""
+    try:
+        record = read("", line)
+    except (LookupError, TypeError, ValueError, RecursionError):
+        record = None
+    if record is None or record.kind != FOUNDING or record.seq != 0:
+        raise LedgerError("this is no ledger of dpquery, or its founding document was changed")
+    (content,) = record.content
+    if content["version"] != VERSION:
+        raise LedgerError(of_format(content["version"]))
+    return record
 
 
-def hash_of(*fields: str | int) -> str:
-    """Returns the SHA-256 of the fields, in hexadecimal; different sequences of fields have different texts."""
-    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()
-
-
-def hash_at(connection: Connection, seq: int) -> str | None:
-    """Returns the hash of an entry, of the founding document for 0, or None where there is none."""
-    table = "entry" if seq else "founding"
-    row = connection.execute(f"SELECT hash FROM {table} WHERE seq = ?", (seq,)).fetchone()
-    return None if row is None else row[0]
-
-
-def holds(connection: Connection, mark: Mark) -> bool:
-    """Whether the ledger still has a marked entry."""
-    return hash_at(connection, mark.seq) == mark.hash
-
-
-def last(connection: Connection) -> Mark:
-    """Returns the last entry, or the founding document where there is none."""
-    for table in ("entry", "founding"):
-        row = connection.execute(f"SELECT seq, hash FROM {table} ORDER BY seq DESC LIMIT 1").fetchone()
-        if row is not None:
-            return Mark(*row)
-    raise LedgerError("the ledger is damaged: it has no founding document")
-
-
-def entries(connection: Connection, after: int = 0) -> Iterator[tuple[Any, ...]]:
-    """Yields the rows of the entries after a number in their order, a page at a time."""
-    while page := connection.execute(
-        f"SELECT {COLUMNS} FROM entry WHERE seq > ? ORDER BY seq LIMIT {PAGE}", (after,)
-    ).fetchall():
-        yield from page
-        after = page[-1][0]
-
-
-def acts_since(connection: Connection, seq: int) -> bool:
-    """Whether the owner acted after an entry."""
-    act = "SELECT 1 FROM entry WHERE seq > ? AND kind <> ? LIMIT 1"
-    return connection.execute(act, (seq, Kind.CHARGE.value)).fetchone() is not None
+def of_format(version: object) -> str:
+    """Returns what is wrong with a ledger of another format."""
+    return (
+        f"the ledger has format {version}; this release of dpquery reads format {VERSION} alone. Go on with the "
+        "release that made it; a new ledger gives the same people a new budget, on top of what they lost"
+    )
 
 
 def demand(holds: bool, otherwise: str) -> None:
@@ -182,3 +174,7 @@ def budget_from_list(content: list[str]) -> Budget:
     """Returns the budget that `budget_to_list` wrote; raises ValueError on what it did not."""
     kind, epsilon, delta, rho = content
     return Budget(kind=BudgetKind(kind), epsilon=Fraction(epsilon), delta=Fraction(delta), rho=Fraction(rho))
+
+
+def _hash(before: str, body: str) -> str:
+    return hashlib.sha256((before + body).encode(errors="surrogatepass")).hexdigest()
