@@ -11,9 +11,14 @@ from fractions import Fraction
 from typing import Literal as OneOf
 
 from dpquery.errors import Span
+from dpquery.plan.aggregates import Function
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.remembered import remembered
 from dpquery.plan.types import BOOLEAN, Type, Value
+
+ROW_LIMIT = 10_000_000
+"""Rows of one unit and table that are read where nobody says."""
+LARGEST_ROW_LIMIT = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +30,23 @@ class OutputColumn:
     type: Type
 
 
+LONGEST_TEXT = 1_000
+"""Characters that a stored text is read with where the catalog says nothing; what is beyond is cut off."""
+LONGEST_OWNER = 1_000
+"""Characters of a privacy unit or of a key that leads to one; a longer one is NULL, as its part may be another's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanColumn:
-    """A declared column of a stored table under the id that this scan gives it."""
+    """A declared column of a stored table under the id that this scan gives it.
+
+    Of a text are read the first `max_length` characters, which are those that the catalog declares.
+    """
 
     id: str
     name: str
     type: Type
+    max_length: int = LONGEST_TEXT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +74,10 @@ class Scan:
     `unit` is the id under which a private table's privacy unit is given (None for public tables, and where the unit
     is the row). It may be the id of one of `columns`, when the query may read the unit's own column. Rows owned by
     foreign key may be read without it: then a join with the parent has to tell whose they are.
+
+    Of a privacy unit with more than `row_limit` rows in the table (in a block of it, where its rows are in blocks) so
+    many are read, chosen by a hash under the release's key of what is declared of a row. Backends owe the kernel this
+    sentence. Where the unit is the row, and of public tables, all are.
     """
 
     table: str
@@ -66,8 +85,11 @@ class Scan:
     public: bool
     ownership: Ownership | None = None
     unit: str | None = None
+    row_limit: int = ROW_LIMIT
 
     def __post_init__(self) -> None:
+        if self.row_limit < 1:
+            raise ValueError("a scan reads at least one row of a unit")
         if self.ownership is None:
             fits = self.unit is None
         else:
@@ -118,11 +140,12 @@ class Join:
     equalities: tuple[tuple[Expression, Expression], ...]
     """(expression over the left side, expression over the right side), of the same type"""
     condition: Expression | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateColumn:
-    """One aggregate: `count` (without argument: of rows), `count_distinct`, `sum`, `avg`, `var_pop`, `min`, ...
+    """One aggregate.
 
     The arguments and the filter are expressions over the source of the aggregation. `second` is the other argument of
     aggregates of two (`corr(argument, second)`); `fraction` is the p of `quantile_cont` and `quantile_disc`.
@@ -130,13 +153,16 @@ class AggregateColumn:
 
     id: str
     name: str
-    function: str
+    function: Function
     argument: Expression | None
     filter: Expression | None
     type: Type
     second: Expression | None = None
     fraction: Fraction | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "function", Function(self.function))  # by name too; no other is an aggregate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,12 @@ Text has no range. A range is a statement about non-NULL values; `nullable` says
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from dpquery.plan.types import Value
+from dpquery.plan.types import Kind, Type, Value
 
 EPOCH = datetime.datetime(1970, 1, 1)
 MICROSECOND = datetime.timedelta(microseconds=1)
@@ -49,6 +50,11 @@ def number_of(value: Value) -> Fraction | None:
             return Fraction((value - EPOCH) // MICROSECOND)
         case datetime.date():
             return Fraction((value - EPOCH.date()).days)
+
+
+def whole_values(type: Type, numbers: Iterable[int]) -> list[Value]:
+    """Returns integers as values of a type of whole numbers."""
+    return [Decimal(number) for number in numbers] if type.kind is Kind.DECIMAL else list(numbers)
 
 
 def hull(*ranges: Range) -> Range:

@@ -12,7 +12,7 @@ from enum import Enum
 from types import NoneType
 
 Value = None | bool | int | float | Decimal | str | datetime.date | datetime.datetime
-"""One SQL value: NULL, BOOLEAN, INT64, FLOAT64, DECIMAL, TEXT, DATE or TIMESTAMP (naive, UTC)."""
+"""One SQL value: NULL, BOOLEAN, INT64, FLOAT64, DECIMAL, TEXT, DATE or TIMESTAMP (naive: what a wall clock shows)."""
 
 
 class Kind(Enum):
@@ -48,6 +48,11 @@ class Type:
     def is_numeric(self) -> bool:
         """Whether values can be added: INT64, FLOAT64 or DECIMAL."""
         return self.kind in (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether values are whole numbers: INT64, or DECIMAL without places after the point."""
+        return self.kind is Kind.INT64 or (self.kind is Kind.DECIMAL and self.scale == 0)
 
 
 BOOLEAN = Type(Kind.BOOLEAN)
@@ -90,3 +95,19 @@ def are_values(values: Collection[Value], type: Type) -> bool:
 def decimal(precision: int, scale: int) -> Type:
     """Returns the type of decimals with `precision` digits, `scale` of them after the point."""
     return Type(Kind.DECIMAL, precision, scale)
+
+
+ROOM = 13
+"""Digits that a sum has more than its summands: sums of ten million million values fit."""
+_INTEGER_DIGITS = 19
+
+
+def sum_type(type: Type) -> Type:
+    """Returns the type of sums of a numeric type: float64 of floats, else a decimal with `ROOM` digits more, up to 38.
+
+    As in PostgreSQL, where sums of bigint are numeric: they overflow nowhere, and their quotients have fractions.
+    """
+    if type.kind is Kind.FLOAT64:
+        return type
+    digits = type.precision if type.kind is Kind.DECIMAL else _INTEGER_DIGITS
+    return decimal(min(38, digits + ROOM), type.scale)

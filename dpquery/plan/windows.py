@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 
 from dpquery.plan.expr import Cast, Expression, Literal
 from dpquery.plan.functions import call
+from dpquery.plan.functions.casts import EXACT
 from dpquery.plan.logical import Frame, WindowColumn
-from dpquery.plan.types import FLOAT64, Kind, decimal
+from dpquery.plan.types import FLOAT64, Kind, Type, Value, decimal
 
 RANKS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
 """Functions of the order alone: rows that it leaves equal have one value."""
@@ -25,7 +27,7 @@ WHOLE = Frame(mode="rows", start=None, end=None)
 LARGEST_SUMMAND = 1e17
 SUMMAND = decimal(28, 10)
 """What a float is rounded to before it is added up; 10^10 of them fit into 38 digits."""
-MOST_UNITS = 10**28 - 1
+MOST_UNITS = 10**SUMMAND.precision - 1
 """Units of the last place that a decimal may have when it is added up."""
 
 
@@ -48,6 +50,21 @@ def is_positional(column: WindowColumn) -> bool:
 def may_be_empty(frame: Frame) -> bool:
     """Whether a frame may hold no row: one that does not reach the current row."""
     return (frame.start is not None and frame.start > 0) or (frame.end is not None and frame.end < 0)
+
+
+def adds_exactly(type: Type) -> bool:
+    """Whether aggregates within one unit add values up exactly: integers, decimals of 28 digits, or without places."""
+    if type.kind is Kind.DECIMAL:
+        return type.precision <= SUMMAND.precision or type.scale == 0
+    return type.kind is Kind.INT64
+
+
+def exact_sum(values: Iterable[Value], type: Type) -> Decimal | int | None:
+    """Returns the sum of integers or decimals as an integer or decimal of this type, or None where it does not fit."""
+    units = sum(int(EXACT.scaleb(Decimal(value), type.scale)) for value in values if isinstance(value, int | Decimal))
+    if type.kind is Kind.INT64:
+        return units if -(2**63) <= units < 2**63 else None
+    return Decimal(units).scaleb(-type.scale, EXACT) if abs(units) < 10**type.precision else None
 
 
 def summand(argument: Expression) -> Expression:

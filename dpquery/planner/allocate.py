@@ -9,8 +9,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import assert_never
 
-from dpquery.errors import InvalidLossError, MissingDeltaError
+from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA
+from dpquery.errors import InternalError, InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
 from dpquery.kernel.mechanisms import calibrated
@@ -26,9 +28,6 @@ from dpquery.units.declarations import Neighbours
 
 LARGEST_ERROR = 1e300
 """Errors beyond this are not compared."""
-
-DEFAULT_SHARE_OF_DELTA = Fraction(1, 1000)
-"""The part of the budget's delta that a query gets if it names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +127,7 @@ class _Split:
     def noises(self, mechanism: Mechanism, amount: Fraction) -> list[Noise]:
         """Returns the noise of each measure; together they lose `amount`, of epsilon for Laplace, of rho for Gaussian
         noise. Choices are paid for in the same currency."""
-        laplace = mechanism is Mechanism.LAPLACE
+        laplace = _in_epsilon(mechanism)
         errors = []
         deviations = [deviation_of(*pair, self._neighbours, in_epsilon=laplace) for pair in self._pairs]
         for influence, is_known in self._influences:
@@ -142,6 +141,19 @@ class _Split:
             )
             for (_, measure), amount in zip(self._pairs, (amount * share for share in shares), strict=True)
         ]
+
+
+def _in_epsilon(mechanism: Mechanism) -> bool:
+    """Whether noise that is added is paid for with epsilon; otherwise with rho."""
+    match mechanism:
+        case Mechanism.LAPLACE:
+            return True
+        case Mechanism.GAUSSIAN:
+            return False
+        case Mechanism.EXPONENTIAL:
+            raise InternalError("numbers get noise, and are not chosen")
+        case _:
+            assert_never(mechanism)
 
 
 def _parallel(aggregates: tuple[PrivateAggregate, ...], neighbours: Neighbours) -> tuple[Chain, ...]:
@@ -169,7 +181,7 @@ def _epsilon(offer: Offer, budget: Budget) -> Fraction:
         raise InvalidLossError("this budget counts epsilon", advice="Ask with epsilon=..., for example epsilon='0.1'.")
     if offer.epsilon is None:
         other = ", rho=... or the catalog's defaults" if budget.kind is BudgetKind.APPROXIMATE else ""
-        raise InvalidLossError("the query says not how much it may lose", advice=f"Ask with epsilon=...{other}.")
+        raise InvalidLossError("the query does not say how much it may lose", advice=f"Ask with epsilon=...{other}.")
     return offer.epsilon
 
 

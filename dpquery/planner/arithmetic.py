@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 from dpquery.plan.expr import Case, Cast, Expression, Literal
 from dpquery.plan.functions import call
-from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Kind, Type
+from dpquery.plan.functions.casts import EXACT
+from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Kind, Type, decimal
 
 
 def number(value: Fraction, type: Type) -> Literal:
-    """Returns a constant: an integer where the type is one and the value too, else the nearest float."""
+    """Returns a constant: an integer or decimal where the type is one and holds it, else the nearest float."""
+    if type.kind is Kind.DECIMAL and (value * 10**type.scale).denominator == 1:
+        units = abs(int(value * 10**type.scale))
+        of = decimal(max(len(str(units)), type.scale, 1), type.scale)
+        return Literal(value=Decimal(int(value * 10**type.scale)).scaleb(-type.scale, EXACT), type=of)
     if type.kind is Kind.INT64 and value.denominator == 1:
         return Literal(value=int(value), type=INT64)
     return Literal(value=float(value), type=FLOAT64)

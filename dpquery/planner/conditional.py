@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from dpquery.plan.aggregates import Function
 from dpquery.plan.expr import Case, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import AggregateColumn
@@ -50,6 +51,6 @@ def _one(column: AggregateColumn, range_of: Callable[[Expression], Range]) -> Ag
     if not (adds_nothing or _is_null(given)) or value.type != given.type or not is_known:
         return column
     kept = condition if column.filter is None else call("and", (column.filter, condition))
-    if column.function == "sum" and column.type == INT64 and value == Literal(value=1, type=INT64):
-        return replace(column, function="count", argument=None, filter=kept)
+    if column.function == "sum" and value == Literal(value=1, type=INT64):
+        return replace(column, function=Function.COUNT, argument=None, filter=kept)
     return replace(column, argument=value, filter=kept)

@@ -12,10 +12,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import assert_never
 
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.mechanisms import Calibrated, calibrated
 from dpquery.kernel.plan import BudgetedPlan, Count, Measure, Mechanism, PrivateAggregate
+from dpquery.plan.axes import cells, most_summed
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import Aggregate, AggregateColumn, Computed
@@ -69,7 +71,7 @@ class Measured:
     @property
     def grouping(self) -> Grouping:
         """What the declarations say of its groups."""
-        covering = tuple(key.column in self.covering for key in self.aggregate.keys)
+        covering = tuple(self.covering >= {*key.columns} for key in self.aggregate.keys)
         return Grouping(covering=covering, one_group=self.follows, rows=self.rows, whole=self.whole)
 
 
@@ -117,7 +119,7 @@ def sums(family: Family, most: float = math.inf) -> dict[int, Sum]:
     """Returns the boundaries that can be added up from at most `most` groups each of one that is released."""
     usable = {number: one for number, one in family.items() if _is_additive(one)}
     found: dict[int, Sum] = {}
-    largest_first = sorted(usable, key=lambda number: -len(usable[number].aggregate.keys))
+    largest_first = sorted(usable, key=lambda number: -len(_columns_of(usable[number])))
     for number in largest_first:
         givers = [
             (groups, leaf)
@@ -132,7 +134,7 @@ def sums(family: Family, most: float = math.inf) -> dict[int, Sum]:
 
 def obstacle(family: Family) -> str:
     """Returns why nothing of a family can be added up, for people."""
-    finest = max(family.values(), key=lambda one: len(one.aggregate.keys))
+    finest = max(family.values(), key=lambda one: len(_columns_of(one)))
     if finest.aggregate.is_selected:
         return "groups are selected, and those not shown would be missing from sums"
     if not _is_additive(finest):
@@ -163,20 +165,29 @@ def _adds_up(measure: Measure, one: Measured) -> bool:
 
 
 def _is_finer(leaf: Measured, level: Measured) -> bool:
-    return {key.column for key in leaf.aggregate.keys} > {key.column for key in level.aggregate.keys}
+    return _columns_of(leaf) > _columns_of(level)
+
+
+def _columns_of(one: Measured) -> frozenset[str]:
+    """Returns the grouping columns."""
+    return frozenset(id for key in one.aggregate.keys for id in key.columns)
 
 
 def _groups_added(leaf: Measured, level: Measured) -> int | None:
-    """Returns how many groups of the leaf make one of the level, or None where they do not make it."""
+    """Returns how many groups of the leaf make one of the level, at most; None where they do not make it."""
     if not _is_finer(leaf, level) or not _ask_alike(leaf.boundary, level.boundary):
         return None
-    kept = {key.column for key in level.aggregate.keys}
-    rolled = [key for key in leaf.aggregate.keys if key.column not in kept]
-    if not all(key.column in leaf.covering for key in rolled):
+    kept = _columns_of(level)
+    rolled = [key for key in leaf.aggregate.keys if not kept >= {*key.columns}]
+    if not all(leaf.covering >= {*key.columns} for key in rolled):
         return None
     if not all(_adds_up(measure, leaf) for measure in leaf.aggregate.measures):
         return None
-    return math.prod(len(key.domain or ()) for key in rolled)
+    places = cells(leaf.aggregate.keys, level.aggregate.keys)
+    made = set() if places is None else set(places.tolist())
+    if places is None or made != set(range(level.aggregate.public_groups or 0)):
+        return None  # a group of one has no place in the other
+    return most_summed(places)
 
 
 def _ask_alike(one: Aggregate, other: Aggregate) -> bool:
@@ -194,10 +205,9 @@ def _bare(boundary: Aggregate, names: Names) -> list[AggregateColumn]:
 def _sum(leaf: int, groups: int, finer: Measured, number: int, level: Measured) -> Sum:
     """Returns the level computed from sums of the leaf's measures, under ids of their own."""
     renamed = {measure.id: f"m{number + 1}_{place}" for place, measure in enumerate(finer.aggregate.measures, start=1)}
-    kept = {key.column for key in level.aggregate.keys}
     aggregate = replace(
         finer.aggregate,
-        keys=tuple(key for key in finer.aggregate.keys if key.column in kept),
+        keys=level.aggregate.keys,
         measures=tuple(replace(measure, id=renamed[measure.id]) for measure in finer.aggregate.measures),
     )
     computed = tuple(
@@ -257,9 +267,15 @@ def expected_errors(
 def _deviation(noise: Calibrated, measure: Measure) -> float:
     """Returns the standard deviation of the noise in the unit of the released number."""
     step = float(measure.lattice.unit if measure.lattice else Fraction(1))
-    if noise.mechanism is Mechanism.GAUSSIAN:
-        return math.sqrt(noise.parameter) * step
-    if noise.parameter > 10**6:
-        return math.sqrt(2) * float(noise.parameter) * step
-    ratio = math.exp(-1 / float(noise.parameter))
-    return math.sqrt(2 * ratio) / (1 - ratio) * step
+    match noise.mechanism:
+        case Mechanism.GAUSSIAN:
+            return math.sqrt(noise.parameter) * step
+        case Mechanism.LAPLACE if noise.parameter > 10**6:
+            return math.sqrt(2) * float(noise.parameter) * step
+        case Mechanism.LAPLACE:
+            ratio = math.exp(-1 / float(noise.parameter))
+            return math.sqrt(2 * ratio) / (1 - ratio) * step
+        case Mechanism.EXPONENTIAL:
+            return float(1 / noise.parameter)  # in ranks: what it is off in values depends on the data
+        case _:
+            assert_never(noise.mechanism)

@@ -8,8 +8,8 @@ from functools import lru_cache
 from dpquery.kernel.selection import sort_key
 from dpquery.plan.evaluate import evaluate, normal
 from dpquery.plan.expr import Call, Column, Expression, Literal, children, columns_of, rebuild
-from dpquery.plan.ranges import EPOCH, number_of
-from dpquery.plan.types import DATE, INT64, Type, Value
+from dpquery.plan.ranges import EPOCH, number_of, whole_values
+from dpquery.plan.types import DATE, Type, Value
 from dpquery.planner.passing import comparison_of
 
 MOST = 10_000
@@ -68,7 +68,7 @@ def _listed(condition: Expression) -> list[Value] | None:
 
 def _between(conditions: list[Expression], type: Type) -> list[Value] | None:
     """Returns the whole numbers or days between the constants that bound the key on both sides, or None."""
-    if type not in (INT64, DATE):
+    if not type.is_whole and type != DATE:
         return None
     lowers: list[int] = []
     uppers: list[int] = []
@@ -87,6 +87,6 @@ def _between(conditions: list[Expression], type: Type) -> list[Value] | None:
     if not lowers or not uppers or min(uppers) - max(lowers) >= MOST:
         return None
     numbers = range(max(lowers), min(uppers) + 1)
-    if type == INT64:
-        return list(numbers)
+    if type.is_whole:
+        return whole_values(type, numbers)
     return [EPOCH.date() + datetime.timedelta(days=number) for number in numbers]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpquery.catalog import Catalog
-from dpquery.plan.expr import Column
+from dpquery.plan.definitions import ending_of, origin_of
 from dpquery.plan.logical import Relation, Scan, SetOperation
-from dpquery.planner.definitions import ending_of, origin_of
+from dpquery.plan.one_to_one import column_behind
 
 
 def owned_by_one_unit(group_by: tuple[str, ...], source: Relation, catalog: Catalog) -> str | None:
     """Returns the column, for people, by which each group belongs to one privacy unit; None if there is none.
 
-    It follows from what the catalog declares: the unit's own column, a foreign key to the owner, or columns that are
-    unique in a private table. A wrong declaration makes a wrong refusal, no more.
+    It follows from what the catalog declares: the unit's own column, a foreign key to the owner, columns that are
+    unique in a private table, or one-to-one functions of these. A wrong declaration makes a wrong refusal, no more.
     """
     read: dict[str, set[str]] = {}
     scans: dict[str, Scan] = {}
@@ -22,11 +22,12 @@ def owned_by_one_unit(group_by: tuple[str, ...], source: Relation, catalog: Cata
         if (name := _unit_of(id, source)) is not None:
             return name
         expression, found = origin_of(id, source)
-        if isinstance(expression, Column) and expression.id in found:
-            scan = found[expression.id]
+        behind = column_behind(expression)
+        if behind is not None and behind.id in found:
+            scan = found[behind.id]
             if not isinstance(scan, Scan):
                 continue
-            name = next(column.name for column in scan.columns if column.id == expression.id)
+            name = next(column.name for column in scan.columns if column.id == behind.id)
             place = scan.columns[0].id
             read.setdefault(place, set()).add(name)
             scans[place] = scan
@@ -39,8 +40,9 @@ def owned_by_one_unit(group_by: tuple[str, ...], source: Relation, catalog: Cata
 
 def _unit_of(id: str, source: Relation) -> str | None:
     """Returns the name of a unit's own column that the column is, on every side of the set operations it passes."""
-    expression, found = origin_of(id, source)
-    if not isinstance(expression, Column):
+    meaning, found = origin_of(id, source)
+    expression = column_behind(meaning)
+    if expression is None:
         return None
     scan = found.get(expression.id)
     if isinstance(scan, Scan) and scan.ownership is not None and not scan.ownership.path:

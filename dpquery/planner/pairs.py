@@ -121,7 +121,7 @@ def _of_both(column: AggregateColumn, y: Side, x: Side, count: Expression, measu
             found = clamped(call("divide", (covariance, call("multiply", spreads))), -ONE, ONE)
             return found if column.function == "corr" else clamped(call("multiply", (found, found)), Fraction(0), ONE)
         case _:
-            raise InternalError(f"the aggregate {column.function} of pairs is not known")
+            raise InternalError(f"{column.function} is no aggregate of both sides of a pair")
 
 
 def _covariance(column: AggregateColumn, y: Side, x: Side, count: Expression, measures: Measures) -> Expression:

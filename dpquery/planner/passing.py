@@ -8,7 +8,7 @@ from functools import lru_cache
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Column, Expression, Literal, children, columns_of, rebuild
 from dpquery.plan.ranges import Range, number_of
-from dpquery.plan.types import DATE, INT64, TIMESTAMP, Value
+from dpquery.plan.types import DATE, TIMESTAMP, Value
 
 _MIRRORED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
 
@@ -56,7 +56,7 @@ def within(leaf: str, known: Range, conditions: Iterable[Expression]) -> Range:
         if bound is None or not isinstance(first, Column) or first.id != leaf:
             continue
         is_tested = True
-        step = 1 if first.type in (INT64, DATE, TIMESTAMP) else 0  # these are whole numbers
+        step = 1 if first.type.is_whole or first.type in (DATE, TIMESTAMP) else 0  # these are whole numbers
         if function in ("ge", "gt"):
             lowers.append(bound + step * (function == "gt"))
         else:

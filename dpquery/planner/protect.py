@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,9 +12,12 @@ from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, Unsu
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import CHOICES, BoundContributions, Count, Key, Measure, PrivateAggregate
+from dpquery.plan.aggregates import Function
+from dpquery.plan.definitions import definition
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.logical import (
     Aggregate,
+    AggregateColumn,
     Computed,
     Filter,
     LogicalPlan,
@@ -25,20 +29,22 @@ from dpquery.plan.logical import (
     sources,
     with_sources,
 )
-from dpquery.plan.ranges import Range
-from dpquery.plan.types import FLOAT64, INT64, Type, Value
+from dpquery.plan.one_to_one import column_behind
+from dpquery.plan.types import INT64, Type, Value
 from dpquery.planner import grouping_sets
+from dpquery.planner.atoms import Known, PublicRows
 from dpquery.planner.blocks import within_blocks
+from dpquery.planner.conditions import conditions_of
 from dpquery.planner.contributions import Contribution, contribution_of
-from dpquery.planner.definitions import definition
+from dpquery.planner.declared import with_declared
 from dpquery.planner.grouping_sets import Added, Grouping, Measured, Sum
 from dpquery.planner.joined_owners import without_second_joins
-from dpquery.planner.keys import PublicValues, conditions_of, covers_all_rows, domain_of, leaf_ranges
+from dpquery.planner.keys import covers_all_rows, domain_of, keys_of, leaf_ranges
 from dpquery.planner.owned import owned_by_one_unit
 from dpquery.planner.passing import between_keys
 from dpquery.planner.randomised import debiased
 from dpquery.planner.ranges import ranges_of
-from dpquery.planner.rewrite import Measures, sum_type
+from dpquery.planner.rewrite import Measures, measured_type
 
 MAX_GROUPS = 100_000
 """Public groups that one aggregation may have."""
@@ -89,7 +95,7 @@ def protect(
     logical: LogicalPlan,
     catalog: Catalog,
     *,
-    public: PublicValues,
+    public: PublicRows,
     describe: Callable[[Expression, Relation], str],
     bounds: Bounds,
 ) -> PrivatePlan:
@@ -101,15 +107,13 @@ def protect(
         bounds: Contribution bounds that replace the catalog's.
     Raises:
         MissingBoundsError: An aggregate without a finite sensitivity.
-        UnsupportedQueryError: More public groups than can be enumerated.
+        UnsupportedQueryError: More public groups than can be enumerated, without a delta to select some of them.
     """
     logical, variances = debiased(
-        logical,
+        with_declared(logical, catalog),
         catalog,
         max_rows=bounds.max_rows,
-        has_public_keys=lambda id, relation: (
-            domain_of(id, relation, _leaf_ranges(relation, catalog), catalog, public) is not None
-        ),
+        has_public_keys=lambda id, relation: domain_of(id, relation, _known(relation, catalog, public)) is not None,
     )
     logical = within_blocks(logical, catalog)
     measured = [
@@ -150,15 +154,15 @@ def _protect(
     index: int,
     boundary: Aggregate,
     catalog: Catalog,
-    public: PublicValues,
+    public: PublicRows,
     describe: Callable[[Expression, Relation], str],
     bounds: Bounds,
 ) -> Measured:
     source = boundary.source
     units = proposed(source, catalog.declarations).units
     bound = _bound(boundary, catalog, bounds)
-    ranges = _leaf_ranges(source, catalog)
-    keys = tuple(_key(id, source, domain_of(id, source, ranges, catalog, public)) for id in boundary.group_by)
+    known = _known(source, catalog, public)
+    keys = _limited(keys_of(boundary.group_by, source, known), boundary, catalog)
     _refuse_owned(boundary, keys, catalog)
     if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
         raise _without_delta(boundary, keys, lambda expression: describe(expression, source))
@@ -172,9 +176,9 @@ def _protect(
         groups=bound.max_groups,
         selects=any(key.domain is None for key in keys),
         describe=lambda expression: describe(expression, source),
-        domain=lambda expression: _domain(expression, source, ranges, catalog, public),
+        domain=lambda expression: _domain(expression, source, known),
     )
-    computed = measures.express(boundary.aggregates)
+    computed = measures.express(tuple(_counting_units(column, source, units) for column in boundary.aggregates))
     selection = measures.selection() if measures.selects else None
     unit = min(units) if units else None
     kept = dict.fromkeys([*([unit] if unit else []), *boundary.group_by])
@@ -192,14 +196,7 @@ def _protect(
     )
     declared = contribution_of(source, catalog)
     aggregate = _together(aggregate, declared, catalog)
-    groups = aggregate.public_groups
-    if groups is not None and groups > MAX_GROUPS:
-        raise UnsupportedQueryError(
-            f"the public keys make {groups} groups, and at most {MAX_GROUPS} can be released at once",
-            advice="Group by fewer or coarser keys.",
-            span=next(iter(boundary.spans), None),
-        )
-    covering = (key.column for key in keys if covers_all_rows(key.column, key.domain, source, ranges))
+    covering = (id for key in keys if covers_all_rows(key, source, known.ranges) for id in key.columns)
     return Measured(
         aggregate=aggregate,
         computed=computed,
@@ -211,16 +208,47 @@ def _protect(
     )
 
 
-def _leaf_ranges(source: Relation, catalog: Catalog) -> dict[str, Range]:
-    return leaf_ranges(source, lambda relation: ranges_of(relation, catalog))
+def _counting_units(column: AggregateColumn, source: Relation, units: frozenset[str]) -> AggregateColumn:
+    """Returns COUNT(DISTINCT ...) of a one-to-one function of the unit as one of the unit."""
+    if column.function is not Function.COUNT_DISTINCT or column.argument is None:
+        return column
+    given = Project(source=source, columns=(Computed(id="value", name="", expression=column.argument),))
+    meaning = definition("value", given)[0]
+    behind = column_behind(meaning)
+    unit = next((unit for unit in sorted(units) if definition(unit, source)[0] == behind), None)
+    return column if behind is None or unit is None else replace(column, argument=Column(id=unit, type=behind.type))
 
 
-def _domain(
-    expression: Expression, source: Relation, ranges: dict[str, Range], catalog: Catalog, public: PublicValues
-) -> tuple[Value, ...] | None:
+def _limited(keys: tuple[Key, ...], boundary: Aggregate, catalog: Catalog) -> tuple[Key, ...]:
+    """Returns the keys, the one of most values without these if all would make too many groups: they are selected.
+
+    Raises:
+        UnsupportedQueryError: There are too many, and the budget has no delta to select them with.
+    """
+    groups = math.prod(len(key.domain) if key.domain is not None else 0 for key in keys)
+    if groups <= MAX_GROUPS:
+        return keys
+    if catalog.budget.kind is BudgetKind.PURE:
+        raise UnsupportedQueryError(
+            f"the public keys make {groups} groups, and at most {MAX_GROUPS} can be released at once; selecting those "
+            "with many rows costs a delta, which this budget does not have",
+            advice="Group by fewer or coarser keys, let WHERE rule some out, or give the dataset a budget with delta.",
+            span=next(iter(boundary.spans), None),
+        )
+    largest = max(keys, key=lambda key: len(key.domain or ()))
+    selected = tuple(Key.of(id, type, None) for id, type in zip(largest.columns, largest.types, strict=True))
+    return tuple(made for key in keys for made in (selected if key is largest else (key,)))
+
+
+def _known(source: Relation, catalog: Catalog, public: PublicRows) -> Known:
+    ranges = leaf_ranges(source, lambda relation: ranges_of(relation, catalog))
+    return Known(ranges=ranges, catalog=catalog, public=public)
+
+
+def _domain(expression: Expression, source: Relation, known: Known) -> tuple[Value, ...] | None:
     """Returns the public values of an expression over the source, as of a key, but for NULL: modes leave it out."""
     given = Project(source=source, columns=(Computed(id="value", name="", expression=expression),))
-    domain = domain_of("value", given, ranges, catalog, public)
+    domain = domain_of("value", given, known)
     return None if domain is None else tuple(value for value in domain if value is not None)
 
 
@@ -238,18 +266,14 @@ def _refuse_owned(boundary: Aggregate, keys: tuple[Key, ...], catalog: Catalog) 
 
 
 def _without_delta(boundary: Aggregate, keys: tuple[Key, ...], describe: Callable[[Expression], str]) -> QueryError:
-    place, key = next((place, key) for place, key in enumerate(keys) if key.domain is None)
-    name = describe(Column(id=key.column, type=key.type))
+    key = next(key for key in keys if key.domain is None)
+    place = boundary.group_by.index(key.columns[0])
+    name = describe(Column(id=key.columns[0], type=key.types[0]))
     return MissingDeltaError(
         f"{name} has no public keys; selecting its groups costs a delta, which this budget does not have",
         advice="Declare keys in the catalog, name them in WHERE, or give the dataset a budget with delta.",
         span=boundary.spans[place] if place < len(boundary.spans) else None,
     )
-
-
-def _key(id: str, source: Relation, domain: tuple[Value, ...] | None) -> Key:
-    type = next(column.type for column in output(source) if column.id == id)
-    return Key(column=id, type=type, domain=domain)
 
 
 def _bound(boundary: Aggregate, catalog: Catalog, bounds: Bounds) -> BoundContributions:
@@ -292,22 +316,21 @@ def _has_one_group(boundary: Aggregate, declared: Contribution) -> bool:
 def _released(index: int, boundary: Aggregate, aggregate: PrivateAggregate, computed: tuple[Computed, ...]) -> Relation:
     """Returns the released table with its aggregates computed from the measures."""
     names = {column.id: column.name for column in output(boundary)}
-    keys = tuple(OutputColumn(id=key.column, name=names[key.column], type=key.type) for key in aggregate.keys)
+    columns = (column for key in aggregate.keys for column in zip(key.columns, key.types, strict=True))
+    keys = tuple(OutputColumn(id=id, name=names[id], type=type) for id, type in columns)
     numbers = tuple(OutputColumn(id=m.id, name=m.label, type=released_type(m, aggregate)) for m in aggregate.measures)
     kept = tuple(Computed(id=key.id, name="", expression=Column(id=key.id, type=key.type)) for key in keys)
     return Project(source=Released(index=index, columns=(*keys, *numbers)), columns=(*kept, *computed))
 
 
 def released_type(measure: Measure, aggregate: PrivateAggregate) -> Type:
-    """Returns the type of a released number: of counts int64, of sums and choices that of the values, of squares
-    float64."""
+    """Returns the type of a released number: of counts int64, of choices that of the values, of sums a wider one."""
     if measure.count in CHOICES:
         return next(c.type for c in output(aggregate.source) if c.id == measure.value)
     if measure.count is not Count.SUM or measure.lattice is None:
         return INT64
-    if measure.lattice.squared:
-        return FLOAT64
-    return sum_type(next(c.type for c in output(aggregate.source) if c.id == measure.value))
+    value = next(c.type for c in output(aggregate.source) if c.id == measure.value)
+    return measured_type(value, measure.lattice)
 
 
 def _replace(relation: Relation, replaced: list[Relation]) -> Relation:

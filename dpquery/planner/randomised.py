@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from dpquery.catalog import Catalog
 from dpquery.catalog.tables import Randomized
-from dpquery.errors import MissingBoundsError
+from dpquery.errors import InternalError, MissingBoundsError
+from dpquery.plan.aggregates import Function
+from dpquery.plan.definitions import definition
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, columns_of, conjuncts, substitute
 from dpquery.plan.functions import call
@@ -34,13 +36,11 @@ from dpquery.plan.logical import (
     sources,
     with_sources,
 )
-from dpquery.plan.types import FLOAT64, INT64, Value
+from dpquery.plan.types import FLOAT64, INT64, Value, sum_type
 from dpquery.planner.arithmetic import where_more
 from dpquery.planner.chances import Chances, Weights, numbers_of, times, total_over, without_bias
-from dpquery.planner.definitions import definition
 from dpquery.planner.ranges import ranges_of
 from dpquery.planner.reports import both, lifted, reading_reports, reads, refusal, repeats, stored
-from dpquery.planner.rewrite import sum_type
 
 ESTIMATED = ("count", "sum", "avg")
 """Aggregates that are debiased."""
@@ -212,11 +212,13 @@ class _Boundary:
         asked = self._asked(column)
         if asked is None:
             return self._read(column)
-        if column.function == "count":
+        if column.function is Function.COUNT:
             return Cast(argument=self._count(asked), type=INT64)
-        if column.function == "sum":
+        if column.function is Function.SUM:
             total = self._total(asked, 0.0, None)
             return total if column.type == FLOAT64 else Cast(argument=total, type=column.type)
+        if column.function is not Function.AVG:
+            raise InternalError(f"{column.function} of reports is not estimated")
         lower, upper = self._ends(asked)
         middle = (lower + upper) / 2
         count = self._count(asked)
@@ -351,7 +353,7 @@ class _Boundary:
     def _measure(self, asked: _Asked, function: str, argument: Expression | None, kept: Expression | None) -> Column:
         type = INT64 if argument is None or function == "count" else sum_type(argument.type)
         return self._read(
-            replace(asked.column, function=function, argument=argument, filter=kept, second=None, type=type)
+            replace(asked.column, function=Function(function), argument=argument, filter=kept, second=None, type=type)
         )
 
     def _read(self, column: AggregateColumn) -> Column:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpquery.catalog import Catalog
+from dpquery.plan.aggregates import Function
 from dpquery.plan.expr import Call, Column, Expression
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import (
@@ -143,6 +144,9 @@ def _of_values(values: list[Value]) -> Range:
     return Range(lower=min(known), upper=max(known), nullable=nullable)
 
 
+_SPREADS = (Function.VAR_POP, Function.VAR_SAMP, Function.STDDEV_POP, Function.STDDEV_SAMP)
+
+
 def _aggregate(column: AggregateColumn, source: Ranges, rows: int | None) -> Range:
     """Returns the range of an aggregate of at most `rows` rows, which is exact within one unit."""
     most = None if rows is None else Fraction(rows)
@@ -157,7 +161,7 @@ def _aggregate(column: AggregateColumn, source: Ranges, rows: int | None) -> Ran
         return replace(known, nullable=nullable)
     if column.function in ("sum", "sum_distinct"):
         return sum_range(known, most, nullable=nullable)
-    if not column.function.startswith(("var", "stddev")) or known.lower is None or known.upper is None:
+    if column.function not in _SPREADS or known.lower is None or known.upper is None:
         return UNKNOWN
     spread = (known.upper - known.lower) ** 2 / (4 if column.function.endswith("pop") else 2)
     if column.function.startswith("stddev"):

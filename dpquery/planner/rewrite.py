@@ -6,18 +6,19 @@ Aggregates of the same values share measures: COUNT(*), SUM(x), AVG(x) and STDDE
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import assert_never
 
-from dpquery.errors import MissingBoundsError, UnsupportedQueryError
+from dpquery.errors import InternalError, MissingBoundsError, UnsupportedQueryError
 from dpquery.kernel.plan import Count, Lattice, Measure
-from dpquery.plan.aggregates import PAIRS
+from dpquery.plan.aggregates import PAIRS, Function
 from dpquery.plan.expr import Cast, Column, Expression, Literal
-from dpquery.plan.functions import call
+from dpquery.plan.functions import call, cast
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, Value, decimal
+from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, Value, decimal, sum_type
 from dpquery.planner import lattices
 from dpquery.planner.arithmetic import clamped, number, ratio, where_more, without_number
 from dpquery.planner.conditional import filtered
@@ -26,14 +27,19 @@ from dpquery.planner.pairs import express_pair, sides_of
 LARGEST, LARGEST_SQUARED = Fraction(10**290), Fraction(10**140)
 """Bounds on values whose sums, or sums of squares, stay finite as floats."""
 
+MANY = 10**12
+"""Values of the largest size whose sum, noise included, has to fit its type."""
+
+COUNTED = decimal(19, 0)
+"""The type of a count among decimals."""
+
 WIDEST_SPREAD = Fraction(10) ** 140
 """Width of the range of a value whose variance can be computed in double precision."""
 
-TARGETS = {"min": Fraction(0), "max": Fraction(1)}
+TARGETS = {Function.MIN: Fraction(0), Function.MAX: Fraction(1)}
 """Aggregates that are quantiles by another name."""
-QUANTILES = (*TARGETS, "quantile_cont", "quantile_disc")
 
-MOMENTS = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
+MOMENTS = (Function.AVG, Function.VAR_POP, Function.VAR_SAMP, Function.STDDEV_POP, Function.STDDEV_SAMP)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,10 +67,16 @@ class Measures:
     selects: bool
     describe: Callable[[Expression], str]
     domain: Callable[[Expression], tuple[Value, ...] | None]
-    found: list[Measure] = field(default_factory=list)
+    known: dict[object, Measure] = field(default_factory=dict)
+    """What is measured, by all of it but its id and label."""
     inputs: dict[Expression, str] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
     """Ids of sums over values that are never NULL."""
+
+    @property
+    def found(self) -> list[Measure]:
+        """The measures, in the order in which they were found."""
+        return list(self.known.values())
 
     @property
     def computed(self) -> tuple[Computed, ...]:
@@ -81,33 +93,52 @@ class Measures:
         moments = {(c.argument, c.filter) for c in columns if c.function in MOMENTS}
         moments |= {side for c in columns if c.function in PAIRS for side in sides_of(c, self)}
         return tuple(
-            Computed(id=c.id, name=c.name, expression=self._express(c, (c.argument, c.filter) in moments))
+            Computed(id=c.id, name=c.name, expression=cast(self._express(c, (c.argument, c.filter) in moments), c.type))
             for c in columns
         )
 
     def _express(self, column: AggregateColumn, shared: bool) -> Expression:
-        if column.argument is None:
-            return self._count(None, column.filter)
-        if column.function in PAIRS:
-            return express_pair(column, self)
-        if column.function == "count":
-            return self._count(column.argument, column.filter)
-        if column.function == "count_distinct":
-            is_unit = isinstance(column.argument, Column) and column.argument.id in self.units
-            if is_unit:
-                return _read(self._measure(Count.UNITS, None, column.filter, None), INT64)
-            return _read(self._measure(Count.DISTINCT, column.argument, column.filter, None), INT64)
-        if column.function == "mode":
-            return self._mode(column)
-        if column.function in QUANTILES:
-            return self._quantile(column)
-        lower, upper = self.bounds(column, column.argument)
-        if column.function == "sum":
-            return self._shared_sum(column, lower, upper) if shared else self._plain_sum(column, lower, upper)
-        mean = self._mean(column, lower, upper)
-        if column.function == "avg":
-            return mean
-        return self._spread(column, lower, upper)
+        match column.function:
+            case Function.COUNT:
+                return self._count(column.argument, column.filter)
+            case Function.COUNT_DISTINCT:
+                return self._distinct(column)
+            case Function.SUM:
+                bounds = self.bounds(column, _value(column))
+                self._check_room(column, _value(column), max(-bounds[0], bounds[1]))
+                return self._shared_sum(column, *bounds) if shared else self._plain_sum(column, *bounds)
+            case Function.AVG:
+                return self._mean(column, *self.bounds(column, _value(column)))
+            case Function.VAR_POP | Function.VAR_SAMP | Function.STDDEV_POP | Function.STDDEV_SAMP:
+                return self._spread(column, *self.bounds(column, _value(column)))
+            case Function.MIN | Function.MAX | Function.QUANTILE_CONT | Function.QUANTILE_DISC:
+                return self._quantile(column)
+            case Function.MODE:
+                return self._mode(column)
+            case (
+                (Function.COVAR_POP | Function.COVAR_SAMP | Function.CORR | Function.REGR_SLOPE)
+                | (Function.REGR_INTERCEPT | Function.REGR_R2 | Function.REGR_COUNT | Function.REGR_AVGX)
+                | (Function.REGR_AVGY | Function.REGR_SXX | Function.REGR_SYY | Function.REGR_SXY)
+            ):
+                return express_pair(column, self)
+            case (
+                (Function.SUM_DISTINCT | Function.AVG_DISTINCT | Function.BOOL_AND | Function.BOOL_OR)
+                | (Function.STRING_AGG | Function.ANY_VALUE | Function.FIRST | Function.LAST | Function.ARG_MIN)
+                | (Function.ARG_MAX | Function.BIT_AND | Function.BIT_OR | Function.BIT_XOR)
+            ):
+                raise UnsupportedQueryError(
+                    f"{column.name.upper()} over different privacy units has no private mechanism",
+                    advice="Use it within one unit: GROUP BY the unit in an inner query.",
+                    span=column.span,
+                )
+            case _:
+                assert_never(column.function)
+
+    def _distinct(self, column: AggregateColumn) -> Expression:
+        """Returns the number of different values; of the unit's own column, the number of units."""
+        if isinstance(column.argument, Column) and column.argument.id in self.units:
+            return _read(self._measure(Count.UNITS, None, column.filter, None), INT64)
+        return _read(self._measure(Count.DISTINCT, _value(column), column.filter, None), INT64)
 
     def bounds(self, column: AggregateColumn, value: Expression) -> tuple[Fraction, Fraction]:
         """Returns the bounds of a value that the aggregate reads; raises MissingBoundsError where there are none."""
@@ -137,7 +168,7 @@ class Measures:
     def sum_of(self, value: Expression, kept: Expression | None, lattice: Lattice, name: str = "") -> Expression:
         """Returns the sum of the lattice's deviations of a value; `name` is what people read of it."""
         measure = self._measure(Count.SUM, value, kept, lattice, name)
-        return _read(measure, FLOAT64 if lattice.squared else sum_type(value.type))
+        return _read(measure, measured_type(value.type, lattice))
 
     def variance(
         self, value: Expression, kept: Expression | None, count: Expression, lower: Fraction, upper: Fraction
@@ -190,6 +221,15 @@ class Measures:
         count = Count.UNITS if self.rows == 1 and self.selects and kept is None else Count.ROWS
         return _read(self._measure(count, None, kept, None), INT64)
 
+    def _check_room(self, column: AggregateColumn, value: Expression, largest: Fraction) -> None:
+        if not _has_room(value.type, largest):
+            name = self.describe(value)
+            raise MissingBoundsError(
+                f"SUM({name}) of values up to {float(largest):.0e} does not fit {sum_type(value.type)}",
+                advice=f"CLAMP the value to narrower bounds, or write SUM(CAST({name} AS double precision)).",
+                span=column.span,
+            )
+
     def _plain_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
         assert column.argument is not None
         lattice = lattices.for_sum(column.argument.type, lower, upper, self.rows * self.groups)
@@ -199,13 +239,19 @@ class Measures:
         assert column.argument is not None
         lattice = lattices.for_deviations(column.argument.type, lower, upper, self.rows * self.groups)
         measure = self._measure(Count.SUM, column.argument, column.filter, lattice)
-        return _read(measure, sum_type(column.argument.type)), lattice
+        return _read(measure, measured_type(column.argument.type, lattice)), lattice
 
     def _shared_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
-        """Returns middle * count + sum of deviations."""
+        """Returns middle * count + sum of deviations, exact where 38 digits suffice."""
         deviations, lattice = self._deviations(column, lower, upper)
         middle = number(lattice.offset * lattice.grid, deviations.type)
-        total = call("add", (call("multiply", (self._count(column.argument, column.filter), middle)), deviations))
+        count: Expression = self._count(column.argument, column.filter)
+        if middle.type.kind is Kind.DECIMAL:
+            count = Cast(argument=count, type=COUNTED)
+        part: Expression = call("multiply", (count, middle))
+        if part.type.kind is Kind.DECIMAL:
+            part = Cast(argument=part, type=deviations.type)
+        total = call("add", (part, deviations))
         return total if total.type == column.type else Cast(argument=total, type=column.type)
 
     def _mean(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
@@ -249,8 +295,11 @@ class Measures:
         domain: tuple[Value, ...] | None = None,
     ) -> Measure:
         """Returns the measure, the one already found if there is an equal one."""
+        measured = (count, self._input(value), self._input(kept), lattice, target, domain)
+        if measured in self.known:
+            return self.known[measured]
         made = Measure(
-            id=f"{self.prefix}{len(self.found) + 1}",
+            id=f"{self.prefix}{len(self.known) + 1}",
             label=self._label(count, name or ("" if value is None else self.describe(value)), kept, lattice, target),
             count=count,
             value=self._input(value),
@@ -259,10 +308,7 @@ class Measures:
             target=target,
             domain=domain,
         )
-        for known in self.found:
-            if replace(made, id=known.id, label=known.label) == known:
-                return known
-        self.found.append(made)
+        self.known[measured] = made
         if count is Count.SUM and value is not None and not range_of(value, self.ranges).nullable:
             self.whole.add(made.id)
         return made
@@ -297,9 +343,24 @@ def _quantile_label(name: str, target: Fraction | None) -> str:
     return f"{known}({name})" if known else f"QUANTILE({name}, {_short(target or Fraction(0))})"
 
 
-def sum_type(type: Type) -> Type:
-    """Returns the type of a sum of values."""
-    return decimal(38, type.scale) if type.kind is Kind.DECIMAL else type
+def measured_type(type: Type, lattice: Lattice) -> Type:
+    """Returns the type of a measured sum of lattice values: exact where the digits of sums suffice, else float64."""
+    return (
+        FLOAT64 if lattice.squared or not _has_room(type, lattice.largest_deviation * lattice.grid) else sum_type(type)
+    )
+
+
+def _has_room(type: Type, largest: Fraction) -> bool:
+    """Whether `MANY` values of this size add up within the type of their sum."""
+    total = sum_type(type)
+    return type.kind is Kind.FLOAT64 or largest * MANY < 10 ** (total.precision - total.scale)
+
+
+def _value(column: AggregateColumn) -> Expression:
+    """Returns the argument of an aggregate that has one."""
+    if column.argument is None:
+        raise InternalError(f"{column.function} has an argument")
+    return column.argument
 
 
 def _read(measure: Measure, type: Type) -> Column:

@@ -92,7 +92,8 @@ def _best_shares(
 
 
 def _exact(sizes: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    return with_floor([size / sum(sizes) for size in sizes])
+    whole = sum(sizes)
+    return with_floor([size / whole for size in sizes])
 
 
 def _side_by_side(

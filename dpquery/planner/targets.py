@@ -1,24 +1,26 @@
 """Accuracy asked for instead of a loss: the least loss with which the intervals are as narrow as that.
 
-Only numbers whose interval is as wide whatever the data can have a target: counts, sums, and sums of these with
-constant factors. An average's error depends on how many rows there are, which nobody may know before asking.
+Numbers whose interval is as wide whatever the data can have a target: counts, sums, and sums of these with constant
+factors. An average's error depends on how many rows there are, which is private: it can have a target together with a
+number of rows that the analyst assumes. Nothing but the charge depends on that number.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import assert_never
 
-from dpquery.errors import InvalidLossError, UnsupportedQueryError
+from dpquery.errors import InternalError, InvalidLossError, UnsupportedQueryError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
 from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.plan import CHOICES, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.sensitivity import Sensitivity, sensitivity
-from dpquery.plan.expr import Call, Cast, Column, Expression, Literal, columns_of
-from dpquery.plan.types import Kind
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
+from dpquery.plan.types import Kind, Type
 from dpquery.planner.aims import Aim, check_names
 from dpquery.planner.allocate import Offer, deviation_of, plan_of, selection_delta
 from dpquery.units.declarations import Neighbours
@@ -37,10 +39,38 @@ class Accuracy:
         errors: The largest half-width of a cell's interval, in the unit of the column: for each column named, or one
             for all.
         failure: With which probability the interval of a cell may not hold.
+        rows: For averages, how many rows each group is assumed to have at least, by column.
     """
 
     errors: Mapping[str, Fraction] | Fraction
     failure: Fraction
+    rows: Mapping[str, Fraction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """An average as it is computed: a middle plus the sum of deviations from it, divided by the count.
+
+    Attributes:
+        deviations, count: The measures.
+        reach: The largest deviation of a mean from the middle.
+    """
+
+    deviations: str
+    count: str
+    reach: Fraction
+
+    def factors(self, error: Fraction, rows: Fraction) -> dict[str, Fraction]:
+        """Returns with which factors half-widths add up to at most `error`, if there are `rows` rows or more.
+
+        With noises d and c, |(D + d) / (N + c) - D / N| = |d - (D / N) c| / (N + c) <= error follows from
+        |d| + (reach + error) |c| <= error N, and N only helps.
+        """
+        return {self.deviations: 1 / rows, self.count: (self.reach + error) / rows}
+
+    def half_width(self, deviations: Fraction, count: Fraction, rows: Fraction) -> Fraction | None:
+        """Returns the half-width for `rows` rows from those of the measures; None where the count may be lost in it."""
+        return (deviations + self.reach * count) / (rows - count) if rows > count else None
 
 
 def allocate_for(
@@ -78,12 +108,19 @@ def allocate_for(
     return plan_of(aggregates, made, delta)
 
 
-def half_width_of(aim: Aim, half_width: Callable[[str, int], Fraction | None]) -> Fraction | None:
+def half_width_of(
+    aim: Aim, half_width: Callable[[str, int], Fraction | None], rows: Fraction | None = None
+) -> Fraction | None:
     """Returns the half-width of a number's interval where it does not depend on the data, or None.
 
     Args:
         half_width: (measure, number of measures that share the failure) to the half-width of the measure's interval.
+        rows: How many rows each group is assumed to have at least; averages have a half-width then.
     """
+    mean = mean_of(aim.expression) if aim.is_itself and rows is not None else None
+    if mean is not None and rows is not None:
+        deviations, count = half_width(mean.deviations, 2), half_width(mean.count, 2)
+        return None if deviations is None or count is None else mean.half_width(deviations, count, rows)
     factors = _factors(aim.expression, lambda id: half_width(id, 1) is not None) if aim.is_itself else None
     if not factors:
         return None
@@ -108,18 +145,66 @@ def _wanted(
         error = errors if isinstance(errors, Fraction) else errors.get(aim.name)
         if error is None:
             continue
-        factors = _factors(aim.expression, lambda id: id in pairs) if aim.is_itself else None
+        factors = _factors_of(aim, error, accuracy.rows.get(aim.name), lambda id: id in pairs)
         if not factors or any(pairs[id][1].count in CHOICES for id in factors):
-            raise UnsupportedQueryError(
-                f"{aim.name} cannot have a target: its error depends on the data, not on the noise alone",
-                advice="Give targets to counts and sums, by name: error={'n': 100}; for an average, to these two.",
-            )
+            raise _no_target(aim)
         parts = {id: (abs(factor) * deviation(id)) ** (1 / 2 if pure else 2 / 3) for id, factor in factors.items()}
         for id, part in _fractions(parts).items():
             found.setdefault(id, []).append((error * part / abs(factors[id]), accuracy.failure / len(factors)))
     if not found:
         raise InvalidLossError("no column has a target", advice="Write error=100, or error={'column': 100}.")
     return found
+
+
+def _factors_of(
+    aim: Aim, error: Fraction, rows: Fraction | None, is_measure: Callable[[str], bool]
+) -> dict[str, Fraction] | None:
+    """Returns with which factors the half-widths of measures add up to that of a number, or None."""
+    if not aim.is_itself:
+        return None
+    mean = mean_of(aim.expression)
+    if mean is None:
+        return _factors(aim.expression, is_measure)
+    return None if rows is None else mean.factors(error, rows)
+
+
+def _no_target(aim: Aim) -> UnsupportedQueryError:
+    if aim.is_itself and mean_of(aim.expression) is not None:
+        return UnsupportedQueryError(
+            f"the error of the average {aim.name} depends on how many rows each group has, which is private",
+            advice=f"Say for how many rows it is to hold: error={{{aim.name!r}: (0.5, 1000)}}, from 1000 rows on.",
+        )
+    return UnsupportedQueryError(
+        f"{aim.name} cannot have a target: its error depends on the data, not on the noise alone",
+        advice="Give targets to counts, sums and averages, by name: error={'n': 100}.",
+    )
+
+
+def mean_of(expression: Expression) -> Mean | None:
+    """Returns the average that an expression is, or None if it is none."""
+    if not isinstance(expression, Case) or len(expression.branches) != 1:
+        return None
+    mean = expression.branches[0][1]
+    if not isinstance(mean, Call) or mean.function != "clamp":
+        return None
+    total, *ends = mean.arguments
+    if not isinstance(total, Call) or total.function != "add":
+        return None
+    middle, quotient = total.arguments
+    if not isinstance(quotient, Call) or quotient.function != "divide":
+        return None
+    over, under = (_bare(part) for part in quotient.arguments)
+    known = [_constant(part) for part in (middle, *ends)]
+    if not isinstance(over, Column) or not isinstance(under, Column) or None in known:
+        return None
+    centre, lower, upper = (number for number in known if number is not None)
+    return Mean(deviations=over.id, count=under.id, reach=max(upper - centre, centre - lower))
+
+
+def _bare(expression: Expression) -> Expression:
+    while isinstance(expression, Cast):
+        expression = expression.argument
+    return expression
 
 
 def _fractions(parts: Mapping[str, float]) -> dict[str, Fraction]:
@@ -137,7 +222,7 @@ def _factors(expression: Expression, is_measure: Callable[[str], bool]) -> dict[
     match expression:
         case Column() if expression.type.is_numeric:
             return {expression.id: Fraction(1)}
-        case Cast() if expression.type.kind is Kind.FLOAT64 and expression.argument.type.is_numeric:
+        case Cast() if _keeps_numbers(expression.argument.type, expression.type):
             return _factors(expression.argument, is_measure)
         case Call(function="negate"):
             return _scaled(_factors(expression.arguments[0], is_measure), Fraction(-1))
@@ -154,6 +239,13 @@ def _factors(expression: Expression, is_measure: Callable[[str], bool]) -> dict[
             return _scaled(_factors(first, is_measure), by if expression.function == "multiply" else 1 / by)
         case _:
             return None
+
+
+def _keeps_numbers(source: Type, target: Type) -> bool:
+    """Whether a cast between numbers changes none that fits."""
+    if target.kind is Kind.FLOAT64:
+        return source.is_numeric
+    return source.kind in (Kind.INT64, Kind.DECIMAL) and target.is_numeric and target.scale >= source.scale
 
 
 def _constant(expression: Expression) -> Fraction | None:
@@ -200,9 +292,15 @@ def _solve(moved: Sensitivity, mechanism: Mechanism, needs: Sequence[tuple[int, 
 
 def _about(moved: Sensitivity, mechanism: Mechanism, steps: int, failure: Fraction) -> float:
     doubt = math.log(2 / float(failure))
-    if mechanism is Mechanism.LAPLACE:
-        return moved.l1 * doubt / (steps + 0.5)
-    return moved.l2_squared * doubt / (steps + 0.5) ** 2
+    match mechanism:
+        case Mechanism.LAPLACE:
+            return moved.l1 * doubt / (steps + 0.5)
+        case Mechanism.GAUSSIAN:
+            return moved.l2_squared * doubt / (steps + 0.5) ** 2
+        case Mechanism.EXPONENTIAL:
+            raise InternalError("a choice has no error to aim at")
+        case _:
+            assert_never(mechanism)
 
 
 def _keeps(noise: Noise, moved: Sensitivity, needs: Sequence[tuple[int, Fraction]]) -> bool:
@@ -214,8 +312,15 @@ def _keeps(noise: Noise, moved: Sensitivity, needs: Sequence[tuple[int, Fraction
 
 
 def _noise(mechanism: Mechanism, amount: Fraction) -> Noise:
-    laplace = mechanism is Mechanism.LAPLACE
-    return Noise(mechanism=mechanism, loss=PrivacyLoss(epsilon=amount) if laplace else PrivacyLoss(rho=amount))
+    match mechanism:
+        case Mechanism.LAPLACE:
+            return Noise(mechanism=mechanism, loss=PrivacyLoss(epsilon=amount))
+        case Mechanism.GAUSSIAN:
+            return Noise(mechanism=mechanism, loss=PrivacyLoss(rho=amount))
+        case Mechanism.EXPONENTIAL:
+            raise InternalError("a choice has no error to aim at")
+        case _:
+            assert_never(mechanism)
 
 
 def _untargeted(measure: Measure, amount: Fraction, pure: bool) -> Noise:

@@ -9,7 +9,6 @@ from dpquery.plan.expr import Literal
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import WindowColumn
 from dpquery.plan.ranges import UNKNOWN, Range, hull
-from dpquery.plan.types import INT64
 from dpquery.plan.windows import frame_of, may_be_empty, summand
 from dpquery.planner.sums import sum_range
 
@@ -52,7 +51,7 @@ def _of_frame(column: WindowColumn, source: dict[str, Range], most: Fraction | N
             return sum_range(
                 range_of(summand(argument), source),
                 _within_frame(column, most),
-                nullable=nullable or column.type == INT64,
+                nullable=nullable,
             )
         case _:
             return UNKNOWN

@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan import functions
-from dpquery.plan.aggregates import PAIRS
+from dpquery.plan.aggregates import PAIRS, Function
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import AggregateColumn
-from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, decimal
+from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Type, sum_type
 from dpquery.sql.aggregate_names import is_named_aggregate
 from dpquery.sql.certain import certain_value
 from dpquery.sql.exact_aggregates import as_number, meaning_of
@@ -50,8 +50,14 @@ class Collector:
 
     context: Context
     scope: Scope
-    columns: list[AggregateColumn] = field(default_factory=list)
+    known: dict[object, AggregateColumn] = field(default_factory=dict)
+    """The aggregates, by what they mean."""
     subqueries: Subqueries | None = None
+
+    @property
+    def columns(self) -> tuple[AggregateColumn, ...]:
+        """The aggregates, in the order in which they were collected."""
+        return tuple(self.known.values())
 
     def collect(self, node: exp.Expression) -> Column | Literal | None:
         """Returns the column that will hold the aggregate, its value if that is certain, or None if it is none."""
@@ -69,7 +75,7 @@ class Collector:
             column = AggregateColumn(
                 id=self.context.fresh(),
                 name=call.name.lower() if isinstance(call, exp.Anonymous) else meaning.function,
-                function=meaning.function,
+                function=Function(meaning.function),
                 argument=meaning.argument,
                 filter=kept,
                 type=meaning.type,
@@ -89,7 +95,7 @@ class Collector:
         column = AggregateColumn(
             id=self.context.fresh(),
             name=name,
-            function=function,
+            function=Function(function),
             argument=argument,
             filter=kept,
             type=self._type(function, argument, call),
@@ -101,15 +107,15 @@ class Collector:
     def _shared(self, column: AggregateColumn, node: exp.Expression) -> Column:
         """Returns the column of an equal aggregate, or adds this one."""
         read = (column.function, column.argument, column.second, column.filter, column.fraction)
-        for known in self.columns:
-            if (known.function, known.argument, known.second, known.filter, known.fraction) == read:
-                return Column(id=known.id, type=known.type, span=column.span)
-        if len(self.columns) >= MAX_AGGREGATES:
+        known = self.known.get(read)
+        if known is not None:
+            return Column(id=known.id, type=known.type, span=column.span)
+        if len(self.known) >= MAX_AGGREGATES:
             raise self._refuse(f"a SELECT holds at most {MAX_AGGREGATES} aggregates", node)
         self.context.measure(
             column.id, *(part for part in (column.argument, column.second, column.filter) if part is not None)
         )
-        self.columns.append(column)
+        self.known[read] = column
         return Column(id=column.id, type=column.type, span=column.span)
 
     def _meaning(
@@ -161,7 +167,7 @@ class Collector:
             raise self._refuse(f"{function.upper()} needs a number, not a {given}", call, advice)
         if function != "sum":
             return FLOAT64
-        return decimal(38, given.scale) if given.kind is Kind.DECIMAL else given
+        return sum_type(given)
 
     def _refuse(self, reason: str, node: exp.Expression, advice: str = "") -> QueryError:
         return self.context.refuse(UnsupportedQueryError, reason, node, advice)

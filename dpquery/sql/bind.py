@@ -11,11 +11,12 @@ from dataclasses import replace
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan.expr import Column
-from dpquery.plan.logical import Computed, LogicalPlan, Project, Relation, is_private
+from dpquery.plan.logical import Computed, LogicalPlan, OutputColumn, Project, Relation, Values, is_private, output
 from dpquery.sql.parse import Tree
 from dpquery.sql.query import bind_query
 from dpquery.sql.scope import Context, Scope
 from dpquery.sql.select import MAX_COLUMNS
+from dpquery.sql.shape import bind_columns, says_empty
 
 
 def bind(tree: Tree, catalog: Catalog, text: str, dialect: str = "postgres") -> LogicalPlan:
@@ -57,6 +58,8 @@ def _name(dialect: str) -> str:
 
 
 def _bind(tree: Tree, context: Context) -> LogicalPlan:
+    if says_empty(tree):
+        return _without_rows(tree, context)
     scope = bind_query(tree, context, {})
     if is_private(scope.relation):
         raise context.refuse(
@@ -73,6 +76,13 @@ def _bind(tree: Tree, context: Context) -> LogicalPlan:
         families=tuple(context.families),
         reads_clock=context.reads_clock,
     )
+
+
+def _without_rows(tree: Tree, context: Context) -> LogicalPlan:
+    """Returns the plan of a query whose text says that it has no row: its columns, and nothing to measure."""
+    scope = bind_columns(tree, Context(text=context.text, catalog=context.catalog, dialect=context.dialect))
+    columns = tuple(OutputColumn(id=context.fresh(), name=c.name, type=c.type) for c in output(_with_names(scope)))
+    return LogicalPlan(boundaries=(), result=Values(columns=columns, rows=()))
 
 
 def _with_names(scope: Scope) -> Relation:

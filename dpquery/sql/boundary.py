@@ -11,6 +11,7 @@ from dpquery.errors import UnsupportedQueryError
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
+from dpquery.plan.one_to_one import unit_behind
 from dpquery.sql.aggregate_names import advice_on, spelled
 from dpquery.sql.aggregates import MAX_AGGREGATES, PRIVATE
 from dpquery.sql.scope import Context
@@ -26,6 +27,9 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
         return aggregate
     except NotUnitLocal:
         pass
+    by_unit = _by_unit(aggregate, context)
+    if by_unit is not None:
+        return by_unit
     for column in aggregate.aggregates:
         if column.function not in PRIVATE:
             error = context.refuse(
@@ -37,6 +41,26 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
             error.span = column.span or error.span
             raise error
     return _released(aggregate, context)
+
+
+def _by_unit(aggregate: Aggregate, context: Context) -> Relation | None:
+    """Returns an aggregation by a one-to-one function of the unit, as CAST(id AS text), as one by the unit; else None.
+
+    The groups are the same, but for rows without a unit, which are in no answer.
+    """
+    units = proposed(aggregate.source, context.catalog.declarations).units
+    behind = {id: found for id in aggregate.group_by if (found := unit_behind(id, aggregate.source, units))}
+    if not behind:
+        return None
+    keys = tuple(dict.fromkeys(behind[id][0] if id in behind else id for id in aggregate.group_by))
+    grouped = replace(aggregate, group_by=keys, spans=())
+    given = {column.id: column for column in output(grouped)}
+    named = {column.id: column.name for column in output(aggregate)}
+    made = [Computed(id=id, name=named[id], expression=expression) for id, (_, expression) in behind.items()]
+    kept = [
+        Computed(id=c.id, name=named.get(c.id, ""), expression=Column(id=c.id, type=c.type)) for c in given.values()
+    ]
+    return Project(source=grouped, columns=(*kept, *made))
 
 
 def _released(aggregate: Aggregate, context: Context) -> Relation:

@@ -11,7 +11,8 @@ from sqlglot import exp
 from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.expr import Cast, Expression, Literal
-from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, TEXT, Kind, Type, decimal
+from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, TEXT, Type, sum_type
+from dpquery.plan.windows import adds_exactly
 from dpquery.sql.aggregate_names import PAIRS, exact_name, plain, spelled
 from dpquery.sql.scope import Context
 
@@ -151,11 +152,11 @@ def _distinct(call: exp.Expression, binder: Binder, context: Context) -> Meaning
     if len(parts) != 1:
         raise _refuse(context, f"{name.upper()} takes one argument", call)
     value = as_number(binder.bind(parts[0]))
-    if not value.type.is_numeric or (value.type.kind is Kind.DECIMAL and value.type.precision > 18):
-        what = "number of at most 18 digits" if value.type.is_numeric else "number"
+    if value.type != FLOAT64 and not adds_exactly(value.type):
+        what = "number of at most 28 digits" if value.type.is_numeric else "number"
         raise _refuse(context, f"{spelled(f'{name}_distinct')} needs a {what}, not a {value.type}", call)
-    total = decimal(38, value.type.scale) if value.type.kind is Kind.DECIMAL else value.type
-    return Meaning(function=f"{name}_distinct", argument=value, type=FLOAT64 if name == "avg" else total)
+    total = FLOAT64 if name == "avg" else sum_type(value.type)
+    return Meaning(function=f"{name}_distinct", argument=value, type=total)
 
 
 def _encoded(values: Sequence[Expression], *, nulls: bool, call: exp.Expression, context: Context) -> Expression:

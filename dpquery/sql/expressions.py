@@ -14,10 +14,11 @@ from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild, size_of
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import BOOLEAN, DATE, TEXT, TIMESTAMP, Type
+from dpquery.plan.zones import UTC
 from dpquery.sql.aggregate_names import advice_on, is_named_aggregate, spelled, unknown_name
 from dpquery.sql.dialects import Objection, before_cast, objection, objection_to_types, rewritten
 from dpquery.sql.functions import division_of, is_known, operation_of
-from dpquery.sql.moments import constant_moment, without_zones
+from dpquery.sql.moments import constant_moment, epoch_refused, without_zones, zone_refused
 from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Scope
 from dpquery.sql.types import literal_of, type_of
@@ -28,7 +29,6 @@ _FORMS: dict[type[exp.Expression], str] = {
     exp.Like: "LIKE with a pattern that is no constant",
     exp.ILike: "ILIKE with a pattern that is no constant",
     exp.Interval: "an interval in this place",
-    exp.AtTimeZone: "a time zone",
     exp.Placeholder: "a parameter",
     exp.Tuple: "a row of values",
     exp.Array: "a list",
@@ -105,7 +105,7 @@ class Binder:
     def bind(self, node: exp.Expression) -> Expression:
         """Returns the typed expression; raises a QueryError at the first part that is not known."""
         self._context.count_parts()
-        node = constant_moment(rewritten(node, self._context.dialect))
+        node = constant_moment(rewritten(node, self._context.dialect), self._context.catalog.zone)
         self._object(objection(node, self._context.dialect), node)
         if self._aggregates is not None and (column := self._aggregates.collect(node)) is not None:
             return column
@@ -149,13 +149,17 @@ class Binder:
                 return self._divide(node)
             case exp.CurrentDate():
                 self._context.only(node)
-                return Literal(value=self._context.now().date(), type=DATE)
+                return Literal(value=self._context.now(node).date(), type=DATE)
             case exp.CurrentTimestamp():
                 self._context.only(node)
-                return Literal(value=self._context.now(), type=TIMESTAMP)
+                return Literal(value=self._context.now(node), type=TIMESTAMP)
+            case exp.AtTimeZone():
+                raise zone_refused(node, self._context)
         operation = operation_of(node)
         if operation is None:
             raise self._unknown(node)
+        if operation[0] == "extract_epoch" and self._context.catalog.zone not in ("", UTC):
+            raise epoch_refused(node, self._context)
         return self._call(operation[0], operation[1], node)
 
     def _column(self, node: exp.Column) -> Column:
@@ -188,7 +192,7 @@ class Binder:
         return bound
 
     def _call(self, name: str, nodes: Sequence[exp.Expression], node: exp.Expression) -> Expression:
-        arguments = without_zones([self.bind(part) for part in nodes])
+        arguments = without_zones([self.bind(part) for part in nodes], self._context.catalog.zone)
         self._object(objection_to_types(name, arguments, node, self._context.dialect), node)
         return self._apply(name, arguments, node)
 

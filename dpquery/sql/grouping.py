@@ -167,14 +167,14 @@ class Grouping:
                 spans=spans,
                 names={column.id: show(key, named) for key, column in reversed(self._keys.items())},
             )
-            rows = combined.combine(source, tuple(self._collector.columns), self._select, self._context)
+            rows = combined.combine(source, self._collector.columns, self._select, self._context)
             if isinstance(rows, Sort):
                 return replace(rows, source=self._subqueries.apply(rows.source))
             return self._subqueries.apply(rows)
         aggregate = Aggregate(
             source=source,
             group_by=keys,
-            aggregates=tuple(self._collector.columns),
+            aggregates=self._collector.columns,
             spans=tuple(spans[key] for key in keys),
         )
         side = self._source.public_side

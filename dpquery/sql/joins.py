@@ -247,6 +247,8 @@ def _join(left: Scope, step: _Step, pending: list[Expression], context: Context)
     found = [(condition, _equality(condition, first, second)) for condition in candidates]
     equalities = [pair for _, pair in found if pair is not None]
     taken = [condition for condition, pair in found if pair is not None]
+    implied = [_equality(part, first, second) for condition in candidates for part in _in_all_branches(condition)]
+    equalities += [pair for pair in implied if pair is not None and pair not in equalities]
     equalities += owner_equality(first, second, equalities, context)
     join = Join(
         left=first,
@@ -254,6 +256,7 @@ def _join(left: Scope, step: _Step, pending: list[Expression], context: Context)
         kind="inner" if kind == "cross" and equalities else kind,
         equalities=tuple(equalities),
         condition=conjunction([condition for condition in step.conditions if condition not in taken]),
+        span=context.span_around(written.node.this),
     )
     side = left.public_side
     if side is not None or written.scope.public_side is not None:
@@ -282,6 +285,15 @@ def _with_merged(join: Join, merged: tuple[Computed, ...], context: Context) -> 
                 if all(known.expression != owner for known in computed):
                     computed.append(Computed(id=context.fresh(), name="", expression=owner))
     return Project(source=join, columns=(*kept, *computed))
+
+
+def _in_all_branches(condition: Expression) -> list[Expression]:
+    """Returns the equalities that stand in every branch of an OR: where it is true, so are they."""
+    if not (isinstance(condition, Call) and condition.function == "or"):
+        return []
+    first, *others = (conjuncts(branch) for branch in condition.arguments)
+    common = [part for part in first if all(part in other for other in others)]
+    return [part for part in dict.fromkeys(common) if isinstance(part, Call) and part.function == "eq"]
 
 
 def _equality(condition: Expression, left: Relation, right: Relation) -> Equality | None:

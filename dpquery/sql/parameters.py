@@ -6,10 +6,12 @@ name of it, and that name is replaced in the parsed tree by a constant. A placeh
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 import sys
 import unicodedata
+import zoneinfo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -19,6 +21,7 @@ from sqlglot.expressions.datatypes import DType
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpquery.errors import ParameterError, QuerySyntaxError, Span
+from dpquery.sql.lexemes import lexemes
 from dpquery.sql.lists import is_list_place
 
 Given = Sequence[object] | Mapping[str, object] | None
@@ -28,6 +31,9 @@ MAX_TEXT = 10_000
 MAX_PARAMETERS = 1000
 _MARK = "\0"
 """Begins the names that stand for placeholders; no text of a query may hold this character."""
+_DOLLAR = "\ue000"
+"""Begins the words that stand for $1 and $name until they are marked; of no category that a text may hold."""
+_WORDS = ("word", "number", "parameter")
 _OPERANDS = {
     TokenType.VAR,
     TokenType.IDENTIFIER,
@@ -50,6 +56,28 @@ class Placeholder:
     span: Span
 
 
+def with_dollars_marked(text: str) -> str:
+    """Returns a text with each `$1` and `$name` as a word of the same length that no text may hold.
+
+    The text is read by PostgreSQL's rules.
+    Raises:
+        QuerySyntaxError: A parameter touches a word or number: nothing tells where it ends.
+    """
+    if "$" not in text:
+        return text
+    parts: list[str] = []
+    before = ""
+    for lexeme in lexemes(text):
+        is_number = lexeme.kind == "parameter"
+        if (is_number and before in _WORDS) or (before == "parameter" and lexeme.kind in (*_WORDS, "dollar")):
+            reason, span = "a parameter runs into what stands beside it", Span(lexeme.start, lexeme.end)
+            raise QuerySyntaxError(reason, advice="Write a blank between them.", span=span).locate(text)
+        written = text[lexeme.start : lexeme.end]
+        parts.append(_DOLLAR + written[1:] if is_number else written)
+        before = lexeme.kind
+    return "".join(parts)
+
+
 def mark(tokens: list[Token]) -> tuple[list[Token], list[Placeholder]]:
     """Returns the tokens with each placeholder as one name that no text can hold, and the placeholders in order."""
     tokens = [part for token in tokens for part in _split(token)]
@@ -58,7 +86,7 @@ def mark(tokens: list[Token]) -> tuple[list[Token], list[Placeholder]]:
     place = 0
     while place < len(tokens):
         token = tokens[place]
-        if _MARK in token.text:  # written with an escape
+        if _MARK in token.text or _DOLLAR in token.text[1:]:  # written with an escape; in what is no word
             raise QuerySyntaxError("a control character stands in the query", span=Span(token.start, token.end + 1))
         before = marked[-1].token_type if marked else None
         read = _placeholder(tokens, place, operand_before=before in _OPERANDS)
@@ -86,6 +114,12 @@ def _split(token: Token) -> list[Token]:
 def _placeholder(tokens: list[Token], place: int, *, operand_before: bool) -> tuple[int, str | int | None] | None:
     """Returns how many tokens the placeholder at this place has, and its key; None if there is none."""
     token = tokens[place]
+    if token.text.startswith(_DOLLAR):
+        name = token.text[1:]
+        if name.isdigit() and not _is_number(name):
+            reason = f"parameters are numbered from 1 to {MAX_PARAMETERS}"
+            raise QuerySyntaxError(reason, span=Span(token.start, token.end + 1))
+        return 1, int(name) if name.isdigit() else name
     after = [""] * 3
     for i in range(3):  # the words that touch one another behind the token
         following = tokens[place + i + 1] if place + i + 1 < len(tokens) else None
@@ -247,12 +281,22 @@ def _constant(value: object, placeholder: Placeholder) -> exp.Expression:
         return _text(value, placeholder)
     if type(value) is datetime.datetime:
         if value.tzinfo is not None:
-            raise _refused("times here have no time zone", placeholder, "Convert it, and use replace(tzinfo=None).")
+            return _instant(value, placeholder)
         return _cast(exp.Literal.string(value.isoformat(sep=" ")), DType.TIMESTAMP)
     if type(value) is datetime.date:
         return _cast(exp.Literal.string(value.isoformat()), DType.DATE)
     kinds = "None, bool, int, float, Decimal, str, date and datetime"
     raise _refused(f"a value of the type {type(value).__name__[:40]} is no parameter", placeholder, f"Known: {kinds}.")
+
+
+def _instant(value: datetime.datetime, placeholder: Placeholder) -> exp.Expression:
+    """Returns a moment with a zone, in UTC; it is read in the zone of the catalog."""
+    if type(value.tzinfo) in (datetime.timezone, zoneinfo.ZoneInfo):
+        with contextlib.suppress(OverflowError):
+            text = value.astimezone(datetime.UTC).isoformat(sep=" ")
+            return _cast(exp.Literal.string(text), DType.TIMESTAMPTZ)
+    advice = "Give it with a zone of datetime or zoneinfo, in the years 1 to 9999."
+    raise _refused("the time zone of a parameter is not known", placeholder, advice)
 
 
 def _integer(value: int, placeholder: Placeholder) -> exp.Expression:

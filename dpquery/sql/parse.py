@@ -17,9 +17,10 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpquery.catalog.names import composed
 from dpquery.errors import QueryError, QuerySyntaxError, Span, UnsupportedQueryError
 from dpquery.sql.lists import with_lists_as_in
-from dpquery.sql.parameters import Given, Placeholder, fill, mark
+from dpquery.sql.parameters import Given, Placeholder, fill, mark, with_dollars_marked
 
 MAX_CHARACTERS = 64 * 1024
 MAX_TOKENS = 10_000
@@ -28,6 +29,10 @@ MAX_TREE_DEPTH = 150
 MAX_STRING = 10_000
 LONGEST_KEPT = 4096
 """Characters of a text whose tree is kept for the next who reads it."""
+_READ_FIRST, _READ_NEXT = 4096, 4
+"""Characters of a longer text that are checked first, and how many times as many are checked next."""
+_MAY_CHANGE = 64
+"""Characters before the end of a part whose tokens may be others in the whole text."""
 
 Tree = exp.Expression
 """A parsed tree: SELECT, with or without WITH."""
@@ -83,6 +88,7 @@ def _read(text: str, dialect: str) -> tuple[exp.Expr, list[Placeholder]]:
     except ValueError:
         raise QueryError(f"SQL dialect {dialect!r} is not known") from None
     _check_text(text)
+    _check_parts(text, grammar)
     tokens, placeholders = mark(_tokens(text, grammar))
     _check_tokens(tokens)
     try:
@@ -95,6 +101,9 @@ def _read(text: str, dialect: str) -> tuple[exp.Expr, list[Placeholder]]:
         raise QuerySyntaxError("the query is empty").locate(text)
     if len(trees) > 1:
         raise QuerySyntaxError("write exactly one SELECT statement", span=_second(tokens)).locate(text)
+    if not text.isascii():
+        for identifier in trees[0].find_all(exp.Identifier):
+            identifier.set("this", composed(identifier.name))
     return trees[0], placeholders
 
 
@@ -179,7 +188,8 @@ def _check_text(text: str) -> None:
     if not isinstance(text, str):
         raise QuerySyntaxError("a query is a text")
     if len(text) > MAX_CHARACTERS or len(text.encode("utf-8", "surrogatepass")) > MAX_CHARACTERS:
-        place = len(text.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS].decode("utf-8", "ignore"))
+        start = text[:MAX_CHARACTERS].encode("utf-8", "surrogatepass")
+        place = len(start[:MAX_CHARACTERS].decode("utf-8", "ignore"))
         raise QuerySyntaxError(f"the query is longer than {MAX_CHARACTERS} bytes", span=Span(place, place + 1))
     if text.isascii() and text.isprintable():
         return
@@ -191,7 +201,25 @@ def _check_text(text: str) -> None:
             raise QuerySyntaxError("an invisible character stands in the query", span=Span(place, place + 1))
 
 
+def _check_parts(text: str, grammar: Dialect) -> None:
+    """Refuses a long text that is beyond the limits in a part that it begins with, without reading the rest.
+
+    Each part is several times as long as the one before and at most half of the text, so what is read twice is at most
+    two thirds of the text.
+    """
+    end = _READ_FIRST
+    while 2 * end <= len(text):
+        try:
+            tokens, _ = mark(_tokens(text[:end], grammar))
+        except QuerySyntaxError:  # cut within a quote, or not grammatical: the whole text tells
+            tokens = []
+        _check_size([token for token in tokens if token.end < end - _MAY_CHANGE])
+        end *= _READ_NEXT
+
+
 def _tokens(text: str, grammar: Dialect) -> list[Token]:
+    if grammar.tokenizer_class.HEREDOC_TAG_IS_IDENTIFIER:  # PostgreSQL's rules: the tokenizer takes $1,$ for a quote
+        text = with_dollars_marked(text)
     try:
         return list(grammar.tokenize(text))
     except TokenError:
@@ -212,25 +240,32 @@ def _open_quote(text: str) -> Span | None:
     return None
 
 
-def _check_tokens(tokens: list[Token]) -> None:
-    """Refuses what would make the parser recurse too deep, and characters that names may not have."""
-    if not tokens:
-        raise QuerySyntaxError("the query is empty")
+def _check_size(tokens: list[Token]) -> None:
+    """Refuses too deep brackets and chains of signs, and too many tokens."""
+    depth = chain = 0
+    for token in tokens[: MAX_TOKENS + 1]:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        chain = chain + 1 if token.token_type in _CHAINING else 0
+        if depth > MAX_DEPTH or chain > MAX_DEPTH:
+            reason = f"the query is nested more than {MAX_DEPTH} deep"
+            raise QuerySyntaxError(reason, span=Span(token.start, token.end + 1))
     if len(tokens) > MAX_TOKENS:
         beyond = tokens[MAX_TOKENS]
         reason = f"the query has more than {MAX_TOKENS} words"
         raise QuerySyntaxError(reason, span=Span(beyond.start, beyond.end + 1))
+
+
+def _check_tokens(tokens: list[Token]) -> None:
+    """Refuses what would make the parser recurse too deep, and characters that names may not have."""
+    if not tokens:
+        raise QuerySyntaxError("the query is empty")
+    _check_size(tokens)
     for comma, token in zip(tokens, [*tokens[1:], None], strict=True):
         if comma.token_type is TokenType.COMMA and (token is None or token.token_type in _ENDING):
             raise QuerySyntaxError("nothing follows the comma", span=Span(comma.start, comma.end + 1))
-    depth = chain = 0
     digits_end = -1
     for token in tokens:
         span = Span(token.start, token.end + 1)
-        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
-        chain = chain + 1 if token.token_type in _CHAINING else 0
-        if depth > MAX_DEPTH or chain > MAX_DEPTH:
-            raise QuerySyntaxError(f"the query is nested more than {MAX_DEPTH} deep", span=span)
         if token.token_type is TokenType.VAR and token.start == digits_end:
             raise QuerySyntaxError("a number runs into a word", span=span)
         digits_end = token.end + 1 if token.token_type is TokenType.NUMBER else -1
@@ -239,8 +274,13 @@ def _check_tokens(tokens: list[Token]) -> None:
                 raise QuerySyntaxError(f"a text is longer than {MAX_STRING} characters", span=span)
         elif token.token_type is TokenType.PARAMETER:
             raise QuerySyntaxError(f"{token.text} has no meaning here", span=span)
-        elif not token.text.isascii() and unicodedata.normalize("NFKC", token.text) != token.text:
-            raise QuerySyntaxError("a name has characters with a second form; write the plain letters", span=span)
+        elif token.token_type is not TokenType.IDENTIFIER and _looks_like_another(token.text):
+            reason = "a name has characters that look like others; write it in quotes, or the plain letters"
+            raise QuerySyntaxError(reason, span=span)
+
+
+def _looks_like_another(word: str) -> bool:
+    return not word.isascii() and unicodedata.normalize("NFKC", word) != composed(word)
 
 
 def _check_depth(tree: exp.Expression) -> None:

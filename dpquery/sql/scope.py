@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dpquery.catalog import Catalog
-from dpquery.errors import QueryError, UnknownNameError, UnsupportedQueryError
+from dpquery.catalog.names import fold
+from dpquery.errors import QueryError, Span, UnknownNameError, UnsupportedQueryError
 from dpquery.plan.expr import Column, Expression, children
 from dpquery.plan.logical import Aggregate, Relation
 from dpquery.plan.types import Type, Value
+from dpquery.plan.zones import UTC, wall_clock
 from dpquery.sql.parse import span_of
 
 MAX_PARTS = 20_000
@@ -128,7 +130,7 @@ def is_schema(node: exp.Table | exp.Column, catalog: Catalog) -> bool:
     """Whether the schema and catalog before a table's name, if any, are those that every table has."""
     schema, database = node.args.get("db"), node.args.get("catalog")
     is_here = schema is None or schema.name.casefold() in SCHEMAS
-    return is_here and (database is None or database.name.casefold() == catalog.dataset.casefold())
+    return is_here and (database is None or fold(database.name) == fold(catalog.dataset))
 
 
 def same_name(identifier: exp.Expression, name: str) -> bool:
@@ -151,7 +153,7 @@ class Context:
     boundaries: list[Aggregate] = field(default_factory=list)
     families: list[tuple[int, ...]] = field(default_factory=list)
     counter: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).replace(tzinfo=None))
+    started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
     reads_clock: bool = False
     """Whether the query's meaning depends on when it is asked."""
     sizes: dict[str, int] = field(default_factory=dict)
@@ -166,10 +168,15 @@ class Context:
     enclosing: list[Scope] = field(default_factory=list)
     """The queries around the one that is being bound."""
 
-    def now(self) -> datetime.datetime:
-        """Returns when the query was asked, UTC; its plan then holds for that moment alone."""
+    def now(self, node: exp.Expression) -> datetime.datetime:
+        """Returns when the query was asked, as the clock of the catalog's zone shows it, UTC where no column declares
+        one; the plan then holds for that moment alone."""
         self.reads_clock = True
-        return self.started
+        local = None if self.catalog.zone is None else wall_clock(self.started, self.catalog.zone or UTC)
+        if local is None:
+            reason = "the columns of the catalog are read in several time zones, and in which one is now is not said"
+            raise self.refuse(UnsupportedQueryError, reason, node, "Write a timestamp, such as '2024-03-31 12:00:00'.")
+        return local
 
     def fresh(self) -> str:
         """Returns an id that no other column of the plan has."""
@@ -219,11 +226,15 @@ class Context:
 
     def refuse(self, kind: type[QueryError], reason: str, node: exp.Expression | None, advice: str = "") -> QueryError:
         """Returns an error at the place of a node, or of the nearest node around it that has a place."""
+        return kind(reason, advice=advice, span=self.span_around(node))
+
+    def span_around(self, node: exp.Expression | None) -> Span | None:
+        """Returns the place of a node, or of the nearest node around it that has a place."""
         span, around = None, node
         while around is not None and span is None:
             span = span_of(around, self.text)
             around = around.parent if isinstance(around.parent, exp.Expression) else None
-        return kind(reason, advice=advice, span=span)
+        return span
 
     def only(self, node: exp.Expression, *known: str) -> None:
         """Raises unless the node carries nothing but the parts named: what is not understood is never ignored."""

@@ -128,7 +128,7 @@ def _default_name(node: exp.Expression, context: Context) -> str:
     match node:
         case exp.Column():
             return node.name
-        case exp.Paren() | exp.Filter() | exp.Window():
+        case exp.Paren() | exp.Filter() | exp.Window() | exp.WithinGroup():
             return _default_name(node.this, context)
         case exp.Subquery() if isinstance(node.this, exp.Select) and len(node.this.expressions) == 1:
             (only,) = node.this.expressions

@@ -6,7 +6,7 @@ know, and of those whose text says that no row comes (LIMIT 0).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -47,20 +47,27 @@ def shape(text: str, catalog: Catalog, params: Given = None, dialect: str = "pos
         if dialect == "postgres":
             _fold(tree)
         is_empty = says_empty(tree)
-        try:
-            scope = _bind(tree.copy(), catalog, text, dialect)
-        except QueryError:
-            plain = _without_order(tree)
-            if plain is None:
-                raise
-            found = _row_level(plain, catalog, text, dialect)
-            if found is None:
-                raise
-            scope = found
+        scope = bind_columns(tree, Context(text=text, catalog=catalog, dialect=dialect))
     except QueryError as error:
         raise error.locate(text) from None
     columns = tuple((column.name, column.type) for column in scope.columns)
     return Shape(columns=columns, is_row_level=is_private(scope.relation), is_empty=is_empty)
+
+
+def bind_columns(tree: Tree, context: Context) -> Scope:
+    """Returns the scope of a query, also of one for rows of single units in an order or with a limit.
+
+    Args:
+        context: A new one, that no other query shares.
+    """
+    try:
+        return bind_query(tree.copy(), replace(context, boundaries=[], families=[], measured={}, sizes={}), {})
+    except QueryError:
+        plain = _without_order(tree)
+        found = None if plain is None else _row_level(plain, context)
+        if found is None:
+            raise
+        return found
 
 
 def _fold(tree: Tree) -> None:
@@ -70,14 +77,10 @@ def _fold(tree: Tree) -> None:
             name.set("this", name.name.lower())
 
 
-def _bind(tree: Tree, catalog: Catalog, text: str, dialect: str) -> Scope:
-    return bind_query(tree, Context(text=text, catalog=catalog, dialect=dialect), {})
-
-
-def _row_level(tree: Tree, catalog: Catalog, text: str, dialect: str) -> Scope | None:
+def _row_level(tree: Tree, context: Context) -> Scope | None:
     """Returns the scope of a query for single rows without its LIMIT, or None if it is refused for another reason."""
     try:
-        scope = _bind(tree, catalog, text, dialect)
+        scope = bind_query(tree, context, {})
     except QueryError:
         return None
     return scope if is_private(scope.relation) else None

@@ -7,7 +7,7 @@ conditions of the join, and an aggregation is grouped by what they equate.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -18,6 +18,7 @@ from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_o
 from dpquery.plan.logical import Join, JoinKind, Relation, Released, is_private, output, sources
 from dpquery.sql.at_most_one import Rows, rows_of
 from dpquery.sql.expressions import Binds, conjunction
+from dpquery.sql.extremes import with_extremes
 from dpquery.sql.joins import equality, owner_equality
 from dpquery.sql.parse import span_of
 from dpquery.sql.predicates import Predicate, joins_of, predicate_of, without_order
@@ -244,8 +245,13 @@ class JoinedSubqueries:
     def _join(
         self, left: Relation, found: _Found, kind: JoinKind, pairs: tuple[Pair, ...], condition: Expression | None
     ) -> Relation:
-        equalities = [*pairs, *owner_equality(left, found.right, list(pairs), self._context)]
-        join = Join(left=left, right=found.right, kind=kind, equalities=tuple(equalities), condition=condition)
+        right = found.right
+        if kind in ("semi", "anti"):
+            units = self._units(right)
+            right, condition = with_extremes(right, tuple(b for _, b in pairs), units, condition, self._context)
+        equalities = [*pairs, *owner_equality(left, right, list(pairs), self._context)]
+        join = Join(left=left, right=right, kind=kind, equalities=tuple(equalities), condition=condition)
+        join = replace(join, span=self._context.span_around(found.node))
         try:
             if is_private(join):
                 proposed(join, self._context.catalog.declarations)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpquery.catalog import Table
+from dpquery.catalog.names import composed
 from dpquery.errors import UnknownNameError, UnsupportedQueryError
 from dpquery.plan.logical import Scan, ScanColumn, Values
 from dpquery.sql.expressions import Subqueries
@@ -110,13 +111,25 @@ def _bind_table(node: exp.Table, context: Context) -> Scope:
 
 def scan_of(table: Table, context: Context) -> Scope:
     """Returns a fresh scan of a declared table with all its declared columns."""
-    columns = tuple(ScanColumn(id=context.fresh(), name=c.name, type=c.type) for c in table.columns.values())
+    columns = tuple(
+        ScanColumn(id=context.fresh(), name=c.name, type=c.type, max_length=c.max_length)
+        for c in table.columns.values()
+    )
     unit = None
     if table.ownership is not None:
         own = [c.id for c in columns if not table.ownership.path and c.name == table.ownership.column]
         unit = own[0] if own else context.fresh()
-    scan = Scan(table=table.name, columns=columns, public=table.public, ownership=table.ownership, unit=unit)
-    visible = tuple(Visible(name=c.name, table=table.name, id=c.id, type=c.type, stored=True) for c in columns)
+    scan = Scan(
+        table=table.name,
+        columns=columns,
+        public=table.public,
+        ownership=table.ownership,
+        unit=unit,
+        row_limit=table.row_limit or context.catalog.defaults.row_limit,
+    )
+    visible = tuple(
+        Visible(name=composed(c.name), table=composed(table.name), id=c.id, type=c.type, stored=True) for c in columns
+    )
     return Scope(relation=scan, columns=visible)
 
 

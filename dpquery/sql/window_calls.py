@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.expr import Expression, Literal
-from dpquery.plan.types import FLOAT64, INT64, Kind, Type, decimal
+from dpquery.plan.types import FLOAT64, INT64, Type, sum_type
 from dpquery.sql.scope import Context
 
 Bind = Callable[[exp.Expression], Expression]
@@ -154,7 +154,7 @@ class _Call:
             raise self._refuse(f"{function.upper()} needs a number, not a {given}", call)
         if function == "avg":
             return FLOAT64
-        return decimal(38, given.scale) if given.kind is Kind.DECIMAL else given
+        return sum_type(given)
 
     def _number(self, node: exp.Expression | None, least: int, call: exp.Expression) -> Literal:
         if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():

@@ -18,7 +18,7 @@ from dpquery.plan.functions.dates import (
     microseconds,
 )
 from dpquery.plan.functions.promotion import Expressions, Types, signature, untyped
-from dpquery.plan.functions.table import Function, Signature, constant, unit_literal
+from dpquery.plan.functions.table import READS, Function, Signature, constant, unit_literal
 from dpquery.plan.ranges import EPOCH, MICROSECOND, Range
 from dpquery.plan.types import DATE, INT64, TEXT, TIMESTAMP
 
@@ -194,6 +194,7 @@ CALENDAR = (
         range=_diff_range,
         meaning=_date_diff,
         doc="How many starts of a unit (weeks: Mondays) lie between two timestamps; NULL if either is.",
+        texts=READS,
     ),
     Function(
         name="make_date",

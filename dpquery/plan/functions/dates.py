@@ -10,10 +10,12 @@ from dpquery.plan.expr import Call
 from dpquery.plan.functions.bounds import between, effective, span
 from dpquery.plan.functions.promotion import Expressions, Types
 from dpquery.plan.functions.table import (
+    READS,
     Function,
     RangeRule,
     Signature,
     SignatureError,
+    Texts,
     constant,
     is_null_literal,
     text_literal,
@@ -231,6 +233,7 @@ DATES = (
         range=_trunc_range,
         meaning=lambda unit, x: None if x is None else truncated(unit, x),
         doc="The timestamp at which its second, minute, hour, day, week, month, quarter or year began.",
+        texts=READS,
     ),
     Function(
         name="format_date",
@@ -238,5 +241,6 @@ DATES = (
         range=lambda r, _: Range(nullable=r[0].nullable),
         meaning=lambda x, form: None if x is None else formatted(x, form),
         doc="The date in a constant format of %Y %m %d %H %M %S %j; NULL if it is.",
+        texts=Texts(makes=lambda call, _: len(formatted(_ORIGIN, constant(call, 1)))),
     ),
 )

@@ -8,7 +8,7 @@ from dpquery.plan.expr import Call, Expression, Literal
 from dpquery.plan.functions.bounds import any_nullable, high, low, span
 from dpquery.plan.functions.casts import cast_value
 from dpquery.plan.functions.promotion import Expressions, Types, common_type, same_type
-from dpquery.plan.functions.table import Function, Signature, SignatureError, is_null_literal
+from dpquery.plan.functions.table import CHOOSES, Function, Signature, SignatureError, is_null_literal
 from dpquery.plan.ranges import Range, hull
 from dpquery.plan.types import TEXT, Type
 
@@ -101,6 +101,7 @@ NULLS = (
         range=_coalesce_range,
         meaning=_coalesce,
         doc="The first argument that is not NULL; NULL if all are.",
+        texts=CHOOSES,
     ),
     Function(
         name="nullif",
@@ -108,6 +109,7 @@ NULLS = (
         range=_nullif_range,
         meaning=lambda a, b: None if a is not None and b is not None and a == b else a,
         doc="The first argument, but NULL where both are equal.",
+        texts=CHOOSES,
     ),
     Function(
         name="greatest",
@@ -115,6 +117,7 @@ NULLS = (
         range=_extreme_range,
         meaning=_greatest,
         doc="The greatest of the arguments that are not NULL; NULL if all are.",
+        texts=CHOOSES,
     ),
     Function(
         name="least",
@@ -122,6 +125,7 @@ NULLS = (
         range=_extreme_range,
         meaning=_least,
         doc="The least of the arguments that are not NULL; NULL if all are.",
+        texts=CHOOSES,
     ),
     Function(
         name="clamp",

@@ -10,8 +10,18 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from dpquery.plan.expr import Call
 from dpquery.plan.functions.promotion import Expressions, Types
-from dpquery.plan.functions.table import Function, Signature, SignatureError, is_null_literal, text_literal
+from dpquery.plan.functions.table import (
+    Function,
+    Lengths,
+    Signature,
+    SignatureError,
+    Texts,
+    constant,
+    is_null_literal,
+    text_literal,
+)
 from dpquery.plan.functions.text import lower, strict, truth
 from dpquery.plan.types import BOOLEAN, TEXT
 
@@ -147,6 +157,32 @@ def _like_resolve(types: Types, expressions: Expressions) -> Signature | None:
     return (TEXT,) * len(types), BOOLEAN
 
 
+def _weight(pattern: str) -> int:
+    """Returns how many states a search for a pattern may be in: its parts, each as often as it is counted."""
+    groups: list[list[int]] = [[]]
+    for kind, text in tokens(pattern):
+        if kind == "open":
+            groups.append([])
+        elif kind == "close":
+            inner = groups.pop()
+            groups[-1].append(1 + sum(inner))
+        elif kind == "quantifier":
+            groups[-1][-1] *= max([1, *(int(n) for n in re.findall("[0-9]+", text))])
+        else:
+            groups[-1].append(1)
+    return sum(groups[0])
+
+
+def _likened(call: Call, given: Lengths) -> int:
+    """Each part of a pattern may be compared at each place of the text, 64 characters in one step."""
+    return given[0] * (1 + len(str(constant(call, 1))) // 8)
+
+
+def _matched(call: Call, given: Lengths) -> int:
+    """A regular expression is in each of its states at each place of the text, at 16 characters in one step."""
+    return 4 * given[0] * (1 + _weight(constant(call, 1)))
+
+
 PATTERNS = (
     Function(
         name="like",
@@ -154,6 +190,7 @@ PATTERNS = (
         range=truth,
         meaning=strict(_like),
         doc="Whether it is like a constant pattern (% any text, _ any character); NULL if it is.",
+        texts=Texts(makes=lambda _, __: 0, reads=_likened),
     ),
     Function(
         name="ilike",
@@ -161,6 +198,7 @@ PATTERNS = (
         range=truth,
         meaning=strict(_ilike),
         doc="LIKE between the texts in small letters; NULL if it is.",
+        texts=Texts(makes=lambda _, __: 0, reads=_likened),
     ),
     Function(
         name="regexp_matches",
@@ -168,5 +206,6 @@ PATTERNS = (
         range=truth,
         meaning=strict(lambda x, pattern: compiled(pattern).search(x) is not None),
         doc="Whether a constant regular expression matches a part of it; NULL if it is.",
+        texts=Texts(makes=lambda _, __: 0, reads=_matched),
     ),
 )

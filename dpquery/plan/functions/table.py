@@ -18,6 +18,29 @@ TEXT_LIMIT = 10_000
 """Most characters of a text that an operation makes longer; what is beyond is cut off."""
 
 
+Lengths = tuple[int, ...]
+"""For each argument the most characters that it may have; 0 where it is no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What an operation does with texts, in characters.
+
+    Attributes:
+        makes: The most that its result may have; 0 if the result is no text.
+        reads: The most that it reads and writes on the way, all intermediate texts included.
+    """
+
+    makes: Callable[[Call, Lengths], int]
+    reads: Callable[[Call, Lengths], int] = lambda _, given: sum(given)
+
+
+READS = Texts(makes=lambda _, __: 0)
+"""Reads each text once, and makes none."""
+CHOOSES = Texts(makes=lambda _, given: max(given, default=0))
+"""Gives one of its arguments, or a part of it with the same number of characters at most."""
+
+
 class UnknownOperationError(LookupError):
     """The table holds no operation of that name."""
 
@@ -37,6 +60,7 @@ class Function:
         range: Bounds on the result from bounds on the cast arguments; sound, also about NULL.
         meaning: The value, in Python, of already cast arguments. It never raises.
         doc: What it gives and when it is NULL.
+        texts: What it does with texts; None for an operation that neither takes nor gives one.
     """
 
     name: str
@@ -44,6 +68,7 @@ class Function:
     range: RangeRule
     meaning: Callable[..., Any]
     doc: str
+    texts: Texts | None = None
 
 
 def accepts(given: Type, wanted: Type) -> bool:
