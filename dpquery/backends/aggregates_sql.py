@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dpquery.backends.sql_casts import type_name
 from dpquery.errors import InternalError
 from dpquery.plan.aggregates import BITS, CHOSEN, PAIRS, TEXT_LIMIT
-from dpquery.plan.expr import Cast, Expression
+from dpquery.plan.expr import Cast, Expression, columns_of
 from dpquery.plan.logical import AggregateColumn
-from dpquery.plan.types import FLOAT64, Kind
+from dpquery.plan.types import FLOAT64
+from dpquery.plan.windows import adds_exactly, summand
 
 Write = Callable[[Expression], str]
 
@@ -60,27 +62,25 @@ def exact(column: AggregateColumn, write: Write) -> str:
         case "count_distinct":
             return f"COUNT(DISTINCT {argument}){_where(kept)}"
         case "mode":
-            return f"MODE({argument} ORDER BY {argument}){_where(kept)}"
+            return f"MODE({argument}{_by((column.argument, argument))}){_where(kept)}"
         case "quantile_disc":
             return _quantile(column, argument, kept)
         case "string_agg" if column.second is not None:
-            joined = f"STRING_AGG({argument}, {write(column.second)} ORDER BY {argument})"
+            joined = f"STRING_AGG({argument}, {write(column.second)}{_by((column.argument, argument))})"
             return f"LEFT({joined}{_where(kept)}, {TEXT_LIMIT})"
     raise InternalError(f"the aggregate {name} has no form in SQL here")
 
 
 def _sum(column: AggregateColumn, argument: Expression, write: Write, kept: list[str]) -> str:
-    """Integers and decimals of up to 18 digits add up exactly in 128 bits; others as floats in order of value."""
+    """Integers and decimals of up to 28 digits add up exactly in 128 bits; others as floats in order of value."""
     given, distinct = argument.type, "DISTINCT " if column.function == "sum_distinct" else ""
-    if given.kind is Kind.INT64:
-        return f"TRY_CAST(SUM({distinct}{write(argument)}){_where(kept)} AS BIGINT)"
-    if given.kind is Kind.DECIMAL and given.precision <= 18:
-        return f"SUM({distinct}{write(argument)}){_where(kept)}"
+    if adds_exactly(given):
+        return f"TRY_CAST(SUM({distinct}{write(summand(argument))}){_where(kept)} AS {type_name(column.type)})"
     value = _float(argument, write)
     if distinct:
         return f"SUM(DISTINCT {_in_order(_clamped(value, _LARGEST_SUMMAND))}){_where(kept)}"
     total = f"SUM({_ordered(value, _LARGEST_SUMMAND)}){_where(kept)}"
-    return total if given == FLOAT64 else f"TRY_CAST({total} AS DECIMAL(38, {given.scale}))"
+    return total if given == FLOAT64 else f"TRY_CAST({total} AS {type_name(column.type)})"
 
 
 def _quantile(column: AggregateColumn, argument: str, kept: list[str]) -> str:
@@ -100,12 +100,16 @@ def _quantile(column: AggregateColumn, argument: str, kept: list[str]) -> str:
 def _chosen(column: AggregateColumn, argument: str, write: Write, kept: list[str]) -> str:
     if column.second is None:
         raise InternalError(f"the aggregate {column.function} has no order")
+    assert column.argument is not None
     by = write(column.second)
     if column.function.startswith("arg"):
         kept = [*kept, f"{argument} IS NOT NULL", f"{by} IS NOT NULL"]
     direction = "DESC" if column.function in ("last", "arg_max") else "ASC"
-    order = f"{by} {direction} NULLS LAST, {argument} ASC NULLS LAST"
-    return f"FIRST({argument} ORDER BY {order}){_where(kept)}"
+    order = _by(
+        (column.second, f"{by} {direction} NULLS LAST"),
+        (column.argument, f"{argument} ASC NULLS LAST"),
+    )
+    return f"FIRST({argument}{order}){_where(kept)}"
 
 
 def _pair(column: AggregateColumn, write: Write, kept: list[str]) -> str:
@@ -168,6 +172,12 @@ def _clamped(value: str, limit: str) -> str:
     """Returns a float moved to where no sum overflows."""
     most, least = f"{limit}::DOUBLE", f"-{limit}::DOUBLE"
     return f"CASE WHEN {value} > {most} THEN {most} WHEN {value} < {least} THEN {least} ELSE {value} END"
+
+
+def _by(*order: tuple[Expression, str]) -> str:
+    """Returns the ORDER BY of an aggregate. What reads no column orders nothing, and the engine takes no such order."""
+    kept = ", ".join(text for expression, text in order if next(columns_of(expression), None) is not None)
+    return f" ORDER BY {kept}" if kept else ""
 
 
 def _in_order(value: str) -> str:

@@ -6,7 +6,7 @@ The words are in `kernel/plan.py`. One suite of tests holds every backend to `re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -14,9 +14,18 @@ from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import Value
+from dpquery.units.sizes import Sizes
 
 
-class Backend(Protocol):
+class PublicFacts(Sizes, Protocol):
+    """What planning may know of data: the values and the sizes of public tables."""
+
+    def public_rows(self, table: str, columns: tuple[str, ...]) -> tuple[tuple[Value, ...], ...]:
+        """Returns the different rows of a public table in some of its columns, in any order."""
+        ...
+
+
+class Backend(PublicFacts, Protocol):
     """An engine that holds the tables of a catalog."""
 
     def check(self) -> None:
@@ -26,17 +35,26 @@ class Backend(Protocol):
         """
         ...
 
-    def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
-        """Returns the exact integers of a private aggregate, in one snapshot of the data.
+    def prepare(self, aggregate: PrivateAggregate) -> Any:
+        """Returns the statement of a private aggregate, before it is charged for; looks at no private row.
 
         Args:
             aggregate: Checked by the kernel.
+        Raises:
+            UnsupportedQueryError: There is no form for it here.
+        """
+        ...
+
+    def run(self, statement: Any, key: int) -> ExactAggregates:
+        """Returns the exact integers of a statement that `prepare` made, in one snapshot of the data.
+
+        Args:
             key: 128 bits, fresh for each release; decides which groups and values of a unit are kept.
         """
         ...
 
-    def public_values(self, table: str, column: str) -> tuple[Value, ...]:
-        """Returns the different non-NULL values of a column of a public table, in any order."""
+    def close(self) -> None:
+        """Ends the engine; it answers nothing from here on."""
         ...
 
     def evaluate(self, relation: Relation, released: Sequence[pa.Table]) -> pa.Table:

@@ -7,7 +7,7 @@ and runs what is above the boundary. Neither ever runs a text that an analyst wr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,27 +17,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dpquery.backends.engine import Engine
+from dpquery.backends.binding import EmptyTables
+from dpquery.backends.engine import Domain, Engine, Rows
 from dpquery.backends.histogram_sql import signature, signatures
-from dpquery.backends.private_sql import PrivateWriter
-from dpquery.backends.reading import read
+from dpquery.backends.owners import unique_sets
+from dpquery.backends.private_statements import FEW_ROWS, Prepared, is_small, written
+from dpquery.backends.reading import is_zoned, most_equal, read, without_zone
 from dpquery.backends.relations import RelationWriter
+from dpquery.backends.resources import PUBLIC_PART, Resources
+from dpquery.backends.row_limits import RowLimits
 from dpquery.backends.sources import Source, open_source
-from dpquery.backends.sql_names import name
 from dpquery.backends.statements import fetch, fetch_few, fetch_integers, fetch_objects, fetch_rows, unmasked
+from dpquery.backends.table_reading import TableReader
+from dpquery.backends.twice import twice
 from dpquery.backends.unchanged import Files, held, relied_on, state_of
 from dpquery.backends.used_columns import narrowed
+from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog, Table
-from dpquery.catalog.names import quoted
+from dpquery.catalog.identifiers import may_identify, repeats
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.exponential import Histogram
-from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
-from dpquery.plan.logical import Relation, Scan, output
-from dpquery.plan.types import Type, Value
-
-FEW_ROWS = 1000
-"""Fewer rows are fetched row by row, which is quicker: of released tables, and of private ones with fewer groups."""
+from dpquery.plan.logical import Relation, output
+from dpquery.plan.types import Kind, Type
 
 
 class DuckDBBackend:
@@ -46,54 +49,70 @@ class DuckDBBackend:
     Args:
         catalog: The declarations.
         sources: For each declared table its data; see `open_source`.
+        resources: How much memory it takes, and where it spills.
     Raises:
         CatalogError: Data that are missing or contradict the declarations; all of them at once.
     """
 
-    def __init__(self, catalog: Catalog, sources: Mapping[str, object]) -> None:
+    def __init__(self, catalog: Catalog, sources: Mapping[str, object], *, resources: Resources | None = None) -> None:
         self._catalog = catalog
-        self._stored: dict[str, dict[str, str]] = {}
-        self._from: dict[str, str] = {}
-        self._public_values: dict[tuple[str, str], tuple[Value, ...]] = {}
+        self._public_rows: dict[tuple[str, tuple[str, ...]], Rows] = {}
+        self._most_equal: dict[tuple[str, frozenset[str]], int] = {}
         checked = relied_on(catalog)
         self._opened = opened = held(_open_all(catalog, sources), checked)
         self._files = Files(opened, checked)
-        self._private = Engine(opened, keep_order=False)
-        public = {table: source for table, source in opened.items() if catalog.tables[table].public}
-        self._public = Engine(public, keep_order=True)
+        self._tables = TableReader(catalog=catalog, opened=opened)
+        given, self._is_closed = resources or Resources(), False
+        private, public = (given.settings(part, PUBLIC_PART) for part in (PUBLIC_PART - 1, 1))
+        self._private = Engine(opened, keep_order=False, memory=private, spill=given.folder())
+        known = {table: source for table, source in opened.items() if catalog.tables[table].public}
+        self._public = Engine(known, keep_order=True, memory=public, spill=given.folder())
         self._read_schemas(opened)
         self._check_data()
+        names = {table: source.name for table, source in opened.items()}
+        self._named = replace(self._tables, places=names)
+        self._limits = RowLimits(self._tables, opened, self._number)
+        self._limited = self._found_limits()
+        self._empty = EmptyTables({names[table]: self._needed_types(table) for table in opened})
 
     def check(self) -> None:
         """Raises BackendError if what the promise takes from the data was changed; see `Backend`."""
+        if self._is_closed:
+            raise BackendError("the session was closed; nothing was charged. Open another")
         self._files.check()
 
-    def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
-        """Returns the exact integers of a private aggregate; see `Backend`."""
-        self.check()
+    def close(self) -> None:
+        """Ends the engines and removes their temporary files."""
+        self._is_closed = True
+        for engine in (self._private, self._public, self._empty.engine):
+            engine.close()
+
+    def prepare(self, aggregate: PrivateAggregate) -> Prepared:
+        """Returns the statement of a private aggregate, bound over tables without rows; see `Backend`."""
         aggregate = narrowed(aggregate)
-        relations = RelationWriter(scan=self._scan, released=_no_released)
-        cursor = self._private.cursor()
-        self._private.forget_domains()
-        domains = [None if k.domain is None else self._private.domain(k.type, k.domain) for k in aggregate.keys]
+        domains = [None if k.domain is None else self._private.domain(k.types, k.domain) for k in aggregate.keys]
         choices = [None if m.domain is None else self._choices(aggregate, m) for m in aggregate.measures]
-        writer = PrivateWriter(
-            relations=relations, aggregate=aggregate, domains=tuple(domains), choices=tuple(choices), key=key
-        )
-        histograms = signatures(aggregate.measures)
-        keys = [f"key{i}" for i in range(len(aggregate.keys))]
-        plain = [(i, m.count) for i, m in enumerate(aggregate.measures) if m.count not in CHOICES]
-        numbers = [part for i, count in plain for part in _in_64_bits(f"number{i}", count)]
-        kept = [f"kept{i}" for i in range(len(histograms))]
-        text = writer.select()
-        few = not histograms and (aggregate.public_groups or FEW_ROWS) < FEW_ROWS
-        if not few:
-            text = f"SELECT {', '.join([*keys, *numbers, *kept])} FROM ({text})"
-        if histograms:
-            return _with_histograms(aggregate, fetch(cursor, text, relations.numbers))
-        statement = self._private.statements.prepared(text, relations.numbers, state_of(self._opened))
-        fetched = fetch_few if few else fetch_objects if aggregate.is_selected else fetch_integers
-        made = fetched(cursor, statement)
+        needed = tuple(domain for domain in (*domains, *choices) if domain is not None)
+        limited = self._limited
+        text, numbers = written(replace(self._tables, limited=limited), aggregate, domains, choices)
+        self._empty.bind(written(replace(self._named, limited=limited), aggregate, domains, choices)[0], needed)
+        return Prepared(aggregate=aggregate, text=text, numbers=numbers, domains=needed, limited=limited)
+
+    def run(self, statement: Prepared, key: int) -> ExactAggregates:
+        """Returns the exact integers of a statement; see `Backend`."""
+        self.check()
+        limited = self._limits.above()
+        if limited != statement.limited:  # files have changed, and with them whose rows are too many
+            self._limited = limited
+            statement = self.prepare(statement.aggregate)
+        aggregate, cursor = statement.aggregate, self._private.cursor()
+        self._private.provide(statement.domains)
+        numbers = [divmod(key % 2**128, 2**64)[place - 1] for place in statement.numbers]
+        if signatures(aggregate.measures):
+            return _with_histograms(aggregate, fetch(cursor, statement.text, numbers))
+        text = self._private.statements.prepared(statement.text, numbers, state_of(self._opened))
+        fetched = fetch_few if is_small(aggregate) else fetch_objects if aggregate.is_selected else fetch_integers
+        made = fetched(cursor, text)
         return ExactAggregates(
             keys=tuple(_key(made[f"key{i}"], k.domain is not None) for i, k in enumerate(aggregate.keys)),
             numbers=tuple(
@@ -101,32 +120,65 @@ class DuckDBBackend:
             ),
         )
 
-    def _choices(self, aggregate: PrivateAggregate, measure: Measure) -> str:
-        """Returns the table of the domain of a mode."""
+    def _choices(self, aggregate: PrivateAggregate, measure: Measure) -> Domain:
+        """Returns the domain of a mode."""
         type = next(column.type for column in output(aggregate.source) if column.id == measure.value)
-        return self._private.domain(type, measure.domain or ())
+        return self._private.domain((type,), tuple((value,) for value in measure.domain or ()))
 
-    def public_values(self, table: str, column: str) -> tuple[Value, ...]:
-        """Returns the different non-NULL values of a column of a public table, read once."""
-        known = self._public_values.get((table, column))
+    def public_rows(self, table: str, columns: tuple[str, ...]) -> Rows:
+        """Returns the different rows of a public table in some of its columns, read once."""
+        known = self._public_rows.get((table, columns))
         if known is None:
             declared = self._catalog.tables[table]
-            value = self._read(declared, column, declared.columns[column].type)
+            values = [self._tables.column(declared, column, declared.columns[column].type) for column in columns]
+            read = ", ".join(f"{value} AS value{i}" for i, value in enumerate(values))
             cursor = self._public.cursor()
             made: pa.Table | None = None
             with contextlib.suppress(duckdb.Error):
-                made = fetch(cursor, f"SELECT DISTINCT {value} AS value FROM {self._from[table]}")
+                made = fetch(cursor, f"SELECT DISTINCT {read} FROM {self._tables.places[table]}")
             if made is None:
                 raise BackendError(f"the engine could not read the public table {table}")
-            known = tuple(made["value"].drop_null().to_pylist())
-            self._public_values[table, column] = known
+            known = tuple(zip(*(made[f"value{i}"].to_pylist() for i in range(len(columns))), strict=True))
+            self._public_rows[table, columns] = known
         return known
+
+    def identifying(self) -> Iterator[tuple[str, str]]:
+        """Yields columns of private tables whose values come again as identifiers do; for the eyes of the owner."""
+        for table in self._catalog.tables.values():
+            for column in () if table.public else filter(may_identify, table.columns.values()):
+                value, place = self._tables.column(table, column.name, column.type), self._tables.places[table.name]
+                counts = f"SELECT COUNT({value}), APPROX_COUNT_DISTINCT({value}) FROM {place}"
+                ((rows, different),) = self._private.cursor().execute(counts).fetchall()
+                if repeats(rows, different):
+                    yield table.name, column.name
+
+    def rows(self, table: str) -> int:
+        """Returns how many rows a public table has; see `Sizes`."""
+        return self.most_equal(table, frozenset())
+
+    def most_equal(self, table: str, columns: frozenset[str]) -> int:
+        """Returns the most rows of a public table that agree in these columns, counted once; see `Sizes`."""
+        known = self._most_equal.get((table, columns))
+        if known is None:
+            declared = self._catalog.tables[table]
+            read_columns = [self._tables.column(declared, c, declared.columns[c].type) for c in sorted(columns)]
+            found: list[Any] = []
+            with contextlib.suppress(duckdb.Error):
+                found = self._public.cursor().execute(most_equal(self._tables.places[table], read_columns)).fetchall()
+            if not found:
+                raise BackendError(f"the engine could not read the public table {table}")
+            known = self._most_equal[table, columns] = int(found[0][0])
+        return known
+
+    def unique(self, table: str) -> tuple[frozenset[str], ...]:
+        """Returns sets of columns of which no two rows agree, checked when the tables were opened; see `Sizes`."""
+        return unique_sets(self._catalog, table)
 
     def evaluate(self, relation: Relation, released: Sequence[pa.Table]) -> pa.Table:
         """Returns the rows of a relation over released and public tables; see `Backend`."""
         cursor = self._public.cursor()
         names = [self._public.register(table) for table in released]
-        relations = RelationWriter(scan=self._scan, released=lambda index: names[index])
+        relations = RelationWriter(scan=self._tables.scan, released=lambda index: names[index])
         made: pa.Table | None = None
         with contextlib.suppress(duckdb.Error):
             text = relations.select(relation)
@@ -137,68 +189,55 @@ class DuckDBBackend:
         for registered in names:
             cursor.unregister(registered)
         if made is None:
-            raise BackendError("the engine could not compute the result from the released tables; the charge stands")
+            raise BackendError("the engine could not compute the result from the released tables")
         return made
 
-    # Reading tables as declared.
-
-    def _scan(self, scan: Scan) -> str:
-        """Returns a SELECT that reads a table as declared; what is not used the engine leaves out."""
-        table = self._catalog.tables[scan.table]
-        columns = [f"{self._read(table, c.name, c.type, 'stored')} AS {name(c.id)}" for c in scan.columns]
-        joins = ""
-        if scan.ownership is not None and scan.unit is not None:
-            holder, alias = table, "stored"
-            for i, step in enumerate(scan.ownership.path):
-                parent = self._catalog.tables[step.parent]
-                on = " AND ".join(
-                    f"{self._read(holder, a, type, alias)} = {self._read(parent, b, type, f'owner{i}')}"
-                    for a, b, type in step.on
-                )
-                joins += f" JOIN {self._from[step.parent]} AS owner{i} ON {on}"
-                holder, alias = parent, f"owner{i}"
-            if scan.unit not in {column.id for column in scan.columns}:
-                unit = self._read(holder, scan.ownership.column, scan.ownership.type, alias)
-                columns.append(f"{unit} AS {name(scan.unit)}")
-        return f"SELECT {', '.join(columns)} FROM {self._from[scan.table]} AS stored{joins}"
-
-    def _read(self, table: Table, column: str, type: Type, alias: str = "") -> str:
-        reference = f"{alias}.{quoted(column)}" if alias else quoted(column)
-        if self._opened[table.name].database is not None and self._stored[table.name][column] == "VARCHAR":
-            reference = f"decode(encode({reference}))"  # a stored column may have a collation; its bytes have none
-        sql = read(self._stored[table.name][column], type, reference)
-        if sql is None:
-            raise CatalogError(f"column {column} of table {table.name} cannot be read as {type}")
-        return sql
+    # Opening tables as declared.
 
     def _read_schemas(self, opened: Mapping[str, Source]) -> None:
         """Finds the stored types; reports every needed column that is missing or cannot be read."""
         problems = []
         cursor = self._private.cursor()
         for table, source in opened.items():
-            self._from[table] = source.name if source.data is not None else source.scan
+            self._tables.places[table] = source.name if source.data is not None else source.scan
             if source.database is not None:
-                self._from[table] = f"{source.name}.{source.scan}"
+                self._tables.places[table] = f"{source.name}.{source.scan}"
             described: list[Any] = []
             with contextlib.suppress(duckdb.Error):
-                described = cursor.execute(f"DESCRIBE SELECT * FROM {self._from[table]}").fetchall()
+                described = _rows(cursor, f"DESCRIBE SELECT * FROM {self._tables.places[table]}")
             if not described:
                 problems.append(f"the source of table {table} cannot be opened")
                 continue
-            self._stored[table] = {row[0]: row[1] for row in described}
+            self._tables.stored[table] = {row[0]: row[1] for row in described}
             problems += self._unreadable(table)
         if problems:
             raise CatalogError(problems)
 
     def _unreadable(self, table: str) -> list[str]:
         problems: list[str] = []
+        zones = _zones(self._catalog, table)
         for column, type in _needed(self._catalog, table).items():
-            stored = self._stored[table].get(column)
+            stored, zone = self._tables.stored[table].get(column), zones.get(column, "")
             if stored is None:
                 problems.append(f"table {table} has no column {column}")
-            elif read(stored, type, "stored") is None:
+            elif is_zoned(stored) and type.kind in (Kind.DATE, Kind.TIMESTAMP) and not zone:
+                problems.append(without_zone(table, column, type))
+            elif read(stored, type, "stored", zone) is None:
                 problems.append(f"column {column} of table {table} is stored as {stored}, which is not read as {type}")
         return problems
+
+    def _needed_types(self, table: str) -> dict[str, str]:
+        """Returns the engine's types of the stored columns that are read of a table."""
+        return {column: self._tables.stored[table][column] for column in _needed(self._catalog, table)}
+
+    def _number(self, text: str) -> int:
+        """Returns the one number that a SELECT over private tables gives."""
+        return int(fetch(self._private.cursor(), text)[0][0].as_py())
+
+    def _found_limits(self) -> frozenset[str]:
+        with contextlib.suppress(duckdb.Error):
+            return self._limits.above()
+        raise CatalogError("the rows of units could not be counted")
 
     def _check_data(self) -> None:
         """Checks what the promise takes from the data: unique public keys, and one owner for each row."""
@@ -207,12 +246,13 @@ class DuckDBBackend:
         for table in self._catalog.tables.values():
             if not self._can_be_read(cursor, table):
                 problems.append(f"the source of table {table.name} holds values that the engine cannot read")
-            elif table.public:
-                for unique in table.unique:
-                    columns = [self._read(table, c, table.columns[c].type) for c in sorted(unique)]
-                    if _any(cursor, _repeated(self._from[table.name], columns)):
-                        problems.append(f"public table {table.name} is not unique by {', '.join(sorted(unique))}")
-            elif table.ownership is not None:
+                continue
+            for unique in table.unique:
+                columns = [self._tables.column(table, c, table.columns[c].type) for c in sorted(unique)]
+                if _any(cursor, _repeated(self._tables.places[table.name], columns)):
+                    word = "public table" if table.public else "table"
+                    problems.append(f"{word} {table.name} is not unique by {', '.join(sorted(unique))}")
+            if table.ownership is not None:
                 problems += self._ambiguous(cursor, table)
         if problems:
             raise CatalogError(problems)
@@ -221,10 +261,10 @@ class DuckDBBackend:
         """Whether every value of a file can be read: what fails must fail here, before the owner's eyes."""
         if self._opened[table.name].data is not None:
             return True
-        columns = (self._read(table, name, type) for name, type in _needed(self._catalog, table.name).items())
+        columns = (self._tables.column(table, name, type) for name, type in _needed(self._catalog, table.name).items())
         reads = ", ".join(f"bit_xor(hash({column}))" for column in columns)
         with contextlib.suppress(duckdb.Error):
-            cursor.execute(f"SELECT {reads} FROM {self._from[table.name]}").fetchall()
+            _rows(cursor, f"SELECT {reads} FROM {self._tables.places[table.name]}")
             return True
         return False
 
@@ -234,8 +274,8 @@ class DuckDBBackend:
         problems = []
         for step in table.ownership.path:
             parent = self._catalog.tables[step.parent]
-            columns = [self._read(parent, b, type) for _, b, type in step.on]
-            if _any(cursor, _repeated(self._from[step.parent], columns)):
+            columns = [self._tables.column(parent, b, type) for _, b, type in step.on]
+            if _any(cursor, _repeated(self._tables.places[step.parent], columns)):
                 names = ", ".join(b for _, b, _ in step.on)
                 problems.append(
                     f"table {table.name} is owned through {step.parent}({names}), which names several rows at once"
@@ -254,10 +294,12 @@ def _open_all(catalog: Catalog, sources: Mapping[str, object]) -> dict[str, Sour
             problems.append(f"table {table} has no source")
             continue
         try:
-            source = open_source(table, sources[table], _needed(catalog, table))
+            source = open_source(table, sources[table], _needed(catalog, table), _zones(catalog, table))
             opened[table] = replace(source, name=f"table{i}")
         except CatalogError as error:
             problems += error.problems
+    if not problems:
+        problems += twice(catalog, sources, opened)
     if problems:
         raise CatalogError(problems)
     return opened
@@ -273,6 +315,11 @@ def _needed(catalog: Catalog, table: str) -> dict[str, Type]:
             if step.parent == table:
                 needed |= {b: type for _, b, type in step.on if b not in needed}
     return needed
+
+
+def _zones(catalog: Catalog, table: str) -> dict[str, str]:
+    """Returns the declared zones of a table's columns that have one."""
+    return {column.name: column.zone for column in catalog.tables[table].columns.values() if column.zone}
 
 
 def _with_histograms(aggregate: PrivateAggregate, made: pa.Table) -> ExactAggregates:
@@ -319,14 +366,6 @@ def _column(column: pa.ChunkedArray) -> NDArray[Any]:
     return values
 
 
-def _in_64_bits(number: str, count: Count) -> tuple[str, ...]:
-    """Returns two columns for a sum of 128 bits: its value where it fits into 64, else its digits; one for a count."""
-    fits = f"TRY_CAST({number} AS BIGINT)"
-    if count is not Count.SUM:  # no more than there are rows
-        return (f"{fits} AS {number}",)
-    return f"{fits} AS {number}", f"CASE WHEN {fits} IS NULL THEN CAST({number} AS VARCHAR) END AS {number}_digits"
-
-
 def _wide(values: NDArray[Any], digits: NDArray[Any] | None) -> NDArray[Any]:
     """Returns numbers, if need be those that `_in_64_bits` split: int64, or Python integers where one does not fit."""
     values = unmasked(values)
@@ -351,8 +390,9 @@ def _repeated(table: str, columns: list[str]) -> str:
 
 
 def _any(cursor: duckdb.DuckDBPyConnection, text: str) -> bool:
-    return bool(cursor.execute(text).fetchall())
+    return bool(_rows(cursor, text))
 
 
-def _no_released(index: int) -> str:
-    raise BackendError(f"release {index} was read below the privacy boundary")
+def _rows(cursor: duckdb.DuckDBPyConnection, text: str) -> list[Any]:
+    with interruptible(cursor.interrupt):
+        return cursor.execute(text).fetchall()

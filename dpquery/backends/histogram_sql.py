@@ -33,7 +33,7 @@ def of_rows(rows: str, keys: list[str], value: str, passing: str, domain: str | 
         keys: Its columns to group by.
         value: The lattice value in SQL, or the value that is looked up in the domain.
         passing: The filter in SQL.
-        domain: For a mode, the table of the domain with columns `value` and `code`.
+        domain: For a mode, the table of the domain with columns `value0` and `code`.
     """
     columns = ", ".join([*keys, "value"])
     if domain is None:
@@ -69,7 +69,8 @@ def _valued(rows: str, columns: list[str], value: str, passing: str, domain: str
     read = f"SELECT {', '.join([*columns, f'{value} AS value'])} FROM {rows} WHERE {passing}"
     if domain is None:
         return f"SELECT * FROM ({read}) WHERE value IS NOT NULL"
-    return f"SELECT plain.* REPLACE (domain.code AS value) FROM ({read}) AS plain JOIN {domain} AS domain USING (value)"
+    joined = f"({read}) AS plain JOIN {domain} AS domain ON domain.value0 = plain.value"
+    return f"SELECT plain.* REPLACE (domain.code AS value) FROM {joined}"
 
 
 def _listed(counted: str, keys: list[str]) -> str:

@@ -29,7 +29,9 @@ from dpquery.kernel.parallel import weighs_together
 from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate
 from dpquery.plan.logical import output
 
-_OWN = re.compile(r"unit|place|value|code|found|keep|present|counted|weight|kept\d*|(key|number|level)\d+|part\d+_[ns]")
+_OWN = re.compile(
+    r"unit|place|value\d*|code|found|keep|present|counted|weight|kept\d*|(key|number|level)\d+|part\d+_[ns]"
+)
 """Names that the SQL gives to columns of its own."""
 BUCKETS = 63
 MOST_MASKED_GROUPS = 16
@@ -50,16 +52,14 @@ class PrivateWriter:
     Attributes:
         relations: Writes the source.
         aggregate: What is written.
-        domains: For each public key the name of a table with columns `value` and `code`.
+        domains: For each public key the name of a table with columns `value0`, `value1`, ... and `code`.
         choices: For each measure the same of its domain, or None.
-        key: 128 bits that decide which groups and values a unit keeps.
     """
 
     relations: RelationWriter
     aggregate: PrivateAggregate
     domains: tuple[str | None, ...]
     choices: tuple[str | None, ...]
-    key: int
 
     def __post_init__(self) -> None:
         if any(_OWN.fullmatch(column.id) for column in output(self.aggregate.source)):
@@ -79,7 +79,7 @@ class PrivateWriter:
             numbers = [f"{self._row_number(m)} AS number{i}" for i, m in self._added(Count.DISTINCT)]
             coded = f"SELECT {', '.join([*self._codes(), *self._read])} FROM source_rows AS given {self._joined()}"
             return f"SELECT {', '.join([*self._keys, *numbers])} FROM ({coded}){_group_by(self._keys)}"
-        keys = [name(key.column) for key in self.aggregate.keys]
+        keys = [name(id) for key in self.aggregate.keys for id in key.columns]
         numbers = [f"{self._row_number(m)} AS number{i}" for i, m in self._added(Count.DISTINCT)]
         given = [f"number{i}" for i, _ in self._added(Count.DISTINCT)] + self._kept
         if self._alone:
@@ -320,20 +320,20 @@ class PrivateWriter:
         return f"(1::BIGINT << ((({hashed} >> 40) * {BUCKETS}) >> 24)::BIGINT)"
 
     def _hash(self, *columns: str) -> str:
-        high, low = map(self.relations.number, divmod(self.key % 2**128, 2**64))
-        return f"hash({', '.join(columns)}, {high}, {low})"
+        """Returns the hash of columns under the key of a run: its two halves are the numbers that a run gives."""
+        return f"hash({', '.join(columns)}, {self.relations.number(1)}, {self.relations.number(2)})"
 
     def _codes(self) -> list[str]:
         """Returns each key of `given`: the code of its domain, or itself."""
         return [
-            f"{normal('given.' + name(key.column), key.type) if domain is None else f'domain{i}.code'} AS key{i}"
+            f"{_own(key) if domain is None else f'domain{i}.code'} AS key{i}"
             for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
         ]
 
     def _joined(self) -> str:
         """Returns the joins of `given` with the domains, which drop what is not public; NULL meets NULL alone."""
         return " ".join(
-            f"JOIN {domain} AS domain{i} ON domain{i}.value {_equals(key)} given.{name(key.column)}"
+            f"JOIN {domain} AS domain{i} ON {_meets(key, f'domain{i}')}"
             for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
             if domain is not None
         )
@@ -345,9 +345,18 @@ class PrivateWriter:
         return lattice_value(name(measure.value), types[measure.value], measure.lattice)
 
 
-def _equals(key: Key) -> str:
-    """Plain equality is the quicker one; a domain with NULL needs the other."""
-    return "IS NOT DISTINCT FROM" if None in (key.domain or ()) else "="
+def _own(key: Key) -> str:
+    return normal(f"given.{name(key.columns[0])}", key.types[0])
+
+
+def _meets(key: Key, domain: str) -> str:
+    """Returns where rows of `given` have the values of a domain. Plain equality is the quicker one; NULL needs the
+    other."""
+    holds_null = [any(values[i] is None for values in key.domain or ()) for i in range(len(key.columns))]
+    return " AND ".join(
+        f"{domain}.value{i} {'IS NOT DISTINCT FROM' if null else '='} given.{name(id)}"
+        for i, (id, null) in enumerate(zip(key.columns, holds_null, strict=True))
+    )
 
 
 def _value(measure: Measure) -> str:

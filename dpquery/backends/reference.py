@@ -22,21 +22,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpquery.arrow import arrow_type
+from dpquery.backends.owners import leading_to_owners, unique_sets
 from dpquery.backends.reference_reading import read
 from dpquery.backends.reference_relations import Interpreter, Row
-from dpquery.catalog import Catalog
+from dpquery.catalog import Catalog, Table
+from dpquery.catalog.blocks import Blocks
 from dpquery.errors import CatalogError, InternalError
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.parallel import weighs_together
 from dpquery.kernel.plan import CHOICES, Count, Key, Lattice, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.evaluate import normal
-from dpquery.plan.logical import Ownership, OwnerStep, Relation, Released, Scan, output
+from dpquery.plan.logical import LONGEST_OWNER, Ownership, OwnerStep, Relation, Released, Scan, output
 from dpquery.plan.ranges import number_of
-from dpquery.plan.types import Type, Value
+from dpquery.plan.types import TEXT, Type, Value
+from dpquery.units.blocks import number_of as number_of_block
 
-Group = tuple[Value, ...]
-"""Values of the keys, one for each."""
+Values = tuple[Value, ...]
+Group = tuple[Values, ...]
+"""Values of the keys, one tuple for each."""
 
 
 class ReferenceBackend:
@@ -54,9 +58,17 @@ class ReferenceBackend:
         self._catalog, self._sources = catalog, dict(sources)
         self._check()
 
+    def prepare(self, aggregate: PrivateAggregate) -> PrivateAggregate:
+        """Returns the aggregate: all that the language has can be interpreted."""
+        return aggregate
+
     def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
         """Returns the exact integers of a private aggregate: the three steps of `kernel/plan.py`, word by word."""
-        rows = Interpreter(scan=self._scan, released=_no_released).rows(aggregate.source)
+
+        def scanned(scan: Scan) -> list[Row]:
+            return self._limited(scan, key)
+
+        rows = Interpreter(scan=scanned, released=_no_released).rows(aggregate.source)
         units = _by_unit_and_group(aggregate, rows)
         added: dict[Group, list[list[Any]]] = {} if aggregate.keys else {(): [[] for _ in aggregate.measures]}
         for unit, groups in units.items():
@@ -82,13 +94,33 @@ class ReferenceBackend:
     def check(self) -> None:
         """Does nothing: rows are read from the frames that were given, which are the caller's to leave alone."""
 
-    def public_values(self, table: str, column: str) -> tuple[Value, ...]:
-        """Returns the different non-NULL values of a column of a public table, in any order."""
+    def close(self) -> None:
+        """Does nothing: there is no engine."""
+
+    def public_rows(self, table: str, columns: tuple[str, ...]) -> tuple[Values, ...]:
+        """Returns the different rows of a public table in some of its columns, in any order."""
         declared = self._catalog.tables[table]
         if not declared.public:
             raise InternalError(f"table {table} is not public")
-        values = self._read(table, column, declared.columns[column].type)
-        return tuple(dict.fromkeys(value for value in values if value is not None))
+        return tuple(dict.fromkeys(self._tuples(table, [(name, declared.columns[name].type) for name in columns])))
+
+    def rows(self, table: str) -> int:
+        """Returns how many rows a public table has; see `Sizes`."""
+        return self.most_equal(table, frozenset())
+
+    def most_equal(self, table: str, columns: frozenset[str]) -> int:
+        """Returns the most rows of a public table that agree in these columns; see `Sizes`."""
+        declared = self._catalog.tables[table]
+        if not declared.public:
+            raise InternalError(f"table {table} is not public")
+        if not columns:
+            return len(self._sources[table])
+        keys = self._tuples(table, [(column, declared.columns[column].type) for column in sorted(columns)])
+        return max(Counter(key for key in keys if None not in key).values(), default=0)
+
+    def unique(self, table: str) -> tuple[frozenset[str], ...]:
+        """Returns sets of columns of which no two rows agree; see `Sizes`."""
+        return unique_sets(self._catalog, table)
 
     def evaluate(self, relation: Relation, released: Sequence[pa.Table]) -> pa.Table:
         """Returns the rows of a relation over released and public tables, columns named by id."""
@@ -102,7 +134,14 @@ class ReferenceBackend:
         return pa.table(columns)
 
     def _read(self, table: str, column: str, type: Type) -> list[Value]:
-        return [read(stored, type) for stored in self._sources[table][column].tolist()]
+        said = self._catalog.tables[table].columns.get(column)
+        zone = "" if said is None else said.zone
+        values = [read(stored, type, zone) for stored in self._sources[table][column].tolist()]
+        if type != TEXT:
+            return values
+        most = LONGEST_OWNER if said is None else said.max_length
+        is_whole = (table, column) in leading_to_owners(self._catalog)
+        return [_limited(value, most, is_whole=is_whole) if isinstance(value, str) else value for value in values]
 
     def _scan(self, scan: Scan) -> list[Row]:
         columns = {column.id: self._read(scan.table, column.name, column.type) for column in scan.columns}
@@ -110,6 +149,32 @@ class ReferenceBackend:
             columns[scan.unit] = self._owners(scan.table, scan.ownership)
         count = len(self._sources[scan.table])
         return [{id: values[index] for id, values in columns.items()} for index in range(count)]
+
+    def _limited(self, scan: Scan, key: int) -> list[Row]:
+        """Returns the rows of a scan: of a unit with more than `row_limit` in the table, or in a block of it, those
+        with the least keyed hash of all declared columns, and of equal hashes the least."""
+        rows = self._scan(scan)
+        if scan.ownership is None:
+            return rows
+        table = self._catalog.tables[scan.table]
+        declared = [self._read(scan.table, column.name, column.type) for column in table.columns.values()]
+        owners = self._owners(scan.table, scan.ownership)
+        blocks = [None] * len(rows) if table.blocks is None else self._blocks(table, table.blocks)
+        found: dict[tuple[Value, object], list[int]] = {}
+        for index, place in enumerate(zip(owners, blocks, strict=True)):
+            found.setdefault(place, []).append(index)
+        kept = set()
+        for (owner, _), indices in found.items():
+            content = {index: repr([values[index] for values in declared]) for index in indices}
+            limit = len(indices) if owner is None else scan.row_limit
+            order = sorted(indices, key=lambda index: (keyed_hash(content[index], key), content[index]))
+            kept.update(order[:limit])
+        return [row for index, row in enumerate(rows) if index in kept]
+
+    def _blocks(self, table: Table, blocks: Blocks) -> list[int | None]:
+        """Returns the number of the block of each row; None for rows without a date."""
+        dates = self._read(table.name, blocks.column, table.columns[blocks.column].type)
+        return [number_of_block(date, blocks.by) if isinstance(date, datetime.date) else None for date in dates]
 
     def _scan_public(self, scan: Scan) -> list[Row]:
         if not scan.public or not self._catalog.tables[scan.table].public:
@@ -126,10 +191,10 @@ class ReferenceBackend:
             owners = [owner_of.get(own_key) for own_key in own_keys]
         return owners
 
-    def _owner_of_key(self, child: str, step: OwnerStep, owners: list[Value]) -> dict[Group, Value]:
+    def _owner_of_key(self, child: str, step: OwnerStep, owners: list[Value]) -> dict[Values, Value]:
         """Returns the privacy unit that each key of a parent table leads to; NULL equals nothing and leads nowhere."""
         keys = self._tuples(step.parent, [(column, type) for _, column, type in step.on])
-        found: dict[Group, Value] = {}
+        found: dict[Values, Value] = {}
         for parent_key, owner in zip(keys, owners, strict=True):
             if parent_key in found:
                 raise CatalogError(f"a foreign key of {child} names several rows of {step.parent} at once")
@@ -137,7 +202,7 @@ class ReferenceBackend:
                 found[parent_key] = owner
         return found
 
-    def _tuples(self, table: str, columns: list[tuple[str, Type]]) -> list[Group]:
+    def _tuples(self, table: str, columns: list[tuple[str, Type]]) -> list[Values]:
         return list(zip(*(self._read(table, column, type) for column, type in columns), strict=True))
 
     def _check(self) -> None:
@@ -154,11 +219,16 @@ class ReferenceBackend:
         for name, table in self._catalog.tables.items():
             if table.ownership is not None:
                 self._owners(name, table.ownership)
-            for columns in table.unique if table.public else ():
+            for columns in table.unique:
                 keys = self._tuples(name, [(column, table.columns[column].type) for column in sorted(columns)])
                 whole = [one for one in keys if None not in one]
                 if len(set(whole)) != len(whole):
                     raise CatalogError(f"two rows of {name} agree in {', '.join(sorted(columns))}, declared unique")
+
+
+def _limited(text: str, most: int, *, is_whole: bool) -> Value:
+    """Returns the first characters of a text; None in place of a longer one that counts whole."""
+    return None if is_whole and len(text) > most else text[:most]
 
 
 def lattice_value(lattice: Lattice, value: Value) -> int:
@@ -181,9 +251,10 @@ def _by_unit_and_group(aggregate: PrivateAggregate, rows: list[Row]) -> dict[obj
     units: dict[object, dict[Group, list[Row]]] = {}
     for number, row in enumerate(rows):
         unit = number if aggregate.unit is None else row[aggregate.unit]
-        group = tuple(row[key.column] for key in aggregate.keys)
+        group = tuple(tuple(row[id] for id in key.columns) for key in aggregate.keys)
         outside = any(
-            key.domain is not None and value not in key.domain for key, value in zip(aggregate.keys, group, strict=True)
+            key.domain is not None and values not in key.domain
+            for key, values in zip(aggregate.keys, group, strict=True)
         )
         if unit is not None and not outside:
             units.setdefault(unit, {}).setdefault(group, []).append(row)
@@ -193,10 +264,12 @@ def _by_unit_and_group(aggregate: PrivateAggregate, rows: list[Row]) -> dict[obj
 def _keep(things: Iterable[Any], most: int, key: int, owner: object) -> list[Any]:
     """Returns at most so many of the things: those with the least keyed hash of owner and thing."""
 
-    def keyed_hash(thing: object) -> bytes:
-        return hashlib.blake2b(repr((owner, thing)).encode(), key=key.to_bytes(16, "little")).digest()
+    return sorted(things, key=lambda thing: keyed_hash(repr((owner, thing)), key))[:most]
 
-    return sorted(things, key=keyed_hash)[:most]
+
+def keyed_hash(text: str, key: int) -> bytes:
+    """Returns BLAKE2b of a text under a 128-bit key."""
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), key=key.to_bytes(16, "little")).digest()
 
 
 def _contribution(measure: Measure, rows: list[Row], aggregate: PrivateAggregate, key: int, place: object) -> Any:
@@ -256,10 +329,10 @@ def _histogram(groups: list[list[dict[int, int]]]) -> Histogram:
     return Histogram(group=columns[:, 0], value=columns[:, 1], weight=columns[:, 2])
 
 
-def _key_column(key: Key, values: list[Value]) -> NDArray[Any]:
+def _key_column(key: Key, groups: list[Values]) -> NDArray[Any]:
     if key.domain is not None:
-        return np.array([key.domain.index(value) for value in values], dtype=np.int64)
-    return _objects(values)
+        return np.array([key.domain.index(values) for values in groups], dtype=np.int64)
+    return _objects([value for (value,) in groups])
 
 
 def _integers(numbers: list[int]) -> NDArray[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
 from math import ceil, floor, isnan, sqrt
@@ -13,10 +12,11 @@ from typing import Any
 from dpquery.errors import InternalError
 from dpquery.plan.aggregates import BITS, CHOSEN, PAIRS, TEXT_LIMIT
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Expression, Literal
+from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.functions import cast_value
 from dpquery.plan.logical import AggregateColumn
-from dpquery.plan.types import FLOAT64, Kind, Value, decimal
+from dpquery.plan.types import FLOAT64, Value
+from dpquery.plan.windows import adds_exactly, exact_sum, summand
 
 Row = dict[str, Value]
 
@@ -76,16 +76,13 @@ def sum_of(values: list[Value], column: AggregateColumn) -> Value:
     given = column.argument.type
     if not values:
         return None
-    if given.kind is Kind.INT64:
-        exact = sum(value for value in values if isinstance(value, int))
-        return exact if -(2**63) <= exact < 2**63 else None
-    if given.kind is Kind.DECIMAL and given.precision <= 18:
-        steps = sum(int(value.scaleb(given.scale)) for value in values if isinstance(value, Decimal))
-        return Decimal(steps).scaleb(-given.scale)
+    if adds_exactly(given):
+        added = summand(Column(id="value", type=given))
+        return exact_sum([evaluate(added, {"value": value}) for value in values], column.type)
     total = 0.0
     for number in _floats(values, column.argument, LARGEST_SUMMAND):
         total += number
-    return total if given == FLOAT64 else cast_value(total, FLOAT64, decimal(38, given.scale))
+    return total if given == FLOAT64 else cast_value(total, FLOAT64, column.type)
 
 
 def _sum_distinct(values: list[Value], column: AggregateColumn) -> Value:
@@ -93,7 +90,8 @@ def _sum_distinct(values: list[Value], column: AggregateColumn) -> Value:
     assert column.argument is not None
     if column.argument.type == FLOAT64:
         return sum_of(list(dict.fromkeys(_floats(values, column.argument, LARGEST_SUMMAND))), column)
-    return sum_of(list(dict.fromkeys(values)), column)
+    added = summand(Column(id="value", type=column.argument.type))
+    return sum_of(list(dict.fromkeys(evaluate(added, {"value": value}) for value in values)), column)
 
 
 def _place(ordered: list[Value], fraction: Fraction | None) -> Value:

@@ -1,9 +1,10 @@
 """Stored values read as declared, one by one in Python: the oracle of `reading.py`.
 
-Whatever does not fit the declared type is NULL. NaN is NULL, -0.0 is 0.0, infinities stay, zoned timestamps are read
-in UTC. Integers are booleans only where they are 0 or 1; decimals are integers only where they are whole, floats only
-where they are whole and below 2^53 (from there on one float stands for several integers, which must not merge units).
-How one value is read never depends on another: in a column of mixed types a misfit changes no other row.
+Whatever does not fit the declared type is NULL. NaN is NULL, -0.0 is 0.0, infinities stay, zoned timestamps are read as
+the wall clock of the declared zone, and without one as NULL. Integers are booleans only where they are 0 or 1; decimals
+are integers only where they are whole, floats only where they are whole and below 2^53 (from there on one float stands
+for several integers, which must not merge units). How one value is read never depends on another: in a column of mixed
+types a misfit changes no other row.
 """
 
 from __future__ import annotations
@@ -18,11 +19,16 @@ import pandas as pd
 
 from dpquery.plan.functions import cast_value
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, Value, decimal
+from dpquery.plan.zones import wall_clock
 
 
-def read(stored: object, declared: Type) -> Value:
-    """Returns a stored value as the declared type says, or None where it does not fit."""
-    match _plain(stored):
+def read(stored: object, declared: Type, zone: str = "") -> Value:
+    """Returns a stored value as the declared type says, or None where it does not fit.
+
+    Args:
+        zone: The declared zone of a date or timestamp, if it has one.
+    """
+    match _plain(stored, zone):
         case None:
             return None
         case bool() as truth:
@@ -43,7 +49,7 @@ def read(stored: object, declared: Type) -> Value:
             return None
 
 
-def _plain(stored: object) -> object:
+def _plain(stored: object, zone: str) -> object:
     """Returns a cell of a pandas column as a plain Python value; None for every form of NULL."""
     if stored is None or stored is pd.NA or stored is pd.NaT:
         return None
@@ -55,19 +61,16 @@ def _plain(stored: object) -> object:
         except ValueError:  # a year that Python does not know
             return None
     if isinstance(stored, datetime.datetime):
-        return _in_utc(stored)
+        return _local(stored, zone)
     if isinstance(stored, uuid.UUID):
         return str(stored)
     return stored
 
 
-def _in_utc(moment: datetime.datetime) -> datetime.datetime | None:
-    if moment.tzinfo is not None:
-        try:
-            moment = moment.astimezone(datetime.UTC)
-        except OverflowError:
-            return None
-    return moment.replace(tzinfo=None, fold=0)
+def _local(moment: datetime.datetime, zone: str) -> datetime.datetime | None:
+    if moment.tzinfo is None:
+        return moment.replace(fold=0)
+    return wall_clock(moment, zone) if zone else None
 
 
 def _read_boolean(truth: bool, declared: Type) -> Value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cmp_to_key
 from typing import Any
 
@@ -12,8 +11,8 @@ from dpquery.errors import InternalError
 from dpquery.plan.evaluate import evaluate, normal
 from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.logical import SortKey, Window, WindowColumn, output
-from dpquery.plan.types import INT64, Kind, Value
-from dpquery.plan.windows import PICKS, RANKS, TOTALS, frame_of, summand
+from dpquery.plan.types import FLOAT64, Value, sum_type
+from dpquery.plan.windows import PICKS, RANKS, TOTALS, exact_sum, frame_of, summand
 
 Row = dict[str, Value]
 
@@ -125,22 +124,12 @@ def _total(column: WindowColumn, frame: list[Row]) -> Value:
         least: Value = (min if column.function == "min" else max)(given, default=None)
         return least
     added = [v for row in frame if (v := evaluate(summand(argument), row)) is not None]
-    total = _exact_sum(added, summand(argument))
-    if not added or total is None:
+    if not added:
         return None
-    if column.function == "avg":
-        return float(total) / len(added)
-    if column.type == INT64:
-        return total if -(2**63) <= total < 2**63 else None
-    return total if column.type.kind is Kind.DECIMAL else float(total)
-
-
-def _exact_sum(values: Sequence[Value], added: Expression) -> Any:
-    if added.type == INT64:
-        return sum(value for value in values if isinstance(value, int))
-    scale = added.type.scale
-    units = sum(int(value.scaleb(scale)) for value in values if isinstance(value, Decimal))
-    return Decimal(units).scaleb(-scale)
+    if column.function == "sum" and column.type != FLOAT64:
+        return exact_sum(added, column.type)
+    total = float(exact_sum(added, sum_type(summand(argument).type)) or 0)
+    return total / len(added) if column.function == "avg" else total
 
 
 def _tiles(count: int, tiles: int) -> list[Value]:

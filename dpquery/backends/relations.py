@@ -45,26 +45,25 @@ class RelationWriter:
     """Writes relations as SELECT statements whose columns are named by id.
 
     Attributes:
-        scan: A scan to a SELECT that reads its table as declared.
+        scan: A scan to a SELECT that reads its table as declared, given how it refers to a run's numbers.
         released: The number of a released table to its name in the engine.
-        numbers: Those of 64 bits that differ from run to run; the SQL refers to them as $1, $2, ...
+        numbers: Places of the numbers of 64 bits that a run gives, as far as the SQL refers to them as $1, $2, ...
     """
 
-    scan: Callable[[Scan], str]
+    scan: Callable[[Scan, Callable[[int], str]], str]
     released: Callable[[int], str]
-    numbers: list[int] = field(default_factory=list)
+    numbers: set[int] = field(default_factory=set)
 
-    def number(self, value: int) -> str:
-        """Returns SQL for a number of 64 bits that differs from run to run."""
-        if value not in self.numbers:
-            self.numbers.append(value)
-        return f"${self.numbers.index(value) + 1}::UBIGINT"
+    def number(self, place: int) -> str:
+        """Returns SQL for a number of 64 bits that differs from run to run: the first of a run is number 1."""
+        self.numbers.add(place)
+        return f"${place}::UBIGINT"
 
     def select(self, relation: Relation) -> str:
         """Returns one SELECT statement that gives the rows of the relation."""
         match relation:
             case Scan():
-                return self.scan(relation)
+                return self.scan(relation, self.number)
             case Values():
                 return self._values(relation)
             case Released():

@@ -9,7 +9,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from dpquery.backends.reading import is_zoned
 from dpquery.errors import CatalogError
+from dpquery.plan.zones import UTC
 
 _KINDS = (
     (pa.types.is_boolean, "boolean"),
@@ -27,14 +29,15 @@ _STORED = {
     **dict.fromkeys(("FLOAT", "DOUBLE"), "float64"),
     **dict.fromkeys(("VARCHAR", "UUID", "ENUM"), "text"),
     **dict.fromkeys(
-        ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS", "TIMESTAMP_MS", "TIMESTAMP_S"), "timestamp"
+        ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "TIMESTAMP_NS", "TIMESTAMP_MS", "TIMESTAMP_S"),
+        "timestamp",
     ),
     "BOOLEAN": "boolean",
     "DATE": "date",
 }
 
-Columns = tuple[tuple[str, str | None], ...]
-"""(name, type as catalogs write it, or None for a type that cannot be declared)."""
+Columns = tuple[tuple[str, str | None, str], ...]
+"""(name, type as catalogs write it, or None for a type that cannot be declared, time zone of instants or "")."""
 
 
 def schemas_of(path: str) -> dict[str, Columns]:
@@ -82,7 +85,14 @@ def _feather(file: Path) -> pa.Schema:
 
 
 def _of_arrow(schema: pa.Schema) -> Columns:
-    return tuple((field.name, _arrow_kind(field.type)) for field in schema)
+    return tuple((field.name, _arrow_kind(field.type), _arrow_zone(field.type)) for field in schema)
+
+
+def _arrow_zone(type: pa.DataType) -> str:
+    """Returns the zone of a timestamp; files of Parquet keep none but UTC for all instants."""
+    if pa.types.is_dictionary(type):
+        return _arrow_zone(type.value_type)
+    return str(type.tz or "") if pa.types.is_timestamp(type) else ""
 
 
 def _arrow_kind(type: pa.DataType) -> str | None:
@@ -106,7 +116,7 @@ def _header(file: Path) -> Columns:
         raise CatalogError(f"{file} is no CSV file in UTF-8") from error
     if not names:
         raise CatalogError(f"{file} has no header")
-    return tuple((name, "text") for name in names)
+    return tuple((name, "text", "") for name in names)
 
 
 def _of_database(file: Path) -> list[tuple[str, Columns]]:
@@ -118,9 +128,9 @@ def _of_database(file: Path) -> list[tuple[str, Columns]]:
             ).fetchall()
     except duckdb.Error as error:
         raise CatalogError(f"{file} is no DuckDB file, or in use") from error
-    tables: dict[str, list[tuple[str, str | None]]] = {}
+    tables: dict[str, list[tuple[str, str | None, str]]] = {}
     for table, column, stored in found:
-        tables.setdefault(table, []).append((column, _stored_kind(stored)))
+        tables.setdefault(table, []).append((column, _stored_kind(stored), UTC if is_zoned(stored) else ""))
     return [(table, tuple(columns)) for table, columns in tables.items()]
 
 

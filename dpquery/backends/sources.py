@@ -47,18 +47,21 @@ class Source:
     database: str | None = None
 
 
-def open_source(table: str, source: object, columns: Mapping[str, Type]) -> Source:
+def open_source(
+    table: str, source: object, columns: Mapping[str, Type], zones: Mapping[str, str] | None = None
+) -> Source:
     """Returns the data of a declared table.
 
     Args:
         table: Its name, for messages.
         source: A pandas or polars frame, an Arrow table or dataset, or a path.
         columns: The stored columns that are needed, with their declared types; a frame's others are left alone.
+        zones: The declared zones of those that have one, for moments among a frame's objects.
     Raises:
         CatalogError: The source is missing, of an unknown kind, or cannot be opened.
     """
     if isinstance(source, pd.DataFrame):
-        return Source(data=coded(readable(table, _of_pandas(table, source, columns))))
+        return Source(data=coded(readable(table, _of_pandas(table, source, columns, zones or {}))))
     if isinstance(source, pa.Table):
         kept = source.select([name for name in columns if name in source.column_names])
         if not kept.column_names:
@@ -85,7 +88,7 @@ def _of_dataset(table: str, source: pads.Dataset, columns: Mapping[str, Type]) -
     return source
 
 
-def _of_pandas(table: str, frame: pd.DataFrame, columns: Mapping[str, Type]) -> pa.Table:
+def _of_pandas(table: str, frame: pd.DataFrame, columns: Mapping[str, Type], zones: Mapping[str, str]) -> pa.Table:
     """Returns the needed columns as Arrow; numeric columns without NULL are not copied."""
     if isinstance(frame.columns, pd.MultiIndex):
         raise CatalogError(f"table {table} has several levels of column names; flatten them first")
@@ -94,17 +97,17 @@ def _of_pandas(table: str, frame: pd.DataFrame, columns: Mapping[str, Type]) -> 
     present = [name for name in columns if name in frame.columns]
     if not present:
         raise CatalogError(f"table {table} has none of its declared columns")
-    return pa.table({name: _of_series(table, name, frame[name], columns[name]) for name in present})
+    return pa.table({n: _of_series(table, n, frame[n], columns[n], zones.get(n, "")) for n in present})
 
 
-def _of_series(table: str, name: str, series: pd.Series[Any], type: Type) -> Any:
+def _of_series(table: str, name: str, series: pd.Series[Any], type: Type, zone: str) -> Any:
     """Returns a column as Arrow. Objects are read one by one, so that no value changes how another is read."""
     array = None
     if series.dtype != object:
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
             array = pa.Array.from_pandas(series)
     if array is None or pa.types.is_decimal256(array.type):
-        array = pa.array([read(value, type) for value in series], type=arrow_type(type))
+        array = pa.array([read(value, type, zone) for value in series], type=arrow_type(type))
     if pa.types.is_nested(array.type):
         raise CatalogError(f"column {name} of table {table} holds lists or structures")
     return array
@@ -115,10 +118,10 @@ def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:
         raise CatalogError(f"the source of table {table} is no path: it has a NUL character")
     if "://" in path:
         raise CatalogError(f"the source of table {table} is an address; only files are read")
-    found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
-    files = [os.path.realpath(name) for part in found for name in _files(part)]
+    files = files_of(path)
     if not files or not all(os.path.isfile(name) for name in files):
-        raise CatalogError(f"the source of table {table} does not exist: {path}")
+        reason = "is a folder without Parquet files" if os.path.isdir(path) else "does not exist"
+        raise CatalogError(f"the source of table {table} {reason}: {path}")
     if not all(os.access(name, os.R_OK) for name in files):
         raise CatalogError(f"the source of table {table} cannot be read: {path}")
     match Path(files[0]).suffix.lower():
@@ -132,6 +135,12 @@ def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:
             return Source(scan=quoted(table), database=files[0])
         case suffix:
             raise CatalogError(f"the source of table {table} has the unknown ending {suffix!r}: {path}")
+
+
+def files_of(path: str) -> list[str]:
+    """Returns the files that a path, a folder or a glob means, whether or not they are there."""
+    found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
+    return [os.path.realpath(name) for part in found for name in _files(part)]
 
 
 def _files(path: str) -> list[str]:

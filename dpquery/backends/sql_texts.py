@@ -8,7 +8,7 @@ from dpquery.backends.sql_rules import Lowering, Read, Rule, arguments, joined, 
 from dpquery.plan.expr import Call
 from dpquery.plan.functions.patterns import like_parts
 from dpquery.plan.functions.table import TEXT_LIMIT, constant
-from dpquery.plan.functions.text import lower
+from dpquery.plan.functions.text import lower, replaced_part
 
 _MOST = 2**31 - 1
 """The longest text; the engine fails for places far beyond."""
@@ -40,16 +40,23 @@ def _end(name: str) -> Rule:
     return rule
 
 
-def _concat(_: Lowering, call: Call, read: list[Read]) -> str:
-    return _cut(f"({' || '.join(arguments(call, read))})")
+def _join(form: str) -> Rule:
+    """Returns the rule that joins texts one after another: each intermediate is cut before the next text is added."""
+
+    def rule(_: Lowering, call: Call, read: list[Read]) -> str:
+        made, *others = arguments(call, read)
+        made = _cut(form.format(made, "''"))
+        for other in others:
+            made = _cut(form.format(made, other))
+        return made
+
+    return rule
 
 
-def _concat_without_nulls(_: Lowering, call: Call, read: list[Read]) -> str:
-    return _cut(f"concat({', '.join(arguments(call, read))})")
-
-
-def _replace(_: Lowering, call: Call, read: list[Read]) -> str:
-    return _cut(f"replace({', '.join(arguments(call, read))})")
+def _replace(lowering: Lowering, call: Call, read: list[Read]) -> str:
+    part = replaced_part(constant(call, 1), constant(call, 2))
+    x, old, new = arguments(call, read)
+    return f"replace(left({x}, {part}), {old}, {new})"
 
 
 def _pad(name: str) -> Rule:
@@ -92,8 +99,8 @@ TEXT_RULES: Mapping[str, Rule] = {
     "left": _end("left"),
     "right": _end("right"),
     "replace": _replace,
-    "concat": _concat,
-    "concat_without_nulls": _concat_without_nulls,
+    "concat": _join("({} || {})"),
+    "concat_without_nulls": _join("concat({}, {})"),
     "position": joined("strpos"),
     "starts_with": joined("starts_with"),
     "ends_with": joined("ends_with"),

@@ -1,4 +1,5 @@
-"""What was checked when a session opened stays as it was: which public rows are unique, and which parent owns a row.
+"""What was checked when a session opened, or counted since, stays as it was: which rows are unique, which parent owns a
+row, and of public tables the values of keys and the sizes that bound work.
 
 Frames are copied, for their memory is the caller's. Files are looked at again before each release, and none runs once
 one of them was replaced or written to.
@@ -23,10 +24,10 @@ Stamp = tuple[object, ...]
 
 
 def relied_on(catalog: Catalog) -> frozenset[str]:
-    """Returns the tables of which the promise takes something that only a check of their rows shows."""
-    unique = {table.name for table in catalog.tables.values() if table.public and table.unique}
+    """Returns the tables of which the promise takes something that only a look at their rows shows."""
+    looked_at = {table.name for table in catalog.tables.values() if table.unique or table.public}
     owners = (table.ownership for table in catalog.tables.values() if table.ownership is not None)
-    return frozenset(unique | {step.parent for owner in owners for step in owner.path})
+    return frozenset(looked_at | {step.parent for owner in owners for step in owner.path})
 
 
 def held(sources: Mapping[str, Source], tables: Iterable[str]) -> dict[str, Source]:
@@ -51,12 +52,12 @@ class Files:
 
     def __init__(self, sources: Mapping[str, Source], tables: Iterable[str]) -> None:
         self._sources = {table: sources[table] for table in tables}
-        self._stamps = {table: _stamps(source) for table, source in self._sources.items()}
+        self._stamps = {table: stamps_of(source) for table, source in self._sources.items()}
 
     def check(self) -> None:
         """Raises BackendError if a file is not what it was."""
         for table, source in self._sources.items():
-            if _stamps(source) != self._stamps[table]:
+            if stamps_of(source) != self._stamps[table]:
                 raise BackendError(
                     f"the file of table {table} was changed after it was checked, so the promise may not hold; nothing "
                     "was charged. The owner closes this session and opens another"
@@ -65,10 +66,11 @@ class Files:
 
 def state_of(sources: Mapping[str, Source]) -> tuple[Stamp, ...]:
     """Returns what tells one state of the files that are read in place from another."""
-    return tuple(stamp for source in sources.values() if source.scan and source.files for stamp in _stamps(source))
+    return tuple(stamp for source in sources.values() if source.scan and source.files for stamp in stamps_of(source))
 
 
-def _stamps(source: Source) -> tuple[Stamp, ...]:
+def stamps_of(source: Source) -> tuple[Stamp, ...]:
+    """Returns what tells one state of a source's files from another; frames have none, for they stay."""
     if isinstance(source.data, pads.Dataset):
         files: Any = source.data
         return tuple((i.path, i.type.name, i.size, i.mtime_ns) for i in files.filesystem.get_file_info(files.files))

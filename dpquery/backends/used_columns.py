@@ -18,7 +18,7 @@ def narrowed(aggregate: PrivateAggregate) -> PrivateAggregate:
     Where a node's rows depend on all columns of its source, as a window's order does, nothing is left out.
     """
     read = {id for measure in aggregate.measures for id in (measure.value, measure.filter) if id is not None}
-    read |= {key.column for key in aggregate.keys}
+    read |= {id for key in aggregate.keys for id in key.columns}
     if aggregate.unit is not None:
         read.add(aggregate.unit)
     if not _collect(aggregate.source, read):

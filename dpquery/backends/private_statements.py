@@ -1,0 +1,72 @@
+"""Private aggregates as statements of the embedded engine: one SELECT, and what a run has to give it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpquery.backends.engine import Domain
+from dpquery.backends.histogram_sql import signatures
+from dpquery.backends.private_sql import PrivateWriter
+from dpquery.backends.relations import RelationWriter
+from dpquery.backends.table_reading import TableReader
+from dpquery.errors import BackendError
+from dpquery.kernel.plan import CHOICES, Count, PrivateAggregate
+
+FEW_ROWS = 1000
+"""Fewer rows are fetched row by row, which is quicker: of released tables, and of private ones with fewer groups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A private aggregate as a statement.
+
+    Attributes:
+        text: One SELECT.
+        numbers: Places of the run's numbers that it refers to: the halves of the key.
+        domains: The public domains that it reads.
+        limited: The tables in which rows are left out of units that have too many.
+    """
+
+    aggregate: PrivateAggregate
+    text: str
+    numbers: tuple[int, ...]
+    domains: tuple[Domain, ...]
+    limited: frozenset[str]
+
+
+def written(
+    tables: TableReader, aggregate: PrivateAggregate, domains: list[Domain | None], choices: list[Domain | None]
+) -> tuple[str, tuple[int, ...]]:
+    """Returns the SELECT of an aggregate, and the places of a run's numbers that it refers to."""
+    relations = RelationWriter(scan=tables.scan, released=no_released)
+    writer = PrivateWriter(
+        relations=relations,
+        aggregate=aggregate,
+        domains=tuple(None if domain is None else domain.name for domain in domains),
+        choices=tuple(None if domain is None else domain.name for domain in choices),
+    )
+    text, keys = writer.select(), [f"key{i}" for i in range(len(aggregate.keys))]
+    if not is_small(aggregate):
+        plain = [(i, m.count) for i, m in enumerate(aggregate.measures) if m.count not in CHOICES]
+        numbers = [part for i, count in plain for part in _in_64_bits(f"number{i}", count)]
+        kept = [f"kept{i}" for i in range(len(signatures(aggregate.measures)))]
+        text = f"SELECT {', '.join([*keys, *numbers, *kept])} FROM ({text})"
+    return text, tuple(sorted(relations.numbers))
+
+
+def is_small(aggregate: PrivateAggregate) -> bool:
+    """Whether the statement of an aggregate gives few numbers, which are fetched row by row."""
+    return not signatures(aggregate.measures) and (aggregate.public_groups or FEW_ROWS) < FEW_ROWS
+
+
+def no_released(index: int) -> str:
+    """Refuses to read a released table, which no private aggregate does."""
+    raise BackendError(f"release {index} was read below the privacy boundary")
+
+
+def _in_64_bits(number: str, count: Count) -> tuple[str, ...]:
+    """Returns two columns for a sum of 128 bits: its value where it fits into 64, else its digits; one for a count."""
+    fits = f"TRY_CAST({number} AS BIGINT)"
+    if count is not Count.SUM:  # no more than there are rows
+        return (f"{fits} AS {number}",)
+    return f"{fits} AS {number}", f"CASE WHEN {fits} IS NULL THEN CAST({number} AS VARCHAR) END AS {number}_digits"
