@@ -75,7 +75,8 @@ def record(entry: Entry) -> dict[str, object]:
 
 def told(entry: Entry) -> str:
     """Returns what an entry is about: its query, or what the owner did and why."""
-    acts = {"limit": "new limit", "data": "new data", "blocks": "new blocks", "restore": "restored ledger accepted"}
+    acts = {"limit": "new limit", "data": "new data", "blocks": "new blocks", "amend": "new tables"}
+    acts |= {"restore": "restored ledger accepted"}
     act = acts.get(entry.kind.value)
     return entry.query if act is None else f"{act}, by {entry.by}: {entry.why}"
 

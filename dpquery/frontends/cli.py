@@ -10,20 +10,33 @@ import io
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dpquery.errors import CatalogError, DPQueryError, InsufficientBudgetError
+from dpquery.__main__ import INTERRUPTED
+from dpquery.errors import CatalogError, DPQueryError, InsufficientBudgetError, QueryError
 from dpquery.frontends.cli_answer import Format, check_output, say, show_charge, show_prospect, write_answer
+from dpquery.frontends.cli_interrupted import left_if_interrupted
 from dpquery.frontends.cli_ledger import budget, ledger_commands
 from dpquery.frontends.cli_opening import find_sources, read_params, read_query, session_over
-from dpquery.frontends.cli_options import Analyst, CatalogFile, Delta, Epsilon, LedgerFile, Rho, Sources
+from dpquery.frontends.cli_options import (
+    Analyst,
+    CatalogFile,
+    Delta,
+    Epsilon,
+    LedgerFile,
+    MemoryLimit,
+    Rho,
+    Sources,
+    SpillTo,
+    spill_of,
+)
 from dpquery.frontends.cli_owner import data_commands
 from dpquery.frontends.cli_server import serve, user_commands
 from dpquery.frontends.cli_start import import_smartnoise, init, suggest_bounds
-
-INTERRUPTED = 130
+from dpquery.frontends.wording import as_options
+from dpquery.interrupting import interruptible_work
 
 app = typer.Typer(
     name="dpquery",
@@ -74,8 +87,13 @@ def check(catalog: CatalogFile, source: Sources = None) -> None:
     if problems:
         raise CatalogError(problems)
     from dpquery.backends.duckdb import DuckDBBackend
+    from dpquery.catalog.identifiers import on_repeated
 
-    DuckDBBackend(declared, found)
+    with interruptible_work():
+        opened = DuckDBBackend(declared, found)
+        identifying = list(opened.identifying()) if declared.privacy_unit == "row" else []
+    for table, column in identifying:
+        say(f"Warning: {on_repeated(table, column)}")
     typer.echo("\nData, readable as declared")
     for name, path in found.items():
         typer.echo(f"  {name}: {path}")
@@ -136,23 +154,27 @@ def query(
     ] = False,
     confidence: Annotated[str, typer.Option("--confidence", metavar="PART", help="Of the intervals.")] = "0.95",
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it anew, whatever is stored.")] = False,
+    memory_limit: MemoryLimit = None,
+    spill: SpillTo = None,
 ) -> None:
     """Answer a query with noise, and charge the ledger for what is not stored already."""
     check_output(format, output)
     text = read_query(sql, file)
-    with session_over(catalog, source or (), ledger, analyst) as session:
-        answer = session.sql(
-            text,
-            params=read_params(param),
-            epsilon=epsilon,
-            delta=delta,
-            rho=rho,
-            max_groups=max_groups,
-            max_rows=max_rows,
-            dialect=dialect,
-            confidence=confidence,
-            fresh=fresh,
-        )
+    resources: dict[str, Any] = {"memory_limit": memory_limit, "spill": spill_of(spill)}
+    with session_over(catalog, source or (), ledger, analyst, **resources) as session:
+        with left_if_interrupted(session):
+            answer = session.sql(
+                text,
+                params=read_params(param),
+                epsilon=epsilon,
+                delta=delta,
+                rho=rho,
+                max_groups=max_groups,
+                max_rows=max_rows,
+                dialect=dialect,
+                confidence=confidence,
+                fresh=fresh,
+            )
         try:
             write_answer(answer, format, output, intervals)
         finally:
@@ -167,7 +189,8 @@ def demo(
     """Six queries over a public medical study, each beside its exact answer."""
     from dpquery.frontends.demo import run_demo
 
-    run_demo(folder)
+    with interruptible_work():
+        run_demo(folder)
 
 
 PANELS: dict[str, dict[str, Callable[..., None]]] = {
@@ -191,15 +214,19 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as stop:
         # typer's own 1 says that the user interrupted it, or that whoever read its output stopped
         return INTERRUPTED if stop.code == 1 else stop.code if isinstance(stop.code, int) else 0
-    except InsufficientBudgetError as error:
-        say(f"InsufficientBudgetError: {error}")
-        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except QueryError as error:
+        error.advice = as_options(error.advice)
+        say(f"{type(error).__name__}: {error}")
+        return 1 if isinstance(error, InsufficientBudgetError) else 2
     except CatalogError as error:
         say(f"CatalogError: {_listed(error.problems)}")
     except DPQueryError as error:
         say(f"{type(error).__name__}: {error}")
     except OSError as error:
-        say(f"{error.filename or 'a file'}: {error.strerror or 'cannot be used'}")
+        place = f"{error.filename}: " if error.filename else ""
+        say(f"{type(error).__name__}: {place}{error.strerror or 'a file cannot be used'}")
     except Exception as error:
         say(f"A defect of dpquery ({type(error).__name__} in {_place(error)}); please report it.")
     return 2
@@ -223,7 +250,3 @@ def _place(error: Exception) -> str:
     while step is not None and step.tb_next is not None:
         step = step.tb_next
     return "unknown" if step is None else f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
-
-
-if __name__ == "__main__":
-    main()

@@ -118,7 +118,7 @@ def _plain(value: object) -> Any:
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, Decimal):
-        value = float(value)
+        value = int(value) if value.as_tuple().exponent == 0 else float(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

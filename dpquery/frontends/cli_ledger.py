@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dpquery.kernel.loss import PrivacyLoss
     from dpquery.ledger.ledger import Entry, Ledger
 
-SQLITE = b"SQLite format 3\0"
 
 ledger_commands = typer.Typer(help="Create, show and verify ledgers: what has been spent.", no_args_is_help=True)
 
@@ -165,11 +164,13 @@ def _open(place: str, ledger: str | None) -> tuple[Ledger, list[str]]:
 
 
 def _is_ledger(place: str) -> bool:
+    from dpquery.ledger.file import looks_like_a_ledger
+
     path = Path(place)
     if is_url(place) or not path.is_file():
         return path.suffix not in (".yaml", ".yml")
     with path.open("rb") as file:
-        return file.read(len(SQLITE)) == SQLITE
+        return looks_like_a_ledger(file.read(100))
 
 
 def _rows(name: str | None, limit: PrivacyLoss, spent: PrivacyLoss, left: PrivacyLoss) -> Iterator[list[str]]:

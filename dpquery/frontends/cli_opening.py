@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from dpquery.errors import CatalogError, InvalidLossError, LedgerError
+from dpquery.interrupting import interruptible_work
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
@@ -73,7 +74,15 @@ def _value(text: str) -> object:
 
 
 @contextlib.contextmanager
-def session_over(catalog: Path, sources: Sequence[str], ledger: str | None, analyst: str | None) -> Iterator[Session]:
+def session_over(
+    catalog: Path,
+    sources: Sequence[str],
+    ledger: str | None,
+    analyst: str | None,
+    *,
+    memory_limit: str | None = None,
+    spill: bool | str = True,
+) -> Iterator[Session]:
     """Gives a session over the files that are named, or that lie beside the catalog; closes the ledger at the end.
 
     Raises:
@@ -81,8 +90,8 @@ def session_over(catalog: Path, sources: Sequence[str], ledger: str | None, anal
         LedgerError: There is no ledger, or it is another's.
     """
     from dpquery.catalog import Catalog
+    from dpquery.connecting import connect
     from dpquery.ledger.ledger import Ledger
-    from dpquery.session import connect
 
     declared = Catalog.load(catalog)
     found, problems = find_sources(declared, catalog.parent, sources)
@@ -91,12 +100,13 @@ def session_over(catalog: Path, sources: Sequence[str], ledger: str | None, anal
     place = ledger or ledger_beside(declared, catalog)
     if not is_url(place) and not Path(place).exists():
         raise LedgerError(f"there is no ledger {place}; the owner creates it, once: dpquery ledger create {catalog}")
-    opened = Ledger.open(place)
-    try:
-        with connect(declared, found, ledger=opened, analyst=analyst or only_analyst(declared)) as session:
-            yield session
-    finally:
-        opened.close()
+    asks = analyst or only_analyst(declared)
+    with (
+        interruptible_work(),
+        contextlib.closing(Ledger.open(place)) as opened,
+        connect(declared, found, ledger=opened, analyst=asks, memory_limit=memory_limit, spill=spill) as session,
+    ):
+        yield session
 
 
 def find_sources(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str], list[str]]:

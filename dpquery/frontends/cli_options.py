@@ -23,4 +23,17 @@ Analyst = Annotated[
 ]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", metavar="AMOUNT", help="What the query may lose.")]
 Delta = Annotated[str | None, typer.Option("--delta", metavar="AMOUNT", help="With epsilon, or for selected groups.")]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option("--memory-limit", metavar="AMOUNT", help="Of the engine, as 4GB; by default half the machine's."),
+]
+SpillTo = Annotated[
+    str | None,
+    typer.Option("--spill", metavar="FOLDER|off", help="Where encrypted temporary files go."),
+]
 Rho = Annotated[str | None, typer.Option("--rho", metavar="AMOUNT", help="Instead of epsilon.")]
+
+
+def spill_of(given: str | None) -> bool | str:
+    """Returns what --spill says, as `dpquery.connect` takes it."""
+    return True if given is None else False if given == "off" else given

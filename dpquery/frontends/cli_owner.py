@@ -1,4 +1,4 @@
-"""What the data owner decides about a ledger: `dpquery ledger limit|reconcile|export` and `dpquery data new-version`.
+"""What the owner decides about a ledger: limits, blocks, tables, restored copies, audits, new data.
 
 Each decision is an entry of the ledger, with who made it and why.
 """
@@ -13,7 +13,8 @@ import typer
 
 from dpquery.errors import LedgerError
 from dpquery.frontends.cli_ledger import LedgerPlace, MarkPath, ledger_commands
-from dpquery.frontends.cli_opening import shown
+from dpquery.frontends.cli_opening import ledger_beside, shown
+from dpquery.frontends.cli_options import CatalogFile
 
 data_commands = typer.Typer(help="Tell the ledger that the data changed.", no_args_is_help=True)
 
@@ -63,6 +64,30 @@ def extend(
     assert axis is not None
     typer.echo(f"Entry {number}: there are blocks from {axis.blocks[0]} to {axis.blocks[-2]}")
     typer.echo("Write the bounds in the catalog.")
+
+
+@ledger_commands.command()
+def amend(
+    catalog: CatalogFile,
+    why: Why,
+    ledger: Annotated[
+        str | None, typer.Option("--ledger", "-l", metavar="FILE|URL", help="Unless DATASET.ledger beside the catalog.")
+    ] = None,
+    by: By = None,
+    mark: MarkPath = None,
+) -> None:
+    """Have the ledger know a catalog's new tables, under the same budget; what would change the promise is refused."""
+    from dpquery.catalog import Catalog
+    from dpquery.catalog.names import plain
+    from dpquery.ledger.ledger import Ledger
+
+    declared = Catalog.load(catalog)
+    opened = Ledger.open(ledger or ledger_beside(declared, catalog), mark=mark)
+    number = opened.amend(declared.declarations, by=by or _user(), why=why)
+    if number is None:
+        typer.echo("The ledger knows these tables. Columns, keys, bounds and max_rows need no entry.")
+    else:
+        typer.echo(f"Entry {number}: the ledger knows {', '.join(map(plain, opened.declarations.tables))}")
 
 
 @ledger_commands.command()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import typer
 
 from dpquery.errors import CatalogError
 from dpquery.frontends.cli_opening import find_sources, ledger_beside
-from dpquery.frontends.cli_options import CatalogFile, LedgerFile, Sources
+from dpquery.frontends.cli_options import CatalogFile, LedgerFile, MemoryLimit, Sources, SpillTo, spill_of
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
@@ -47,6 +48,9 @@ def serve(
     tls_client_ca: Annotated[
         Path | None, typer.Option("--tls-client-ca", metavar="FILE", help="Who signs certificates of clients, PEM.")
     ] = None,
+    require_tls: Annotated[
+        bool, typer.Option("--require-tls", help="Refuse clear text from this machine, too.")
+    ] = False,
     most_epsilon: Annotated[
         str | None, typer.Option("--most-epsilon", metavar="AMOUNT", help="The most that SET dpquery.epsilon takes.")
     ] = None,
@@ -63,8 +67,25 @@ def serve(
         int, typer.Option("--most-connections", min=1, metavar="N", help="At the same time.")
     ] = 200,
     threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Statements that run at once.")] = 16,
+    statements_per_user: Annotated[
+        int | None,
+        typer.Option("--statements-per-user", min=1, metavar="N", help="Of them; by default a quarter of the threads."),
+    ] = None,
+    most_results: Annotated[
+        int,
+        typer.Option("--most-results", min=4, metavar="MB", help="Results that clients keep; one user has a quarter."),
+    ] = 512,
+    tick: Annotated[
+        float, typer.Option("--tick", min=0.01, max=60, metavar="SECONDS", help="When cancelled statements end.")
+    ] = 0.25,
+    memory_limit: MemoryLimit = None,
+    spill: SpillTo = None,
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Where Prometheus reads /metrics.")
+    ] = None,
+    metrics_token: Annotated[
+        Path | None,
+        typer.Option("--metrics-token", metavar="FILE", help="What opens them; made if missing. Else a new one."),
     ] = None,
     admin: Annotated[
         str | None, typer.Option("--admin", metavar="HOST:PORT", help="Where the owner's page is, as 127.0.0.1:8080.")
@@ -85,6 +106,8 @@ def serve(
     host, port = _address(listen)
     if (tls_cert is None) is not (tls_key is None) or (tls_client_ca is not None and tls_cert is None):
         raise typer.BadParameter("--tls-cert and --tls-key belong together, and --tls-client-ca needs them")
+    if require_tls and tls_cert is None:
+        raise typer.BadParameter("--require-tls needs --tls-cert and --tls-key")
     if tls_cert is None and not _is_loopback(host):
         raise typer.BadParameter(f"{host} is reached from other machines: give --tls-cert and --tls-key")
     if row_level not in ("error", "empty"):
@@ -99,12 +122,29 @@ def serve(
         "ledger": str(ledger or ledger_beside(declared, catalog)),
         "row_level": row_level,
         "most_epsilon": most_epsilon,
+        "memory_limit": memory_limit,
+        "spill": spill_of(spill),
     }
-    limits = Limits(connections=most_connections, statement=statement_timeout, idle=idle_timeout)
+    limits = Limits(
+        connections=most_connections,
+        statements_per_user=statements_per_user,
+        room=most_results << 20,
+        statement=statement_timeout,
+        idle=idle_timeout,
+    )
     server = Server(
-        Supervisor(SupervisorSettings(factory=FACTORY, arguments=arguments, threads=threads)),
+        Supervisor(
+            SupervisorSettings(
+                factory=FACTORY,
+                arguments=arguments,
+                threads=threads,
+                most_bytes=max(1, most_results // 4) << 20,
+                tick=tick,
+            )
+        ),
         Users(users),
         limits,
+        needs_tls=require_tls,
         caps={} if most_epsilon is None else {"dpquery.epsilon": most_epsilon},
     )
     if tls_cert is not None and tls_key is not None:
@@ -113,7 +153,8 @@ def serve(
     with contextlib.ExitStack() as pages:
         if admin is not None:
             _open_page(pages, server, declared, arguments["ledger"], _address(admin), admin_token)
-        asyncio.run(_run(server, host, port, metrics, declared))
+        counted = None if metrics is None else (*_address(metrics), _metrics_token(metrics, metrics_token))
+        asyncio.run(_run(server, host, port, counted, declared))
 
 
 def _open_page(
@@ -131,7 +172,8 @@ def _open_page(
         extra(library, of="admin", purpose="the owner's page")
     from dpquery.frontends.admin.observed import Running
     from dpquery.frontends.admin.overview import Watch
-    from dpquery.frontends.admin.serving import OwnersPage, new_token, read_token
+    from dpquery.frontends.admin.serving import OwnersPage
+    from dpquery.frontends.server.tokens import new_token, read_token
 
     opened = Ledger.open(ledger)
     pages.callback(opened.close)
@@ -142,15 +184,29 @@ def _open_page(
     typer.echo(f"The owner's page: {where}", err=True)
 
 
-async def _run(server: Server, host: str, port: int, metrics: str | None, catalog: Catalog) -> None:
+def _metrics_token(address: str, token: Path | None) -> str:
+    from dpquery.frontends.server.tokens import new_token, read_token
+
+    secret = new_token() if token is None else read_token(token)
+    where = f"{secret}" if token is None else f"(the word in {token})"
+    typer.echo(f"Metrics: http://{address}/metrics with Authorization: Bearer {where}", err=True)
+    return secret
+
+
+async def _run(server: Server, host: str, port: int, metrics: tuple[str, int, str] | None, catalog: Catalog) -> None:
     from dpquery.frontends.server.metrics import serve_metrics
 
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for which in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(which, ended.set)
-    bound = await server.start(host, port)
-    counted = None if metrics is None else await serve_metrics(server, *_address(metrics))
+    try:
+        bound = await server.start(host, port)
+    except OSError as error:
+        await server.stop()  # the engine runs already
+        reason = os.strerror(error.errno) if error.errno else "it cannot be used"
+        raise typer.BadParameter(f"{host}:{port}: {reason}; say another with --listen HOST:PORT") from None
+    counted = None if metrics is None else await serve_metrics(server, *metrics)
     encrypted = " sslmode=require" if server.tls is not None else ""
     typer.echo(f"dpquery answers for {catalog.dataset} on {host}:{bound}", err=True)
     typer.echo(f'  psql "host={host} port={bound} dbname={catalog.dataset} user=NAME{encrypted}"', err=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dpquery.frontends.cli_answer import say
+from dpquery.frontends.cli_interrupted import left_if_interrupted
 from dpquery.frontends.cli_opening import session_over
 from dpquery.frontends.cli_options import Analyst, CatalogFile, Delta, Epsilon, LedgerFile, Rho, Sources
 
@@ -49,6 +50,7 @@ def suggest_bounds(
 ) -> None:
     """Print the catalog with bounds found with noise, and charge the ledger for it."""
     with session_over(catalog, source or (), ledger, analyst) as session:
-        found = session.suggest_bounds(columns or None, epsilon=epsilon, delta=delta, rho=rho, coverage=coverage)
+        with left_if_interrupted(session):
+            found = session.suggest_bounds(columns or None, epsilon=epsilon, delta=delta, rho=rho, coverage=coverage)
         typer.echo(str(found), nl=False)
         say(f"[charged {found.charge}; left for {session.analyst}: {session.remaining}]")

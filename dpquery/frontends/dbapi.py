@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Unpack
 
 from dpquery.catalog import Catalog
+from dpquery.connecting import connect as open_session
 from dpquery.errors import CatalogError, InvalidLossError
 from dpquery.frontends import dbapi_errors
 from dpquery.frontends.cli_opening import ledger_beside, sources_beside
@@ -21,7 +22,6 @@ from dpquery.frontends.dbapi_errors import InterfaceError, as_pep_249
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from dpquery.session import Session
-from dpquery.session import connect as open_session
 
 apilevel = "2.0"
 threadsafety = 2

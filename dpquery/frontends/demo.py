@@ -37,8 +37,8 @@ def run_demo(folder: Path) -> None:
     """Writes the study into a folder, answers the queries, and says how to go on."""
     import duckdb
 
+    from dpquery.connecting import connect
     from dpquery.ledger.ledger import Ledger
-    from dpquery.session import connect
 
     is_new = prepare(folder)
     screen = Console(highlight=False, soft_wrap=False, width=None)

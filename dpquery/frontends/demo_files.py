@@ -16,7 +16,6 @@ CATALOG, LEDGER = "nafld.yaml", "nafld.ledger"
 OWN = {
     *(CATALOG, LEDGER),
     *(f"{LEDGER}{end}" for end in (".mark", ".releases", ".releases-journal")),
-    *(f"{LEDGER}{end}" for end in ("-journal", "-wal", "-shm", "-turns", "-requests")),
     *(f"{t}.parquet" for t in TABLES),
 }
 

@@ -70,14 +70,16 @@ def _table(name: str, columns: Columns) -> Iterator[str]:
     yield "    # unique: [[COLUMN]]  # if no two rows agree in it"
     yield "    # max_rows: 8  # rows of one unit that count in a group"
     yield "    columns:"
-    for column, type in columns:
+    for column, type, zone in columns:
         fault = name_fault(column)
         if type is None or fault:
             yield f"      # {_shown(column)}: left out, {fault or 'its type cannot be declared'}"
         else:
             hint = {"text": "keys: [...] if all values are public", "boolean": ""}.get(type, "lower: ..., upper: ...")
             said = f"'{type}'" if "," in type else type
-            yield f"      {text(column)}: {{type: {said}, nullable: true}}" + (f"  # {hint}" if hint else "")
+            read_in = f", zone: {text(zone)}" if zone else ""
+            hint += "; zone: that of the people" if zone else ""
+            yield f"      {text(column)}: {{type: {said}{read_in}, nullable: true}}" + (f"  # {hint}" if hint else "")
 
 
 def _shown(name: str) -> str:

@@ -24,8 +24,8 @@ FORMS: Mapping[str, str] = {
 }
 COUNTS = frozenset({"size", "count", "nunique", "mode"})
 """Aggregates that need no bounds."""
-ORDERED = frozenset({"min", "max", "median", "quantile"})
-"""Aggregates of dates and timestamps too."""
+ORDERED = ("min", "max", "median", "quantile")
+"""Aggregates by rank: dates and timestamps have them too, booleans do not."""
 
 
 def aggregate(function: object, column: Column) -> str:
@@ -49,9 +49,9 @@ def demand(function: str, column: Column) -> None:
     """Refuses an aggregate that a column's type or missing bounds do not allow."""
     if function in COUNTS:
         return
-    if not column.is_number and not (column.is_moment and function in ORDERED):
+    if not _fits(function, column):
         reason = f"{function} of {column.name}: its values are of type {column.type}"
-        raise UnsupportedQueryError(reason, advice="Numbers have it; of other columns count, nunique and mode.")
+        raise UnsupportedQueryError(reason, advice=_instead(column))
     if not column.has_bounds:
         name = repr(column.name)
         raise MissingBoundsError(
@@ -61,9 +61,27 @@ def demand(function: str, column: Column) -> None:
         )
 
 
-def numbers(columns: Mapping[str, Column], without: tuple[str, ...]) -> list[str]:
-    """Returns the columns of numbers that have bounds; raises MissingBoundsError if there are none."""
-    found = [name for name, column in columns.items() if column.is_number and name not in without]
+def _fits(function: object, column: Column) -> bool:
+    """Whether a column's type has an aggregate; that of `describe` is all that it shows."""
+    if column.type == "boolean":
+        return function not in (*ORDERED, "describe")
+    return column.is_number or (column.is_moment and function in ORDERED)
+
+
+def _instead(column: Column) -> str:
+    if column.type == "boolean":
+        return f"Write value_counts({column.name!r}), or mean({column.name!r}) for the part that is True."
+    ranks = "; of dates and timestamps min, max, median and quantile too" if column.is_moment else ""
+    return f"Numbers have it; of other columns count, nunique and mode{ranks}."
+
+
+def numbers(function: object, columns: Mapping[str, Column], without: tuple[str, ...]) -> list[str]:
+    """Returns the columns of numbers that have bounds and this aggregate.
+
+    Raises:
+        MissingBoundsError: There are none.
+    """
+    found = [name for name, c in columns.items() if c.is_number and _fits(function, c) and name not in without]
     bounded = [name for name in found if columns[name].has_bounds]
     if not bounded:
         first = repr(found[0]) if found else "'column'"

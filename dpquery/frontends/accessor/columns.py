@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from dpquery.catalog.names import fold, name_fault
 from dpquery.errors import CatalogError
+from dpquery.frontends.accessor.zones import zone_of_dtype
+from dpquery.plan.zones import tzinfo_of
 
 NUMBERS = ("int64", "float64", "boolean", "decimal")
 MOMENTS = ("date", "timestamp")
@@ -31,6 +33,7 @@ class Column:
         dtype: What pandas calls its type, or None where the frame is none of pandas; answers are shaped after it.
         is_missing_unknown: Whether comparing a missing value is unknown (as with `Int64`), not False (as with floats).
         bounds: The declared lower and upper bound, or None.
+        zone: The time zone in which its moments are read, "" for moments without one.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Column:
     dtype: Any = None
     is_missing_unknown: bool = False
     bounds: tuple[object, object] | None = None
+    zone: str = ""
 
     @property
     def is_number(self) -> bool:
@@ -84,7 +88,8 @@ def columns_of_pandas(frame: pd.DataFrame, types: Mapping[str, str]) -> Columns:
         missing_unknown = getattr(series.dtype, "na_value", None) is pd.NA
         declared = types.get(name)
         type, nullable = (declared, True) if declared else _of_dtype(series.dtype, series)
-        _keep(found, name, type, nullable, series.dtype, missing_unknown)
+        column = Column(name=name, type=type, nullable=nullable, dtype=series.dtype, is_missing_unknown=missing_unknown)
+        _keep(found, replace(column, zone=zone_of_dtype(series.dtype)))
     return found
 
 
@@ -95,7 +100,9 @@ def columns_of_arrow(table: pa.Table, types: Mapping[str, str]) -> Columns:
     found = Columns()
     for name in _allowed(table.column_names, found):
         declared = types.get(name)
-        _keep(found, name, declared or _of_arrow(table.schema.field(name).type), True, None, True)
+        of = table.schema.field(name).type
+        column = Column(name=name, type=declared or _of_arrow(of), is_missing_unknown=True)
+        _keep(found, replace(column, zone=zone_of_dtype(pd.ArrowDtype(of))))
     return found
 
 
@@ -115,13 +122,20 @@ def _allowed(names: list[Any], found: Columns) -> list[str]:
     return allowed
 
 
-def _keep(found: Columns, name: str, type: str, nullable: bool, dtype: Any, is_missing_unknown: bool) -> None:
-    if type.startswith("?"):
-        found.unknown[name] = type[1:]
-        return
-    found.known[name] = Column(
-        name=name, type=type, nullable=nullable, dtype=dtype, is_missing_unknown=is_missing_unknown
-    )
+def _keep(found: Columns, column: Column) -> None:
+    """Adds a column, or the reason why it cannot be used: a type that begins with `?`, or a zone without a name."""
+    why = column.type[1:] if column.type.startswith("?") else ""
+    if column.type not in MOMENTS or (column.type == "date" and pd.api.types.is_object_dtype(column.dtype)):
+        column = replace(column, zone="")
+    if column.zone:
+        try:
+            tzinfo_of(column.zone)
+        except ValueError:
+            why = "its time zone has no name that is known; convert it, as with dt.tz_convert('UTC')"
+    if why:
+        found.unknown[column.name] = why
+    else:
+        found.known[column.name] = column
 
 
 def _of_dtype(dtype: Any, series: pd.Series[Any] | None) -> tuple[str, bool]:

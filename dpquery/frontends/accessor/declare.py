@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dpquery.catalog import Catalog
+from dpquery.catalog import Catalog, Table
+from dpquery.catalog.identifiers import may_identify, repeats
 from dpquery.catalog.names import suggestion
+from dpquery.connecting import connect
 from dpquery.errors import CatalogError
 from dpquery.frontends.accessor import datasets
 from dpquery.frontends.accessor.columns import Column, Columns, columns_of_arrow, columns_of_pandas
 from dpquery.frontends.accessor.datasets import Place
 from dpquery.frontends.accessor.declare_values import plain
 from dpquery.frontends.accessor.marks import handle_of, remember
-from dpquery.frontends.accessor.names import TABLE
+from dpquery.frontends.accessor.people import NOBODY, people_of
 from dpquery.frontends.accessor.protected import Held, Protected
 from dpquery.frontends.accessor.views import root
-from dpquery.session import connect
 
 CATEGORIES = "categories"
 """In place of a list of keys: those of a categorical column, which the owner thereby makes public."""
@@ -73,27 +76,39 @@ def protect(
     kept, found = _read(data, types or {})
     if not len(kept):
         raise CatalogError("the frame has no rows: there is nobody to protect, and nothing to tell")
-    name = dataset if dataset is not None else handle.dataset if handle is not None else privacy_unit
-    datasets.admit(name, handle, ledger)
-    known = datasets.find(name)
-    given = known.public if known is not None and not public else public or {}
-    tables = {n: _read_public(n, frame) for n, frame in given.items()}
-    declared = _declared(found, privacy_unit, bounds or {}, keys or {}, types or {}, columns)
-    entries = {c.name: _entry(c, bounds or {}, keys or {}) for c in declared.values()}
-    table: dict[str, object] = {"columns": entries}
-    table |= {"unit": privacy_unit} if privacy_unit != "row" else {}
-    table |= {key: n for key, n in (("max_groups", max_groups), ("max_rows", max_rows)) if n is not None}
-    catalog = Catalog(
-        dataset=name,
-        privacy_unit=privacy_unit,
-        budget=budget if budget is not None else _known_budget(name, ledger),
-        tables={TABLE: table, **{n: declaration for n, (_, declaration, _) in tables.items()}},
-        defaults=defaults,
-    )
-    opened = datasets.open_dataset(catalog, ledger, is_new=new_ledger, public=given)
-    sources = {TABLE: kept, **{n: frame for n, (frame, _, _) in tables.items()}}
+    with datasets.GUARD:
+        is_row = privacy_unit == "row"
+        if is_row and dataset is None and handle is None:
+            datasets.refuse_identifiers(kept, found.known)
+        is_known = isinstance(privacy_unit, str) and privacy_unit in found.known
+        people = people_of(kept, privacy_unit) if is_known and not is_row else NOBODY
+        if dataset is not None:
+            name = dataset
+        else:
+            name = handle.dataset if handle is not None else datasets.of_people(people) or privacy_unit
+        datasets.admit(name, handle, ledger)
+        known = datasets.find(name)
+        given = known.public if known is not None and not public else public or {}
+        tables = {n: _read_public(n, frame) for n, frame in given.items()}
+        declared = _declared(found, privacy_unit, bounds or {}, keys or {}, types or {}, columns)
+        entries = {c.name: _entry(c, bounds or {}, keys or {}) for c in declared.values()}
+        table: dict[str, object] = {"columns": entries}
+        table |= {"unit": privacy_unit} if privacy_unit != "row" else {}
+        table |= {key: n for key, n in (("max_groups", max_groups), ("max_rows", max_rows)) if n is not None}
+        unit, called = datasets.declared_for(name, privacy_unit, "" if is_row else declared[privacy_unit].type, people)
+        catalog = Catalog(
+            dataset=name,
+            privacy_unit=unit,
+            budget=budget if budget is not None else _known_budget(name, ledger),
+            tables={called: table, **{n: declaration for n, (_, declaration, _) in tables.items()}},
+            defaults=defaults,
+        )
+        opened = datasets.open_dataset(catalog, ledger, is_new=new_ledger, public=given, people=people)
+    sources = {called: kept, **{n: frame for n, (frame, _, _) in tables.items()}}
     # Answers are not stored: several frames of one dataset hold different rows, and the store tells none from another.
     session = connect(catalog, sources, ledger=opened.ledger, analyst=analyst, reuse=False)
+    if is_row:
+        _warn_of_identifiers(kept, catalog.tables[called])
     held = Held(
         session=session,
         data=kept,
@@ -102,9 +117,24 @@ def protect(
         why_not=found.unknown,
         public={n: (given[n], seen) for n, (_, _, seen) in tables.items()},
     )
-    made = Protected(held, root({name: _bounded(column, entries[name]) for name, column in declared.items()}))
+    made = Protected(held, root({name: _bounded(column, entries[name]) for name, column in declared.items()}, called))
     remember(data, made)
     return made
+
+
+def _warn_of_identifiers(kept: Any, table: Table) -> None:
+    """Warns the owner where rows are units, and a column seems to tell which of them are one person's."""
+    for column in filter(may_identify, table.columns.values()):
+        values = kept[column.name]
+        is_arrow = isinstance(kept, pa.Table)
+        rows = len(values) - values.null_count if is_arrow else int(values.count())
+        if repeats(rows, pc.count_distinct(values).as_py() if is_arrow else int(values.nunique())):
+            warnings.warn(
+                f"privacy_unit='row' protects each row by itself, and values of {column.name!r} come again in other "
+                f"rows. If they tell whose the rows are, say privacy_unit={column.name!r}: whoever has several is not "
+                "protected as a whole",
+                stacklevel=4,
+            )
 
 
 def _read(data: object, types: Mapping[str, str]) -> tuple[Any, Columns]:
@@ -143,7 +173,7 @@ def _read_public(name: str, data: object) -> tuple[Any, dict[str, object], dict[
         values = table[column].to_pandas() if table is not None else kept[column]
         if found.known[column].type not in ("float64",) and values.notna().all() and values.is_unique:
             unique.append([column])
-    fields: dict[str, object] = {c.name: {"type": c.type, "nullable": c.nullable} for c in found.known.values()}
+    fields: dict[str, object] = {c.name: _entry(c, {}, {}) for c in found.known.values()}
     return kept, {"public": True, "unique": unique, "columns": fields}, found.known
 
 
@@ -191,6 +221,7 @@ def _bounded(column: Column, entry: Mapping[str, object]) -> Column:
 def _entry(column: Column, bounds: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, object]:
     """Returns a column's declaration as a catalog has it."""
     entry: dict[str, object] = {"type": column.type}
+    entry |= {"zone": column.zone} if column.zone else {}
     given = keys.get(column.name)
     values = [] if given is None else _keys(column, given)
     if column.nullable or None in values:

@@ -10,14 +10,16 @@ import numpy as np
 import pandas as pd
 
 from dpquery.frontends.accessor.columns import Column
+from dpquery.frontends.accessor.zones import in_zone
 
 
 def plain(value: Any, column: Column) -> object:
-    """Returns a value as a catalog and a query take it: of Python's own types, moments in UTC, missing ones None."""
+    """Returns a value as a catalog and a query take it: of Python's own types, moments in the column's zone, missing
+    ones None."""
     if value is None or value is pd.NaT or value is pd.NA or (isinstance(value, np.datetime64) and np.isnat(value)):
         return None
     if column.is_moment and isinstance(value, str | np.datetime64 | datetime.date):
-        return moment(value, column.type)
+        return moment(value, column)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -30,12 +32,12 @@ def plain(value: Any, column: Column) -> object:
     return value
 
 
-def moment(value: Any, type: str) -> Any:
-    """Returns a date or a timestamp without a zone, in UTC; the value itself where it is none."""
+def moment(value: Any, column: Column) -> Any:
+    """Returns a date or a timestamp without a zone, in that of the column; the value itself where it is none."""
     try:
         found = pd.Timestamp(value)
     except (ValueError, TypeError, OverflowError):
         return value
     if found.tzinfo is not None:
-        found = found.tz_convert("UTC").tz_localize(None)
-    return found.date() if type == "date" else found.to_pydatetime(warn=False)
+        found = in_zone(found, column.zone)
+    return found.date() if column.type == "date" else found.to_pydatetime(warn=False)

@@ -60,19 +60,22 @@ class Distributions(Statistics):
         params: dict[str, object] = {}
         values = [self._view.value(float(edge), params) for edge in edges]
         arms = " ".join(f"WHEN {quoted(column)} < {edge} THEN {i}" for i, edge in enumerate(values[1:-1]))
-        place = f"CASE {arms} ELSE {len(edges) - 2} END"
-        inside = f" WHERE {quoted(column)} >= {values[0]} AND {quoted(column)} <= {values[-1]}"
+        place, by = (f"CASE {arms} ELSE {len(edges) - 2} END", " GROUP BY 1") if arms else ("0", "")
+        inside = f"WHERE {quoted(column)} >= {values[0]} AND {quoted(column)} <= {values[-1]}"
+        counts = f"SELECT {place} AS place, COUNT(*) AS count FROM {self._view.source} {inside}{by}"
+        shown = _bins(edges)
+        names = f"(VALUES {', '.join(f'({i}, {bin!r})' for i, bin in enumerate(shown))}) AS named (place, bin)"
 
         def shape(result: Result) -> Any:
-            places, counts = shapes.columns_of(result)
-            filled = np.zeros(len(edges) - 1, dtype=np.int64)
-            filled[places.to_numpy(dtype=int)] = counts.to_numpy()
+            found, counts = shapes.columns_of(result)
+            filled = np.zeros(len(shown), dtype=np.int64)
+            filled[[shown.index(bin) for bin in found]] = counts.to_numpy()
             index = pd.IntervalIndex.from_breaks(edges, closed="left", name=column)
             made = pd.Series(filled, index=index, name="count")
             return shapes.priced(made, result)
 
-        items = [f"{place} AS bin" if arms else "0 AS bin", "COUNT(*) AS count"]
-        return self._ask(items, asked, shape, rest=f"{inside} GROUP BY 1" if arms else inside, params=params)
+        source = f"({counts}) AS counted JOIN {names} USING (place)"
+        return self._ask(["bin", "count"], asked, shape, source=source, rest=" ORDER BY place", params=params)
 
     def crosstab(self, index: str | Sequence[str], columns: str | Sequence[str], **asked: Any) -> Any:
         """Returns the number of rows for each combination of keys; NaN where a combination was not shown."""
@@ -97,7 +100,7 @@ class Distributions(Statistics):
         rows, across = self._sides(index, columns, is_half_enough=True)
         keys = [*rows, *across]
         names = (
-            numbers(self._view.columns, (*keys, self._held.unit))
+            numbers(aggfunc, self._view.columns, (*keys, self._held.unit))
             if values is None
             else self._known([values] if isinstance(values, str) else values)
         )
@@ -131,3 +134,15 @@ class Distributions(Statistics):
             raise UnsupportedQueryError("name the keys of rows and columns", advice="index='sex', columns='region'")
         self._known([*sides[0], *sides[1]])
         return sides[0], sides[1]
+
+
+def _bins(edges: Sequence[float]) -> list[str]:
+    """Returns the bins between edges as people write intervals, with as few digits as keep the edges apart.
+
+    Example:
+        >>> _bins([0.0, 0.1, 1000000.0])
+        ['[0, 0.1)', '[0.1, 1000000]']
+    """
+    written = ([f"{edge:.{digits}g}" for edge in edges] for digits in (9, 15, 17))
+    ends = next(ends for ends in written if len(set(ends)) == len(edges))
+    return [f"[{a}, {b}{']' if b is ends[-1] else ')'}" for a, b in pairwise(ends)]

@@ -170,10 +170,11 @@ class Protected(Distributions):
         asked: Mapping[str, Any],
         shape: Callable[[Result], Any],
         *,
+        source: str = "",
         rest: str = "",
         params: Mapping[str, object] | None = None,
     ) -> Any:
-        text = f"SELECT {', '.join(select)} FROM {self._view.source}{rest}"
+        text = f"SELECT {', '.join(select)} FROM {source or self._view.source}{rest}"
         return self._run(text, {**self._view.params, **(params or {})} or None, asked, shape)
 
     def _run(

@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from dpquery.arrow import for_pandas
 from dpquery.frontends.accessor.columns import Column
+from dpquery.frontends.accessor.zones import localized, localized_moment
 from dpquery.result.table import Result
 
 ATTRS = "dp"
@@ -19,7 +21,7 @@ ATTRS = "dp"
 
 def cells(result: Result) -> list[Any]:
     """Returns the cells of an answer of one row; a missing number is NaN."""
-    return [_cell(column[0].as_py()) for column in result.to_arrow().columns]
+    return [_cell(for_pandas(column)[0].as_py()) for column in result.to_arrow().columns]
 
 
 def _cell(value: Any) -> Any:
@@ -41,7 +43,7 @@ def priced(made: Any, result: Result) -> Any:
 def columns_of(result: Result) -> list[pd.Series[Any]]:
     """Returns the columns of an answer by their places, for names may repeat."""
     table = result.to_arrow()
-    return [_values(table.column(i).to_pandas()) for i in range(table.num_columns)]
+    return [_values(for_pandas(table.column(i)).to_pandas()) for i in range(table.num_columns)]
 
 
 def _values(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -96,8 +98,9 @@ def as_frame_has_it(values: Any, column: Column) -> Any:
     if dtype is None or values.dtype == dtype:
         return values
     try:
-        if isinstance(dtype, pd.DatetimeTZDtype):
-            return values.dt.tz_localize("UTC").dt.tz_convert(dtype.tz).astype(dtype)
+        if column.zone and column.type == "timestamp" and values.dtype.kind == "M":
+            values = localized(values, column.zone)
+            return (values.dt.tz_convert(dtype.tz) if isinstance(dtype, pd.DatetimeTZDtype) else values).astype(dtype)
         made = values.astype(object if isinstance(dtype, np.dtype) and dtype.kind == "O" else dtype)
     except (TypeError, ValueError, OverflowError, AttributeError):
         return values
@@ -130,9 +133,8 @@ def scalar_as_frame_has_it(value: Any, column: Column) -> Any:
         return np.nan
     if column.type != "timestamp" or isinstance(value, float | int | Decimal):
         return value
-    moment = pd.Timestamp(value)
     tz = getattr(column.dtype, "tz", None)
-    return moment if tz is None else moment.tz_localize("UTC").tz_convert(tz)
+    return pd.Timestamp(value) if tz is None else localized_moment(value, column.zone).tz_convert(tz)
 
 
 def priced_or_plain(made: Any, result: Result) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpquery.arrow import for_pandas
 from dpquery.errors import UnsupportedQueryError
 from dpquery.frontends.accessor import shapes
 from dpquery.frontends.accessor.aggregates import aggregate, demand, numbers
@@ -36,10 +37,11 @@ class Statistics(ABC):
         asked: Mapping[str, Any],
         shape: Callable[[Result], Any],
         *,
+        source: str = "",
         rest: str = "",
         params: Mapping[str, object] | None = None,
     ) -> Any:
-        """Returns the shaped answer to a SELECT of these items over the view, or its plan."""
+        """Returns the shaped answer to a SELECT of these items over the view, or over `source`; or its plan."""
 
     def count(self, columns: Names = None, **asked: Any) -> Any:
         """Returns the number of rows, `len(df)`; of columns, how many values are not missing."""
@@ -126,12 +128,14 @@ class Statistics(ABC):
         return self._pairs("COVAR_SAMP", x, y, asked)
 
     def describe(self, columns: Names = None, **asked: Any) -> Any:
-        """Returns count, mean, std, min, quartiles and max; of one column a Series, of several a frame."""
-        names = self._names("mean", columns)
+        """Returns count, mean, std, min, quartiles and max; of one column a Series, of several a frame. Booleans have
+        no quartiles: by default they are left out."""
+        names = self._names("describe", columns)
         rows = ["count", "mean", "std", "min", *(f"{p:.0%}" for p in PERCENTILES), "max"]
         items = []
         for name in names:
             column = self._view.columns[name]
+            demand("describe", column)
             made = [aggregate(function, column) for function in ("count", "mean", "std", "min")]
             made += [f"QUANTILE_CONT({quoted(name)}, {p})" for p in PERCENTILES] + [aggregate("max", column)]
             items += [f"{sql} AS {quoted(f'{name} {row}')}" for sql, row in zip(made, rows, strict=True)]
@@ -172,7 +176,7 @@ class Statistics(ABC):
         items = self._items(function, names, form)
 
         def shape(result: Result) -> Any:
-            row = [column[0].as_py() for column in result.to_arrow().columns]
+            row = [for_pandas(column)[0].as_py() for column in result.to_arrow().columns]
             values = [
                 shapes.scalar_as_frame_has_it(value, self._view.columns[name])
                 for value, name in zip(row, names, strict=True)
@@ -194,7 +198,7 @@ class Statistics(ABC):
         if columns is None:
             if function in ("count", "nunique", "mode"):
                 return list(self._view.columns)
-            return numbers(self._view.columns, unit)
+            return numbers(function, self._view.columns, unit)
         return self._known([columns] if isinstance(columns, str) else columns)
 
     def _known(self, names: Sequence[str]) -> list[str]:

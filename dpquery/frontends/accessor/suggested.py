@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dpquery.errors import UnsupportedQueryError
-from dpquery.frontends.accessor.names import TABLE, known
+from dpquery.frontends.accessor.names import known
 from dpquery.frontends.accessor.views import View
 from dpquery.frontends.accessor.working import working
 from dpquery.kernel.loss import PrivacyLoss
@@ -68,12 +68,12 @@ def suggested(
     names = None
     if columns is not None:
         asked = [columns] if isinstance(columns, str) else columns
-        names = [f"{TABLE}.{known(name, view.columns, why_not)}" for name in asked]
+        names = [f"{view.table}.{known(name, view.columns, why_not)}" for name in asked]
     with working():
         found = session.suggest_bounds(names, epsilon=epsilon, delta=delta, rho=rho, coverage=coverage)
     return SuggestedBounds(
         bounds={column: pair for (_, column), pair in found.bounds.items()},
-        max_rows=found.max_rows.get(TABLE),
+        max_rows=found.max_rows.get(view.table),
         missing=tuple(column for _, column in found.missing),
         charge=found.charge,
     )

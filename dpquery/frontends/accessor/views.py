@@ -28,6 +28,7 @@ class View:
         columns: Its columns, by name, in order.
         filters: The conditions of filters that follow one another, so that many are no deeper than one.
         unfiltered: What they filter, as it stands behind FROM.
+        table: The frame's name in its catalog.
     """
 
     columns: Mapping[str, Column]
@@ -35,11 +36,14 @@ class View:
     params: Mapping[str, object] = field(default_factory=dict)
     filters: tuple[str, ...] = ()
     unfiltered: str = ""
+    table: str = TABLE
 
     @property
     def source(self) -> str:
         """What stands behind FROM."""
-        return f"({self.text}) AS {TABLE}" if self.text else TABLE
+        if self.text:
+            return f"({self.text}) AS {TABLE}"
+        return TABLE if self.table == TABLE else f"{self.table} AS {TABLE}"
 
     def value(self, value: object, params: dict[str, object]) -> str:
         """Returns the parameter that stands for a value, which joins `params`."""
@@ -48,9 +52,9 @@ class View:
         return f":{name}"
 
 
-def root(columns: Mapping[str, Column]) -> View:
+def root(columns: Mapping[str, Column], table: str = TABLE) -> View:
     """Returns the frame itself."""
-    return View(columns=MappingProxyType(dict(columns)))
+    return View(columns=MappingProxyType(dict(columns)), table=table)
 
 
 def filtered(view: View, text: str, *, why_not: Mapping[str, str], local_dict: Mapping[str, object]) -> View:
@@ -119,10 +123,11 @@ def with_view(view: View, text: str, params: object) -> tuple[str, object]:
     """Returns a SELECT of the analyst's own over the view, which it calls `this`, and its parameters."""
     if not isinstance(text, str):
         raise UnsupportedQueryError(f"a query is a text, not a {type(text).__name__}")
-    if not view.text:
+    if not view.text and view.table == TABLE:
         return text, params
     own = _WITH.match(text)
-    made = f"WITH {TABLE} AS ({view.text})" + (f",\n{text[own.end() :]}" if own else f"\n{text}")
+    rows = view.text or f"SELECT * FROM {view.table}"
+    made = f"WITH {TABLE} AS ({rows})" + (f",\n{text[own.end() :]}" if own else f"\n{text}")
     if not view.params:
         return made, params
     if params is not None and not isinstance(params, dict):

@@ -28,7 +28,13 @@ def working(label: str = "dpquery") -> Iterator[None]:
 
 
 def _is_watched() -> bool:
-    return "ipykernel" in sys.modules or bool(getattr(sys.stderr, "isatty", bool)())
+    return _is_kernel() or bool(getattr(sys.stderr, "isatty", bool)())
+
+
+def _is_kernel() -> bool:
+    """Whether this process runs the cells of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
 
 class _Spinner:

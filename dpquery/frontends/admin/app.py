@@ -17,9 +17,9 @@ from dpquery.errors import LedgerError
 from dpquery.frontends.admin.metrics import metrics
 from dpquery.frontends.admin.observed import Observed
 from dpquery.frontends.admin.overview import Overview, Watch
+from dpquery.frontends.server.tokens import SHORTEST_TOKEN
 
 COOKIE = "dpquery-owner"
-SHORTEST_TOKEN = 16  # characters
 
 
 def application(watch: Watch, server: Observed, token: str) -> Starlette:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
 import socket
 import threading
-from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from dpquery.errors import DPQueryError
-from dpquery.frontends.admin.app import SHORTEST_TOKEN, application
+from dpquery.frontends.admin.app import application
 from dpquery.frontends.admin.observed import Observed
 from dpquery.frontends.admin.overview import Watch
 
@@ -67,32 +63,6 @@ class OwnersPage:
         for thread in self._threads:
             thread.join(timeout=10)
         self._socket.close()
-
-
-def new_token() -> str:
-    """Returns a token that nobody guesses."""
-    return secrets.token_urlsafe(32)
-
-
-def read_token(path: Path) -> str:
-    """Returns the token of a file, which is made if it is missing.
-
-    Raises:
-        DPQueryError: It cannot be read or made, other users may read it, or what it holds is too short.
-    """
-    try:
-        with contextlib.suppress(FileExistsError):
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(new_token() + "\n")
-        if os.name == "posix" and path.stat().st_mode & 0o077:
-            raise DPQueryError(f"other users may read {path}, which opens the owner's page\n  Run chmod 600 on it.")
-        token = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DPQueryError(f"the token of the owner's page cannot be read from {path}") from error
-    if len(token) < SHORTEST_TOKEN:
-        raise DPQueryError(f"{path} holds no token of at least {SHORTEST_TOKEN} characters")
-    return token
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -27,10 +27,23 @@ class Closed(Exception):
 
 
 class Channel(asyncio.Protocol):
-    """A connection, as asyncio drives it. `accepted` is called once it stands."""
+    """A connection, as asyncio drives it.
 
-    def __init__(self, accepted: Callable[[Channel], None], closed: Callable[[Channel], None]) -> None:
-        self._accepted, self._closed_by = accepted, closed
+    Args:
+        accepted: Called once it is open.
+        spoken: Called when its first bytes have come.
+        closed: Called when it has ended.
+    """
+
+    def __init__(
+        self,
+        accepted: Callable[[Channel], None],
+        spoken: Callable[[Channel], None],
+        closed: Callable[[Channel], None],
+    ) -> None:
+        self._accepted, self._spoken, self._closed_by = accepted, spoken, closed
+        self.has_spoken = False
+        self.since = 0.0
         self._inbox = Inbox()
         self._transport: asyncio.Transport | None = None
         self._arrived = asyncio.Event()
@@ -50,6 +63,7 @@ class Channel(asyncio.Protocol):
         """A client has come."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self.since = asyncio.get_running_loop().time()
         transport.set_write_buffer_limits(high=MOST_UNSENT)
         peer, own = (transport.get_extra_info(name) or ("",) for name in ("peername", "sockname"))
         self.address = str(peer[0])
@@ -60,6 +74,9 @@ class Channel(asyncio.Protocol):
         """Bytes have come."""
         self._inbox.feed(data)
         self._arrived.set()
+        if not self.has_spoken:
+            self.has_spoken = True
+            self._spoken(self)
         most = MOST_KEPT if self.is_known else MOST_KEPT_OF_STRANGERS
         if len(self._inbox) > most and self._transport is not None and not self._is_paused:
             self._transport.pause_reading()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from dpquery.frontends.server import messages, wire
 from dpquery.frontends.server.answers import Field, Refusal
@@ -16,6 +18,9 @@ from dpquery.frontends.server.log import Log
 from dpquery.frontends.server.portals import Outcome, Portal, Prepared
 from dpquery.frontends.server.rows import copy_rows, data_rows
 from dpquery.frontends.server.statements import Statement, split
+
+LITTLE = 16_384
+"""Bytes that are read or written at once."""
 
 
 @dataclass(slots=True)
@@ -69,8 +74,7 @@ class Connection:
 
     def cancel(self) -> None:
         """Cancels the statement that runs, if one does."""
-        if self.executor.call is not None:
-            self.executor.call.cancel(Refusal("57014", "canceling statement due to user request"))
+        self.executor.cancel(Refusal("57014", "canceling statement due to user request"))
 
     def report(self, name: str, value: str) -> None:
         """Tells the client the value of a setting that drivers watch."""
@@ -111,7 +115,7 @@ class Connection:
         executor.store.portals.pop("", None)
         statement: Statement | None = None
         try:
-            statements = split(text)
+            statements = await self._aside(len(text), split, text)
             if not statements:
                 self.channel.write(messages.EMPTY_QUERY)
             executor.block.in_block = len(statements) > 1
@@ -149,12 +153,17 @@ class Connection:
             is_binary = outcome.copy.kind == "binary"
             self.channel.write(messages.copy_out([int(is_binary)] * len(outcome.fields), is_binary))
             parts = copy_rows(outcome.table, outcome.fields, outcome.copy)
-        for part in parts:
+        while (part := await self._aside(outcome.table.nbytes, next, parts, None)) is not None:
             self.channel.write(part)
             await self.channel.drain(self.patience)
-            await asyncio.sleep(0)  # others are answered between the parts of a large result
         if outcome.copy is not None:
             self.channel.write(messages.COPY_DONE)
+
+    async def _aside(self, size: int, work: Callable[..., Any], *given: object) -> Any:
+        """Does work over so many bytes: a little of it at once, more in a thread, so that nobody else waits for it."""
+        return (
+            work(*given) if size <= LITTLE else await self.executor.shares.aside(self.executor.user.name, work, *given)
+        )
 
     def _tell(self, outcome: Outcome) -> None:
         for sqlstate, words in outcome.notices:
@@ -173,7 +182,7 @@ class Connection:
     async def _extended(self, message: wire.Message) -> None:
         match message:
             case wire.Parse():
-                self._parse(message)
+                await self._parse(message)
             case wire.Bind():
                 await self._bind(message)
             case wire.Describe(is_portal, name):
@@ -193,8 +202,8 @@ class Connection:
             case _:
                 raise Refusal("08P01", "the message is not expected here")
 
-    def _parse(self, message: wire.Parse) -> None:
-        statements = split(message.text)
+    async def _parse(self, message: wire.Parse) -> None:
+        statements = await self._aside(len(message.text), split, message.text)
         if len(statements) > 1:
             raise Refusal("42601", "cannot insert multiple commands into a prepared statement")
         statement = statements[0] if statements else Statement("", ())
@@ -215,8 +224,8 @@ class Connection:
         if len(known) != len(message.values):
             raise Refusal("08P01", "bind message supplies another number of parameters than the statement requires")
         formats = message.formats if len(message.formats) == len(known) else (message.formats or (0,)) * len(known)
-        cells = zip(message.values, known, formats, strict=True)
-        parameters = tuple(decode(value, oid, bool(code)) for value, oid, code in cells)
+        size = sum(len(value or b"") for value in message.values)
+        parameters = await self._aside(size + 16 * len(known), _decoded, message.values, known, formats)
         if not message.portal:
             store.portals.pop("", None)
         store.check_portal(message.portal)
@@ -274,6 +283,10 @@ class Connection:
 def _tag(outcome: Outcome, rows: int) -> str:
     """Returns the tag of what was sent: it counts released rows."""
     return f"{outcome.tag} {rows}" if outcome.is_counted else outcome.tag
+
+
+def _decoded(values: tuple[bytes | None, ...], known: tuple[int, ...], formats: tuple[int, ...]) -> tuple[object, ...]:
+    return tuple(decode(value, oid, bool(code)) for value, oid, code in zip(values, known, formats, strict=True))
 
 
 def _moved(refusal: Refusal, by: int) -> Refusal:

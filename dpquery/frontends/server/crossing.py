@@ -82,7 +82,7 @@ def of_answered(answered: Answered) -> tuple[dict[str, Any], pa.Buffer]:
     return {"fields": _of_fields(answered.fields), "notices": list(answered.notices)}, sink.getvalue()
 
 
-def to_answered(words: dict[str, Any], table: bytes) -> Answered:
+def to_answered(words: dict[str, Any], table: bytes | bytearray) -> Answered:
     """Returns the answer that `of_answered` has written."""
     read = pa.ipc.open_stream(table).read_all()
     read.validate(full=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpquery.arrow import arrow_type
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
-from dpquery.errors import DPQueryError, InvalidLossError, QueryError
+from dpquery.errors import DataChangedError, DPQueryError, InvalidLossError, QueryError
 from dpquery.frontends.server.answers import Answered, Asked, Described, Field, Refusal
 from dpquery.frontends.server.declared import Known, known_answer
 from dpquery.frontends.server.names import TEXT_OID, example_of, field_of, field_of_arrow, oid_of
@@ -30,10 +30,15 @@ from dpquery.session import Session
 from dpquery.sql.parameters import fill
 from dpquery.sql.shape import Shape, shape
 
+Made = TypeVar("Made")
 NOTHING_CHARGED = "no charge"
-REMEMBERED = 512
-"""Statements whose trees, shapes and answers from the catalogs are kept."""
-MOST_REMEMBERED_BYTES = 1_000_000
+Done = TypeVar("Done")
+REMEMBERED = 256
+"""Statements whose trees and shapes are kept, and whose answers from the catalogs are."""
+LONGEST_REMEMBERED = 4096
+"""Characters of such a statement."""
+MOST_REMEMBERED = 128 << 10
+"""Bytes of such an answer."""
 
 
 class Engine:
@@ -45,6 +50,8 @@ class Engine:
         ledger: The ledger.
         caps: The most that one query may ask for.
         row_level: "error" refuses queries for rows of single units, "empty" answers them with no row.
+        data_version: The ledger's version of the data before the backend was opened; by default the one that holds.
+        reopen: Opens the data anew after the owner said that they changed; without it, statements are then refused.
     """
 
     def __init__(
@@ -55,15 +62,18 @@ class Engine:
         ledger: Ledger,
         caps: Caps | None = None,
         row_level: str = "error",
+        data_version: str | None = None,
+        reopen: Callable[[], Backend] | None = None,
     ) -> None:
         if row_level not in ("error", "empty"):
             raise InvalidLossError("row_level is error or empty")
         self._catalog, self._backend, self._ledger = catalog, backend, ledger
         self._caps, self._is_empty = caps or Caps(), row_level == "empty"
+        self._version, self._reopen = data_version or ledger.data_version, reopen
         self._emulation = Emulation(catalog)
         self._sessions: dict[str, Session] = {}
-        self._route = lru_cache(maxsize=REMEMBERED)(lambda text: route(text, catalog, self._emulation.known))
-        self._shape = lru_cache(maxsize=REMEMBERED)(lambda text: shape(text, catalog))
+        self._route = _remembered(lambda text: route(text, catalog, self._emulation.known))
+        self._shape = _remembered(lambda text: shape(text, catalog))
         self._catalog_answers: dict[object, pa.Table] = {}
         self._guard = threading.Lock()
 
@@ -90,20 +100,20 @@ class Engine:
             if statement.route is Route.CATALOG:
                 table = self._over_catalogs(statement, asked)
                 return Answered(fields=_fields_of_arrow(table), table=table)
-            session, params = self._session(asked.analyst), values_of(asked.parameters)
+            params = values_of(asked.parameters)
             options = options_of(asked.settings, self._caps)
             made = self._shaped(asked.text, params)
             fields = _fields(made, statement)
             known = self._free(statement, made, params)
             if known is not None:
                 return Answered(fields=fields, table=known.table, notices=(known.notice,))
-            return self._charged(session, asked, params, options, fields, made)
+            return self._charged(asked, params, options, fields, made)
 
     def explain(self, asked: Asked) -> Answered:
         """Returns what a statement would measure and cost, as lines of text."""
         with _refusals():
             statement = self._route(asked.text)
-            session, params = self._session(asked.analyst), values_of(asked.parameters)
+            params = values_of(asked.parameters)
             if statement.route is Route.CATALOG:
                 return _lines(["Catalog: answered from the declarations", "Charge: nothing"])
             made = self._shaped(asked.text, params)
@@ -111,12 +121,11 @@ class Engine:
             if known is not None:
                 return _lines([known.notice, "Charge: nothing"])
             options = options_of(asked.settings, self._caps)
-            plan = session.explain(asked.text, params=params or None, **_any(options))
+            _, plan = self._now(asked, lambda on: on.explain(asked.text, params=params or None, **_any(options)))
             return _lines(str(plan).split("\n"))
 
     def _charged(
         self,
-        session: Session,
         asked: Asked,
         params: list[object],
         options: Mapping[str, object],
@@ -124,7 +133,7 @@ class Engine:
         made: Shape,
     ) -> Answered:
         """Returns the answer of the private engine, with a notice of what it cost and what is left."""
-        result = session.sql(asked.text, params=params or None, **_any(options))
+        session, result = self._now(asked, lambda on: on.sql(asked.text, params=params or None, **_any(options)))
         charge = str(result.charge)
         was_known = "no charge: it follows from what was answered before" if result.measurements else NOTHING_CHARGED
         paid = was_known if charge == "nothing" else f"charged {charge}"
@@ -146,7 +155,7 @@ class Engine:
             Refusal: It asks for rows of single units.
         """
         if made.is_empty:
-            return Known(table=_empty(made), notice="no charge: the statement asks for no row")
+            return None
         known = known_answer(self._filled(statement, params), self._catalog, made)
         if known is not None or not made.is_row_level:
             return known
@@ -188,11 +197,34 @@ class Engine:
             return virtual_table(name, self._catalog, self._ledger, self._session(asked.analyst).analyst)
 
         table = self._emulation.run(tree, asking, virtual, rows=rows)
-        if asking.is_lasting and table.nbytes < MOST_REMEMBERED_BYTES:
+        is_short = len(asked.text) <= LONGEST_REMEMBERED and table.nbytes <= MOST_REMEMBERED
+        if asking.is_lasting and is_short and len(repr(asked.parameters)) <= LONGEST_REMEMBERED:
             if len(self._catalog_answers) >= REMEMBERED:
                 self._catalog_answers.clear()
             self._catalog_answers[key] = table
         return table
+
+    def _now(self, asked: Asked, do: Callable[[Session], Done]) -> tuple[Session, Done]:
+        """Returns the analyst's session and what it does; where the data have a new version, of them opened anew.
+
+        A session of an older version refuses before it charges, so that nothing is charged twice.
+        """
+        session = self._session(asked.analyst)
+        try:
+            return session, do(session)
+        except DataChangedError:
+            if self._reopen is None:
+                raise
+            self._open_anew(self._reopen)
+        session = self._session(asked.analyst)
+        return session, do(session)
+
+    def _open_anew(self, reopen: Callable[[], Backend]) -> None:
+        with self._guard:
+            version = self._ledger.data_version  # before the data are opened: what is opened later is not older
+            if version != self._version:  # another thread has opened them
+                self._backend, self._version = reopen(), version
+                self._sessions.clear()
 
     def _session(self, analyst: str) -> Session:
         """Returns the analyst's session; there is one for each, over one backend and one ledger."""
@@ -200,7 +232,13 @@ class Engine:
             found = self._sessions.get(analyst)
             if found is None:
                 try:
-                    found = Session(self._catalog, backend=self._backend, ledger=self._ledger, analyst=analyst)
+                    found = Session(
+                        self._catalog,
+                        backend=self._backend,
+                        ledger=self._ledger,
+                        analyst=analyst,
+                        data_version=self._version,
+                    )
                 except QueryError:
                     raise Refusal(NO_ANALYST, "this role has no budget here") from None
                 self._sessions[analyst] = found
@@ -218,6 +256,22 @@ def _refusals() -> Iterator[None]:
         raise refusal_of(error) from None
     except Exception as error:
         raise refusal_of(error) from None
+
+
+def _remembered(read: Callable[[str], Made]) -> Callable[[str], Made]:
+    """Returns a function of texts that remembers what it made of the last short ones, and reads one long one at a time.
+
+    Reading keeps Python's lock: many long texts at once would take it from all who ask something short.
+    """
+    kept, reading = lru_cache(maxsize=REMEMBERED)(read), threading.Lock()
+
+    def remembered(text: str) -> Made:
+        if len(text) <= LONGEST_REMEMBERED:
+            return kept(text)
+        with reading:
+            return read(text)
+
+    return remembered
 
 
 def _any(options: Mapping[str, object]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 import pyarrow as pa
 
@@ -15,13 +15,24 @@ from dpquery.frontends.server.codecs import decode
 from dpquery.frontends.server.commands import read
 from dpquery.frontends.server.gucs import Settings
 from dpquery.frontends.server.portals import Motion, Outcome, Portal, Prepared, Store, motion
+from dpquery.frontends.server.shares import Shares
 from dpquery.frontends.server.statements import Statement
-from dpquery.frontends.server.supervisor import Call, Supervisor, answered_of, ask_words, describe_words, described_of
+from dpquery.frontends.server.supervisor import (
+    Call,
+    Reply,
+    Supervisor,
+    answered_of,
+    ask_words,
+    describe_words,
+    described_of,
+)
 from dpquery.frontends.server.transactions import Block
 from dpquery.frontends.server.users import User
 
 PRICE = (Field(name="QUERY PLAN", oid=oids.TEXT),)
 MAX_WAIT = 600.0
+SHORT_TABLE = 1 << 18
+"""Bytes of a table that is read at once; longer ones are read in a thread."""
 REMAINING = Statement("SELECT currency, remaining FROM dp.budget", ())
 
 
@@ -32,7 +43,8 @@ class Executor:
     Attributes:
         find_user: Looks up a user, for SET ROLE.
         heard: Tells the log of an answer: its kind, rows, seconds and notices.
-        timeout: Seconds that a statement may take at most.
+        shares: What users share.
+        timeout: Seconds that a statement may take at most, those that it waits for its turn included.
         block: The transaction that it is in, with what that undoes.
     """
 
@@ -42,8 +54,10 @@ class Executor:
     login: User
     find_user: Callable[[str], User | None]
     heard: Callable[[Answered, float], None]
+    shares: Shares
     timeout: float = MAX_WAIT
-    call: Call | None = None
+    _call: Call | None = None
+    _turn: asyncio.Future[None] | None = None
 
     @property
     def settings(self) -> Settings:
@@ -57,23 +71,43 @@ class Executor:
 
     # Asking the engine.
 
-    async def _finish(self, call: Call) -> tuple[dict[str, object], bytes]:
-        own = self.settings.statement_timeout
+    async def _replied(self, words: dict[str, Any]) -> Reply:
+        """Returns the engine's reply to a request, once it is the user's turn."""
+        own, name = self.settings.statement_timeout, self.user.name
         seconds = min(own, self.timeout) if own else self.timeout
-        loop, self.call = asyncio.get_running_loop(), call
         late = Refusal("57014", "canceling statement due to statement timeout")
-        alarm = loop.call_later(seconds, call.cancel, late)
+        alarm = asyncio.get_running_loop().call_later(seconds, self.cancel, late)
+        turns = self.shares.statements
+        self._turn = turn = turns.ask(name)
         try:
-            return await self.engine.finish(call)
+            await self._come_to(turn)
+            self._call = await self.engine.begin(words, lambda size: self.shares.room.take(name, size))
+            return await self.engine.finish(self._call)
         finally:
             alarm.cancel()
-            self.call = None
+            self._call = self._turn = None
+            turns.leave(name, turn)
+
+    async def _come_to(self, turn: asyncio.Future[None]) -> None:
+        """Waits for a turn; a statement that is cancelled before it begins ends at the next tick, as all others do."""
+        try:
+            await turn
+        except Refusal:
+            now, tick = asyncio.get_running_loop().time(), self.engine.settings.tick
+            await asyncio.sleep((now // tick + 1) * tick - now)
+            raise
+
+    def cancel(self, reason: Refusal) -> None:
+        """Cancels the statement that runs, or waits for its turn; what waits was not charged."""
+        if self._call is not None:
+            self._call.cancel(reason)
+        elif self._turn is not None and not self._turn.done():
+            self._turn.set_exception(reason)
 
     async def describe_text(self, statement: Statement, given: tuple[int, ...]) -> Described:
         """Returns the types of a statement for the engine; nothing is charged."""
         values = dict(self.settings.values)
-        call = await self.engine.begin(describe_words(statement.text, given, self.user.analyst, values))
-        return described_of(await self._finish(call))
+        return described_of(await self._replied(describe_words(statement.text, given, self.user.analyst, values)))
 
     async def ask(
         self, statement: Statement, parameters: tuple[object, ...] = (), *, is_explained: bool = False
@@ -86,8 +120,10 @@ class Executor:
             settings=dict(self.settings.values),
         )
         begun = asyncio.get_running_loop().time()
-        call = await self.engine.begin(ask_words(asked, is_explained=is_explained))
-        answered = answered_of(await self._finish(call))
+        words, table = await self._replied(ask_words(asked, is_explained=is_explained))
+        is_short = len(table) <= SHORT_TABLE
+        reply = words, table
+        answered = answered_of(reply) if is_short else await self.shares.aside(self.user.name, answered_of, reply)
         self.heard(answered, asyncio.get_running_loop().time() - begun)
         return answered
 
@@ -252,7 +288,6 @@ class Executor:
             self.block.demand("DECLARE CURSOR")
         self.store.check_portal(command.name)
         answered = await self.ask(command.statement, parameters)
-        self.store.check_room(answered.table)
         self.store.portals[command.name] = Portal(
             command=nodes.Ask(command.statement),
             result_formats=(1,) if command.is_binary else (),
@@ -305,8 +340,6 @@ class Executor:
             outcome = await self.run(portal.command, portal.parameters)
             if portal.described is not None and outcome.copy is None:
                 _check_same(portal.described.fields, outcome.fields or ())
-            if outcome.table is not None:
-                self.store.check_room(outcome.table)
             portal.outcome = outcome
         return portal.outcome
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ssl
+import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
@@ -18,14 +19,22 @@ from dpquery.frontends.server.columns import stored
 from dpquery.frontends.server.connection import Connection
 from dpquery.frontends.server.execution import Executor
 from dpquery.frontends.server.gucs import REPORTED
+from dpquery.frontends.server.lobby import Guesses, Lobby
 from dpquery.frontends.server.log import LOGGER, Counts, Log
 from dpquery.frontends.server.login import Door, Login, log_in, new_key
 from dpquery.frontends.server.oids import TEXT
 from dpquery.frontends.server.rows import data_rows
+from dpquery.frontends.server.shares import Shares, Turns, shares_of
+from dpquery.frontends.server.states import TOO_MANY
 from dpquery.frontends.server.supervisor import Supervisor
 from dpquery.frontends.server.transactions import Block
 from dpquery.frontends.server.users import Users
 
+BACKLOG = 4096
+"""Connections that wait with the system."""
+PASSWORDS = 4
+"""Logins of one user from one address that go on at the same time, so that guesses come one after the other."""
+MANY = 1 << 20
 WRONG_CANCELS = 10
 """Wrong keys from one address within a minute, after which its requests to cancel are not heard."""
 
@@ -36,8 +45,10 @@ class Limits:
 
     Attributes:
         connections, connections_per_user: That are logged in.
-        waiting: That are not logged in yet; beyond, the one that waits longest has to go.
-        handshake: Seconds from the first byte to the login.
+        waiting: Sockets that say nothing, and sockets whose login goes on; beyond, see `Lobby`.
+        statements_per_user: That one user runs at once, by default a quarter of the engine's threads.
+        room: Bytes of results that clients have not read or closed yet; one user holds a quarter of them.
+        handshake: Seconds from the first byte to the login; within half of them the first byte has to come.
         idle: Seconds of silence after it.
         statement: Seconds of one statement.
         patience: Seconds that a client may leave what was sent unread.
@@ -46,7 +57,9 @@ class Limits:
 
     connections: int = 200
     connections_per_user: int = 100
-    waiting: int = 128
+    waiting: int = 512
+    statements_per_user: int | None = None
+    room: int = 512 << 20
     handshake: float = 10.0
     idle: float = 3600.0
     statement: float = 600.0
@@ -63,14 +76,23 @@ class Server:
     limits: Limits = field(default_factory=Limits)
     tls: ssl.SSLContext | None = None
     binding: bytes | None = None
+    needs_tls: bool = False
     caps: dict[str, str] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
+    shares: Shares = field(init=False)
     _listener: asyncio.Server | None = None
-    _waiting: dict[Channel, None] = field(default_factory=dict)
+    _lobby: Lobby = field(init=False)
+    _guesses: Guesses = field(default_factory=lambda: Guesses(time.monotonic))
+    _passwords: Turns = field(default_factory=lambda: Turns(MANY, PASSWORDS, 0))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _connections: dict[int, tuple[bytes, Connection]] = field(default_factory=dict)
     _wrong_cancels: dict[str, deque[float]] = field(default_factory=dict)
     _is_ending: bool = False
+
+    def __post_init__(self) -> None:
+        limits, threads = self.limits, self.engine.settings.threads
+        self.shares = shares_of(threads, per_user=limits.statements_per_user, room=limits.room)
+        self._lobby = Lobby(limits.waiting, limits.handshake / 2)
 
     async def start(self, host: str, port: int) -> int:
         """Starts the engine, then listens; returns the port."""
@@ -78,17 +100,22 @@ class Server:
         _warm_up()
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            lambda: Channel(self._accept, self._lost), host, port, backlog=512, reuse_address=True
+            lambda: Channel(self._accept, self._spoken, self._lobby.leave), host, port, backlog=64, reuse_address=True
         )
+        for opened in self._listener.sockets:
+            with opened.dup() as same:
+                same.listen(BACKLOG)  # many wait with the system; asyncio accepts as many at once as its own backlog
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         """Accepts nobody any more, lets statements finish, ends connections and the engine."""
         self._is_ending = True
         if self._listener is not None:
+            for opened in self._listener.sockets:
+                asyncio.get_running_loop().remove_reader(opened.fileno())
+            await asyncio.sleep(0)  # what was accepted is taken over before the listener is gone, and refused
             self._listener.close()
-        for channel in list(self._waiting):
-            channel.abort()
+        self._lobby.close()
         for _, connection in list(self._connections.values()):
             connection.end()
         if self._tasks:
@@ -101,6 +128,7 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.engine.stop()
+        self.shares.close()
 
     @property
     def open(self) -> int:
@@ -113,16 +141,13 @@ class Server:
         if self._is_ending:
             channel.abort()
             return
-        if len(self._waiting) >= self.limits.waiting:
-            # Who is silent longest goes, so that silent sockets keep nobody out.
-            next(iter(self._waiting)).abort()
-        self._waiting[channel] = None
+        self._lobby.enter(channel)
+
+    def _spoken(self, channel: Channel) -> None:
+        self._lobby.speak(channel)
         task = asyncio.get_running_loop().create_task(self._serve(channel))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _lost(self, channel: Channel) -> None:
-        self._waiting.pop(channel, None)
 
     async def _serve(self, channel: Channel) -> None:
         log = Log(self.counts, channel.address)
@@ -135,10 +160,11 @@ class Server:
         except Exception as error:
             log.defect(error)
         finally:
-            self._waiting.pop(channel, None)
+            self._lobby.leave(channel)
             channel.close()
 
     async def _log_in(self, channel: Channel, log: Log) -> Login | None:
+        names = [""]
         door = Door(
             users=self.users,
             tls=self.tls,
@@ -146,6 +172,10 @@ class Server:
             caps=self.caps,
             databases=frozenset(filter(None, [self.engine.about.get("dataset")])),
             cancel=self._cancel,
+            named=names.append,
+            guesses=self._guesses,
+            turns=self._passwords,
+            needs_tls=self.needs_tls,
             seconds=self.limits.handshake,
         )
         refusal: Refusal
@@ -163,7 +193,7 @@ class Server:
             refusal = Refusal("58000", "the users' file cannot be read")
         except Refusal as found:
             refusal = found
-        log.rejected(refusal.sqlstate)
+        log.rejected(refusal.sqlstate, names[-1])
         channel.write(messages.error(refusal, "FATAL"))
         return None
 
@@ -171,12 +201,15 @@ class Server:
         if self._is_ending:
             raise Refusal("57P03", "the server is shutting down")
         names = Counter(connection.executor.login.name for _, connection in self._connections.values())
-        full = len(self._connections) >= self.limits.connections
-        if full or names[login.account.name] >= self.limits.connections_per_user:
-            raise Refusal("53300", "sorry, too many clients already")
+        if names[login.account.name] >= self.limits.connections_per_user:
+            hint = f"One user has at most {self.limits.connections_per_user} connections; close some."
+            raise Refusal(TOO_MANY, f'too many connections for role "{login.account.name}"', hint=hint)
+        if len(self._connections) >= self.limits.connections:
+            hint = f"The server has at most {self.limits.connections} connections; try again later."
+            raise Refusal(TOO_MANY, "sorry, too many clients already", hint=hint)
 
     async def _run(self, channel: Channel, login: Login, log: Log) -> None:
-        self._waiting.pop(channel, None)
+        self._lobby.leave(channel)
         channel.is_known = True
         connection = self._connection(channel, login, log)
         process, key = new_key(login.minor)
@@ -206,6 +239,7 @@ class Server:
             login=login.account,
             find_user=self.users.find,
             heard=heard,
+            shares=self.shares,
             timeout=self.limits.statement,
         )
         connection = Connection(channel, executor, log, self.limits.idle, self.limits.patience)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import json
 import logging
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -65,10 +66,10 @@ class Log:
             application=application,
         )
 
-    def rejected(self, why: str) -> None:
-        """A client was not let in."""
+    def rejected(self, why: str, name: str) -> None:
+        """A client was not let in; `name` is what it says it is."""
         self.counts.totals["connections", "rejected"] += 1
-        self._say("rejected", address=self.address, why=why)
+        self._say("rejected", user=name, address=self.address, why=why)
 
     def disconnected(self) -> None:
         """A client is gone."""
@@ -104,8 +105,8 @@ class Log:
 
 
 def _plain(value: object) -> str:
-    """Returns a fact on one line."""
+    """Returns a fact on one line, in quotes and with escapes where it has blanks, quotes or unprintable characters."""
     text = str(value)[:200]
-    if text and all(c.isprintable() and c not in ' "=' for c in text):
+    if text and all(c.isprintable() and c not in ' "=\\' for c in text):
         return text
-    return '"' + "".join(c if c.isprintable() and c != '"' else "?" for c in text) + '"'
+    return json.dumps("".join(c if c.isprintable() else c.encode("unicode-escape").decode() for c in text))

@@ -12,7 +12,9 @@ from dpquery.frontends.server import messages, wire
 from dpquery.frontends.server.answers import Refusal
 from dpquery.frontends.server.channel import Channel, Closed
 from dpquery.frontends.server.gucs import Settings, startup_settings
+from dpquery.frontends.server.lobby import Guesses, network_of
 from dpquery.frontends.server.scram import BOUND, PLAIN, Exchange, ScramError
+from dpquery.frontends.server.shares import Turns
 from dpquery.frontends.server.users import User, Users
 
 NEWEST_MINOR = 2
@@ -41,6 +43,10 @@ class Door:
         caps: The most that may be set, see `Settings`.
         databases: The names that may be asked for; empty for all.
         cancel: Called with what a request to cancel presents.
+        named: Called with the name that is asked for.
+        guesses: Wrong passwords, and what they cost.
+        turns: Passwords that are looked at, at the same time, of one user from one address.
+        needs_tls: Whether clients on the machine itself have to encrypt, too.
     """
 
     users: Users
@@ -49,6 +55,10 @@ class Door:
     caps: dict[str, str]
     databases: frozenset[str]
     cancel: Callable[[Channel, wire.Cancel], None]
+    named: Callable[[str], None]
+    guesses: Guesses
+    turns: Turns
+    needs_tls: bool = False
     seconds: float = 10.0
 
 
@@ -63,7 +73,7 @@ async def log_in(channel: Channel, door: Door) -> Login | None:
     if isinstance(first, wire.Cancel):
         door.cancel(channel, first)
         return None
-    if not channel.is_tls and not channel.is_local:
+    if not channel.is_tls and (door.needs_tls or not channel.is_local):
         raise Refusal("28000", "TLS is required", hint="Connect with sslmode=require or stronger.")
     parameters = first.parameters
     given = startup_settings(parameters)
@@ -75,7 +85,9 @@ async def log_in(channel: Channel, door: Door) -> Login | None:
     unknown = [option for option in parameters if option.startswith("_pq_.")]
     if first.minor > NEWEST_MINOR or unknown:
         channel.write(messages.negotiate(min(first.minor, NEWEST_MINOR), unknown))
-    account = await _authenticate(channel, door, given.pop("dpquery.login", name))
+    login = given.pop("dpquery.login", name)
+    door.named(login)
+    account = await _in_turn(channel, door, login)
     user = await _as(account, name, door)
     database = parameters.get("database") or name
     if door.databases and database not in door.databases | {name, "postgres"}:
@@ -106,6 +118,20 @@ async def _first(channel: Channel, door: Door) -> wire.Startup | wire.Cancel:
             channel.write(b"N")
 
 
+async def _in_turn(channel: Channel, door: Door, name: str) -> User:
+    """Authenticates when it is the turn of this user from this address, and after what wrong passwords cost."""
+    key = f"{network_of(channel.address)} {name}"
+    turn = door.turns.ask(key)
+    try:
+        await turn
+        await asyncio.sleep(door.guesses.delay(channel.address, name))
+        account = await _authenticate(channel, door, name)
+        door.guesses.right(channel.address, name)
+        return account
+    finally:
+        door.turns.leave(key, turn)
+
+
 async def _authenticate(channel: Channel, door: Door, name: str) -> User:
     user, verifier = await asyncio.to_thread(door.users.verifier, name)
     presented = channel.certificate_name
@@ -124,6 +150,7 @@ async def _authenticate(channel: Channel, door: Door, name: str) -> User:
         if user is None:
             raise ScramError
     except ScramError:
+        door.guesses.wrong(channel.address, name)
         await asyncio.sleep(PENALTY)
         raise Refusal("28P01", f'password authentication failed for user "{name[:63]}"') from None
     channel.write(messages.sasl_final(final))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 
 from dpquery.frontends.server.listener import Server
+from dpquery.frontends.server.tokens import is_own_host
 
 MOST_REQUEST = 4096
+OK, UNKNOWN = "200 OK", "401 Unauthorized"
 PATIENCE = 5.0
 
 
@@ -16,6 +19,12 @@ def metrics_text(server: Server) -> str:
     lines = [
         "# TYPE dpquery_connections_open gauge",
         f"dpquery_connections_open {server.open}",
+        "# TYPE dpquery_statements_running gauge",
+        f"dpquery_statements_running {server.shares.statements.busy}",
+        "# TYPE dpquery_statements_waiting gauge",
+        f"dpquery_statements_waiting {server.shares.statements.waiting}",
+        "# TYPE dpquery_results_bytes gauge",
+        f"dpquery_results_bytes {server.shares.room.held}",
         "# TYPE dpquery_engine_restarts_total counter",
         f"dpquery_engine_restarts_total {server.engine.restarts}",
         "# TYPE dpquery_statement_seconds_total counter",
@@ -27,19 +36,32 @@ def metrics_text(server: Server) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def serve_metrics(server: Server, host: str, port: int) -> asyncio.Server:
-    """Answers GET /metrics."""
+async def serve_metrics(server: Server, host: str, port: int, token: str) -> asyncio.Server:
+    """Answers GET /metrics to who shows the token, as `Authorization: Bearer TOKEN`, and names this machine as host."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
-            is_asked = head.startswith((b"GET /metrics ", b"GET /metrics?"))
-            body = metrics_text(server).encode() if is_asked else b""
-            status = "200 OK" if is_asked else "404 Not Found"
+            status = _status(head.decode("latin-1"), host, token)
+            body = metrics_text(server).encode() if status == OK else b""
             kind = "text/plain; version=0.0.4; charset=utf-8"
             described = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
-            writer.write(f"{described}Connection: close\r\n\r\n".encode() + body)
+            asked = "WWW-Authenticate: Bearer\r\n" if status == UNKNOWN else ""
+            writer.write(f"{described}{asked}Connection: close\r\n\r\n".encode() + body)
             await asyncio.wait_for(writer.drain(), PATIENCE)
         writer.close()
 
     return await asyncio.start_server(answer, host, port, limit=MOST_REQUEST)
+
+
+def _status(head: str, host: str, token: str) -> str:
+    """Returns the status of a request: whether it names this machine, shows the token, and asks for the metrics."""
+    first, *lines = head.split("\r\n")
+    named = [line.partition(":") for line in lines]
+    headers = {name.strip().lower(): value.strip() for name, _, value in named}
+    if not is_own_host(headers.get("host", ""), host):
+        return "421 Misdirected Request"
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+        return UNKNOWN
+    return OK if first.startswith(("GET /metrics ", "GET /metrics?")) else "404 Not Found"

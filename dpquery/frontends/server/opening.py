@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog
 from dpquery.frontends.server.engine import Engine
 from dpquery.frontends.server.settings import Caps
@@ -22,20 +23,36 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
     """Gives the engine over a catalog, its data and its ledger; see `worker.Factory`.
 
     Args:
-        arguments: The paths `catalog`, `sources` by table, `ledger`; `row_level`; `most_epsilon`, or None.
+        arguments: The paths `catalog`, `sources` by table, `ledger`; `row_level`; `most_epsilon`, or None;
+            `memory_limit` and `spill` as for `dpquery.connect`.
 
     Raises:
         DPQueryError: Mistakes in the catalog, tables without data, a ledger that is missing or another's.
     """
     catalog = Catalog.load(arguments["catalog"])
     ledger = Ledger.open(arguments["ledger"])
-    try:
-        backend = DuckDBBackend(catalog, arguments["sources"])
+    resources = Resources(arguments["memory_limit"], arguments["spill"])
+    with contextlib.ExitStack() as ending:
+        ending.callback(ledger.close)
+        version, current = ledger.data_version, list[DuckDBBackend]()
+        ending.callback(lambda: current[0].close() if current else None)
+
+        def open_data() -> DuckDBBackend:
+            current[:] = [DuckDBBackend(catalog, arguments["sources"], resources=resources)]
+            return current[0]
+
+        backend = open_data()
         someone = next(iter(catalog.analysts), "analyst")
         Session(catalog, backend=backend, ledger=ledger, analyst=someone)  # whether they belong together
         most = arguments["most_epsilon"]
         caps = Caps(epsilon=None if most is None else parse_amount(most, name="--most-epsilon"))
-        engine = Engine(catalog, backend=backend, ledger=ledger, caps=caps, row_level=arguments["row_level"])
+        engine = Engine(
+            catalog,
+            backend=backend,
+            ledger=ledger,
+            caps=caps,
+            row_level=arguments["row_level"],
+            data_version=version,
+            reopen=open_data,
+        )
         yield engine, {"dataset": catalog.dataset}
-    finally:
-        ledger.close()

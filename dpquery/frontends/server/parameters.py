@@ -187,14 +187,14 @@ def _of_type(node: exp.Expr) -> int | None:
 
 
 def values_of(given: Sequence[object]) -> list[object]:
-    """Returns parameters as the engine takes them: times in UTC without zone, identifiers as texts."""
+    """Returns parameters as the engine takes them: times with a zone in UTC, identifiers as texts."""
     return [_value(value) for value in given]
 
 
 def _value(value: object) -> object:
     match value:
         case datetime.datetime() if value.tzinfo is not None:
-            return value.astimezone(datetime.UTC).replace(tzinfo=None)
+            return value.astimezone(datetime.UTC)
         case datetime.time():
             return value.isoformat()
         case uuid.UUID():

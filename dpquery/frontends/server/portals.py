@@ -15,8 +15,6 @@ MOST_STATEMENTS = 1_000
 MOST_PORTALS = 200
 MOST_TEXT = 4 << 20
 """Characters of all prepared statements of a connection."""
-MOST_BYTES = 256 << 20
-"""Bytes of all results that a connection keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +126,6 @@ class Store:
         if sum(len(known.text) for known in self.statements.values()) + len(prepared.text) > MOST_TEXT:
             raise Refusal("54000", "the prepared statements of a connection are too long together")
         self.statements[name] = prepared
-
-    def check_room(self, table: pa.Table) -> None:
-        """Raises Refusal where one result more would be too much to keep."""
-        kept = [p.outcome.table for p in self.portals.values() if p.outcome is not None and p.outcome.table is not None]
-        if sum(one.nbytes for one in kept) + table.nbytes > MOST_BYTES:
-            raise Refusal("53200", "a connection keeps no more results", hint="Close cursors that are done.")
 
     def check_portal(self, name: str) -> None:
         """Raises Refusal where no portal of this name can be made."""

@@ -13,6 +13,8 @@ from dpquery.frontends.server.answers import Field
 from dpquery.frontends.server.columns import binary_cells, few_cells, fixed_cells, text_cells
 
 ROWS_AT_ONCE = 4096
+BYTES_AT_ONCE = 1 << 18
+"""What is written at once of a result."""
 FEW_CELLS = 256
 """Results of no more cells than these are written cell by cell."""
 COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -71,8 +73,9 @@ def copy_rows(table: pa.Table, fields: Sequence[Field], form: CopyForm) -> Itera
 
 def _parts(table: pa.Table) -> Iterator[pa.RecordBatch]:
     for batch in table.to_batches():
-        for start in range(0, len(batch), ROWS_AT_ONCE):
-            yield batch.slice(start, ROWS_AT_ONCE)
+        rows = min(ROWS_AT_ONCE, max(1, BYTES_AT_ONCE * len(batch) // max(1, batch.nbytes)))
+        for start in range(0, len(batch), rows):
+            yield batch.slice(start, rows)
 
 
 def _count(rows: int, columns: int) -> pa.Array:

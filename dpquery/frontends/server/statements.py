@@ -6,29 +6,18 @@ import re
 from dataclasses import dataclass
 
 from dpquery.frontends.server.answers import Refusal
+from dpquery.sql.lexemes import lexemes
 
 MOST_STATEMENTS = 100
 """Statements of one simple query."""
 MOST_TOKENS = 100_000
 """Tokens of one query."""
 
-_TOKEN = re.compile(
-    r"""
-      (?P<space>\s+|--[^\r\n]*)
-    | (?P<comment>/\*)
-    | (?P<string>(?:[Uu]&|[NnBbXx])?'[^']*(?:''[^']*)*')
-    | (?P<escaped>[Ee]'[^'\\]*(?:(?:''|\\.)[^'\\]*)*')
-    | (?P<quoted>(?:[Uu]&)?"[^"]*(?:""[^"]*)*")
-    | (?P<open>(?:[Ee]|[Uu]&|[NnBbXx])?'|(?:[Uu]&)?")
-    | (?P<dollar>\$(?P<tag>[A-Za-z_\u0080-\uffff][A-Za-z0-9_\u0080-\uffff]*|)\$)
-    | (?P<parameter>\$[0-9]+)
-    | (?P<word>[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_$\u0080-\U0010ffff]*)
-    | (?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
-    | (?P<sign>::|.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_COMMENT = re.compile(r"/\*|\*/")
+_UNTERMINATED = {
+    "open": "unterminated quoted string",
+    "open dollar": "unterminated dollar-quoted string",
+    "open comment": "unterminated /* comment",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,39 +55,14 @@ def tokens(text: str) -> list[Token]:
         Refusal: A string, name or comment has no end.
     """
     found: list[Token] = []
-    place = 0
-    while place < len(text):
-        match = _TOKEN.match(text, place)
-        if match is None:
-            raise Refusal("42601", "syntax error", position=place + 1)
-        kind, end = match.lastgroup or "sign", match.end()
-        if kind == "tag":
-            kind = "dollar"
-        if kind == "open":
-            raise Refusal("42601", "unterminated quoted string", position=place + 1)
-        if kind == "comment":
-            end = _end_of_comment(text, place)
-        elif kind == "dollar":
-            closed = text.find(match.group(), end)
-            if closed < 0:
-                raise Refusal("42601", "unterminated dollar-quoted string", position=place + 1)
-            end = closed + len(match.group())
-        if kind not in ("space", "comment"):
-            found.append(Token(kind, text[place:end], place))
+    for lexeme in lexemes(text):
+        if lexeme.kind in _UNTERMINATED:
+            raise Refusal("42601", _UNTERMINATED[lexeme.kind], position=lexeme.start + 1)
+        if lexeme.kind not in ("space", "comment"):
+            found.append(Token(lexeme.kind, text[lexeme.start : lexeme.end], lexeme.start))
             if len(found) > MOST_TOKENS:
-                raise Refusal("54001", "the query is too long", position=place + 1)
-        place = end
+                raise Refusal("54001", "the query is too long", position=lexeme.start + 1)
     return found
-
-
-def _end_of_comment(text: str, start: int) -> int:
-    depth, place = 0, start
-    while match := _COMMENT.search(text, place):
-        depth += 1 if match.group() == "/*" else -1
-        place = match.end()
-        if depth == 0:
-            return place
-    raise Refusal("42601", "unterminated /* comment", position=start + 1)
 
 
 def split(text: str) -> list[Statement]:

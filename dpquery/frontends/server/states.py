@@ -5,6 +5,7 @@ from __future__ import annotations
 from dpquery.errors import (
     BackendError,
     CatalogError,
+    DataChangedError,
     DPQueryError,
     InsufficientBudgetError,
     InternalError,
@@ -19,10 +20,12 @@ from dpquery.errors import (
     UnsupportedQueryError,
 )
 from dpquery.frontends.server.answers import Refusal
+from dpquery.frontends.wording import as_settings
 
 SYNTAX, UNSUPPORTED, FORBIDDEN = "42601", "0A000", "42501"
 NO_TABLE, NO_COLUMN, NO_FUNCTION, AMBIGUOUS, UNGROUPED = "42P01", "42703", "42883", "42702", "42803"
 INVALID_VALUE, EXHAUSTED, CANCELLED, TOO_MUCH = "22023", "53400", "57014", "54000"
+TOO_MANY, NO_MEMORY = "53300", "53200"
 BROKEN, CONFIGURATION, DEFECT, NO_ANALYST = "58030", "F0000", "XX000", "28000"
 
 ROW_LEVEL_HINT = "Add an aggregate, for example COUNT(*), AVG or SUM, with GROUP BY."
@@ -38,15 +41,23 @@ _BY_CLASS: tuple[tuple[type[QueryError], str], ...] = (
 )
 
 
+def failed() -> Refusal:
+    """Returns the one refusal of a statement that failed after it may have been charged: whether the engine raised an
+    error, ran out of memory or ended altogether may depend on data. Its cause is in the operator's log."""
+    return Refusal(BROKEN, "the query could not be computed", "A charge that was made stands.")
+
+
 def refusal_of(error: BaseException) -> Refusal:
     """Returns what the client is told of an error. Only texts of QueryErrors go out: they quote query and catalog."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, QueryError):
         position = None if error.span is None else error.span.start + 1
-        return Refusal(_state(error), error.reason, None, error.advice or None, position)
+        return Refusal(_state(error), error.reason, None, as_settings(error.advice) or None, position)
     if isinstance(error, BackendError):
-        return Refusal(BROKEN, "the engine could not run the query", "The charge, if any, stands.")
+        return failed()
+    if isinstance(error, DataChangedError):
+        return Refusal(BROKEN, "the data have changed; nothing was charged", None, "The server has to be started anew.")
     if isinstance(error, LedgerError):
         return Refusal(BROKEN, "the ledger cannot be used", None, "Tell the data owner; their log has the reason.")
     if isinstance(error, CatalogError):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -17,22 +18,21 @@ import pyarrow as pa
 from dpquery.errors import BackendError
 from dpquery.frontends.server import crossing
 from dpquery.frontends.server.answers import Answered, Asked, Described, Refusal
-from dpquery.frontends.server.worker import failed
+from dpquery.frontends.server.log import LOGGER
+from dpquery.frontends.server.states import failed
 
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from dpquery.frontends.server.worker import main; main(int(sys.argv[2]))"
 )
+Reply = tuple[dict[str, Any], bytearray]
+"""The words of a reply, and its table."""
+AT_ONCE = 1 << 18
+"""Bytes of a table that are read at once."""
 GRACE = 5.0
-"""Seconds after which a cancelled statement is given up, though its thread still computes."""
+"""Seconds after which the thread of a cancelled statement counts as lost, as it still computes."""
 PATIENCE = 15.0
 """Seconds that a statement waits for an engine that starts again."""
-
-
-def ended() -> Refusal:
-    """Returns the refusal of a statement during which the engine's process ended."""
-    message = "the engine ended while it ran the statement; it starts again"
-    return Refusal("58000", message, detail="A charge that was made stands.", hint="Ask again.")
 
 
 def starting() -> Refusal:
@@ -48,31 +48,52 @@ class SupervisorSettings:
         factory: `module:name` of a `worker.Factory`.
         arguments: What it is called with, as JSON.
         threads: Statements that one process runs at once.
-        most_rows: Rows of an answer.
+        most_rows, most_bytes: Of an answer.
+        tick: Seconds from one moment to the next at which cancelled statements end.
     """
 
     factory: str
     arguments: dict[str, Any]
     threads: int = 16
     most_rows: int = 1_000_000
+    most_bytes: int = 128 << 20
+    tick: float = 0.25
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One request that runs. `cancel` is called by whoever wants it to end; `reason` is what its client is told."""
+    """One request that runs. `cancel` is called by whoever wants it to end; `reason` is what its client is told.
+
+    The client is told at the next tick of the server, a public grid of time, whatever the engine does meanwhile: when
+    it stops, and whether it would have answered, may depend on data. `take` returns room for the table of its reply, or
+    raises the Refusal of one for which there is none.
+    """
 
     _send: Callable[[dict[str, Any]], None]
-    reply: asyncio.Future[tuple[dict[str, Any], bytes]]
+    reply: asyncio.Future[Reply]
+    tick: float
+    take: Callable[[int], bytearray] = bytearray
     reason: Refusal | None = None
 
     def cancel(self, reason: Refusal) -> None:
-        """Asks the engine to stop; it is given up where it does not."""
+        """Asks the engine to stop, and waits for it no longer than to the next tick."""
         if self.reason is None and not self.reply.done():
             self.reason = reason
             self._send({"what": "cancel"})
-            asyncio.get_running_loop().call_later(GRACE, self._give_up)
+            loop = asyncio.get_running_loop()
+            loop.call_at((loop.time() // self.tick + 1) * self.tick, self._end)
 
-    def _give_up(self) -> None:
+    def answer(self, words: dict[str, Any], table: bytearray) -> None:
+        """Takes the engine's reply, unless the client waits for the tick: whether one comes depends on the engine."""
+        if not self.reply.done() and self.reason is None:
+            self.reply.set_result((words, table))
+
+    def fail(self) -> None:
+        """Takes note that the engine has ended, unless the client waits for the tick."""
+        if not self.reply.done() and self.reason is None:
+            self.reply.set_exception(failed())
+
+    def _end(self) -> None:
         if not self.reply.done() and self.reason is not None:
             self.reply.set_exception(self.reason)
 
@@ -107,9 +128,10 @@ class Supervisor:
         reader, self._writer = await asyncio.open_connection(sock=ours, limit=1 << 22)
         given = self.settings
         start = {"factory": given.factory, "arguments": given.arguments}
-        self._write(0, {**start, "threads": given.threads, "most_rows": given.most_rows})
+        limits = {"threads": given.threads, "most_rows": given.most_rows, "most_bytes": given.most_bytes}
+        self._write(0, {**start, **limits})
         try:
-            _, words, _ = await self._receive(reader)
+            _, words, _ = await self._head(reader)
         except (OSError, EOFError):
             words = {"failed": "the engine's process ended while it started"}
         if "failed" in words:
@@ -125,17 +147,12 @@ class Supervisor:
         while True:
             with contextlib.suppress(OSError, EOFError):
                 while True:
-                    number, words, table = await self._receive(reader)
-                    self._given_up.discard(number)
-                    call = self._calls.pop(number, None)
-                    if call is not None and not call.reply.done():
-                        call.reply.set_result((words, table))
+                    await self._take_reply(reader)
             self._ready.clear()
-            await self._end_process()
+            self._say_why(await self._end_process())
             calls, self._calls = list(self._calls.values()), {}
             for call in calls:
-                if not call.reply.done():
-                    call.reply.set_exception(ended())
+                call.fail()
             self.restarts += 1
             reader = await self._start_again()
 
@@ -147,26 +164,57 @@ class Supervisor:
             await asyncio.sleep(delay)
             delay = min(delay * 2, 30.0)
 
+    async def _take_reply(self, reader: asyncio.StreamReader) -> None:
+        """Reads one reply, and hands it to who waits for it; a table for which there is no room is read past."""
+        number, words, size = await self._head(reader)
+        self._given_up.discard(number)
+        call = self._calls.get(number)
+        table: bytearray | None = None
+        if call is not None and not call.reply.done() and call.reason is None:
+            try:
+                table = call.take(size)
+            except Refusal as refusal:
+                call.reply.set_exception(refusal)
+                del self._calls[number]
+        place = 0
+        while place < size:
+            part = await reader.read(min(size - place, AT_ONCE))
+            if not part:
+                raise EOFError
+            if table is not None:
+                table[place : place + len(part)] = part
+            place += len(part)
+        self._calls.pop(number, None)
+        if call is not None and table is not None:
+            call.answer(words, table)
+
     @staticmethod
-    async def _receive(reader: asyncio.StreamReader) -> tuple[int, dict[str, Any], bytes]:
+    async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, Any], int]:
+        """Reads the number, the words and the size of the table of a reply."""
         number, length, size = crossing.HEAD.unpack(await reader.readexactly(crossing.HEAD.size))
         if length + size > crossing.MOST_BYTES:
             raise OSError
-        return number, json.loads(await reader.readexactly(length)), await reader.readexactly(size)
+        return number, json.loads(await reader.readexactly(length)), size
+
+    def _say_why(self, code: int | None) -> None:
+        """Tells the owner that an engine has ended which nobody had asked to."""
+        how = "unknown" if code is None else f"signal={_signal_name(-code)}" if code < 0 else f"exit={code}"
+        LOGGER.error("engine ended process=%s %s statements=%d", self.process, how, len(self._calls))
 
     def _write(self, number: int, words: dict[str, Any]) -> None:
         assert self._writer is not None
         self._writer.write(bytes(crossing.frame(number, words)[0]))
 
-    async def begin(self, words: dict[str, Any]) -> Call:
-        """Sends a request and returns it as it runs."""
+    async def begin(self, words: dict[str, Any], take: Callable[[int], bytearray] = bytearray) -> Call:
+        """Sends a request and returns it as it runs; `take` makes room for its table."""
         if not self._ready.is_set():
             try:
                 await asyncio.wait_for(self._ready.wait(), PATIENCE)
             except TimeoutError:
                 raise starting() from None
         number = next(self._numbers) % (1 << 32) or next(self._numbers)
-        call = Call(lambda message: self._cancel(number, message), asyncio.get_running_loop().create_future())
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        call = Call(lambda message: self._cancel(number, message), reply, self.settings.tick, take)
         self._calls[number] = call
         self._write(number, words)
         return call
@@ -174,25 +222,21 @@ class Supervisor:
     def _cancel(self, number: int, message: dict[str, Any]) -> None:
         if number in self._calls and self._ready.is_set():
             self._write(number, message)
+            asyncio.get_running_loop().call_later(GRACE, self._lose, number, self._process)
 
-    async def finish(self, call: Call) -> tuple[dict[str, Any], bytes]:
+    async def finish(self, call: Call) -> Reply:
         """Waits for the reply. Raises the Refusal that it is, or the one that the call was cancelled for."""
-        try:
-            words, table = await asyncio.shield(call.reply)
-        finally:
-            if call.reply.done() and call.reply.exception() is not None:
-                self._forget(call)
+        words, table = await asyncio.shield(call.reply)
         if "refusal" in words:
-            refusal = crossing.to_refusal(words)
-            raise call.reason if call.reason is not None and refusal.sqlstate == "57014" else refusal
+            raise crossing.to_refusal(words)
         return words, table
 
-    def _forget(self, call: Call) -> None:
-        """A statement was given up: where most threads compute for nobody, another process takes over."""
-        for number, known in list(self._calls.items()):
-            if known is call:
-                del self._calls[number]
-                self._given_up.add(number)
+    def _lose(self, number: int, process: asyncio.subprocess.Process | None) -> None:
+        """Counts a thread that still computes for nobody: where most do so, another process takes over."""
+        if number not in self._calls or process is not self._process:
+            return
+        del self._calls[number]
+        self._given_up.add(number)
         if len(self._given_up) >= max(1, self.settings.threads // 2) and self._process is not None:
             self._ready.clear()  # who comes now waits for the next one
             with contextlib.suppress(ProcessLookupError):
@@ -207,24 +251,34 @@ class Supervisor:
         self._ready.clear()
         await self._end_process()
 
-    async def _end_process(self) -> None:
+    async def _end_process(self) -> int | None:
+        """Ends the process; returns its exit code, or the number of the signal that ended it, below 0."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
-        if self._process is not None:
-            try:
-                await asyncio.wait_for(self._process.wait(), GRACE)
-            except TimeoutError:
-                with contextlib.suppress(ProcessLookupError):
-                    self._process.kill()
-                await self._process.wait()
+        if self._process is None:
+            return None
+        try:
+            await asyncio.wait_for(self._process.wait(), GRACE)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+        return self._process.returncode
 
     @property
     def process(self) -> int | None:
         """The number of its process."""
         return None if self._process is None else self._process.pid
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
 
 
 def describe_words(text: str, oids: tuple[int, ...], analyst: str, settings: dict[str, str]) -> dict[str, Any]:
@@ -239,12 +293,12 @@ def ask_words(asked: Asked, *, is_explained: bool) -> dict[str, Any]:
     return {"what": "explain" if is_explained else "answer", **words}
 
 
-def described_of(reply: tuple[dict[str, Any], bytes]) -> Described:
+def described_of(reply: Reply) -> Described:
     """Returns the types in a reply."""
     return crossing.to_described(reply[0])
 
 
-def answered_of(reply: tuple[dict[str, Any], bytes]) -> Answered:
+def answered_of(reply: Reply) -> Answered:
     """Returns the answer in a reply."""
     try:
         return crossing.to_answered(*reply)

@@ -146,7 +146,9 @@ def _check(path: Path) -> None:
         status = path.stat()
     except FileNotFoundError:
         raise CatalogError(f"there is no file {path}; make it with: dpquery user add NAME --users {path}") from None
-    if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
+    if not stat.S_ISREG(status.st_mode):
+        raise CatalogError(f"{path} is no file; name the file of users, which dpquery user add makes")
+    if status.st_mode & 0o077:
         raise CatalogError(f"{path} may be read by its owner alone; make it so with: chmod 600 {path}")
 
 

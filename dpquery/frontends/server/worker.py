@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import resource
 import signal
@@ -24,7 +25,11 @@ from dpquery.errors import DPQueryError
 from dpquery.frontends.server import crossing
 from dpquery.frontends.server.answers import Answered, Answerer, Asked, Refusal
 from dpquery.frontends.server.columns import stored
+from dpquery.frontends.server.states import failed
+from dpquery.kernel.failures import OPERATOR
 
+SWITCH = 0.001
+"""Seconds after which a thread that computes lets another one run; shorter than usual, so that short statements are."""
 Factory = Callable[[dict[str, Any]], AbstractContextManager[tuple[Answerer, dict[str, Any]]]]
 """Opens an answerer from arguments that are JSON, and says what there is to say of it."""
 
@@ -34,17 +39,13 @@ def cancelled() -> Refusal:
     return Refusal("57014", "canceling statement due to user request")
 
 
-def failed() -> Refusal:
-    """Returns the refusal of a statement in which the engine failed; why is for its owner."""
-    return Refusal("XX000", "the engine has failed; a charge that was made stands")
-
-
 class Worker:
     """Answers the requests that come through a socket."""
 
-    def __init__(self, channel: socket.socket, answerer: Answerer, *, threads: int, most_rows: int) -> None:
-        self._channel, self._answerer, self._most_rows = channel, answerer, most_rows
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="statement")
+    def __init__(self, channel: socket.socket, answerer: Answerer, *, limits: dict[str, int]) -> None:
+        self._channel, self._answerer = channel, answerer
+        self._most_rows, self._most_bytes = limits["most_rows"], limits["most_bytes"]
+        self._pool = ThreadPoolExecutor(limits["threads"], thread_name_prefix="statement")
         self._sending = threading.Lock()
         self._guard = threading.Lock()
         self._running: dict[int, Cancellation] = {}
@@ -100,6 +101,9 @@ class Worker:
             hint = "Ask for fewer groups, or add a LIMIT. What was charged stays charged."
             raise Refusal("54000", f"the answer has more than {self._most_rows:,} rows", hint=hint)
         table = stored(answered.table, answered.fields)
+        if table.nbytes > self._most_bytes:
+            hint = "Ask for fewer groups or columns, or add a LIMIT. What was charged stays charged."
+            raise Refusal("54000", f"the answer takes more than {self._most_bytes >> 20} MB", hint=hint)
         return crossing.of_answered(Answered(fields=answered.fields, table=table, notices=answered.notices))
 
 
@@ -149,6 +153,10 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the listener ends this process, when its clients are done
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.setswitchinterval(SWITCH)
+    operator = logging.StreamHandler(sys.stderr)
+    operator.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    OPERATOR.addHandler(operator)
     with socket.socket(fileno=descriptor) as channel:
         received = receive(channel)
         if received is None:
@@ -159,7 +167,7 @@ def main(descriptor: int) -> None:
             factory: Factory = getattr(importlib.import_module(module), name)
             with factory(start["arguments"]) as (answerer, about):
                 send(channel, 0, {"about": about})
-                Worker(channel, answerer, threads=start["threads"], most_rows=start["most_rows"]).serve()
+                Worker(channel, answerer, limits=start).serve()
         except DPQueryError as error:
             send(channel, 0, {"failed": str(error)})
         except BaseException as error:

@@ -8,7 +8,13 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dpquery.backends.system_tables import StatementTimeout, StatementTooLarge, SystemTables
+from dpquery.backends.system_tables import (
+    StatementLimits,
+    StatementMemory,
+    StatementTimeout,
+    StatementTooLarge,
+    SystemTables,
+)
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError
 from dpquery.frontends.server.answers import Refusal
@@ -16,13 +22,12 @@ from dpquery.frontends.server.pg_catalog import contents, macros
 from dpquery.frontends.server.pg_catalog.allowed import refused_function
 from dpquery.frontends.server.pg_catalog.relations import INFORMATION_SCHEMA, Relation, Row, oid_of_code, relations
 from dpquery.frontends.server.pg_catalog.rewrite import Asking, rewrite
-from dpquery.frontends.server.states import CANCELLED, NO_COLUMN, NO_FUNCTION, TOO_MUCH, UNSUPPORTED
+from dpquery.frontends.server.pg_catalog.series import bound_series
+from dpquery.frontends.server.states import CANCELLED, NO_COLUMN, NO_FUNCTION, NO_MEMORY, TOO_MUCH, UNSUPPORTED
 from dpquery.sql.lists import with_lists_as_in
 
-TIME_LIMIT = 5.0
-"""Seconds that a statement over the catalogs may take."""
-MOST_ROWS = 100_000
-MOST_BYTES = 64 * 2**20
+LIMITS = StatementLimits()
+"""Of a statement over the catalogs."""
 
 Virtual = Callable[[str], pa.Table]
 """Returns the rows of a virtual table."""
@@ -65,18 +70,20 @@ class Emulation:
             raise Refusal(NO_FUNCTION, f"function {str(name).lower()[:100]} is not available here")
         try:
             made = rewrite(with_lists_as_in(tree), self._known, asking)
+            bound_series(made)
             text = made.sql(dialect="duckdb")
         except SqlglotError:
             raise _unsupported() from None
         tables = {registered: virtual(name) for name, registered in asking.virtual.items()}
         try:
-            return self._tables.run(
-                text, tables, seconds=TIME_LIMIT, most_rows=MOST_ROWS, most_bytes=MOST_BYTES, first=rows
-            )
+            return self._tables.run(text, tables, limits=LIMITS, first=rows)
         except StatementTimeout:
             raise Refusal(CANCELLED, "the statement over the catalogs took too long") from None
-        except StatementTooLarge:
-            raise Refusal(TOO_MUCH, "the statement over the catalogs gives too many rows") from None
+        except StatementTooLarge as error:
+            raise Refusal(TOO_MUCH, f"the statement over the catalogs {error}") from None
+        except StatementMemory:
+            most = f"it may take {LIMITS.most_memory >> 20} MB"
+            raise Refusal(NO_MEMORY, "the statement over the catalogs needs too much memory", most) from None
         except BackendError:
             raise _unknown_column(made) or _unsupported() from None
 

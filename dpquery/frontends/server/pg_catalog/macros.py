@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from dpquery.frontends.server.pg_catalog import series
+
 _RESERVED = ", ".join(f"'{word}'" for word in files(__package__).joinpath("reserved.txt").read_text().split())
 """Words that are no names without quotes."""
 _VISIBLE = ("pg_function_is_visible", "pg_operator_is_visible")
@@ -145,7 +147,7 @@ TABLES = {
 
 def macros() -> list[str]:
     """Returns the statements that make all macros; those with several counts of arguments hold all of them."""
-    made = [f"CREATE MACRO {head} AS {body}" for head, body in _NAMED.items()]
+    made = [f"CREATE MACRO {head} AS {body}" for head, body in (_NAMED | series.MACROS).items()]
     for name, forms in _VARIANTS.items():
         made.append(f"CREATE MACRO {name} " + ", ".join(f"({arguments}) AS {body}" for arguments, body in forms))
     made += [f"CREATE MACRO {name}(x) AS x IS NOT NULL" for name in _VISIBLE]
