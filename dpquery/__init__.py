@@ -7,9 +7,11 @@ from dpquery.frontends.accessor.registration import register as _register
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
+    from dpquery.connecting import amend_ledger, connect, create_ledger
     from dpquery.errors import (
         BackendError,
         CatalogError,
+        DataChangedError,
         DPQueryError,
         InsufficientBudgetError,
         InternalError,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from dpquery.result.batch import Batch
     from dpquery.result.measurements import Measurement
     from dpquery.result.table import Result
-    from dpquery.session import Session, connect, create_ledger
+    from dpquery.session import Session
 
 __version__ = "0.1.0"
 
@@ -44,6 +46,7 @@ __all__ = [
     "Catalog",
     "CatalogError",
     "DPQueryError",
+    "DataChangedError",
     "InsufficientBudgetError",
     "InternalError",
     "InvalidLossError",
@@ -62,6 +65,7 @@ __all__ = [
     "Session",
     "UnknownNameError",
     "UnsupportedQueryError",
+    "amend_ledger",
     "connect",
     "create_ledger",
     "export_ledger",
@@ -78,8 +82,9 @@ _HOMES = {
     "PrivacyLoss": "dpquery.kernel.loss",
     "Result": "dpquery.result.table",
     "Session": "dpquery.session",
-    "connect": "dpquery.session",
-    "create_ledger": "dpquery.session",
+    "amend_ledger": "dpquery.connecting",
+    "connect": "dpquery.connecting",
+    "create_ledger": "dpquery.connecting",
     "export_ledger": "dpquery.frontends.audit",
     "protect": "dpquery.frontends.accessor.declare",
 }

@@ -7,12 +7,13 @@ from dataclasses import replace
 from dpquery.catalog import Catalog
 from dpquery.errors import LedgerError
 from dpquery.kernel.accountant import Budget, parts_of
+from dpquery.ledger.amendments import agrees, differences
 from dpquery.ledger.ledger import Ledger
 
 
 def check_ledger(catalog: Catalog, ledger: Ledger) -> None:
     """The promise is the ledger's: a catalog that says otherwise is refused."""
-    if catalog.declarations.fingerprint() != ledger.declarations.fingerprint() and ledger.mark:  # which reads it again
+    if not agrees(ledger.declarations, catalog.declarations) and ledger.mark:  # which reads it again
         _check_declarations(catalog, ledger)
     _check_budget("all analysts together", catalog.budget, ledger.budget)
     for analyst, declared in catalog.analysts.items():
@@ -23,19 +24,23 @@ def check_ledger(catalog: Catalog, ledger: Ledger) -> None:
 
 def _check_declarations(catalog: Catalog, ledger: Ledger) -> None:
     declared, counts = catalog.declarations, ledger.declarations
-    if declared.fingerprint() == counts.fingerprint():
+    if agrees(counts, declared):
         return
     axes = [axis for axis in (declared.blocks, counts.blocks) if axis is not None]
-    if len(axes) == 2 and replace(declared, blocks=counts.blocks).fingerprint() == counts.fingerprint():
+    if len(axes) == 2 and agrees(counts, replace(declared, blocks=counts.blocks)):
         ends = [f"{axis.blocks[0]} to {axis.blocks[-2]}" for axis in axes]
         raise LedgerError(
             f"the bounds in the catalog of {catalog.dataset} make blocks from {ends[0]}, and the ledger has blocks "
             f"from {ends[1]}, which counts: the owner gives new blocks a budget with dpquery ledger extend"
         )
+    if not (changed := [*differences(counts, declared)]):
+        raise LedgerError(
+            f"the catalog of {catalog.dataset} declares tables, or keys of public ones, that the ledger does not know. "
+            "The owner records them, under the same budget: dpquery ledger amend CATALOG --why TEXT"
+        )
     raise LedgerError(
-        f"the catalog of {catalog.dataset} is not the one that the ledger was created for: the dataset, its "
-        "privacy unit, its neighbours, or which rows are whose has changed. Restore the catalog, or create a new "
-        "ledger if the promise may start anew."
+        f"the catalog of {catalog.dataset} is not the one that the ledger was created for: {'; '.join(changed)}. "
+        "Restore the catalog. Other people have another dataset, with a ledger of its own"
     )
 
 

@@ -7,6 +7,16 @@ import pyarrow as pa
 from dpquery.plan.types import Kind, Type
 
 
+def for_pandas(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns a column as pandas computes with it: decimals without places (sums of integers) as int64, if all fit."""
+    if not pa.types.is_decimal(column.type) or column.type.scale != 0:
+        return column
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column
+
+
 def arrow_type(type: Type) -> pa.DataType:
     """Returns the Arrow type of a plan's type."""
     match type.kind:

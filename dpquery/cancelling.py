@@ -16,6 +16,9 @@ from dpquery.errors import QueryCancelledError
 AGAIN = 0.02
 """Seconds after which a statement is interrupted again: an interrupt that comes before it has begun is lost."""
 
+ENDED_BY_KEYBOARD = "Query interrupted"
+"""What DuckDB says, in a RuntimeError, of a statement that Ctrl-C ended."""
+
 
 class Cancellation:
     """Whether one query was cancelled, and what it runs just now. Safe to share between threads."""
@@ -41,8 +44,11 @@ class Cancellation:
             with self._guard:
                 if not self._running:
                     return
-                for interrupt in self._running:
-                    interrupt()
+                for interrupt in list(self._running):
+                    try:
+                        interrupt()
+                    except Exception:  # its connection is closed
+                        self._running.remove(interrupt)
             threading.Event().wait(AGAIN)
 
     @contextlib.contextmanager
@@ -55,7 +61,7 @@ class Cancellation:
         try:
             yield
         finally:
-            with self._guard:
+            with self._guard, contextlib.suppress(ValueError):  # it was closed, and is not there any more
                 self._running.remove(interrupt)
 
 
@@ -74,17 +80,33 @@ def cancellable(cancellation: Cancellation) -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptible(interrupt: Callable[[], object]) -> Iterator[None]:
-    """Lets a cancellation call `interrupt` meanwhile."""
+    """Lets a cancellation call `interrupt` meanwhile.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C ended the statement, which the engine tells in an error of its own.
+    """
     current = _CURRENT.get()
-    if current is None:
-        yield
-    else:
-        with current.running(interrupt):
+    try:
+        with contextlib.nullcontext() if current is None else current.running(interrupt):
             yield
+    except RuntimeError as error:
+        if str(error) == ENDED_BY_KEYBOARD:
+            raise KeyboardInterrupt from None
+        raise
+
+
+def is_cancellable() -> bool:
+    """Whether somebody may cancel the query that this thread answers."""
+    return _CURRENT.get() is not None
+
+
+def is_cancelled() -> bool:
+    """Whether the query that this thread answers was cancelled."""
+    current = _CURRENT.get()
+    return current is not None and current.is_cancelled
 
 
 def check_cancelled() -> None:
     """Raises QueryCancelledError if the query that this thread answers was cancelled; called before it is charged."""
-    current = _CURRENT.get()
-    if current is not None and current.is_cancelled:
+    if is_cancelled():
         raise QueryCancelledError("the query was cancelled; nothing was charged")

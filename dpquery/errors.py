@@ -12,6 +12,7 @@ DPQueryError
 │   └── InsufficientBudgetError     the charge exceeds what is left
 ├── CatalogError                the data owner: declarations, or data that contradict them
 ├── LedgerError                 the data owner: the ledger is missing, damaged or of another dataset
+│   └── DataChangedError            whoever asks: the data have a new version; open a new session
 ├── BackendError                the operator: the engine failed; quotes nothing from the data
 ├── QueryCancelledError         whoever cancelled the query
 └── InternalError               us: a plan that the kernel refuses to run
@@ -21,9 +22,9 @@ An error is an output: it may depend on the query, the catalog and the ledger, n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpquery.kernel.loss import PrivacyLoss
@@ -132,12 +133,22 @@ class InsufficientBudgetError(QueryError):
     Attributes:
         requested: The charge of the query, in the ledger's currency.
         remaining: What this analyst may still spend, in the same currency.
+        fits: What would still fit, as an argument of `sql`: {"epsilon": 0.2}; empty where nothing does.
     """
 
-    def __init__(self, reason: str, *, requested: PrivacyLoss, remaining: PrivacyLoss) -> None:
-        super().__init__(reason)
+    def __init__(
+        self,
+        reason: str,
+        *,
+        requested: PrivacyLoss,
+        remaining: PrivacyLoss,
+        advice: str = "",
+        fits: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(reason, advice=advice)
         self.requested = requested
         self.remaining = remaining
+        self.fits = dict(fits or {})
 
 
 class CatalogError(DPQueryError):
@@ -154,6 +165,10 @@ class CatalogError(DPQueryError):
 
 class LedgerError(DPQueryError):
     """The ledger is missing, unwritable, damaged, or belongs to other declarations."""
+
+
+class DataChangedError(LedgerError):
+    """The owner said that the data changed since the session was opened; nothing was charged. A new session goes on."""
 
 
 class BackendError(DPQueryError):

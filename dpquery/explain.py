@@ -12,6 +12,7 @@ from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, PrivateAggregate
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import (
+    ROW_LIMIT,
     Aggregate,
     Filter,
     Join,
@@ -41,6 +42,7 @@ def explain(
     *,
     added: Sequence[tuple[int, PrivateAggregate]] = (),
     notes: Sequence[str] = (),
+    loss: PrivacyLoss | None = None,
     blocks: str = "",
 ) -> str:
     """Returns a plan for people: what is released, with which noise, from what, and at what price.
@@ -48,6 +50,7 @@ def explain(
     Args:
         added: Tables added up from released ones, as (number of the released table, what it gives); numbered on.
         notes: What was decided for each GROUP BY with several grouping sets.
+        loss: What the noise loses, where the charge may be more: the least charge of a question.
         blocks: The blocks that are charged, in words, where rows are in blocks.
     """
     lines = list(_result(result))
@@ -60,6 +63,8 @@ def explain(
         lines.append(f"Release {number}: {_named(aggregate)}, free: sums of release {leaf + 1}")
     lines += [f"Grouping sets: {note}" for note in notes]
     lines.append("Charge: nothing" if charge == ZERO else f"Charge: {charge}")
+    if loss is not None and loss != charge:
+        lines.append(f"  the least charge of a fresh question; what is measured loses {loss}")
     lines += [f"Blocks: {blocks}"] if blocks else []
     return "\n".join(lines)
 
@@ -133,7 +138,8 @@ def _keys(budgeted: BudgetedAggregate, described: list[Measurement]) -> str:
     keys = []
     for key in aggregate.keys:
         kind = "selected" if key.domain is None else f"public({len(key.domain)})"
-        keys.append(f"{show(_column(aggregate.source, key.column), names)} {kind}")
+        shown = ", ".join(show(_column(aggregate.source, id), names) for id in key.columns)
+        keys.append(f"({shown}) {kind}" if len(key.columns) > 1 else f"{shown} {kind}")
     chosen = ""
     if described and described[0].tau is not None:
         chosen = f"  tau={described[0].tau}  delta={amount(budgeted.selection_delta)}"
@@ -142,7 +148,7 @@ def _keys(budgeted: BudgetedAggregate, described: list[Measurement]) -> str:
 
 def _named(aggregate: PrivateAggregate) -> str:
     names = names_of(aggregate.source)
-    keys = (show(_column(aggregate.source, key.column), names) for key in aggregate.keys)
+    keys = (show(_column(aggregate.source, id), names) for key in aggregate.keys for id in key.columns)
     return "by " + ", ".join(keys) if aggregate.keys else "grand total"
 
 
@@ -200,7 +206,8 @@ def _below(relation: Relation) -> Iterator[str]:
     match relation:
         case Scan():
             unit = "" if relation.ownership is None else f"  unit={_owner(relation)}"
-            yield f"Scan {relation.table}{'  public' if relation.public else unit}"
+            limit = f"  row_limit={relation.row_limit}" if unit and relation.row_limit != ROW_LIMIT else ""
+            yield f"Scan {relation.table}{'  public' if relation.public else unit}{limit}"
             return
         case Project():
             yield from _below(relation.source)

@@ -8,19 +8,22 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 
-from dpquery.backends.base import Backend
+from dpquery.backends.base import Backend, PublicFacts
 from dpquery.cancelling import check_cancelled
 from dpquery.catalog import Catalog
-from dpquery.errors import DPQueryError, InternalError, QueryError, QuerySyntaxError
+from dpquery.errors import DPQueryError, InternalError, QueryError, QuerySyntaxError, UnsupportedQueryError
+from dpquery.kernel.checks import check
+from dpquery.kernel.durable import DurableLedger
+from dpquery.kernel.failures import one_error
 from dpquery.kernel.plan import BudgetedPlan
-from dpquery.kernel.release import NoisyAggregates, check, release
+from dpquery.kernel.release import NoisyAggregates, release
+from dpquery.kernel.work import Allowed, require_bounded
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Relation
 from dpquery.plan.show import names_of, show
 from dpquery.planner.allocate import Offer
 from dpquery.planner.choose import choose_together
-from dpquery.planner.keys import PublicValues
 from dpquery.planner.protect import Bounds, PrivatePlan, protect
 from dpquery.planner.targets import Accuracy
 from dpquery.result.batch import Batch, of_tables
@@ -29,8 +32,9 @@ from dpquery.result.table import Result
 from dpquery.sql.bind import bind, bind_together
 from dpquery.sql.parameters import Given
 from dpquery.sql.parse import parse
-from dpquery.stored.answers import Reuse, Split, measure, split, wanted_of
+from dpquery.stored.answers import Answered, Reuse, Split, measure, split, wanted_of
 from dpquery.stored.releases import Facts
+from dpquery.units.sizes import Sizes, Unbounded
 
 PARAMETERS = frozenset({type(None), bool, int, float, Decimal, str, datetime.date, datetime.datetime})
 
@@ -63,7 +67,7 @@ class Request:
         params = given if isinstance(given, Mapping) else dict(enumerate(given))
         if {type(self.text), type(self.dialect)} != {str} or not {*map(type, params.values())} <= PARAMETERS:
             return None
-        errors = () if self.accuracy is None else (self.accuracy.errors, self.accuracy.failure)
+        errors = () if self.accuracy is None else (self.accuracy.errors, self.accuracy.failure, self.accuracy.rows)
         amounts = (repr(self.offer), repr(self.bounds), repr(self.weights), repr(errors), str(self.confidence))
         return self.text, self.dialect, *amounts, tuple((name, type(v), repr(v)) for name, v in params.items())
 
@@ -82,7 +86,7 @@ class Prepared:
     reads_clock: bool = False
 
 
-def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: PublicValues) -> Prepared:
+def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: PublicFacts) -> Prepared:
     """Returns the plan of a query: text to tree to logical to private to budgeted plan. Reads no private row.
 
     Raises:
@@ -92,7 +96,7 @@ def prepare(request: Request, *, catalog: Catalog, ledger: Ledger, public: Publi
 
 
 def prepare_together(
-    requests: Sequence[Request], *, catalog: Catalog, ledger: Ledger, public: PublicValues
+    requests: Sequence[Request], *, catalog: Catalog, ledger: Ledger, public: PublicFacts
 ) -> tuple[Prepared, ...]:
     """Returns the plans of queries that are measured at once: they share tables, one split and one charge.
 
@@ -106,13 +110,13 @@ def prepare_together(
             for request in requests:
                 text = request.text
                 alone = bind(parse(text, request.dialect, request.params), catalog, text, request.dialect)
-                protect(alone, catalog, public=public, describe=_describe, bounds=request.bounds)
+                protect(alone, catalog, public=public.public_rows, describe=_describe, bounds=request.bounds)
             text = None  # what is refused from here on concerns all of them
         trees = [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
         logical = bind_together(trees, catalog, first.dialect)
         reads_clock = any(plan.reads_clock for plan in logical)
         private: Sequence[PrivatePlan] = [
-            protect(plan, catalog, public=public, describe=_describe, bounds=request.bounds)
+            protect(plan, catalog, public=public.public_rows, describe=_describe, bounds=request.bounds)
             for plan, request in zip(logical, requests, strict=True)
         ]
         private, budgeted = choose_together(
@@ -123,6 +127,7 @@ def prepare_together(
             weights=first.weights,
             accuracy=first.accuracy,
         )
+        require_little_work(budgeted, catalog, public)
     except RecursionError:
         raise QuerySyntaxError("the query is nested too deep") from None
     except QueryError as error:
@@ -136,11 +141,20 @@ def prepare_together(
     return tuple(Prepared(private=plan, budgeted=budgeted, reads_clock=reads_clock) for plan in private)
 
 
+def require_little_work(plan: BudgetedPlan, catalog: Catalog, sizes: Sizes) -> None:
+    """Raises UnsupportedQueryError where the gate would refuse what one stored row could cause, with its place."""
+    try:
+        require_bounded(plan, catalog.declarations, Allowed(steps=catalog.work, sizes=sizes))
+    except Unbounded as error:
+        raise UnsupportedQueryError(error.reason, advice=error.advice, span=error.span) from None
+
+
 def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:
     """Returns what of prepared queries is stored, and what is to be measured; reads no private row."""
     first = prepared[0]
-    catalog = "" if reuse is None else reuse.catalog
-    facts = [Facts.of(grouping, catalog) for grouping in first.private.groupings]
+    sources = [budgeted.aggregate.source for budgeted in first.budgeted.aggregates]
+    said = ["" if reuse is None else reuse.catalog.of(source) for source in sources]
+    facts = [Facts.of(grouping, told) for grouping, told in zip(first.private.groupings, said, strict=True)]
     wholes = [grouping.whole for grouping in first.private.groupings]
     wanted = wanted_of(first.budgeted, facts, wholes, ledger.declarations, is_stored=reuse is not None)
     return split(first.budgeted, wanted, reuse, ledger.declarations)
@@ -151,10 +165,12 @@ def answer(
     prepared: Sequence[Prepared],
     parts: Split,
     *,
-    ledger: Ledger,
+    catalog: Catalog,
+    ledger: DurableLedger,
     backend: Backend,
     reuse: Reuse | None,
     analyst: str,
+    least: Fraction,
 ) -> Batch:
     """Answers queries that were prepared together: the stages in order, and nothing else."""
     recorded = ";\n".join(request.recorded for request in requests)
@@ -162,9 +178,21 @@ def answer(
     def measured(plan: BudgetedPlan) -> NoisyAggregates:
         check_cancelled()
         backend.check()
-        return release(plan, run=backend.run, ledger=ledger, analyst=analyst, query=recorded)
+        allowed = Allowed(steps=catalog.work, sizes=backend)
+        return release(
+            plan, engine=backend, allowed=allowed, ledger=ledger, analyst=analyst, query=recorded, least=least
+        )
 
     answered = measure(parts, reuse, ledger.declarations, measured)
+
+    def finished() -> Batch:
+        return _finished(requests, prepared, answered, backend)
+
+    return finished() if answered.entry is None else one_error(finished, answered.entry)
+
+
+def _finished(requests: Sequence[Request], prepared: Sequence[Prepared], answered: Answered, backend: Backend) -> Batch:
+    """Returns the answers that follow from released and public tables."""
     results = []
     for request, made in zip(requests, prepared, strict=True):
         finished = finish(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cached_property
 
 import pandas as pd
@@ -10,8 +11,9 @@ import pyarrow as pa
 
 from dpquery.arrow import arrow_type
 from dpquery.explain import explain
+from dpquery.kernel.accountant import charge_at_least
+from dpquery.kernel.checks import blocks_of
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.release import blocks_of
 from dpquery.ledger.ledger import Ledger
 from dpquery.pipeline import Prepared
 from dpquery.plan.logical import output
@@ -25,7 +27,7 @@ class Plan:
 
     Attributes:
         measurements: Every noisy column, with its mechanism, sensitivity, scale and expected error.
-        charge: What the ledger would count.
+        charge: What the ledger would count: the loss of what is measured, and at least the least charge.
         guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
         columns: The names of the answer's columns.
         schema: The Arrow schema of the answer, whatever the data hold.
@@ -33,10 +35,20 @@ class Plan:
         protects: What the charge is a loss for, in words: "the rows of one patient in one month".
     """
 
-    def __init__(self, prepared: Prepared, parts: Split, ledger: Ledger, prices: Callable[[], pd.DataFrame]) -> None:
+    def __init__(
+        self,
+        prepared: Prepared,
+        parts: Split,
+        ledger: Ledger,
+        prices: Callable[[], pd.DataFrame],
+        *,
+        analyst: str,
+        least: Fraction,
+    ) -> None:
         self._prices = prices
         self.measurements: tuple[Measurement, ...] = parts.measurements(ledger.declarations)
-        self.charge: PrivacyLoss = parts.charge(ledger.budget.kind, ledger.declarations)
+        loss = parts.charge(ledger.budget.kind, ledger.declarations)
+        self.charge: PrivacyLoss = charge_at_least(loss, ledger.budgets.get(analyst, ledger.budget), least)
         self.guarantee: PrivacyLoss = parts.guarantee(ledger.declarations)
         self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
         self.schema: pa.Schema = pa.schema([(c.name, arrow_type(c.type)) for c in output(prepared.private.result)])
@@ -50,6 +62,7 @@ class Plan:
             self.charge,
             added=[(one.leaf, one.aggregate) for one in prepared.private.added],
             notes=prepared.private.notes,
+            loss=loss,
             blocks=f"{self.blocks}; protects {self.protects}" if self.blocks else "",
         )
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import NoReturn
 
 import pandas as pd
 
 from dpquery import pipeline
+from dpquery.affordable import in_words_of
 from dpquery.agreed import check_ledger
+from dpquery.asking import request_of
 from dpquery.backends.base import Backend
-from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
-from dpquery.errors import CatalogError, InvalidLossError
-from dpquery.kernel.loss import PrivacyLoss, parse_amount
+from dpquery.errors import CatalogError, InsufficientBudgetError, InvalidLossError
+from dpquery.interrupting import interruptible_work
+from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
+from dpquery.ledger.versions import AtVersion
 from dpquery.planned import Plan
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
-from dpquery.planner.targets import Accuracy
 from dpquery.prepared import Plans
-from dpquery.prices import prices, read_amounts, read_weights
+from dpquery.prices import prices
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
 from dpquery.sql.parameters import Given
@@ -30,7 +30,7 @@ from dpquery.stored.answers import Reuse
 from dpquery.stored.listing import listing
 from dpquery.stored.repeats import Repeats
 from dpquery.stored.store import Store
-from dpquery.stored.text import fingerprint
+from dpquery.stored.text import Fingerprints
 from dpquery.suggestions import Suggestions, suggest
 
 MOST_QUERIES = 50
@@ -51,15 +51,17 @@ class Session:
         ledger: Ledger,
         analyst: str,
         reuse: bool | str = True,
+        data_version: str | None = None,
     ) -> None:
         check_ledger(catalog, ledger)
         ledger.remaining(analyst)
         if reuse not in (True, False, "own"):
             raise CatalogError("reuse is True, False or 'own'")
         self._catalog, self._backend, self._ledger, self._analyst = catalog, backend, ledger, analyst
+        self._charged = AtVersion(ledger, ledger.data_version if data_version is None else data_version)
         self._only_own = reuse == "own"
         self._store = Store(ledger) if reuse else None
-        self._fingerprint, self._repeats, self._plans = fingerprint(catalog), Repeats(), Plans()
+        self._fingerprints, self._repeats, self._plans = Fingerprints(catalog), Repeats(), Plans()
 
     @property
     def catalog(self) -> Catalog:
@@ -110,7 +112,8 @@ class Session:
             epsilon, delta, rho: What the query may lose, as str, int, Decimal, Fraction or float; by default what the
                 catalog says.
             error: Instead of a loss, the largest half-width of the intervals: a number for all columns, or a dict of
-                columns. The least loss for it is charged. Counts and sums can have one.
+                columns. The least loss for it is charged. Counts and sums can have one; averages with the rows that a
+                group is assumed to have at least: `error={"mean": (0.5, 1000)}`.
             weights: A dict of columns to positive numbers: a column of weight 2 gets twice the loss of one of weight 1.
             max_groups, max_rows: Contribution bounds instead of the catalog's.
             dialect: The SQL dialect of the query; any that sqlglot reads.
@@ -119,14 +122,16 @@ class Session:
         Raises:
             QueryError: The query is refused; nothing was charged.
             BackendError: The engine failed; the charge stands.
+            KeyboardInterrupt: Ctrl-C stopped the engine; what was charged by then stays charged.
         """
-        request = self._request(
+        request = request_of(
+            self._catalog.defaults,
             query,
             params,
             Offer.of(epsilon, delta, rho),
             Bounds(max_groups=max_groups, max_rows=max_rows),
             dialect,
-            _confidence(confidence),
+            confidence,
             error,
             weights,
         )
@@ -159,7 +164,7 @@ class Session:
             raise InvalidLossError(f"a batch is a list of 1 to {MOST_QUERIES} queries", advice="Write [query, query].")
         bounds, offer = Bounds(max_groups=max_groups, max_rows=max_rows), Offer.of(epsilon, delta, rho)
         requests = [
-            self._request(query, None, offer, bounds, dialect, _confidence(confidence), error, weights)
+            request_of(self._catalog.defaults, query, None, offer, bounds, dialect, confidence, error, weights)
             for query in queries
         ]
         return self._answers(tuple(requests), fresh=fresh)
@@ -183,20 +188,31 @@ class Session:
         """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
         prepared = self._prepared(requests)
         parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
-        answers = pipeline.answer(
-            requests,
-            prepared,
-            parts,
-            ledger=self._ledger,
-            backend=self._backend,
-            reuse=reuse,
-            analyst=self._analyst,
-        )
+        try:
+            with interruptible_work():
+                answers = pipeline.answer(
+                    requests,
+                    prepared,
+                    parts,
+                    catalog=self._catalog,
+                    ledger=self._charged,
+                    backend=self._backend,
+                    reuse=reuse,
+                    analyst=self._analyst,
+                    least=self._catalog.defaults.least_charge,
+                )
+        except InsufficientBudgetError as error:
+            raise in_words_of(error, requests, lambda others: self._charge_of(others, reuse)) from None
         is_stored = bool(parts.wanted) and not parts.rest.aggregates
         return answers, is_stored and not prepared[0].reads_clock
 
+    def _charge_of(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> PrivacyLoss:
+        """Returns what requests would be charged; reads no private row."""
+        parts = pipeline.divide(self._prepared(requests), ledger=self._ledger, reuse=reuse)
+        return parts.charge(self._ledger.budget.kind, self._ledger.declarations)
+
     def _prepared(self, requests: tuple[pipeline.Request, ...]) -> tuple[pipeline.Prepared, ...]:
-        public = self._backend.public_values
+        public = self._backend
         return self._plans.get(
             requests,
             self._ledger,
@@ -204,12 +220,14 @@ class Session:
         )
 
     def _reuse(self, fresh: bool) -> Reuse | None:
+        """Returns how the store is used; raises DataChangedError where the data are not those of this session."""
+        self._charged.check()
         if self._store is None:
             return None
         return Reuse(
             store=self._store,
-            version=self._ledger.data_version,
-            catalog=self._fingerprint,
+            version=self._charged.data_version,
+            catalog=self._fingerprints,
             analyst=self._analyst,
             only_own=self._only_own,
             fresh=fresh,
@@ -239,13 +257,14 @@ class Session:
         fresh: bool = False,
     ) -> Plan:
         """Returns what a query would measure and cost, reading no private row; arguments as in `sql`."""
-        request = self._request(
+        request = request_of(
+            self._catalog.defaults,
             query,
             params,
             Offer.of(epsilon, delta, rho),
             Bounds(max_groups=max_groups, max_rows=max_rows),
             dialect,
-            _confidence(confidence),
+            confidence,
             error,
             weights,
         )
@@ -255,7 +274,12 @@ class Session:
 
         prepared = prepare(request)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=self._reuse(fresh))
-        return Plan(prepared, parts, self._ledger, lambda: prices(request, prepare, self._ledger))
+        least = self._catalog.defaults.least_charge
+
+        def table() -> pd.DataFrame:
+            return prices(request, prepare, self._ledger, analyst=self._analyst, least=least)
+
+        return Plan(prepared, parts, self._ledger, table, analyst=self._analyst, least=least)
 
     def suggest_bounds(
         self,
@@ -279,46 +303,25 @@ class Session:
 
         return suggest(self._catalog, ask, columns, coverage)
 
-    def _request(
-        self,
-        query: str,
-        params: Given,
-        offer: Offer,
-        bounds: Bounds,
-        dialect: str,
-        confidence: Fraction,
-        error: object,
-        weights: object,
-    ) -> pipeline.Request:
-        defaults = self._catalog.defaults
-        usual = Offer(epsilon=defaults.epsilon, delta=defaults.delta, rho=defaults.rho)
-        asks_error = error is not None
-        if asks_error and (offer.epsilon is not None or offer.rho is not None):
-            raise InvalidLossError("a query offers a loss or asks an error, not both", advice="Leave one of them out.")
-        if asks_error and weights is not None:
-            raise InvalidLossError("weights split a loss, and error= asks for none", advice="Leave one of them out.")
-        accuracy = Accuracy(errors=read_amounts(error, "error"), failure=1 - confidence) if asks_error else None
-        return pipeline.Request(
-            text=query,
-            offer=offer.or_default(usual),
-            bounds=bounds,
-            dialect=dialect,
-            confidence=confidence,
-            params=tuple(params) if isinstance(params, list) else dict(params) if isinstance(params, dict) else params,
-            weights=read_weights(weights),
-            accuracy=accuracy,
-        )
-
     def for_analyst(self, name: str) -> Session:
         """Returns a session of another analyst over the same catalog, data and ledger; to close one closes all."""
         reuse = "own" if self._only_own else self._store is not None
-        return Session(self._catalog, backend=self._backend, ledger=self._ledger, analyst=name, reuse=reuse)
+        version = self._charged.data_version
+        return Session(
+            self._catalog,
+            backend=self._backend,
+            ledger=self._ledger,
+            analyst=name,
+            reuse=reuse,
+            data_version=version,
+        )
 
     def close(self) -> None:
-        """Ends the session; the ledger learns that the last answer was given."""
+        """Ends the session and its engine; the ledger learns that the last answer was given."""
         if self._store is not None:
             self._store.close()
         self._ledger.close()
+        self._backend.close()
 
     def __enter__(self) -> Session:
         return self
@@ -331,65 +334,3 @@ class Session:
 
     def __repr__(self) -> str:
         return f"Session(dataset={self._catalog.dataset!r}, analyst={self._analyst!r}, remaining={self.remaining})"
-
-
-def connect(
-    catalog: Catalog | str | os.PathLike[str],
-    sources: Mapping[str, object],
-    *,
-    ledger: Ledger | str | os.PathLike[str],
-    analyst: str = "analyst",
-    mark: str | os.PathLike[str] | None = None,
-    reuse: bool | str = True,
-) -> Session:
-    """Returns a session over tables.
-
-    Args:
-        catalog: The declarations, or the path of their YAML file.
-        sources: For each declared table its data: a pandas DataFrame, an Arrow table or dataset, or the path of a
-            Parquet file (or folder, or glob), a CSV, Feather or DuckDB file.
-        ledger: The ledger, its path, or the URL of its PostgreSQL database; it must exist (`dpquery ledger create`).
-        analyst: Who asks; one of the catalog's analysts if it names any.
-        mark: The file of the ledger's mark, where it is not in the place that the ledger knows.
-        reuse: Whether answers are stored with the ledger and used again, at no charge, for all analysts of the dataset;
-            with "own" only those given to this analyst are; with False nothing is stored or read.
-    Raises:
-        CatalogError: Mistakes in the catalog, or data that contradict it.
-        LedgerError: The ledger is missing, damaged, or was made for other declarations.
-    """
-    declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
-    opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger, mark=mark)
-    check_ledger(declared, opened)
-    missing = sorted(declared.tables.keys() - sources.keys())
-    unknown = sorted(sources.keys() - declared.tables.keys())
-    problems = [f"table {name} has no source" for name in missing]
-    problems += [f"source {name} is no declared table" for name in unknown]
-    if problems:
-        raise CatalogError(problems)
-    return Session(declared, backend=DuckDBBackend(declared, sources), ledger=opened, analyst=analyst, reuse=reuse)
-
-
-def create_ledger(
-    catalog: Catalog | str | os.PathLike[str],
-    path: str | os.PathLike[str],
-    *,
-    mark: str | os.PathLike[str] | None = None,
-) -> Ledger:
-    """Returns a new ledger for a catalog's declarations and budgets; an owner's act, done once for a dataset.
-
-    Args:
-        catalog: The declarations, or the path of their YAML file.
-        path: Where the ledger will be: a file, or the URL of a PostgreSQL database; what exists is never touched.
-        mark: The file of its high-water mark, best on another disk; by default beside the ledger's file.
-    Raises:
-        LedgerError: The file exists or cannot be made.
-    """
-    declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
-    return Ledger.create(path, declared.declarations, declared.budget, declared.analysts, mark=mark)
-
-
-def _confidence(value: object) -> Fraction:
-    amount = parse_amount(value, name="confidence")
-    if amount >= 1:
-        raise InvalidLossError("confidence lies between 0 and 1", advice="0.95 is usual.")
-    return amount

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpquery.catalog.identifiers import on_linking
 from dpquery.catalog.names import shown
-from dpquery.catalog.tables import ColumnDeclaration, Table
-from dpquery.kernel.accountant import BudgetKind
-from dpquery.kernel.loss import show_amount
+from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA, ColumnDeclaration, Table
+from dpquery.kernel.accountant import BudgetKind, limit_of
+from dpquery.kernel.loss import ZERO, PrivacyLoss, rho_within, show_amount
 
 if TYPE_CHECKING:
     from dpquery.catalog.model import Catalog
@@ -21,10 +22,6 @@ MEANINGS = {
     "rho": "at delta 1e-6 this is an epsilon of 8 and more",
     "delta": "with this probability the promise may fail altogether",
 }
-PERSONS = r"person|people|user|patient|customer|client|member|employee|student|subject|citizen|account|respondent"
-PERSON_ID = re.compile(
-    rf"(({PERSONS})_?(id|no|nr|num|number|key|uuid|name|email)?|ssn|email|e_mail|passport|full_?name)"
-)
 SMALL_UNITS = re.compile(
     r"(device|transaction|order|session|visit|event|invoice|payment|trip|message|cookie|ip|imei|mac"
     r"|household|row|record)"
@@ -37,9 +34,11 @@ def advice(catalog: Catalog) -> tuple[str, ...]:
     found = [*_on_budget(catalog)]
     if all(table.public for table in catalog.tables.values()):
         found.append("No table is private: nothing is protected, and no query is charged.")
+    if catalog.privacy_unit == "row":
+        found += on_linking([*catalog.tables.values()])
     for table in catalog.tables.values():
         if not table.public:
-            found += _on_unit(catalog, table)
+            found += _on_unit(table)
         for column in table.columns.values():
             found += _on_column(table, column)
     return tuple(found)
@@ -57,17 +56,39 @@ def _on_budget(catalog: Catalog) -> Iterator[str]:
             yield f"defaults: {part} {show_amount(default)} exceeds the whole budget; such a query is refused."
         if not amount and (part != "epsilon" and catalog.budget.kind is BudgetKind.PURE):
             yield f"defaults: the budget has no {part}, so a query that needs {part} is refused."
+    yield from _on_analysts(catalog)
 
 
-def _on_unit(catalog: Catalog, table: Table) -> Iterator[str]:
-    if table.ownership is None:
-        for column in table.columns.values():
-            if PERSON_ID.fullmatch(column.name.lower()):
-                yield (
-                    f"tables.{table.name}: privacy_unit is row, and {shown(column.name)} looks like a person. "
-                    "Whoever has several rows is not protected as a whole; name a privacy unit, and say `unit`."
-                )
-    elif not table.ownership.path:
+def _on_analysts(catalog: Catalog) -> Iterator[str]:
+    """Yields who can ask nothing at the price that holds where a query says none."""
+    price, cost = _default_price(catalog)
+    for name, own in catalog.analysts.items():
+        limit = limit_of(own)
+        if cost.epsilon > limit.epsilon or cost.rho > limit.rho:
+            means = "" if str(price) == str(cost) else f", which costs {cost}"
+            yield (
+                f"analysts.{name}: no query is answered at the default price of {price}{means}: the limit is {limit}. "
+                f"Give {shown(name)} more, or make the default smaller."
+            )
+
+
+def _default_price(catalog: Catalog) -> tuple[PrivacyLoss, PrivacyLoss]:
+    """Returns what a query asks where it says nothing, and the least that the ledger may count for it."""
+    defaults, kind = catalog.defaults, catalog.budget.kind
+    if kind is BudgetKind.PURE or defaults.rho is not None or defaults.epsilon is None:
+        rho = Fraction(0) if kind is BudgetKind.PURE else defaults.rho or Fraction(0)
+        price = PrivacyLoss(rho=rho) if rho else PrivacyLoss(epsilon=defaults.epsilon or Fraction(0))
+        return price, price if rho or kind is BudgetKind.PURE else ZERO
+    price = PrivacyLoss(epsilon=defaults.epsilon)
+    if kind is BudgetKind.ZCDP:  # such a query is refused anyway
+        return price, ZERO
+    delta = catalog.budget.delta * DEFAULT_SHARE_OF_DELTA if defaults.delta is None else defaults.delta
+    ways = [rho for rho in (rho_within(defaults.epsilon, delta), defaults.epsilon**2 / 2) if rho]
+    return price, PrivacyLoss(rho=min(ways))
+
+
+def _on_unit(table: Table) -> Iterator[str]:
+    if table.ownership is not None and not table.ownership.path:
         name = table.ownership.column
         if SMALL_UNITS.fullmatch(name.lower()):
             yield (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dpquery.catalog.names import shown, suggestion
 from dpquery.catalog.tree import Node, Reading
 from dpquery.plan.types import DATE, TIMESTAMP
+from dpquery.plan.zones import is_fixed
 from dpquery.units.blocks import MOST_BLOCKS, Axis, By, number_of
 from dpquery.units.declarations import Neighbours
 
@@ -52,6 +53,12 @@ def read_blocks(
             reading.refuse(fields["column"], f"blocks are told by a date or timestamp, not by {column.type}")
         elif column.randomized is not None:
             reading.refuse(fields["column"], f"{shown(name)} is randomized, so it does not tell when a row is from")
+        elif column.zone and not is_fixed(column.zone):
+            reading.refuse(
+                fields["column"],
+                f"the rules of {column.zone} change with releases of the database of zones, and rows would be in other "
+                "blocks; declare a zone of the column that does not, such as zone: UTC or zone: +01:00",
+            )
         elif column.lower is None or column.upper is None:
             reading.refuse(
                 fields["column"], f"declare lower and upper of {shown(name)}: they say which blocks there are"

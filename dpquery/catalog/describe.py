@@ -7,9 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpquery.catalog.names import plain, shown
-from dpquery.catalog.tables import ColumnDeclaration, Table
+from dpquery.catalog.tables import WORK, ColumnDeclaration, Table
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.loss import show_amount
+from dpquery.plan.logical import LONGEST_TEXT
 from dpquery.plan.types import Kind, Value
 from dpquery.units.declarations import Neighbours
 
@@ -64,6 +65,29 @@ def _dataset(catalog: Catalog) -> Iterator[str]:
     given = [(part, getattr(catalog.defaults, part)) for part in ("epsilon", "rho", "delta")]
     offered = ", ".join(f"{part} {show_amount(amount)}" for part, amount in given if amount is not None)
     yield f"  a query that says nothing is offered: {offered or 'nothing, so it must say'}"
+    if unit != "row":
+        yield f"  read of one {unit}: at most {catalog.defaults.row_limit:,} rows of a table where it says nothing else"
+    if catalog.defaults.zone:
+        yield f"  dates and timestamps that say no time zone are read in {catalog.defaults.zone}"
+    yield f"  each fresh question costs at least {show_amount(catalog.defaults.least_charge)} of the limit of who asks"
+    yield from _work(catalog)
+
+
+def _work(catalog: Catalog) -> Iterator[str]:
+    """What one unit can change of the time that a query takes: bounded and printed, but not hidden by noise."""
+    default = " (default)" if catalog.work == WORK else ""
+    yield f"  work: one stored row causes at most {catalog.work:,} steps in a query{default}"
+    if catalog.privacy_unit == "row":
+        return
+    private = [table for table in catalog.tables.values() if not table.public]
+    rows = max((table.max_rows or catalog.defaults.max_rows for table in private), default=1)
+    yield (
+        f"    so a {catalog.privacy_unit} with {rows} rows in each table changes the time of a query by at most "
+        f"{rows * catalog.work:,} steps,"
+    )
+    limits = {table.row_limit or catalog.defaults.row_limit for table in private}
+    most = max(limits, default=catalog.defaults.row_limit)
+    yield f"    and one with as many rows as are read of it ({most:,}) by {most * catalog.work:,}"
 
 
 def _budget(budget: Budget) -> str:
@@ -74,9 +98,9 @@ def _budget(budget: Budget) -> str:
 def _table(table: Table, catalog: Catalog) -> Iterator[str]:
     yield ""
     yield from _about(table, catalog)
-    width = max(len(name) for name in table.columns)
+    width, types = (max(map(len, texts)) for texts in (table.columns, [str(c.type) for c in table.columns.values()]))
     for column in table.columns.values():
-        yield f"  {column.name:<{width}}  {column.type!s:<9}  {describe_column(column)}"
+        yield f"  {column.name:<{width}}  {column.type!s:<{types}}  {describe_column(column)}"
 
 
 def _about(table: Table, catalog: Catalog) -> Iterator[str]:
@@ -89,6 +113,9 @@ def _about(table: Table, catalog: Catalog) -> Iterator[str]:
                 f"  counted of one {catalog.privacy_unit}: at most {rows} rows in a group{_default(table.max_rows)}, "
                 f"in at most {groups} groups{_default(table.max_groups)}"
             )
+        if catalog.privacy_unit != "row" and table.row_limit is not None:
+            each = " in a block" if table.blocks else ""
+            yield f"  read of one {catalog.privacy_unit}: at most {table.row_limit:,} rows{each}"
         yield from _blocks(table, catalog)
     for columns in table.unique:
         yield f"  no two rows agree in: {', '.join(sorted(columns))}"
@@ -129,6 +156,10 @@ def _column(column: ColumnDeclaration) -> Iterator[str]:
         yield "public keys " + ", ".join(_value(key) for key in column.keys[:MOST_KEYS]) + more
     elif column.keys_from is not None:
         yield f"public keys are those of {'.'.join(column.keys_from)}"
+    if column.max_length != LONGEST_TEXT:
+        yield f"cut after {column.max_length:,} characters"
+    if column.zone:
+        yield f"in the time zone {column.zone}"
 
 
 def _value(value: Value) -> str:

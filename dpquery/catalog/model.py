@@ -10,14 +10,16 @@ from pathlib import Path
 from dpquery.catalog.advice import advice
 from dpquery.catalog.blocks import axis_of
 from dpquery.catalog.describe import describe
-from dpquery.catalog.names import fold, shown, suggestion
+from dpquery.catalog.names import composed, fold, shown, suggestion
 from dpquery.catalog.read import Contents, read_contents
-from dpquery.catalog.tables import Defaults, Table
+from dpquery.catalog.tables import WORK, ColumnDeclaration, Defaults, Table
 from dpquery.catalog.tree import Reading, tree_of_python
 from dpquery.catalog.yaml import read_file, tree_of_yaml
+from dpquery.catalog.zones import zone_of_all
 from dpquery.errors import CatalogError
 from dpquery.kernel.accountant import Budget
 from dpquery.plan.remembered import remembered
+from dpquery.plan.types import Type
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 
@@ -36,6 +38,7 @@ class Catalog:
         analysts: The limit of each analyst, by name.
         defaults: What holds where neither query nor table says.
         tables: The declared tables, by name, in order.
+        work: Steps that one stored row may cause in one query.
     """
 
     dataset: str
@@ -45,6 +48,7 @@ class Catalog:
     analysts: Mapping[str, Budget]
     defaults: Defaults
     tables: Mapping[str, Table]
+    work: int
 
     def __init__(
         self,
@@ -56,9 +60,11 @@ class Catalog:
         analysts: Mapping[str, object] | None = None,
         defaults: Mapping[str, object] | None = None,
         neighbours: str = "add_remove",
+        work: int = WORK,
     ) -> None:
         given: dict[str, object] = {"dataset": dataset, "privacy_unit": privacy_unit, "neighbours": neighbours}
         given |= {"budget": budget, "tables": tables, "analysts": analysts, "defaults": defaults}
+        given["work"] = work
         reading = Reading()
         left_out = {name for name in ("analysts", "defaults") if given[name] is None}
         tree = tree_of_python({n: v for n, v in given.items() if n not in left_out}, "", reading)
@@ -84,6 +90,12 @@ class Catalog:
         return _declarations(self)
 
     @property
+    def zone(self) -> str | None:
+        """The one time zone of all columns that declare one, in which now and constants with a zone are read: ""
+        where none declares one, None where they differ."""
+        return zone_of_all(self.tables.values())
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Advice on declarations that are allowed and yet may not be what the owner wants."""
         return advice(self)
@@ -97,7 +109,8 @@ class Catalog:
     def find_table(self, name: str, quoted: bool) -> Table | None:
         """Returns the table that a query means: quoted names match exactly, others in any case."""
         if quoted:
-            return self.tables.get(name)
+            same = (t for t in self.tables.values() if composed(t.name) == composed(name))
+            return self.tables.get(name) or next(same, None)
         return next((t for t in self.tables.values() if fold(t.name) == fold(name)), None)
 
     def to_text(self) -> str:
@@ -113,7 +126,7 @@ def _declarations(catalog: Catalog) -> Declarations:
             public=table.public,
             ownership=table.ownership,
             unique=table.unique if table.public else (),
-            dated=None if table.blocks is None else (table.blocks.column, table.columns[table.blocks.column].type),
+            dated=None if table.blocks is None else _dated(table.columns[table.blocks.column]),
         )
         for table in catalog.tables.values()
     }
@@ -124,6 +137,10 @@ def _declarations(catalog: Catalog) -> Declarations:
         tables=tables,
         blocks=axis_of(catalog.tables.values()),
     )
+
+
+def _dated(column: ColumnDeclaration) -> tuple[str, Type, str]:
+    return column.name, column.type, column.zone
 
 
 def _catalog_of_yaml(text: str, reading: Reading) -> Catalog:

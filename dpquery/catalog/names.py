@@ -20,6 +20,16 @@ def fold(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
+def composed(name: str) -> str:
+    """Returns the form in which names are compared: letters and their marks in one, as they are seen.
+
+    Example:
+        >>> composed("e\u0301") == "\u00e9"
+        True
+    """
+    return unicodedata.normalize("NFC", name)
+
+
 def name_fault(name: str) -> str | None:
     """Returns what is wrong with a name, or None: a name is seen as it is, so that two names never look the same.
 
@@ -33,7 +43,7 @@ def name_fault(name: str) -> str | None:
     if hidden is not None:
         return f"the name {shown(name)} has a control or invisible character (U+{ord(hidden):04X})"
     if name != name.strip():
-        return f"the name {shown(name)} begins or ends with a blank"
+        return f"the name {shown(name)} begins or ends with a blank; rename it in the data"
     return None
 
 

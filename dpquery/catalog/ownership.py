@@ -34,6 +34,7 @@ def resolve_ownership(drafts: Drafts, privacy_unit: str | None, reading: Reading
             owner = _unit_column(draft, draft.unit, reading)
             if owner is not None:
                 direct[name] = owner
+    _refuse_other_types(drafts, direct, reading)
     _refuse_circles(drafts, steps, reading)
     owners: dict[str, Ownership] = {}
     for name in drafts:
@@ -147,6 +148,18 @@ class _Links:
         if (spelling, first) == (column, type):
             return None
         return f"{shown(where)} says {shown(spelling)} of type {first} for this column; here it is {type}"
+
+
+def _refuse_other_types(drafts: Drafts, direct: Mapping[str, Ownership], reading: Reading) -> None:
+    """One unit has one identifier: 7 and '7' would be two."""
+    first = next(iter(direct), "")
+    for name, owner in direct.items():
+        if owner.type != direct[first].type:
+            reading.refuse(
+                drafts[name].unit or drafts[name].node,
+                f"the unit is {owner.type} here and {direct[first].type} in table {shown(first)}: the same unit "
+                "would be two. Declare one type; values are read as it",
+            )
 
 
 def _refuse_circles(drafts: Drafts, steps: Mapping[str, OwnerStep], reading: Reading) -> None:

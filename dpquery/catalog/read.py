@@ -8,19 +8,22 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from dpquery.catalog.blocks import check_axis, check_blocks
+from dpquery.catalog.lengths import require_short_owners
 from dpquery.catalog.names import fold, name_fault, shown
 from dpquery.catalog.ownership import resolve_ownership
 from dpquery.catalog.public_keys import resolve_keys_from
 from dpquery.catalog.read_table import TableDraft, distinct_names, read_table
-from dpquery.catalog.tables import MAX_GROUPS, MAX_ROWS, Defaults, Table
+from dpquery.catalog.tables import MAX_GROUPS, MAX_ROWS, WORK, Defaults, Table
 from dpquery.catalog.tree import Node, Reading, Word
+from dpquery.catalog.zones import zone_of
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.accountant import Budget, limit_of
+from dpquery.kernel.accountant import LEAST_SHARE, Budget, limit_of
 from dpquery.kernel.loss import parse_amount, show_amount
+from dpquery.plan.logical import ROW_LIMIT
 from dpquery.units.declarations import Neighbours
 
 REQUIRED = ("dataset", "privacy_unit", "budget", "tables")
-OPTIONAL = ("neighbours", "analysts", "defaults")
+OPTIONAL = ("neighbours", "analysts", "defaults", "work")
 AMOUNTS = ("epsilon", "delta", "rho")
 
 
@@ -34,6 +37,7 @@ class Contents(NamedTuple):
     analysts: Mapping[str, Budget]
     defaults: Defaults
     tables: Mapping[str, Table]
+    work: int
 
 
 def read_contents(root: Node, reading: Reading) -> Contents:
@@ -45,16 +49,18 @@ def read_contents(root: Node, reading: Reading) -> Contents:
     budget = _read_budget(fields["budget"], reading) if "budget" in fields else None
     analysts = _read_analysts(fields["analysts"], budget, reading) if "analysts" in fields else {}
     defaults = _read_defaults(fields["defaults"], reading) if "defaults" in fields else Defaults()
+    work = (reading.count(fields["work"]) or WORK) if "work" in fields else WORK
     drafts: dict[str, TableDraft] = {}
     if "tables" in fields:
         if fields["tables"].content == {}:
             reading.refuse(fields["tables"], "declare at least one table")
         declared = distinct_names(reading.mapping(fields["tables"]), reading)
-        drafts = {name: read_table(name, node, reading) for name, node in declared.items()}
+        drafts = {name: read_table(name, node, reading, defaults.zone) for name, node in declared.items()}
     owners = resolve_ownership(drafts, unit, reading)
     keys = resolve_keys_from(drafts, reading)
     in_blocks = {n: (d.blocks_node, d.blocks) for n, d in drafts.items() if d.blocks and d.blocks_node}
     by_path = [name for name, draft in drafts.items() if draft.unit and isinstance(draft.unit.content, Mapping)]
+    require_short_owners(drafts, owners, reading)
     check_blocks(in_blocks, by_path, unit, neighbours, reading)
     reading.finish()
     assert dataset is not None
@@ -64,7 +70,8 @@ def read_contents(root: Node, reading: Reading) -> Contents:
     tables = {name: draft.table(owners.get(name), keys[name]) for name, draft in drafts.items()}
     check_axis(tables.values(), fields["tables"], reading)
     reading.finish()
-    return Contents(dataset, unit, neighbours, budget, MappingProxyType(analysts), defaults, MappingProxyType(tables))
+    shown_analysts, shown_tables = MappingProxyType(analysts), MappingProxyType(tables)
+    return Contents(dataset, unit, neighbours, budget, shown_analysts, defaults, shown_tables, work)
 
 
 def _read_name(node: Node, reading: Reading) -> str | None:
@@ -91,10 +98,12 @@ def _read_neighbours(node: Node, reading: Reading) -> Neighbours | None:
     return kinds[0] if kinds else None
 
 
-def _read_amounts(fields: Mapping[str, Node], reading: Reading, zero_delta: bool = False) -> dict[str, Fraction] | None:
+def _read_amounts(
+    fields: Mapping[str, Node], reading: Reading, names: tuple[str, ...] = AMOUNTS, *, zero_delta: bool = False
+) -> dict[str, Fraction] | None:
     """Returns the amounts among the fields; None after a mistake."""
     amounts: dict[str, Fraction] = {}
-    given = [name for name in AMOUNTS if name in fields]
+    given = [name for name in names if name in fields]
     for name in given:
         content = fields[name].content
         try:
@@ -140,13 +149,19 @@ def _read_analysts(node: Node, total: Budget | None, reading: Reading) -> dict[s
 
 
 def _read_defaults(node: Node, reading: Reading) -> Defaults:
-    fields = reading.fields(node, optional=(*AMOUNTS, "max_groups", "max_rows"))
-    amounts = _read_amounts(fields, reading) or {}
-    counts = {name: reading.count(fields[name]) for name in ("max_groups", "max_rows") if name in fields}
+    fields = reading.fields(node, optional=(*AMOUNTS, "max_groups", "max_rows", "row_limit", "least_charge", "zone"))
+    amounts = _read_amounts(fields, reading, (*AMOUNTS, "least_charge")) or {}
+    least = amounts.get("least_charge", LEAST_SHARE)
+    if least > 1:
+        reading.refuse(fields["least_charge"], "is a share of a limit, so at most 1")
+    counts = {name: reading.count(fields[name]) for name in ("max_groups", "max_rows", "row_limit") if name in fields}
     return Defaults(
         epsilon=amounts.get("epsilon"),
         rho=amounts.get("rho"),
         delta=amounts.get("delta"),
         max_groups=counts.get("max_groups") or MAX_GROUPS,
         max_rows=counts.get("max_rows") or MAX_ROWS,
+        row_limit=counts.get("row_limit") or ROW_LIMIT,
+        least_charge=least,
+        zone=zone_of(fields["zone"], reading) if "zone" in fields else "",
     )

@@ -8,10 +8,12 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from dpquery.catalog.blocks import Blocks, read_blocks
+from dpquery.catalog.lengths import read_length, require_short
 from dpquery.catalog.names import fold, name_fault, shown, suggestion
 from dpquery.catalog.tables import ColumnDeclaration, Randomized, Table
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.catalog.values import parse_type, parse_value
+from dpquery.catalog.zones import read_zone
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.loss import parse_amount
 from dpquery.kernel.randomised_response import MOST_CATEGORIES, MOST_EPSILON
@@ -19,8 +21,8 @@ from dpquery.plan.logical import Ownership
 from dpquery.plan.ranges import number_of
 from dpquery.plan.types import Kind, Type, Value
 
-COLUMN_FIELDS = ("lower", "upper", "nullable", "keys", "keys_from", "randomized", "description")
-TABLE_FIELDS = ("public", "unit", "unique", "max_rows", "max_groups", "blocks", "description")
+COLUMN_FIELDS = ("lower", "upper", "nullable", "keys", "keys_from", "randomized", "max_length", "zone", "description")
+TABLE_FIELDS = ("public", "unit", "unique", "max_rows", "max_groups", "row_limit", "blocks", "description")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class TableDraft:
     unique: tuple[frozenset[str], ...]
     max_rows: int | None
     max_groups: int | None
+    row_limit: int | None
     columns: Mapping[str, ColumnDeclaration | None]
     keys_from: Mapping[str, Node]
     description: str
@@ -53,6 +56,8 @@ class TableDraft:
                 keys_from=keys_from.get(name),
                 description=c.description,
                 randomized=c.randomized,
+                max_length=c.max_length,
+                zone=c.zone,
             )
             for name, c in self.columns.items()
             if c is not None
@@ -64,6 +69,7 @@ class TableDraft:
             unique=self.unique,
             max_rows=self.max_rows,
             max_groups=self.max_groups,
+            row_limit=self.row_limit,
             columns=MappingProxyType(columns),
             description=self.description,
             blocks=self.blocks,
@@ -84,8 +90,12 @@ def distinct_names(entries: Mapping[str, Node], reading: Reading) -> dict[str, N
     return accepted
 
 
-def read_table(name: str, node: Node, reading: Reading) -> TableDraft:
-    """Returns what is declared of a table."""
+def read_table(name: str, node: Node, reading: Reading, zone: str = "") -> TableDraft:
+    """Returns what is declared of a table.
+
+    Args:
+        zone: Of the dates and timestamps that say none.
+    """
     fields = reading.fields(node, required=("columns",), optional=TABLE_FIELDS)
     columns: dict[str, ColumnDeclaration | None] = {}
     keys_from: dict[str, Node] = {}
@@ -94,9 +104,9 @@ def read_table(name: str, node: Node, reading: Reading) -> TableDraft:
         if fields["columns"].content == {}:
             reading.refuse(fields["columns"], "declare at least one column")
         for column, inner in distinct_names(declared, reading).items():
-            columns[column] = _read_column(column, inner, reading, keys_from)
+            columns[column] = _read_column(column, inner, reading, keys_from, zone)
     public = bool("public" in fields and reading.flag(fields["public"]))
-    counts = {f: reading.count(fields[f]) for f in ("max_rows", "max_groups") if f in fields}
+    counts = {f: reading.count(fields[f]) for f in ("max_rows", "max_groups", "row_limit") if f in fields}
     if public:
         for field in counts:
             reading.refuse(fields[field], f"{field} bounds what a privacy unit adds; a public table has none")
@@ -113,6 +123,7 @@ def read_table(name: str, node: Node, reading: Reading) -> TableDraft:
         columns=columns,
         max_rows=counts.get("max_rows"),
         max_groups=counts.get("max_groups"),
+        row_limit=counts.get("row_limit"),
         keys_from=keys_from,
         description=_read_description(fields, reading),
         blocks=read_blocks(fields["blocks"], columns, public, reading) if "blocks" in fields else None,
@@ -143,7 +154,9 @@ def _read_description(fields: Mapping[str, Node], reading: Reading) -> str:
     return (reading.text(fields["description"]) or "") if "description" in fields else ""
 
 
-def _read_column(name: str, node: Node, reading: Reading, keys_from: dict[str, Node]) -> ColumnDeclaration | None:
+def _read_column(
+    name: str, node: Node, reading: Reading, keys_from: dict[str, Node], zone: str
+) -> ColumnDeclaration | None:
     """Returns a column without its `keys_from`, which is put aside; None if it is broken."""
     before = len(reading.problems)
     fields = reading.fields(node, required=("type",), optional=COLUMN_FIELDS)
@@ -159,6 +172,8 @@ def _read_column(name: str, node: Node, reading: Reading, keys_from: dict[str, N
     lower, upper = _read_bounds(node, fields, type, reading)
     places = _read_keys(fields["keys"], type, nullable, reading) if "keys" in fields else {}
     _require_inside(places, lower, upper, reading)
+    max_length = read_length(fields, type, reading)
+    require_short(places, max_length, reading)
     keys = tuple(places) if "keys" in fields else None
     randomized = _read_randomized(fields, type, reading) if "randomized" in fields else None
     if randomized is not None:
@@ -176,6 +191,8 @@ def _read_column(name: str, node: Node, reading: Reading, keys_from: dict[str, N
         keys=keys,
         description=description,
         randomized=randomized,
+        max_length=max_length,
+        zone=read_zone(fields, type, reading, zone),
     )
 
 

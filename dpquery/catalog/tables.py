@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpquery.catalog.blocks import Blocks
-from dpquery.catalog.names import fold
-from dpquery.plan.logical import Ownership
+from dpquery.catalog.names import composed, fold
+from dpquery.kernel.accountant import LEAST_SHARE
+from dpquery.plan.logical import LONGEST_TEXT, ROW_LIMIT, Ownership
 from dpquery.plan.ranges import Range, number_of
 from dpquery.plan.types import BOOLEAN, Type, Value
 
+DEFAULT_SHARE_OF_DELTA = Fraction(1, 1000)
+"""Of the dataset's delta, what a query may use that says none, and whose catalog says none."""
 MAX_GROUPS, MAX_ROWS = 4, 8  # where the catalog has no default
+WORK = 10_000
+"""Steps that one stored row may cause in one query, where the catalog says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +28,9 @@ class Defaults:
         epsilon, rho, delta: Loss offered to one query, or None.
         max_groups: Groups in which one privacy unit counts.
         max_rows: Rows that one privacy unit counts with in one group.
+        row_limit: Rows of one privacy unit that are read of a table, or of a block of it.
+        zone: Time zone of the dates and timestamps that say none; "" for none.
+        least_charge: What a fresh question costs at least, as a share of the analyst's limit, or else the dataset's.
     """
 
     epsilon: Fraction | None = None
@@ -30,6 +38,9 @@ class Defaults:
     delta: Fraction | None = None
     max_groups: int = MAX_GROUPS
     max_rows: int = MAX_ROWS
+    row_limit: int = ROW_LIMIT
+    least_charge: Fraction = LEAST_SHARE
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +69,8 @@ class ColumnDeclaration:
         keys_from: Table and column whose values are the public group keys, or None.
         description: A sentence for people.
         randomized: How its values were reported, or None for values as they are; its categories are the keys.
+        max_length: Characters of a text that are read; what is beyond is cut off.
+        zone: Of a date or timestamp the time zone in whose wall clock instants are read; "" for none.
     """
 
     name: str
@@ -69,6 +82,8 @@ class ColumnDeclaration:
     keys_from: tuple[str, str] | None = None
     description: str = ""
     randomized: Randomized | None = None
+    max_length: int = LONGEST_TEXT
+    zone: str = ""
 
     @property
     def range(self) -> Range:
@@ -91,6 +106,7 @@ class Table:
         columns: The declared columns by name, in order.
         description: A sentence for people.
         blocks: How rows are in blocks that have a budget each, or None.
+        row_limit: Rows of one privacy unit that are read, in each block, instead of the default; or None.
     """
 
     name: str
@@ -102,9 +118,11 @@ class Table:
     columns: Mapping[str, ColumnDeclaration]
     description: str = ""
     blocks: Blocks | None = None
+    row_limit: int | None = None
 
     def find_column(self, name: str, quoted: bool) -> ColumnDeclaration | None:
         """Returns the column that a query means: quoted names match exactly, others in any case."""
         if quoted:
-            return self.columns.get(name)
+            same = (c for c in self.columns.values() if composed(c.name) == composed(name))
+            return self.columns.get(name) or next(same, None)
         return next((c for c in self.columns.values() if fold(c.name) == fold(name)), None)

@@ -156,7 +156,7 @@ def _parse_timestamp(leaf: Leaf) -> datetime.datetime:
     text = leaf.text if isinstance(leaf, Word) else leaf
     if isinstance(text, str) and ISO_TIMESTAMP.fullmatch(text):
         return datetime.datetime.fromisoformat(text)
-    raise ValueError(f"{_quote(leaf)} is no timestamp; write it in UTC, without a zone, like 2019-12-31 23:59:59")
+    raise ValueError(f"{_quote(leaf)} is no timestamp; write it without a zone, like 2019-12-31 23:59:59")
 
 
 def _quote(leaf: Leaf) -> str:

@@ -9,8 +9,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpquery.catalog.tables import MAX_GROUPS, MAX_ROWS, ColumnDeclaration, Table
-from dpquery.kernel.accountant import Budget
+from dpquery.catalog.tables import MAX_GROUPS, MAX_ROWS, WORK, ColumnDeclaration, Table
+from dpquery.kernel.accountant import LEAST_SHARE, Budget
+from dpquery.plan.logical import LONGEST_TEXT, ROW_LIMIT
 from dpquery.plan.types import Type, Value
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def _whole(catalog: Catalog) -> Iterator[str]:
     yield f"privacy_unit: {text(catalog.privacy_unit)}"
     yield f"neighbours: {catalog.neighbours.value}"
     yield f"budget: {_budget(catalog.budget)}"
+    if catalog.work != WORK:
+        yield f"work: {catalog.work}"
     if catalog.analysts:
         yield "analysts:"
         yield from (f"  {text(name)}: {_budget(budget)}" for name, budget in catalog.analysts.items())
@@ -54,6 +57,9 @@ def _whole(catalog: Catalog) -> Iterator[str]:
     said = [f"{name}: {_amount(amount)}" for name, amount in parts if amount is not None]
     said += [f"max_groups: {given.max_groups}"] if given.max_groups != MAX_GROUPS else []
     said += [f"max_rows: {given.max_rows}"] if given.max_rows != MAX_ROWS else []
+    said += [f"row_limit: {given.row_limit}"] if given.row_limit != ROW_LIMIT else []
+    said += [f"least_charge: {_amount(given.least_charge)}"] if given.least_charge != LEAST_SHARE else []
+    said += [f"zone: {text(given.zone)}"] if given.zone else []
     if said:
         yield f"defaults: {{{', '.join(said)}}}"
     yield "tables:"
@@ -88,6 +94,8 @@ def _table(table: Table, bounds: Bounds, max_rows: Mapping[str, int], why: str) 
         yield f"    max_rows: {table.max_rows}"
     if table.max_groups is not None:
         yield f"    max_groups: {table.max_groups}"
+    if table.row_limit is not None:
+        yield f"    row_limit: {table.row_limit}"
     if table.blocks is not None:
         yield f"    blocks: {{column: {text(table.blocks.column)}, by: {table.blocks.by.value}}}"
     yield "    columns:"
@@ -116,6 +124,8 @@ def _column(column: ColumnDeclaration, lower: Value, upper: Value) -> str:
         parts += [] if column.keys is None else [f"keys: [{', '.join(map(value, column.keys))}]"]
     parts += [] if column.keys_from is None else [f"keys_from: {text('.'.join(column.keys_from))}"]
     parts += ["nullable: true"] if column.nullable else []
+    parts += [f"max_length: {column.max_length}"] if column.max_length != LONGEST_TEXT else []
+    parts += [f"zone: {text(column.zone)}"] if column.zone else []
     parts += [f"description: {text(column.description)}"] if column.description else []
     return "{" + ", ".join(parts) + "}"
 

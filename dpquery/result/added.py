@@ -17,6 +17,7 @@ from dpquery.kernel.mechanisms import Calibrated
 from dpquery.kernel.plan import Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.kernel.selection import all_codes
+from dpquery.plan.axes import cells, most_summed, summed
 from dpquery.result.combined import CombinedNoise
 
 MARGIN = 1e-9
@@ -64,23 +65,23 @@ def with_added(
 
 
 def add_up(leaf: NoisyTable | AddedTable, aggregate: PrivateAggregate) -> AddedTable:
-    """Returns the sums of a released table's noisy groups over the keys that `aggregate` leaves out.
+    """Returns the sums of a released table's noisy groups over what the keys of `aggregate` leave out.
 
-    Its keys are public, and all groups are there, in the order of their domains.
+    Its keys are public, and all groups are there, in the order of their domains. Where some groups add up more of the
+    table's than others, the noise of all is that of the one that adds up most.
     """
-    kept = {key.column for key in aggregate.keys}
     groups, rest = leaf.aggregate.public_groups, aggregate.public_groups
     if groups is None or rest is None or any(len(numbers) != groups for numbers in leaf.numbers):
         raise InternalError("only public groups can be added up")
-    shape = tuple(len(key.domain or ()) for key in leaf.aggregate.keys)
-    axes = tuple(place for place, key in enumerate(leaf.aggregate.keys) if key.column not in kept)
-    summed = tuple(np.asarray(_wide(n, groups).reshape(shape).sum(axis=axes)).reshape(rest) for n in leaf.numbers)
-    count = math.prod(shape[axis] for axis in axes)
+    places = cells(leaf.aggregate.keys, aggregate.keys)
+    if places is None or (len(places) and places.min() < 0):
+        raise InternalError("groups are added up into a table that has no place for them")
+    count = most_summed(places)
     return AddedTable(
         aggregate=aggregate,
         keys=all_codes(aggregate.keys, rest),
-        numbers=summed,
-        noises=tuple(of_sum(noise, count) for noise in leaf.noises),
+        numbers=tuple(summed(numbers, places, rest) for numbers in leaf.numbers),
+        noises=tuple(of_sum(noise, max(1, count)) for noise in leaf.noises),
     )
 
 
@@ -98,14 +99,6 @@ def of_sum(noise: NoiseLaw, count: int) -> NoiseLaw:
             assert_never(noise)
 
 
-def _wide(numbers: NDArray[Any], count: int) -> NDArray[Any]:
-    """Returns the numbers as Python integers where a sum of so many might not fit into 64 bits."""
-    if numbers.dtype == object or not len(numbers):
-        return numbers
-    largest = max(abs(int(numbers.min())), abs(int(numbers.max())))
-    return numbers if largest * count < 2**63 else numbers.astype(object)
-
-
 @lru_cache(maxsize=1024)
 def _half_width(mechanism: Mechanism, parameter: Fraction, count: int, failure: Fraction) -> int:
     """Returns the half-width of a sum of `count` noises, rounded up.
@@ -115,9 +108,19 @@ def _half_width(mechanism: Mechanism, parameter: Fraction, count: int, failure: 
         docs/concepts/accuracy.md; the discrete sum is less spread than one of continuous noises (Birnbaum 1948, "On
         Random Variables with Comparable Peakedness"), whose tail has a closed form.
     """
-    if mechanism is Mechanism.GAUSSIAN:
-        doubt = math.log(2) - math.log(failure.numerator) + math.log(failure.denominator)
-        return math.ceil(math.sqrt(2 * count * float(parameter) * doubt) * (1 + MARGIN))
+    match mechanism:
+        case Mechanism.GAUSSIAN:
+            doubt = math.log(2) - math.log(failure.numerator) + math.log(failure.denominator)
+            return math.ceil(math.sqrt(2 * count * float(parameter) * doubt) * (1 + MARGIN))
+        case Mechanism.LAPLACE:
+            return _laplace_half_width(parameter, count, failure)
+        case Mechanism.EXPONENTIAL:
+            raise InternalError("choices are not added up")
+        case _:
+            assert_never(mechanism)
+
+
+def _laplace_half_width(parameter: Fraction, count: int, failure: Fraction) -> int:
     scale, allowed = 1 / (2 * math.tanh(1 / (2 * float(parameter)))), float(failure) * (1 - MARGIN)
     low, high = -1, 1
     while _laplace_tail((high + 0.5) / scale, count) > allowed:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.plan import Key
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import Filter, Project, Relation, Released, Window
@@ -63,8 +65,7 @@ class Carried(dict[str, str]):
     def _groups(self, measure: str, kept: Sequence[str]) -> int | None:
         for table in self.tables:
             if any(known.id == measure for known in table.aggregate.measures):
-                domains = [key.domain for key in table.aggregate.keys if key.column not in kept]
-                return None if table.aggregate.is_selected else math.prod(len(domain or ()) for domain in domains)
+                return None if table.aggregate.is_selected else math.prod(_most(k, kept) for k in table.aggregate.keys)
         return None
 
     def sums(self, noises: Mapping[str, tuple[NoiseLaw, Fraction]]) -> dict[str, tuple[NoiseLaw | LooseSum, Fraction]]:
@@ -87,6 +88,13 @@ class Carried(dict[str, str]):
             return False
         self.spread[id] = substitute(known, meanings)
         return True
+
+
+def _most(key: Key, kept: Sequence[str]) -> int:
+    """Returns how many values of a public key agree in those of its columns that are kept, at most."""
+    columns = [i for i, id in enumerate(key.columns) if id in kept]
+    counted = Counter(tuple(values[i] for i in columns) for values in key.domain or ())
+    return max(counted.values(), default=0)
 
 
 def _is_released(relation: Relation) -> bool:

@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.errors import InternalError
 from dpquery.kernel.mechanisms import Calibrated
 from dpquery.kernel.plan import Mechanism
 
+_NO_SUM = "a choice is not added to other numbers"
 LEAST_FAILURE = Fraction(1, 10**9)
 """Below it tails are bounded by their moments instead of being computed."""
 LEAST_VARIANCE = 1e-260
@@ -64,12 +66,16 @@ def variance_of(noise: Calibrated) -> float:
     Source:
         Canonne, Kamath, Steinke 2020, corollary 9: a discrete Gaussian's variance is at most its parameter.
     """
-    if noise.mechanism is Mechanism.GAUSSIAN:
-        return float(noise.parameter)
-    if noise.mechanism is Mechanism.EXPONENTIAL:
-        return math.inf
-    half = 0.5 / float(noise.parameter)  # the variance is 2 q / (1 - q)^2, with q = exp(-1 / b)
-    return 0.5 / math.sinh(half) ** 2 if half < 300 else LEAST_VARIANCE
+    match noise.mechanism:
+        case Mechanism.GAUSSIAN:
+            return float(noise.parameter)
+        case Mechanism.LAPLACE:
+            half = 0.5 / float(noise.parameter)  # the variance is 2 q / (1 - q)^2, with q = exp(-1 / b)
+            return 0.5 / math.sinh(half) ** 2 if half < 300 else LEAST_VARIANCE
+        case Mechanism.EXPONENTIAL:
+            return math.inf
+        case _:
+            assert_never(noise.mechanism)
 
 
 def weights_of(variances: Sequence[float]) -> tuple[Fraction, ...]:
@@ -140,11 +146,17 @@ def _chernoff(components: tuple[Component, ...], failure: float) -> int:
 
 
 def _log_moment(noise: Calibrated, t: NDArray[np.float64]) -> NDArray[np.float64]:
-    if noise.mechanism is Mechanism.GAUSSIAN:
-        return t**2 * float(noise.parameter) / 2
-    decay = -1 / float(noise.parameter)
-    top = 2 * math.log(-math.expm1(decay))
-    return top - np.log(-np.expm1(decay + t)) - np.log(-np.expm1(decay - t))
+    match noise.mechanism:
+        case Mechanism.GAUSSIAN:
+            return t**2 * float(noise.parameter) / 2
+        case Mechanism.LAPLACE:
+            decay = -1 / float(noise.parameter)
+            top = 2 * math.log(-math.expm1(decay))
+            return top - np.log(-np.expm1(decay + t)) - np.log(-np.expm1(decay - t))
+        case Mechanism.EXPONENTIAL:
+            raise InternalError(_NO_SUM)
+        case _:
+            assert_never(noise.mechanism)
 
 
 def _variance(part: Component) -> float:
@@ -156,12 +168,24 @@ def _law(part: Component, step: float) -> NDArray[np.float64]:
     weight, deviation = float(part.weight), math.sqrt(_variance(part))
     if not part.weight:
         return np.ones(1)
-    reach = math.ceil(40 * deviation / step) if part.noise.mechanism is Mechanism.LAPLACE else None
-    reach = reach or math.ceil(12 * deviation / step)
+    reach = math.ceil(_reach(part.noise.mechanism) * deviation / step)
     edges = (np.arange(-reach, reach + 1) - 0.5) * step / weight
     below = _below(part.noise, np.append(edges, (reach + 0.5) * step / weight))
     found: NDArray[np.float64] = np.diff(below)
     return found
+
+
+def _reach(mechanism: Mechanism) -> int:
+    """Returns the deviations beyond which a law's mass is not followed."""
+    match mechanism:
+        case Mechanism.LAPLACE:
+            return 40
+        case Mechanism.GAUSSIAN:
+            return 12
+        case Mechanism.EXPONENTIAL:
+            raise InternalError(_NO_SUM)
+        case _:
+            assert_never(mechanism)
 
 
 def _below(noise: Calibrated, x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -172,11 +196,21 @@ def _below(noise: Calibrated, x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _up_to(noise: Calibrated, k: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns P(noise <= k) for whole k."""
-    if noise.mechanism is Mechanism.LAPLACE:
-        decay = -1 / float(noise.parameter)
-        share = 1 / (1 + math.exp(decay))
-        above = np.exp(decay * np.maximum(k + 1, 0)) * share
-        return np.where(k >= 0, 1 - above, np.exp(decay * np.maximum(-k, 0)) * share)
+    match noise.mechanism:
+        case Mechanism.LAPLACE:
+            decay = -1 / float(noise.parameter)
+            share = 1 / (1 + math.exp(decay))
+            above = np.exp(decay * np.maximum(k + 1, 0)) * share
+            return np.where(k >= 0, 1 - above, np.exp(decay * np.maximum(-k, 0)) * share)
+        case Mechanism.GAUSSIAN:
+            return _gaussian_up_to(noise, k)
+        case Mechanism.EXPONENTIAL:
+            raise InternalError(_NO_SUM)
+        case _:
+            assert_never(noise.mechanism)
+
+
+def _gaussian_up_to(noise: Calibrated, k: NDArray[np.float64]) -> NDArray[np.float64]:
     deviation = math.sqrt(float(noise.parameter))
     if deviation > LARGEST_EXACT:
         places = -(k + 0.5) / (deviation * math.sqrt(2))

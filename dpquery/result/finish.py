@@ -254,11 +254,20 @@ def _law(noise: NoiseLaw, table: int, is_added: bool, step: Fraction) -> Law | N
     if isinstance(noise, CombinedNoise):
         return None
     one, count = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)
-    is_laplace = one.mechanism is Mechanism.LAPLACE
-    scale = float(one.parameter) if is_laplace else math.sqrt(one.parameter * count)
-    if scale < LEAST_SCALE or (is_laplace and count > 1):
+    match one.mechanism:
+        case Mechanism.LAPLACE if count > 1:
+            return None
+        case Mechanism.LAPLACE:
+            scale = float(one.parameter)
+        case Mechanism.GAUSSIAN:
+            scale = math.sqrt(one.parameter * count)
+        case Mechanism.EXPONENTIAL:
+            return None
+        case _:
+            assert_never(one.mechanism)
+    if scale < LEAST_SCALE:
         return None
-    return Law(table=table, is_added=is_added, is_laplace=is_laplace, scale=scale * float(step))
+    return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * float(step))
 
 
 def _released(relation: Relation) -> list[Released]:

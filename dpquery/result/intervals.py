@@ -10,6 +10,7 @@ An interval speaks of noise alone: not of clamping and not of bounded contributi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import NormalDist
@@ -18,12 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.kernel.plan import Mechanism
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
 from dpquery.result.simulated import MOST_CELLS, MOST_MEASURES, Law, simulate
 from dpquery.result.unions import on_side, side_of
 
 Floats = NDArray[np.float64]
+
+MOST_DIGITS = 12
+"""After the point, that a number is written with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,11 @@ class Interval:
 
     lower: Floats
     upper: Floats
+
+
+def digits_of(width: float) -> int:
+    """Returns how many digits after the point a number of this uncertainty deserves."""
+    return 0 if width <= 0 or width >= 10 else min(MOST_DIGITS, 1 - math.floor(math.log10(width)))
 
 
 Values = Mapping[str, list[Any]]
@@ -173,7 +183,7 @@ def _law_of(deviations: Floats) -> Law | None:
     """Returns the randomness of reports as a noise; None where its size is not known."""
     if not np.isfinite(deviations).all():
         return None
-    return Law(table=0, is_added=False, is_laplace=False, scale=deviations)
+    return Law(table=0, is_added=False, mechanism=Mechanism.GAUSSIAN, scale=deviations)
 
 
 def _floats(values: list[Any]) -> Floats:

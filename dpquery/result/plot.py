@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpquery.errors import DPQueryError
 from dpquery.extras import extra
+from dpquery.result.intervals import digits_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +25,12 @@ MOST_ROWS = 200
 KINDS = ("point", "bar", "line", "heat")
 WRITTEN_CELLS = 120
 """Cells of a heat map up to which each shows its number and interval."""
+LONGEST_WRITTEN = 1e6
+"""A number in a cell of a heat map from which on it is written with an exponent."""
+MOST_LABELS = 25
+"""Labels along an axis; of more keys every second, third and so on has one."""
+LEVEL_CHARACTERS = 60
+"""Characters of labels that fit along an axis; longer ones are turned."""
 
 Numbers = NDArray[np.float64]
 
@@ -37,8 +45,9 @@ class _Drawn:
     @property
     def labels(self) -> list[str]:
         """The rows, by what carries no noise."""
-        rows = zip(*self.keys.columns, strict=True) if self.keys.num_columns else iter(())
-        return [", ".join(str(value.as_py()) for value in row) for row in rows]
+        if not self.keys.num_columns:
+            return [""] * len(self.keys)
+        return [", ".join(row) for row in zip(*(map(_label, c.to_pylist()) for c in self.keys.columns), strict=True)]
 
 
 def plot(result: Result, kind: str | None = None) -> Figure:
@@ -57,14 +66,16 @@ def plot(result: Result, kind: str | None = None) -> Figure:
     pyplot = extra(
         "matplotlib.pyplot", of="plot", purpose="a plot", instead="`answer.accuracy` has the same intervals as numbers."
     )
-    count = len(drawn.numbers)
-    figure, panels = pyplot.subplots(count, 1, sharex=kind != "heat", squeeze=False, layout="constrained")
+    from dpquery.result.figure import AnswerFigure
+
+    figure = pyplot.figure(FigureClass=AnswerFigure, layout="constrained")
+    panels = figure.subplots(len(drawn.numbers), 1, sharex=kind != "heat", squeeze=False)
     draw: Callable[..., None] = {"point": _points, "bar": _bars, "line": _line, "heat": _heat}[kind]
     for panel, (name, numbers) in zip(panels[:, 0], drawn.numbers.items(), strict=True):
         draw(panel, drawn, name, *numbers)
     if kind in ("point", "bar"):
-        labels = drawn.labels or [""] * len(drawn.keys)
-        panels[-1, 0].set_xticks(np.arange(len(labels)), labels, rotation=45 if len(labels) > 6 else 0)
+        _label_across(panels[-1, 0], drawn.labels)
+        panels[-1, 0].set_xlabel(", ".join(drawn.keys.column_names))
     figure.supxlabel(f"{result.confidence * 100:g} % intervals of the noise", fontsize="small")
     made: Figure = figure
     return made
@@ -83,7 +94,7 @@ def _read(result: Result) -> _Drawn:
         lower, upper = (bounds[name, end].to_numpy()[: len(table)] for end in ("lower", "upper"))
         numbers[name] = (values, lower, upper)
     keys = table.select([name for name in result.columns if (name, "lower") not in bounds.columns])
-    return _Drawn(keys if keys.num_columns else pa.table({"": pa.nulls(len(table), pa.string())}), numbers)
+    return _Drawn(keys, numbers)
 
 
 def _kind(drawn: _Drawn) -> str:
@@ -122,7 +133,7 @@ def _line(panel: Any, drawn: _Drawn, name: str, values: Numbers, lower: Numbers,
 
 def _heat(panel: Any, drawn: _Drawn, name: str, values: Numbers, lower: Numbers, upper: Numbers) -> None:
     """A cell for each pair of keys, written with half the width of its interval."""
-    sides = [[str(value) for value in column.to_pylist()] for column in drawn.keys.columns]
+    sides = [[_label(value) for value in column.to_pylist()] for column in drawn.keys.columns]
     down, across = (list(dict.fromkeys(side)) for side in sides)
     grid = np.full((len(down), len(across)), np.nan)
     half = np.full_like(grid, np.nan)
@@ -131,14 +142,43 @@ def _heat(panel: Any, drawn: _Drawn, name: str, values: Numbers, lower: Numbers,
     image = panel.imshow(grid, aspect="auto")
     panel.figure.colorbar(image, ax=panel, label=name)
     panel.set_yticks(range(len(down)), down)
-    panel.set_xticks(range(len(across)), across, rotation=45 if len(across) > 6 else 0)
+    _label_across(panel, across)
     panel.set_ylabel(drawn.keys.column_names[0])
     panel.set_xlabel(drawn.keys.column_names[1])
     if grid.size <= WRITTEN_CELLS:
         middle = np.nanmean([np.nanmin(grid), np.nanmax(grid)])
+        whole = bool(np.all(np.isnan(grid) | (grid == np.round(grid))))
         for (i, j), value in np.ndenumerate(grid):
-            text = "" if np.isnan(value) else f"{value:.4g}" + ("" if np.isnan(half[i, j]) else f"\n±{half[i, j]:.2g}")
+            text = _cell(float(value), float(half[i, j]), whole=whole)
             panel.text(j, i, text, ha="center", va="center", color="white" if value < middle else "black", fontsize=8)
+
+
+def _cell(value: float, half: float, *, whole: bool) -> str:
+    """Returns a number and half the width of its interval, with as many digits as that deserves, or nothing."""
+    if math.isnan(value):
+        return ""
+    if abs(value) >= LONGEST_WRITTEN or not math.isfinite(half):
+        return f"{value:.4g}" + (f"\n±{half:.2g}" if math.isfinite(half) else "")
+    digits = 0 if whole else digits_of(half)
+    return f"{value:.{digits}f}\n±{half:.{digits}f}"
+
+
+def _label(value: object) -> str:
+    """Returns a key for people: NULL, dates without a time of 0:00, floats without digits that say nothing."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    return str(value).removesuffix(" 00:00:00")
+
+
+def _label_across(panel: Any, labels: list[str]) -> None:
+    """Labels the places 0, 1, ... along the lower side."""
+    step = max(1, math.ceil(len(labels) / MOST_LABELS))
+    shown = labels[::step]
+    is_long = sum(map(len, shown)) > LEVEL_CHARACTERS
+    turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if is_long else {}
+    panel.set_xticks(np.arange(0, len(labels), step), shown, **turned)
 
 
 def _is_number(result: Result, name: str) -> bool:

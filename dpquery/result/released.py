@@ -32,7 +32,7 @@ def to_arrow(table: NoisyTable | AddedTable, columns: Sequence[OutputColumn]) ->
     types = {column.id: column.type for column in columns}
     arrays: dict[str, pa.Array] = {}
     for key, values in zip(table.aggregate.keys, table.keys, strict=True):
-        arrays[key.column] = _key(key, values)
+        arrays |= zip(key.columns, _key(key, values), strict=True)
     for measure, numbers in zip(table.aggregate.measures, _in_order(table), strict=True):
         if measure.id in types:
             arrays[measure.id] = _number(measure, numbers, types[measure.id])
@@ -56,10 +56,13 @@ def _in_order(table: NoisyTable | AddedTable) -> list[NDArray[Any]]:
     return numbers
 
 
-def _key(key: Key, values: NDArray[Any]) -> pa.Array:
+def _key(key: Key, values: NDArray[Any]) -> list[pa.Array]:
+    """Returns each column of a key."""
     if key.domain is None:
-        return pa.array(values.tolist(), type=arrow_type(key.type))
-    return pa.array(list(key.domain), type=arrow_type(key.type)).take(pa.array(values))
+        return [pa.array(values.tolist(), type=arrow_type(key.types[0]))]
+    columns = zip(*key.domain, strict=True) if key.domain else ((),) * len(key.columns)
+    places = pa.array(values)
+    return [pa.array(c, type=arrow_type(type)).take(places) for c, type in zip(columns, key.types, strict=True)]
 
 
 def _number(measure: Measure, numbers: NDArray[Any], type: Type) -> pa.Array:
@@ -86,10 +89,15 @@ def _number(measure: Measure, numbers: NDArray[Any], type: Type) -> pa.Array:
 
 
 def _decimals(numbers: NDArray[Any], step: Fraction, type: Type) -> pa.Array:
-    """Returns integers times a power of ten as decimals of the type's scale."""
+    """Returns integers times a power of ten as decimals of the type's scale; NULL beyond its digits."""
     factor = step * 10**type.scale
     if factor.denominator != 1:
         raise InternalError("a decimal's grid is finer than its scale")
-    most = 10**type.precision - 1
-    clamped = (max(-most, min(most, int(n) * int(factor))) for n in numbers)
-    return pa.array([EXACT.scaleb(Decimal(n), -type.scale) for n in clamped], type=arrow_type(type))
+    if numbers.dtype == np.int64 and factor == 1:
+        halves = np.stack([numbers, numbers >> 63], axis=1)  # 128 bits, the lower half first
+        return pa.Array.from_buffers(arrow_type(type), len(numbers), [None, pa.py_buffer(halves.astype("<i8"))])
+    most = 10**type.precision
+    units = (int(n) * int(factor) for n in numbers)
+    return pa.array(
+        [EXACT.scaleb(Decimal(n), -type.scale) if abs(n) < most else None for n in units], type=arrow_type(type)
+    )

@@ -13,10 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.errors import InternalError
+from dpquery.kernel.plan import Mechanism
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
 
 Floats = NDArray[np.float64]
@@ -41,13 +44,13 @@ class Law:
     Attributes:
         table: The number of the released table; those that are added up repeat the noise of others.
         is_added: Whether the table is added up.
-        is_laplace: Laplace, or else Gaussian.
+        mechanism: Laplace or Gaussian.
         scale: Laplace b or Gaussian sigma, in the unit of the number; one, or one for each row.
     """
 
     table: int
     is_added: bool
-    is_laplace: bool
+    mechanism: Mechanism
     scale: float | Floats
 
 
@@ -75,7 +78,7 @@ def simulate(
         return None
     without = {}
     for dimension, id in enumerate(sorted(known)):
-        drawn = (_laplace if known[id].is_laplace else _normal)(dimension)[None, :]
+        drawn = _drawn(known[id].mechanism, dimension)[None, :]
         without[id] = columns[id][:, None] - drawn * np.reshape(known[id].scale, (-1, 1))
     found = _compute(expression, without, exact)
     if found is None:
@@ -145,6 +148,18 @@ def _uniform(dimension: int) -> Floats:
     points = (0.5 + np.arange(1, POINTS + 1) * (root ** -(dimension + 1))) % 1.0
     even: Floats = (np.argsort(np.argsort(points)) + 0.5) / POINTS
     return even
+
+
+def _drawn(mechanism: Mechanism, dimension: int) -> Floats:
+    match mechanism:
+        case Mechanism.LAPLACE:
+            return _laplace(dimension)
+        case Mechanism.GAUSSIAN:
+            return _normal(dimension)
+        case Mechanism.EXPONENTIAL:
+            raise InternalError("a choice has no noise to be simulated")
+        case _:
+            assert_never(mechanism)
 
 
 @lru_cache(maxsize=MOST_MEASURES)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pyarrow as pa
 
+from dpquery.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.plan.expr import Literal
 from dpquery.plan.types import FLOAT64
 from dpquery.result.finish import Finished
-from dpquery.result.intervals import Interval
+from dpquery.result.intervals import MOST_DIGITS, Interval, digits_of
 from dpquery.result.measurements import Measurement
 from dpquery.result.plot import plot
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN_ROWS = 40
-MOST_DIGITS = 12
 
 
 class Result:
@@ -82,8 +82,12 @@ class Result:
         return self._table
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns the answer as a DataFrame, columns in the order of the query."""
-        frame: pd.DataFrame = self._table.to_pandas()
+        """Returns the answer as a DataFrame, columns in the order of the query.
+
+        Sums of integers, which Arrow has as decimals, are int64 here, unless a number is beyond 64 bits.
+        """
+        columns = [for_pandas(column) for column in self._table.columns]
+        frame: pd.DataFrame = pa.Table.from_arrays(columns, names=self._table.column_names).to_pandas()
         return frame
 
     @property
@@ -180,7 +184,9 @@ def _with_intervals(values: Sequence[object], lower: Sequence[float], upper: Seq
         if not math.isfinite(high - low) or not isinstance(value, int | float | Decimal):
             cells.append((_value(value), ""))
             continue
-        digits = 0 if isinstance(value, int) else _digits((high - low) / 2)
+        if isinstance(value, Decimal) and value.as_tuple().exponent == 0:
+            value = int(value)
+        digits = 0 if isinstance(value, int) else digits_of((high - low) / 2)
         value = value if isinstance(value, int) else float(value)
         text = _value(value, digits)
         if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
@@ -189,11 +195,6 @@ def _with_intervals(values: Sequence[object], lower: Sequence[float], upper: Seq
             cells.append((text, f"[{_value(low, digits)}, {_value(high, digits)}]"))
     width = [max((len(cell[i]) for cell in cells), default=0) for i in (0, 1)]
     return [f"{text:>{width[0]}} {interval:<{width[1]}}" for text, interval in cells]
-
-
-def _digits(width: float) -> int:
-    """Returns how many digits after the point a number of this uncertainty deserves."""
-    return 0 if width <= 0 or width >= 10 else min(MOST_DIGITS, 1 - math.floor(math.log10(width)))
 
 
 def _printable(text: str) -> str:

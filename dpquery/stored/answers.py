@@ -15,26 +15,29 @@ from numpy.typing import NDArray
 
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
+from dpquery.kernel.failures import one_error
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.kernel.selection import all_codes
 from dpquery.plan.expr import Column
-from dpquery.plan.logical import Filter, Project, Relation, Values, output
 from dpquery.plan.show import names_of, show
 from dpquery.plan.types import Value
 from dpquery.result.added import AddedTable
 from dpquery.result.measurements import Measurement, measurements
-from dpquery.stored.chosen import drawn_with
+from dpquery.stored.chosen import drawn_together, place_of
 from dpquery.stored.described import described, with_combined
 from dpquery.stored.estimates import Estimate, Found, Wanted, find
-from dpquery.stored.frames import Asked, asked_of
+from dpquery.stored.frames import Asked, asked_of, unfiltered
 from dpquery.stored.releases import Facts, Part, Release
 from dpquery.stored.shelf import NOTHING, State
 from dpquery.stored.store import Store
-from dpquery.stored.text import NotCanonical
+from dpquery.stored.text import Fingerprints, NotCanonical
 from dpquery.units.declarations import Declarations
+
+Rows = tuple[tuple[Value, ...], ...]
+"""Values of the columns of a key, by group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ class Reuse:
     Attributes:
         store: Where releases are kept.
         version: The data's version: releases of another one are not looked at.
-        catalog: The catalog's fingerprint.
+        catalog: What tells whether a catalog says the same of tables.
         analyst: Who asks.
         only_own: Whether only releases for that analyst are looked at.
         fresh: Whether nothing stored is looked at; what is measured is stored all the same.
@@ -52,7 +55,7 @@ class Reuse:
 
     store: Store
     version: str
-    catalog: str
+    catalog: Fingerprints
     analyst: str
     only_own: bool = False
     fresh: bool = False
@@ -98,7 +101,7 @@ class Split:
         return described(measurements(self.plan, declared.neighbours), self.wanted, self.found)
 
     def charge(self, kind: BudgetKind, declared: Declarations) -> PrivacyLoss:
-        """Returns what the ledger will count: for what is measured now, and for nothing else."""
+        """Returns the loss of what is measured now, in the ledger's currency."""
         return charge_of(self.rest, kind, declared.neighbours)
 
     def guarantee(self, declared: Declarations) -> PrivacyLoss:
@@ -184,12 +187,13 @@ def _behind(
     chosen together reads what all of them lost, once.
     """
     texts = dict(zip(wanted.budgeted.aggregate.measures, wanted.asked.measures if wanted.asked else (), strict=False))
-    parts = {(r.entry, r.frame, p.measure): (r, m, p) for m, estimate in used for r, p in estimate.parts}
+    parts = {place_of(r, p): (r, m, p) for m, estimate in used for r, p in estimate.parts}
+    choices = drawn_together((m, r, p) for r, m, p in parts.values() if m.count in CHOICES)
     releases: dict[object, tuple[Release, list[tuple[Measure, Part]]]] = {}
     for place, (release, measure, part) in parts.items():
         if measure.count in CHOICES:
-            drawn = drawn_with(measure, release, part)
-            releases[*place[:2], *(member.measure for _, member in drawn)] = (release, drawn)
+            drawn = choices[place]
+            releases[place_of(release, drawn[0][1])] = (release, drawn)
         else:
             is_itself = texts.get(measure) == part.measure
             releases.setdefault(place[:2] if is_itself else place, (release, []))[1].append((measure, part))
@@ -198,24 +202,13 @@ def _behind(
         aggregate = wanted.budgeted.aggregate
         bound = replace(aggregate.bound, together=release.together)
         same = wanted.asked is not None and set(release.frame.conditions) == set(wanted.asked.frame.conditions)
-        source = aggregate.source if same else _unfiltered(aggregate.source)
+        source = aggregate.source if same else unfiltered(aggregate.source)
         aggregate = replace(aggregate, source=source, measures=tuple(measure for measure, _ in lost), bound=bound)
         noise = tuple(Noise(mechanism=part.noise.mechanism, loss=part.loss) for _, part in lost)
         found.append(BudgetedAggregate(aggregate=aggregate, noise=noise))
     if chosen is not None and found:
         found[0] = replace(found[0], selection_delta=chosen.delta)
     return found
-
-
-def _unfiltered(relation: Relation) -> Relation:
-    """Returns projections over unknown rows: what was released may have been of more rows than are asked for."""
-    match relation:
-        case Filter():
-            return _unfiltered(relation.source)
-        case Project():
-            return replace(relation, source=_unfiltered(relation.source))
-        case _:
-            return Values(columns=output(relation), rows=())
 
 
 def _rest(budgeted: BudgetedAggregate, found: Found) -> BudgetedAggregate | None:
@@ -240,19 +233,30 @@ def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: 
     if not parts.rest.aggregates:
         return _answered(parts, _tables(parts.wanted, parts.found), None, told, declared)
     if reuse is None:
-        noisy = release(parts.rest)
-        return _answered(parts, noisy.tables, noisy, told, declared)
+        alone = release(parts.rest)
+        return one_error(lambda: _answered(parts, alone.tables, alone, told, declared), alone.entry)
     pairs = zip(parts.wanted, parts.found, strict=True)
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn((reuse.version, *lacking)):
         if not reuse.fresh and reuse.store.state() != parts.state:
             parts = split(parts.plan, parts.wanted, reuse, declared)  # another may have measured it meanwhile
             told = parts.measurements(declared)
-        noisy = release(parts.rest)
-        measured = iter(noisy.tables)
-        new = [None if there.is_complete else next(measured) for there in parts.found]
-        kept = _kept(parts, new, noisy.entry, reuse)
-        _store([one for one in kept if one is not None], reuse)
+        noisy, whole = release(parts.rest), parts
+
+        def added() -> Answered:
+            return _with_stored(whole, noisy, reuse, told, declared)
+
+        return one_error(added, noisy.entry)
+
+
+def _with_stored(
+    parts: Split, noisy: NoisyAggregates, reuse: Reuse, told: tuple[Measurement, ...], declared: Declarations
+) -> Answered:
+    """Stores what was measured and returns it, combined with what was stored; reads noisy numbers alone."""
+    measured = iter(noisy.tables)
+    new = [None if there.is_complete else next(measured) for there in parts.found]
+    kept = _kept(parts, new, noisy.entry, reuse)
+    _store([one for one in kept if one is not None], reuse)
     made = [one for one in kept if one is not None]
     found = [
         there if own is None else _with_new(one, there, own, [*known, *made], declared)
@@ -326,14 +330,15 @@ def _release(
 def _names(aggregate: PrivateAggregate) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns what the keys and the measures are, for people."""
     names = names_of(aggregate.source)
-    keys = (show(Column(id=key.column, type=key.type), names) for key in aggregate.keys)
+    columns = (column for key in aggregate.keys for column in zip(key.columns, key.types, strict=True))
+    keys = (show(Column(id=id, type=type), names) for id, type in columns)
     return tuple(keys), tuple(measure.label for measure in aggregate.measures)
 
 
-def _values(wanted: Wanted, place: int, table: NoisyTable) -> tuple[Value, ...]:
+def _values(wanted: Wanted, place: int, table: NoisyTable) -> Rows:
     domain = wanted.budgeted.aggregate.keys[place].domain
     column = table.keys[place].tolist()
-    return tuple(column) if domain is None else tuple(domain[code] for code in column)
+    return tuple((value,) for value in column) if domain is None else tuple(domain[code] for code in column)
 
 
 def _store(made: Sequence[Release], reuse: Reuse) -> None:
@@ -383,11 +388,11 @@ def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
     )
 
 
-def _codes(domain: tuple[Value, ...] | None, values: tuple[Value, ...]) -> NDArray[Any]:
+def _codes(domain: Rows | None, shown: Rows) -> NDArray[Any]:
     """Returns the values of a key as a released table holds them: themselves, or their places in its domain."""
     if domain is not None:
-        places = {value: place for place, value in enumerate(domain)}
-        return np.array([places[value] for value in values], dtype=np.int64)
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
+        places = {values: place for place, values in enumerate(domain)}
+        return np.array([places[values] for values in shown], dtype=np.int64)
+    found = np.empty(len(shown), dtype=object)
+    found[:] = [value for (value,) in shown]
     return found

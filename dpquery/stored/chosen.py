@@ -11,6 +11,7 @@ from dpquery.kernel.plan import CHOICES, BoundContributions, Count, Measure, Pri
 from dpquery.kernel.quantiles import FEWEST, rank_errors
 from dpquery.plan.logical import Scan
 from dpquery.result.measurements import FAILURE
+from dpquery.stored.frames import Frame
 from dpquery.stored.releases import Part, Release
 from dpquery.stored.ways import Way
 
@@ -70,6 +71,29 @@ def drawn_with(measure: Measure, release: Release, part: Part) -> list[tuple[Mea
     """
     together = release.chosen_with(part) or ((measure.target, part),)
     return [(replace(measure, id=str(i), target=target), member) for i, (target, member) in enumerate(together)]
+
+
+Place = tuple[int, Frame, str]
+"""Where stored numbers are: the entry and the frame of their release, and the text of their measure."""
+
+
+def place_of(release: Release, part: Part) -> Place:
+    """Returns where a part of a release is."""
+    return release.entry, release.frame, part.measure
+
+
+def drawn_together(read: Iterable[tuple[Measure, Release, Part]]) -> dict[Place, list[tuple[Measure, Part]]]:
+    """Returns what each of these stored choices was drawn with, by their places: one list for all of a family.
+
+    Args:
+        read: Stored choices, and what reads them.
+    """
+    found: dict[Place, list[tuple[Measure, Part]]] = {}
+    for measure, release, part in read:
+        if place_of(release, part) not in found:
+            drawn = drawn_with(measure, release, part)
+            found |= {place_of(release, member): drawn for _, member in drawn}
+    return found
 
 
 def errors_of(

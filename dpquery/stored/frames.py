@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate
 from dpquery.plan.canonical import Names, canonical, rename
 from dpquery.plan.expr import Call, Column, Expression, conjuncts, size_of, substitute
-from dpquery.plan.logical import Filter, Project, Relation, output
+from dpquery.plan.logical import Filter, Project, Relation, Values, output
 from dpquery.stored.text import text_of
 
 MOST_PARTS = 300
@@ -20,10 +20,10 @@ MOST_PARTS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyText:
-    """A grouping expression, and the texts of its public values; None where groups are selected."""
+    """The texts of a key's grouping expressions and of its public values; None where groups are selected."""
 
-    expression: str
-    domain: tuple[str, ...] | None
+    columns: tuple[str, ...]
+    domain: tuple[tuple[str, ...], ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +72,12 @@ class Asked:
         measures: The text of each measure, in order.
         moments: For each measure what else it may be computed from.
         conditions: For each text of the frame's conditions the condition itself.
-        keys: The grouping expressions.
     """
 
     frame: Frame
     measures: tuple[str, ...]
     moments: tuple[tuple[Moments, ...], ...]
     conditions: dict[str, Expression]
-    keys: tuple[Expression, ...]
 
 
 def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
@@ -94,19 +92,18 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
     def over_base(id: str) -> Expression:
         return rename(values[id], names)
 
-    keys = tuple(over_base(key.column) for key in aggregate.keys)
     unit = None if aggregate.unit is None else over_base(aggregate.unit)
     found = {text_of(part): part for part in (_mirrored(rename(condition, names)) for condition in conditions)}
     frame = Frame(
         base=text_of((renamed, unit)),
         conditions=tuple(sorted(found)),
-        keys=tuple(_key(key, expression) for key, expression in zip(aggregate.keys, keys, strict=True)),
+        keys=tuple(_key(key, tuple(text_of(over_base(id)) for id in key.columns)) for key in aggregate.keys),
         max_groups=aggregate.bound.max_groups,
         max_rows=aggregate.bound.max_rows,
     )
     measures = tuple(_measure(measure, values, names) for measure in aggregate.measures)
     moments = tuple(_moments(m, values, names) if m.id in whole else () for m in aggregate.measures)
-    return Asked(frame=frame, measures=measures, moments=moments, conditions=found, keys=keys)
+    return Asked(frame=frame, measures=measures, moments=moments, conditions=found)
 
 
 def _apart(relation: Relation) -> tuple[Relation, list[Expression], dict[str, Expression]]:
@@ -143,9 +140,9 @@ def _mirrored(condition: Expression) -> Expression:
     return condition
 
 
-def _key(key: Key, expression: Expression) -> KeyText:
-    domain = None if key.domain is None else tuple(text_of(value) for value in key.domain)
-    return KeyText(expression=text_of(expression), domain=domain)
+def _key(key: Key, columns: tuple[str, ...]) -> KeyText:
+    domain = None if key.domain is None else tuple(tuple(map(text_of, values)) for values in key.domain)
+    return KeyText(columns=columns, domain=domain)
 
 
 def _measure(measure: Measure, values: dict[str, Expression], names: Names) -> str:
@@ -171,3 +168,14 @@ def _moments(measure: Measure, values: dict[str, Expression], names: Names) -> t
         )
         for offset in sorted(offsets)
     )
+
+
+def unfiltered(relation: Relation) -> Relation:
+    """Returns projections over unknown rows: what was released may have been of more rows than are asked for."""
+    match relation:
+        case Filter():
+            return unfiltered(relation.source)
+        case Project():
+            return replace(relation, source=unfiltered(relation.source))
+        case _:
+            return Values(columns=output(relation), rows=())

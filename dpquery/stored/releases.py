@@ -37,7 +37,7 @@ class Facts:
     """What the catalog said of the groups when they were measured; it decides whether they add up.
 
     Attributes:
-        catalog: The catalog's fingerprint; the facts hold for no other.
+        catalog: The fingerprint of what the catalog says of the tables; the facts hold for no other.
         covering: For each key whether its public values cover every row.
         one_group: Whether each privacy unit has one group.
         rows: The most rows that one privacy unit has, or None.
@@ -68,7 +68,7 @@ class Release:
         frame: What was measured.
         facts: What the catalog said of it.
         names: What its keys and its measures are, for people.
-        groups: For each key the shown values, where groups were selected; else None: all are there.
+        groups: For each key the shown values of its columns, where groups were selected; else None: all are there.
         tau, delta: The threshold and what it cost, where groups were selected.
         parts: The measures.
         together: Whether measures with a filter bounded a unit's rows together.
@@ -82,7 +82,7 @@ class Release:
     frame: Frame
     facts: Facts
     names: tuple[tuple[str, ...], tuple[str, ...]]
-    groups: tuple[tuple[Value, ...], ...] | None
+    groups: tuple[tuple[tuple[Value, ...], ...], ...] | None
     tau: int | None
     delta: Fraction
     parts: tuple[Part, ...]
@@ -108,11 +108,13 @@ def to_text(release: Release) -> str:
     content = {
         "base": frame.base,
         "conditions": frame.conditions,
-        "keys": [[key.expression, key.domain] for key in frame.keys],
+        "keys": [[key.columns, key.domain] for key in frame.keys],
         "bound": [frame.max_groups, frame.max_rows, *([True] if release.together else [])],
         "facts": [facts.catalog, facts.covering, facts.one_group, facts.rows],
         "names": release.names,
-        "groups": None if release.groups is None else [[text_of(value) for value in key] for key in release.groups],
+        "groups": None
+        if release.groups is None
+        else [[list(map(text_of, values)) for values in key] for key in release.groups],
         "selection": [release.tau, str(release.delta)],
         "parts": [_part(part) for part in release.parts],
     }
@@ -128,7 +130,10 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
         ValueError, LookupError, TypeError, ArithmeticError: It is no such text.
     """
     content = json.loads(text)
-    keys = tuple(KeyText(expression=e, domain=None if d is None else tuple(d)) for e, d in content["keys"])
+    keys = tuple(
+        KeyText(columns=tuple(columns), domain=None if domain is None else tuple(map(tuple, domain)))
+        for columns, domain in content["keys"]
+    )
     max_groups, max_rows, *together = content["bound"]
     frame = Frame(
         base=content["base"],
@@ -139,7 +144,7 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
     )
     catalog, covering, one_group, rows = content["facts"]
     groups, (tau, delta) = content["groups"], content["selection"]
-    shown = None if groups is None else tuple(tuple(value_of(value) for value in key) for key in groups)
+    shown = None if groups is None else tuple(tuple(tuple(map(value_of, values)) for values in key) for key in groups)
     release = Release(
         entry=entry,
         analyst=analyst,

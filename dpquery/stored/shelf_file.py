@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpquery.errors import LedgerError
-from dpquery.ledger.file import configure, connect
+from dpquery.ledger.store import PATIENCE
 from dpquery.stored.shelf import COLUMNS, NOTHING, Fields, Shelf, State
 
 APPLICATION_ID = 0x64705131 ^ 0x5354  # "dpQ1" and "ST"
 VERSION = 1
 SUFFIX = ".releases"
+SETTINGS = {"journal_mode": "delete", "synchronous": 3, "trusted_schema": 0, "cell_size_check": 1, "fullfsync": 1}
 MOST_OF_JOURNAL = 1 << 22
 """Bytes of a journal that are kept."""
 SCHEMA = (
@@ -69,9 +70,9 @@ class ShelfFile(Shelf):
         status = os.lstat(self.path)
         if not os.path.isfile(self.path) or os.path.islink(self.path) or (os.name == "posix" and status.st_mode & 0o22):
             raise self.refused("it is no regular file, or others may write to it")
-        connection = connect(self.path)
+        connection = _connect(self.path)
         try:
-            configure(connection)
+            _configure(connection)
             _keep_journal(connection)
             self._check(connection)
         except BaseException:
@@ -100,6 +101,20 @@ class ShelfFile(Shelf):
             raise self.refused("its tables are not as they were created")
         if connection.execute("SELECT ledger FROM origin").fetchall() != [(self._origin,)]:
             raise self.refused("it belongs to another ledger")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Returns a connection to an existing file, without implicit transactions; never creates the file."""
+    uri = f"{path.as_uri()}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    """Makes each commit durable: rollback journal, file and directory synced. Reads every setting back."""
+    for setting, value in SETTINGS.items():
+        connection.execute(f"PRAGMA {setting} = {value}")
+        if connection.execute(f"PRAGMA {setting}").fetchone() != (value,):
+            raise LedgerError(f"this SQLite does not accept the setting {setting} = {value}")
 
 
 def _keep_journal(connection: sqlite3.Connection) -> None:

@@ -76,7 +76,7 @@ class Store:
                 self._version, self._known, self._charged = version, {}, {}
             known = self._known.setdefault(base, _Known())
             if known.state != state:
-                for number, row in self._shelf.rows(version, digest(base), known.last):
+                for number, row in self._learned(self._shelf.rows(version, digest(base), known.last)):
                     release = self._read(number, row, base)
                     known.releases.setdefault(release.frame.conditions, []).append((number, release))
                     known.last = number
@@ -86,7 +86,7 @@ class Store:
     def all(self, version: str) -> Sequence[Release]:
         """Returns all releases of this version of the data, oldest first."""
         with LOCK:
-            return [self._read(number, row) for number, row in self._shelf.rows(version)]
+            return [self._read(number, row) for number, row in self._learned(self._shelf.rows(version))]
 
     def add(self, version: str, releases: Sequence[Release]) -> None:
         """Keeps releases durably; they were charged for before, and are lost without harm."""
@@ -129,12 +129,18 @@ class Store:
             self._charged.clear()
             self._shelf.close()
 
+    def _learned(self, rows: Sequence[tuple[int, Fields]]) -> Sequence[tuple[int, Fields]]:
+        """Returns the rows, after reading the hashes of all their entries at once."""
+        if unknown := {row.entry for _, row in rows if row.entry > 0} - self._charged.keys():
+            self._charged |= self._ledger.hashes(unknown)
+        return rows
+
     def _read(self, number: int, row: Fields, base: str | None = None) -> Release:
         if row.hash != self._hash(row):
             raise self._shelf.refused(f"row {number} was changed, or was not charged in this ledger")
         try:
             release = from_text(row.content, entry=row.entry, analyst=row.analyst, time=row.time)
-        except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise self._shelf.refused(f"row {number} is of the wrong form") from error
         if digest(release.frame.base) != row.base or base not in (None, release.frame.base):
             raise self._shelf.refused(f"row {number} is of other rows than it says")

@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -18,6 +18,7 @@ from typing import Any
 
 from dpquery.catalog import Catalog
 from dpquery.errors import InternalError
+from dpquery.plan.logical import Relation, Scan, sources
 from dpquery.plan.types import Value
 
 _REFERENCES = {
@@ -112,9 +113,35 @@ _KNOWN: dict[type, tuple[str, ...]] = {}
 """The fields of classes of nodes that were written."""
 
 
-def fingerprint(catalog: Catalog) -> str:
-    """Returns the hash of what a catalog says of tables and contributions; budgets and analysts are the ledger's."""
-    return digest(text_of((catalog.tables, catalog.defaults)))
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fingerprints:
+    """Hashes of what a catalog says of tables and contributions; budgets and analysts are the ledger's."""
+
+    catalog: Catalog
+    known: dict[frozenset[str], str] = dataclasses.field(default_factory=dict)
+
+    def of(self, relation: Relation) -> str:
+        """Returns the hash of what is declared of the tables that a relation reads, and of all those that tell of them:
+        parents of their rows, and tables of their keys."""
+        tables = frozenset(_tables(relation))
+        if tables not in self.known:
+            reached, left = set[str](), set(tables)
+            while left:
+                table = self.catalog.tables[left.pop()]
+                reached.add(table.name)
+                parents = () if table.ownership is None else (step.parent for step in table.ownership.path)
+                keys = (column.keys_from[0] for column in table.columns.values() if column.keys_from is not None)
+                left |= {*parents, *keys} - reached
+            declared = {name: self.catalog.tables[name] for name in sorted(reached)}
+            self.known[tables] = digest(text_of((declared, self.catalog.defaults)))
+        return self.known[tables]
+
+
+def _tables(relation: Relation) -> Iterator[str]:
+    if isinstance(relation, Scan):
+        yield relation.table
+    for source in sources(relation):
+        yield from _tables(source)
 
 
 _READERS: dict[str, Any] = {

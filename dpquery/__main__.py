@@ -1,0 +1,21 @@
+"""The command line as a module: `python -m dpquery`."""
+
+from __future__ import annotations
+
+import sys
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """The entry point `dpquery`: interrupted while it loads, it ends as quietly as later."""
+    try:
+        from dpquery.frontends.cli import main as command_line
+
+        command_line()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

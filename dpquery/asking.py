@@ -1,0 +1,57 @@
+"""What an analyst asks for, read: a request of the pipeline, or a refusal that says what is wrong with it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpquery.catalog.tables import Defaults
+from dpquery.errors import InvalidLossError
+from dpquery.kernel.loss import parse_amount
+from dpquery.pipeline import Request
+from dpquery.planner.allocate import Offer
+from dpquery.planner.protect import Bounds
+from dpquery.prices import read_accuracy, read_weights
+from dpquery.sql.parameters import Given
+
+
+def request_of(
+    defaults: Defaults,
+    query: str,
+    params: Given,
+    offer: Offer,
+    bounds: Bounds,
+    dialect: str,
+    confidence: object,
+    error: object,
+    weights: object,
+) -> Request:
+    """Returns a query with what is asked with it; see `Session.sql`.
+
+    Raises:
+        InvalidLossError: A loss, an error, a weight or a confidence out of its domain, or two that exclude each other.
+    """
+    held = _confidence(confidence)
+    usual = Offer(epsilon=defaults.epsilon, delta=defaults.delta, rho=defaults.rho)
+    asks_error = error is not None
+    if asks_error and (offer.epsilon is not None or offer.rho is not None):
+        raise InvalidLossError("a query offers a loss or asks an error, not both", advice="Leave one of them out.")
+    if asks_error and weights is not None:
+        raise InvalidLossError("weights split a loss, and error= asks for none", advice="Leave one of them out.")
+    accuracy = read_accuracy(error, 1 - held) if asks_error else None
+    return Request(
+        text=query,
+        offer=offer.or_default(usual),
+        bounds=bounds,
+        dialect=dialect,
+        confidence=held,
+        params=tuple(params) if isinstance(params, list) else dict(params) if isinstance(params, dict) else params,
+        weights=read_weights(weights),
+        accuracy=accuracy,
+    )
+
+
+def _confidence(value: object) -> Fraction:
+    amount = parse_amount(value, name="confidence")
+    if amount >= 1:
+        raise InvalidLossError("confidence lies between 0 and 1", advice="0.95 is usual.")
+    return amount
