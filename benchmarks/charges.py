@@ -1,7 +1,8 @@
 """How many durable charges a second processes make together on one ledger: `python -m benchmarks.charges [FOLDER ...]`.
 
 Each figure stands beside the number of single writes that the same disk syncs in a second, before and after: disks
-that others use differ tenfold from one minute to the next.
+that others use differ tenfold from one minute to the next. `--once FOLDER` makes a ledger and 100 charges and ends, to
+count what the disk is asked for: `strace -f -c -e trace=fsync,fdatasync python -m benchmarks.charges --once FOLDER`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dpquery.units.declarations import Declarations, Neighbours, TableDeclaratio
 
 SECONDS = 6.0
 SYNCS = 100
+PROCESSES = (1, 2, 4, 8)
 LOSS = dp.PrivacyLoss(epsilon=Fraction(1, 1000))
 DECLARATIONS = Declarations(
     dataset="clinic",
@@ -52,6 +54,14 @@ def charges(folder: Path, processes: int, seconds: float = SECONDS) -> float:
         return dp.Ledger.open(path).verify() / seconds
 
 
+def once(folder: Path, times: int = 100) -> None:
+    """Makes a ledger and so many charges, one after the other."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        ledger = dp.Ledger.create(Path(name) / "ledger", DECLARATIONS, Budget.of(epsilon=1000), {})
+        for _ in range(times):
+            ledger.charge(analyst="alice", loss=LOSS, query="SELECT COUNT(*) FROM visits")
+
+
 def _child(path: Path, seconds: float) -> int:
     child = os.fork()
     if child:
@@ -66,13 +76,16 @@ def _child(path: Path, seconds: float) -> int:
         os._exit(status)
 
 
-def main(folders: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Prints the figures of each folder."""
-    for folder in map(Path, folders):
-        for processes in (1, 8):
+    if arguments[:1] == ["--once"]:
+        once(Path(arguments[1]))
+        return
+    for folder in map(Path, arguments or [tempfile.gettempdir()]):
+        for processes in PROCESSES:
             before, made, after = syncs(folder), charges(folder, processes), syncs(folder)
             print(f"{folder}  {processes} processes: {made:5.0f} charges/s, {before:5.0f} and {after:5.0f} syncs/s")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or [tempfile.gettempdir()])
+    main(sys.argv[1:])

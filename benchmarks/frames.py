@@ -36,7 +36,7 @@ def protected(given: pd.DataFrame) -> Any:
         privacy_unit="row",
         bounds={"k": (0, 19), "x": (0, 25), "y": (0, 1000)},
         budget={"epsilon": 10**5},
-        defaults={"epsilon": 1},
+        defaults={"epsilon": 1, "least_charge": "1e-12"},
     )
     return given.dp
 
@@ -59,7 +59,7 @@ def overheads(runs: int = 51) -> dict[str, float]:
         privacy_unit="who",
         bounds={"k": (0, 19), "k2": (0, 2), "x": (0, 25)},
         budget={"epsilon": 10**5},
-        defaults={"epsilon": 1},
+        defaults={"epsilon": 1, "least_charge": "1e-12"},
         dataset="overheads",
     )
     inside: list[float] = []

@@ -47,31 +47,34 @@ def make_study(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def served(folder: Path, root: Path | None = None) -> Iterator[tuple[str, int]]:
+def served(folder: Path, root: Path | None = None, catalog: str = demo_files.CATALOG) -> Iterator[tuple[str, int]]:
     """Serves a folder that `make_study` made; gives what a client connects with, and the server's process.
 
     Args:
         root: Where the package is that serves, by default here.
+        catalog: The catalog's file in the folder.
     """
-    command = [sys.executable, "-m", "dpquery.frontends.cli", "serve", str(folder / demo_files.CATALOG)]
+    command = [sys.executable, "-m", "dpquery", "serve", str(folder / catalog)]
     command += ["--users", str(folder / "users.db"), "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=root or Path(__file__).parent.parent)
     assert process.stderr is not None
     said = []
     for line in process.stderr:
         said.append(line)
-        if found := re.search(r"on 127\.0\.0\.1:(\d+)", line):
+        if found := re.search(r"answers for (\w+) on 127\.0\.0\.1:(\d+)", line):
             break
     else:
         raise RuntimeError("".join(said))
     rest = threading.Thread(target=process.stderr.read, daemon=True)
     rest.start()
     try:
-        url = f"host=127.0.0.1 port={found[1]} user=reader dbname=nafld password='{PASSWORD}'"
+        url = f"host=127.0.0.1 port={found[2]} user=reader dbname={found[1]} password='{PASSWORD}'"
         yield url, process.pid
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
+        rest.join(10)
+        process.stderr.close()
 
 
 def works(url: str, client: psycopg.Connection) -> dict[str, Callable[[], object]]:

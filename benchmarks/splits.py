@@ -22,6 +22,7 @@ import dpquery as dp
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import BudgetedPlan, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates, release
+from dpquery.kernel.work import Allowed
 from dpquery.pipeline import Prepared, Request, prepare
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
@@ -125,7 +126,11 @@ def patients() -> pa.Table:
 
 def _session(table: pa.Table, folder: str) -> dp.Session:
     catalog = dp.Catalog(
-        dataset="wards", privacy_unit="row", budget={"epsilon": 10**6}, tables={"patients": {"columns": COLUMNS}}
+        dataset="wards",
+        privacy_unit="row",
+        budget={"epsilon": 10**6},
+        defaults={"least_charge": "1e-12"},
+        tables={"patients": {"columns": COLUMNS}},
     )
     return dp.connect(
         catalog, {"patients": table}, ledger=dp.create_ledger(catalog, f"{folder}/wards.ledger"), reuse=False
@@ -146,19 +151,26 @@ def _rmse(session: dp.Session, items: str, exact: NDArray[np.float64], *, equal:
     """Returns the root mean square error of each column over all wards and runs."""
     request = Request(text=_text(items), offer=Offer(epsilon=EPSILON), bounds=Bounds())
     ledger, backend = session._ledger, session._backend
-    made = prepare(request, catalog=session.catalog, ledger=ledger, public=backend.public_values)
+    made = prepare(request, catalog=session.catalog, ledger=ledger, public=backend)
     plan = _equal(made) if equal else made.budgeted
     known: dict[str, ExactAggregates] = {}
 
-    def run(aggregate: PrivateAggregate, key: int) -> ExactAggregates:
-        id = repr(aggregate)
-        if id not in known:
-            known[id] = backend.run(aggregate, key)
-        return known[id]
+    class Remembering:
+        """The backend, which runs each aggregate once."""
+
+        def prepare(self, aggregate: PrivateAggregate) -> PrivateAggregate:
+            return aggregate
+
+        def run(self, statement: PrivateAggregate, key: int) -> ExactAggregates:
+            id = repr(statement)
+            if id not in known:
+                known[id] = backend.run(backend.prepare(statement), key)
+            return known[id]
 
     errors = []
+    allowed = Allowed(steps=session.catalog.work, sizes=backend)
     for _ in range(RUNS):
-        noisy = release(plan, run=run, ledger=ledger, analyst=session.analyst, query="")
+        noisy = release(plan, engine=Remembering(), allowed=allowed, ledger=ledger, analyst=session.analyst, query="")
         # Other rules add up what filters that no row passes together lose; the ledger counts less then.
         assert equal or noisy.charge == PrivacyLoss(epsilon=EPSILON)
         table = finish(

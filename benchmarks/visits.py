@@ -55,6 +55,6 @@ def catalog(*, unit_is_row: bool) -> dp.Catalog:
         dataset="visits",
         privacy_unit="row" if unit_is_row else "user",
         budget={"epsilon": 100_000},
-        defaults={"epsilon": 1},
+        defaults={"epsilon": 1, "least_charge": "1e-12"},
         tables={"visits": table},
     )
