@@ -13,7 +13,7 @@ import dpquery as dp
 
 NAMES = {
     *("Catalog", "Ledger", "Measurement", "Plan", "PrivacyLoss", "Result", "Session", "connect", "create_ledger"),
-    *("Batch", "Budget", "export_ledger", "protect"),
+    *("Batch", "Budget", "DataChangedError", "amend_ledger", "export_ledger", "protect"),
     *("BackendError", "CatalogError", "DPQueryError", "InsufficientBudgetError", "InternalError", "InvalidLossError"),
     *("LedgerError", "MissingBoundsError", "MissingDeltaError", "QueryError", "QuerySyntaxError", "UnknownNameError"),
     *("ParameterError", "QueryCancelledError", "UnsupportedQueryError"),
@@ -142,6 +142,7 @@ def test_every_error_has_one_root_and_the_analysts_errors_another() -> None:
     errors = [getattr(dp, name) for name in NAMES if name.endswith("Error")]
     assert all(issubclass(error, dp.DPQueryError) for error in errors)
     outside = {"CatalogError", "LedgerError", "BackendError", "InternalError", "DPQueryError", "QueryCancelledError"}
+    outside |= {"DataChangedError"}
     assert {e.__name__ for e in errors if not issubclass(e, dp.QueryError)} == outside
 
 

@@ -18,7 +18,6 @@ import pytest
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError
-from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import Relation
@@ -32,7 +31,7 @@ CATALOG = """
 dataset: clinic
 privacy_unit: person
 budget: BUDGET
-defaults: {max_groups: 2, max_rows: 3}
+defaults: {max_groups: 2, max_rows: 3, least_charge: 1e-12}
 tables:
   people:
     unit: id
@@ -126,14 +125,14 @@ class Watched:
         self.runs = 0
         self.exact: list[ExactAggregates] = []
 
-    def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
+    def run(self, statement: Any, key: int) -> ExactAggregates:
         self.runs += 1
-        exact = self.inner.run(aggregate, key)
+        exact = self.inner.run(statement, key)
         self.exact.append(exact)
         return exact
 
-    def public_values(self, table: str, column: str) -> tuple[Value, ...]:
-        return self.inner.public_values(table, column)
+    def public_rows(self, table: str, columns: tuple[str, ...]) -> tuple[tuple[Value, ...], ...]:
+        return self.inner.public_rows(table, columns)
 
     def evaluate(self, relation: Relation, released: Sequence[pa.Table]) -> pa.Table:
         return self.inner.evaluate(relation, released)

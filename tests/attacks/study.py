@@ -20,6 +20,7 @@ PATIENTS = 60
 TESTS, EVENTS = ("hdl", "sbp"), ("ang", "cancer", "diabetes", "stroke")
 CATALOG = re.sub(r"(?m)^budget:.*$", "budget: {epsilon: 1000000, delta: 0.5}", NAFLD)
 CATALOG = re.sub(r"(?m)^analysts:.*$", "", CATALOG)
+CATALOG = CATALOG.replace("defaults: {", "defaults: {least_charge: 1e-12, ")
 
 
 def frames(seed: int = 1, patients: int = PATIENTS) -> dict[str, pd.DataFrame]:

@@ -12,19 +12,27 @@ from typing import Any
 
 import pytest
 
+from dpquery.catalog import Catalog
+from dpquery.connecting import connect
 from dpquery.errors import (
     BackendError,
     DPQueryError,
     InsufficientBudgetError,
+    InternalError,
     InvalidLossError,
     LedgerError,
 )
+from dpquery.kernel.accountant import Budget, charge_at_least, limit_of
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.plan import PrivateAggregate
-from dpquery.kernel.release import ExactAggregates
+from dpquery.kernel.release import ExactAggregates, release
+from dpquery.kernel.work import Allowed
 from dpquery.ledger.ledger import Ledger, State
+from dpquery.pipeline import Request, prepare
+from dpquery.planner.allocate import Offer
+from dpquery.planner.protect import Bounds
 from dpquery.session import Session
 from tests.attacks.clinic import CATALOG, Clinic, Watched, frames
+from tests.forking import fork
 
 COUNT = "SELECT COUNT(*) FROM people"
 
@@ -189,7 +197,10 @@ def test_another_dataset_or_another_promise_needs_its_own_ledger(tmp_path: Path)
         ("privacy_unit: person", "privacy_unit: people"),
         ("budget: {epsilon: 1}", "budget: {epsilon: 100}"),
         ("  referrals:\n    unit: id", "  referrals:\n    unit: referrer"),
-        ("  tags:\n    public: true", "  tags:\n    unit: code"),
+        (
+            "  tags:\n    public: true\n    columns: {code: {type: text}",
+            "  tags:\n    unit: code\n    columns: {code: {type: int64}",
+        ),
         ("privacy_unit: person", "privacy_unit: person\nneighbours: replace_one"),
     ]:
         text = CATALOG.replace("BUDGET", "{epsilon: 1}")
@@ -344,8 +355,8 @@ class Failing(Watched):
         super().__init__(inner)
         self.failure = failure
 
-    def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
-        super().run(aggregate, key)
+    def run(self, statement: Any, key: int) -> ExactAggregates:
+        super().run(statement, key)
         raise self.failure
 
 
@@ -390,12 +401,12 @@ def test_a_killed_query_stays_charged(tmp_path: Path) -> None:
     """ACC-04, LED-02: the process dies while the rows are read."""
 
     class Dying(Watched):
-        def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
+        def run(self, statement: Any, key: int) -> ExactAggregates:
             os.kill(os.getpid(), signal.SIGKILL)
             raise AssertionError
 
     small = Clinic(tmp_path, budget="{epsilon: 1}")
-    child = os.fork()
+    child = fork()
     if child == 0:
         session = Session(
             small.catalog, backend=Dying(small.backend.inner), ledger=small.ledger, analyst="alice", reuse=False
@@ -412,9 +423,9 @@ def test_the_charge_comes_before_the_rows(tmp_path: Path) -> None:
     found: list[Fraction] = []
 
     class Looking(Watched):
-        def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
+        def run(self, statement: Any, key: int) -> ExactAggregates:
             found.append(Ledger.open(small.path).spent(None).epsilon)
-            return super().run(aggregate, key)
+            return super().run(statement, key)
 
     session = Session(
         small.catalog, backend=Looking(small.backend.inner), ledger=small.ledger, analyst="alice", reuse=False
@@ -440,3 +451,70 @@ def test_shares_within_a_query_never_exceed_the_offer(clinic: Clinic) -> None:
             plan = clinic.session.explain(f"SELECT {columns} FROM visits", rho=amount)
             assert sum(m.loss.rho for m in plan.measurements) <= Fraction(amount)
             assert plan.charge.rho - Fraction(amount) < Fraction(measures, 10**12)
+
+
+LEAST = Fraction(1, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("budget", "analysts", "asked", "part", "limit"),
+    [
+        ("{epsilon: 1}", "", {"epsilon": "1e-12"}, "epsilon", Fraction(1)),
+        ("{epsilon: 1}", "{alice: {epsilon: 0.2}}", {"epsilon": "1e-9"}, "epsilon", Fraction(1, 5)),
+        ("{rho: 2, delta: 1e-6}", "", {"rho": "1e-12"}, "rho", Fraction(2)),
+        ("{rho: 2, delta: 1e-6}", "{alice: {rho: 1, delta: 1e-7}}", {"rho": "1e-12"}, "rho", Fraction(1)),
+    ],
+)
+def test_a_question_costs_at_least_a_share_of_the_limit(
+    tmp_path: Path, budget: str, analysts: str, asked: dict[str, str], part: str, limit: Fraction
+) -> None:
+    """WRK-03: a million questions at a price of nothing, whose existence of an answer is the signal."""
+    named = f"analysts: {analysts}\n" if analysts else ""
+    text = CATALOG.replace("budget: BUDGET", f"{named}budget: {budget}").replace(", least_charge: 1e-12", "")
+    catalog = Catalog.from_yaml(text)
+    ledger = Ledger.create(tmp_path / "ledger", catalog.declarations, catalog.budget, catalog.analysts)
+    session = connect(catalog, frames(), ledger=ledger, analyst="alice", reuse=False)
+    plan = session.explain(COUNT, **asked)  # type: ignore[arg-type]
+    assert getattr(plan.charge, part) == limit * LEAST
+    assert "least charge" in str(plan)
+    answer = session.sql(COUNT, **asked)  # type: ignore[arg-type]
+    assert answer.charge == plan.charge
+    assert getattr(answer.guarantee, part) == Fraction(asked[part])
+    assert getattr(ledger.spent("alice"), part) == limit * LEAST
+    assert getattr(session.remaining, part) == limit * (1 - LEAST)
+
+
+def test_the_gate_itself_raises_a_charge(tmp_path: Path) -> None:
+    """Who calls the gate without a word of the least charge gets the usual one."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    request = Request(text=COUNT, offer=Offer(epsilon=Fraction(1, 10**9)), bounds=Bounds())
+    made = prepare(request, catalog=small.catalog, ledger=small.ledger, public=small.backend)
+    allowed = Allowed(steps=small.catalog.work, sizes=small.backend)
+    noisy = release(
+        made.budgeted, engine=small.backend, allowed=allowed, ledger=small.ledger, analyst="alice", query=""
+    )
+    limit = limit_of(small.catalog.budget)
+    assert noisy.charge.epsilon == limit.epsilon * LEAST
+    assert small.ledger.spent(None).epsilon == limit.epsilon * LEAST
+
+
+@pytest.mark.parametrize("share", [Fraction(0), Fraction(-1), Fraction(2)])
+def test_a_least_charge_that_is_none_is_refused(share: Fraction) -> None:
+    with pytest.raises(InternalError):
+        charge_at_least(dp_loss("1"), Budget.of(epsilon=1), share)
+
+
+def test_what_reads_nothing_costs_nothing(tmp_path: Path) -> None:
+    """A charge of nothing stays one: stored answers, and questions about public tables alone."""
+    small = Clinic(tmp_path, budget="{epsilon: 1}")
+    small.sql("SELECT code FROM wards")
+    assert small.ledger.entries() == []
+    session = connect(small.catalog, frames(), ledger=small.ledger, analyst="alice")
+    session.sql(COUNT, epsilon="0.1")
+    assert session.sql(COUNT, epsilon="0.1").charge == dp_loss("0")
+    assert len(small.ledger.entries()) == 1
+
+
+def dp_loss(epsilon: str) -> PrivacyLoss:
+    """Returns a loss of epsilon alone."""
+    return PrivacyLoss(epsilon=Fraction(epsilon))

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import dpquery
+from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, DPQueryError, InvalidLossError, LedgerError
 from dpquery.frontends.cli import run
@@ -242,7 +243,7 @@ def test_wrong_bounds_bias_and_never_leak(tmp_path: Path, no_noise: None) -> Non
     """API-05: with age in [0, 10] every age counts 10 at most; the noise is as the bounds say."""
     narrow = Clinic(tmp_path, catalog=CATALOG.replace("lower: 0, upper: 100}", "lower: 0, upper: 10}", 1))
     people = frames()["people"]
-    assert narrow.one("SELECT SUM(age) FROM people") == people.age.clip(0, 10).sum()
+    assert narrow.one("SELECT SUM(age) FROM people") == int(people.age.clip(0, 10).sum())
     (made,) = narrow.session.explain("SELECT SUM(age) FROM people", epsilon=1).measurements
     assert made.linf == 10
 
@@ -252,8 +253,11 @@ def test_claims_are_enforced(tmp_path: Path, no_noise: None) -> None:
     for name in ("people", "visits", "wards", "flags"):
         (tmp_path / name).mkdir()
     people, visits = frames()["people"], frames()["visits"]
-    twice = Clinic(tmp_path / "people", tables={"people": pd.concat([people] * 3)})
-    assert twice.rows("SELECT COUNT(*), SUM(age) FROM people") == [(60, people.age.sum())]
+    with pytest.raises(CatalogError, match="table people is not unique by id"):
+        Clinic(tmp_path / "people", tables={"people": pd.concat([people] * 3)})
+    one = CATALOG.replace("    unique: [[id]]\n", "    max_rows: 1\n", 1)
+    twice = Clinic(tmp_path / "people", catalog=one, tables={"people": pd.concat([people] * 3)})
+    assert twice.rows("SELECT COUNT(*), SUM(age) FROM people") == [(60, int(people.age.sum()))]
     (made,) = twice.session.explain("SELECT COUNT(*) FROM people", epsilon=1).measurements
     assert made.linf == 1
     many = Clinic(tmp_path / "visits", tables={"visits": visits.assign(id=0)})
@@ -264,16 +268,27 @@ def test_claims_are_enforced(tmp_path: Path, no_noise: None) -> None:
         Clinic(tmp_path / "flags", tables={"visits": pd.concat([visits, visits])})
 
 
-@pytest.mark.parametrize("unit", ["device", "transaction", "household", "session", "order", "visit", "row"])
+@pytest.mark.parametrize("unit", ["device", "transaction", "household", "session", "order", "visit"])
 def test_small_units_are_warned_about(unit: str) -> None:
     """API-07: the owner hears, in words, whom a small unit leaves unprotected."""
-    column = "person_id" if unit == "row" else f"{unit}_id"
-    columns = {column: {"type": "int64"}, "patient_id": {"type": "int64"}}
-    table: dict[str, object] = {"columns": columns}
-    if unit != "row":
-        table["unit"] = column
+    columns = {f"{unit}_id": {"type": "int64"}, "patient_id": {"type": "int64"}}
+    table: dict[str, object] = {"columns": columns, "unit": f"{unit}_id"}
     catalog = Catalog(dataset="d", privacy_unit=unit, tables={"t": table}, budget={"epsilon": 1})
     assert catalog.warnings
+
+
+@pytest.mark.parametrize("name", ["patient_id", "n", "Kürzel"])
+def test_rows_as_units_are_warned_about(name: str) -> None:
+    """API-07: an identifier is found by its use, whatever it is called: it links tables, or its values come again."""
+    columns = {name: {"type": "int64"}, "value": {"type": "int64", "lower": 0, "upper": 9}}
+    one: dict[str, object] = {"t": {"columns": columns}}
+    linked = Catalog(dataset="d", privacy_unit="row", tables={**one, "u": {"columns": columns}}, budget={"epsilon": 1})
+    assert any(name in warning and "links rows" in warning for warning in linked.warnings)
+    alone = Catalog(dataset="d", privacy_unit="row", tables=one, budget={"epsilon": 1})
+    again = pd.DataFrame({name: [*range(30), *range(30)], "value": [i % 10 for i in range(60)]})
+    once = again.assign(**{name: range(60)})
+    assert list(DuckDBBackend(alone, {"t": again}).identifying()) == [("t", name)]
+    assert list(DuckDBBackend(alone, {"t": once}).identifying()) == []
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 100}, {"epsilon": 1, "delta": "0.01"}, {"rho": 50}])
@@ -458,7 +473,7 @@ def test_an_unwritable_ledger_answers_nothing(folder: Path, capfd: pytest.Captur
 
 
 def _answer(path: str) -> int:
-    return run(["query", f"{path}/clinic.yaml", "SELECT COUNT(*) AS n FROM people", "-e", "5000"])
+    return run(["query", f"{path}/clinic.yaml", "SELECT COUNT(*) AS n FROM people", "-e", "5000", "--fresh"])
 
 
 @pytest.mark.slow

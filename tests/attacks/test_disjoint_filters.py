@@ -28,6 +28,7 @@ CATALOG = """
 dataset: attacked
 privacy_unit: row
 budget: {epsilon: 1000000}
+defaults: {least_charge: 1e-12}
 tables:
   rows:
     columns:
@@ -37,7 +38,7 @@ tables:
       g: {type: float64, nullable: true}
       n: {type: "decimal(9,2)", nullable: true}
       i: {type: int64, nullable: true}
-      t: {type: timestamp, nullable: true}
+      t: {type: timestamp, zone: UTC, nullable: true}
       d: {type: date, nullable: true}
       b: {type: boolean, nullable: true}
 """

@@ -295,7 +295,7 @@ def test_names_of_columns_are_never_sql(name: str, monkeypatch: pytest.MonkeyPat
     zero_noise(monkeypatch)
     made = pd.DataFrame({"who": [1, 2, 3], name: [1.0, 2, 4], "key": ["a", "b", "a"]})
     said = {"bounds": {name: (0, 10)}, "keys": {"key": ["a", "b"]}, "budget": {"epsilon": 1000}}
-    made.dp.protect(privacy_unit="who", **said, defaults={"epsilon": 20})
+    made.dp.protect(privacy_unit="who", **said, defaults={"epsilon": 20, "least_charge": "1e-12"})
     assert made.dp.sum(name) == 7
     assert made.dp.groupby("key")[name].sum().to_dict() == {"a": 5, "b": 2}
     assert made.dp.assign_bounds({name: (0, 3)}).sum([name])[name] == 6

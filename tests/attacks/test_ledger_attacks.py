@@ -6,6 +6,7 @@ The invariant after each: released <= recorded <= limit, and what is recorded ca
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import random
@@ -20,15 +21,22 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dpquery.errors import DPQueryError, InsufficientBudgetError, InvalidLossError, LedgerError
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.loss import ZERO, PrivacyLoss, parse_amount
+from dpquery.ledger import disk as ledger_disk
 from dpquery.ledger import file as ledger_file
+from dpquery.ledger import replay as ledger_replay
+from dpquery.ledger import schema
 from dpquery.ledger.ledger import Ledger, State
+from dpquery.ledger.mark import MarkFile
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
+from tests.forking import fork
+from tests.waiting import PATIENCE
 
 UNIT = PrivacyLoss(epsilon=Fraction(1, 1000))
 QUERY = "SELECT COUNT(*) FROM visits"
@@ -61,7 +69,7 @@ def path(folder: Path) -> Path:
 
 def in_child(work: Callable[[], object]) -> int:
     """Starts a forked process that does the work; its status is 0 unless the work raises."""
-    child = os.fork()
+    child = fork()
     if child:
         return child
     status = 1
@@ -152,7 +160,7 @@ def test_threads_share_one_ledger(path: Path, folder: Path) -> None:
     for thread in shared:
         thread.start()
     for thread in shared:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert assert_invariant(path, folder) == len(released(folder)) == 300
 
 
@@ -184,7 +192,7 @@ def test_forks_while_other_threads_charge_do_no_harm(path: Path, folder: Path) -
         child = in_child(lambda: ledger.charge(analyst="alice", loss=UNIT, query=QUERY))
         assert status_of(child) in (0, 1), turn  # 1: the budget was spent first
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert assert_invariant(path, folder) == 1000
 
 
@@ -194,13 +202,13 @@ def test_no_fork_happens_within_a_charge(path: Path) -> None:
     ledger, inside = create(path), threading.Event()
 
     def hold() -> None:
-        with ledger._transaction():
+        with ledger._writing():
             inside.set()
             time.sleep(0.2)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    assert inside.wait(10)
+    assert inside.wait(PATIENCE)
     assert status_of(in_child(lambda: ledger.charge(analyst="alice", loss=UNIT, query=QUERY))) == 0
     thread.join()
     assert ledger.verify() == 1
@@ -241,50 +249,52 @@ def test_ten_thousand_kills_on_a_real_disk(tmp_path: Path) -> None:
         shutil.rmtree(inner)
 
 
-class Faulty(sqlite3.Connection):
-    """A connection on which something happens before or after its n-th statement."""
-
-    countdown = math.inf
-    before: Callable[[], object] = staticmethod(lambda: None)
-    after: Callable[[], object] = staticmethod(lambda: None)
-
-    def execute(self, *arguments: object) -> sqlite3.Cursor:
-        Faulty.countdown -= 1
-        if Faulty.countdown == 0:
-            Faulty.before()
-        result = super().execute(*arguments)  # type: ignore[arg-type]
-        if Faulty.countdown == 0:
-            Faulty.after()
-        return result
+CALLS = ("open", "pread", "pwrite", "fdatasync", "close", "fstat")
+"""What a charge asks the system for."""
 
 
-@pytest.fixture
-def faulty(monkeypatch: pytest.MonkeyPatch) -> type[Faulty]:
-    def connect(path: Path) -> sqlite3.Connection:
-        uri = f"{path.as_uri()}?mode=rw"
-        return sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None, check_same_thread=False, factory=Faulty)
+class Faults:
+    """Does something before or after the n-th call of the system."""
 
-    monkeypatch.setattr(ledger_file, "connect", connect)
-    monkeypatch.setattr(Faulty, "countdown", math.inf)
-    monkeypatch.setattr(Faulty, "before", staticmethod(lambda: None))
-    monkeypatch.setattr(Faulty, "after", staticmethod(lambda: None))
-    return Faulty
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.countdown = 0
+        self.before: Callable[[], object] = lambda: None
+        self.after: Callable[[], object] = lambda: None
+        for name in CALLS:
+            monkeypatch.setattr(os, name, self._counted(getattr(os, name)))
+        monkeypatch.setattr(ledger_disk, "SYNC", os.fdatasync)
+
+    def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **named: Any) -> Any:
+            self.countdown -= 1
+            is_due = self.countdown == 0
+            if is_due:
+                self.before()
+            result = call(*arguments, **named)
+            if is_due:
+                self.after()
+            return result
+
+        return counted
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_kill_at_each_statement_loses_nothing(path: Path, folder: Path, faulty: type[Faulty], when: str) -> None:
+def test_a_kill_at_each_call_of_the_system_loses_nothing(
+    path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
     create(path, "1000").close()
     killed = 0
-    for statement in range(1, 60):
+    for call in range(1, 200):
         ledger = Ledger.open(path)
         recorded = ledger.verify()
 
-        def work(statement: int = statement, ledger: Ledger = ledger) -> None:
-            setattr(faulty, when, staticmethod(lambda: os.kill(os.getpid(), signal.SIGKILL)))
-            faulty.countdown = statement
-            entry = ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
-            faulty.countdown = math.inf
-            (folder / f"{statement}.log").write_text(f"{entry}\n")
+        def work(call: int = call, ledger: Ledger = ledger) -> None:
+            with monkeypatch.context() as patch:
+                faults = Faults(patch)
+                setattr(faults, when, lambda: os.kill(os.getpid(), signal.SIGKILL))
+                faults.countdown = call
+                entry = ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
+            (folder / f"{call}.log").write_text(f"{entry}\n")
 
         if status_of(in_child(work)) == 0:
             break
@@ -292,7 +302,7 @@ def test_a_kill_at_each_statement_loses_nothing(path: Path, folder: Path, faulty
         ledger.close()
         assert assert_invariant(path, folder) - recorded in (0, 1)
     assert killed > 15
-    assert assert_invariant(path, folder) == (killed > 0) * len(Ledger.open(path).entries())
+    assert assert_invariant(path, folder) >= 1
 
 
 def test_pending_charges_are_never_given_back(path: Path) -> None:
@@ -308,39 +318,52 @@ def test_pending_charges_are_never_given_back(path: Path) -> None:
 # Disks (LED-07)
 
 
-def test_each_statement_may_fail(path: Path, faulty: type[Faulty]) -> None:
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EINTR])
+def test_each_call_of_the_system_may_fail(path: Path, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    """An error is ours, nothing is answered, and a ledger that is opened again goes on."""
+
     def fail() -> None:
-        raise sqlite3.OperationalError("disk I/O error")
+        raise OSError(error, os.strerror(error))
 
-    ledger = create(path, "1000")
+    create(path, "1000").close()
     failures = 0
-    for statement in range(1, 60):
+    for call in range(1, 200):
+        ledger = Ledger.open(path)
         recorded = ledger.verify()
-        faulty.before = staticmethod(fail)
-        faulty.countdown = statement
-        try:
-            ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
-            break
-        except LedgerError:
-            failures += 1
-        finally:
-            faulty.countdown = math.inf
-        assert ledger.verify() == recorded
-    assert failures > 5
+        with monkeypatch.context() as patch:
+            faults = Faults(patch)
+            faults.before, faults.countdown = fail, call
+            try:
+                ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
+            except LedgerError:
+                failures += 1
+            if faults.countdown > 0:
+                break
+        assert Ledger.open(path).verify() - recorded in (0, 1)
+    assert failures > 15
 
 
-def test_a_full_database_refuses_and_recovers(path: Path) -> None:
+def test_a_full_disk_refuses_and_recovers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = create(path, "1000")
-    with ledger._transaction() as connection:
-        pages = connection.execute("PRAGMA page_count").fetchone()[0]
-        connection.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(LedgerError, match="full"):
+    write, room = os.pwrite, [path.stat().st_size + 1000]
+
+    def full(descriptor: int, content: bytes, position: int) -> int:
+        fits = content[: max(0, room[0] - position)]
+        if not fits and content:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, fits, position)
+
+    monkeypatch.setattr("dpquery.ledger.file.os.pwrite", full)
+    monkeypatch.setattr("dpquery.ledger.mark._write", lambda *told: write(told[0], told[2], 512 * told[1]))
+    with pytest.raises(LedgerError, match="No space left"):
         charge_until_refused(path, path.with_suffix(".log"), ledger=ledger)
-    recorded = ledger.verify()  # the connection is a new one, without the limit
+    recorded = ledger.verify()
+    assert recorded == len(released(path.parent)) > 1
+    room[0] += 10_000
     assert ledger.charge(analyst="alice", loss=UNIT, query=QUERY) == recorded + 1
 
 
-@pytest.mark.parametrize("room", [0, 1, 100, 511, 512, 513, 600, 4096, 4608, 5000, 8192, 8729, 12_288, 16_384, 20_480])
+@pytest.mark.parametrize("room", [0, 1, 100, 511, 512, 513, 600, 4096, 5000, 20_480, 34_816, 35_000, 40_000])
 def test_a_disk_that_takes_no_more_bytes_refuses(path: Path, room: int) -> None:
     """The size of files is limited in a child, at every size at which a write of a charge may break off."""
     create(path, "1000").close()
@@ -349,16 +372,16 @@ def test_a_disk_that_takes_no_more_bytes_refuses(path: Path, room: int) -> None:
         ledger = Ledger.open(path)
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
-        recorded = 0
+        answered = 0
         try:
-            for _ in range(200):
+            for _ in range(400):
                 ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
-                recorded += 1
+                answered += 1
         except LedgerError:
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-            with pytest.raises(LedgerError, match="open the ledger again"):
-                ledger.charge(analyst="alice", loss=UNIT, query=QUERY)  # a failed write may hide a failed sync
-            assert Ledger.open(path).verify() == recorded
+            recorded = Ledger.open(path).verify()
+            assert recorded - answered in (0, 1)  # 1: where the mark could not be written
+            assert ledger.charge(analyst="alice", loss=UNIT, query=QUERY) == recorded + 1
         else:
             raise AssertionError("no write failed")
 
@@ -426,6 +449,27 @@ def test_an_older_copy_put_back_while_open_refuses(path: Path, charges: int) -> 
         ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
 
 
+@pytest.mark.parametrize("is_suspect", [False, True])
+def test_a_charge_whose_entry_is_gone_is_not_answered(
+    path: Path, monkeypatch: pytest.MonkeyPatch, is_suspect: bool
+) -> None:
+    """An older copy comes back while the charge waits to be made durable; another thread's failure, or a connection
+    that was opened again, may have made the ledger read everything anew."""
+    ledger, turn = create(path), MarkFile.turn
+    ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
+    copy = path.read_bytes()
+
+    def put_back(mark: MarkFile) -> Any:
+        path.write_bytes(copy)
+        ledger._store.is_suspect |= is_suspect
+        return turn(mark)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MarkFile, "turn", put_back)
+        with pytest.raises(LedgerError, match="older copy"):
+            ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
+
+
 def test_another_dataset_put_in_place_refuses(path: Path, folder: Path) -> None:
     ledger = create(path)
     Ledger.create(folder / "other", declarations("other"), Budget.of(epsilon=9), {}).close()
@@ -435,6 +479,9 @@ def test_another_dataset_put_in_place_refuses(path: Path, folder: Path) -> None:
     ledger.close()
     with pytest.raises(LedgerError, match="mark of another ledger"):
         Ledger.open(path)
+    with pytest.raises(LedgerError, match="one mark"):
+        Ledger.open(path, mark=folder / "other.mark")
+    path.with_name("clinic.ledger.mark").unlink()
     assert Ledger.open(path, mark=folder / "other.mark").declarations.dataset == "other"  # which the gate compares
 
 
@@ -483,12 +530,16 @@ def test_flipped_bits_never_lessen_what_was_spent(path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_flipped_bit_at_every_offset(path: Path) -> None:
-    flip_bytes(path, list(range(40_960)))
+    size = len(filled(path)[0])
+    for file in path.parent.iterdir():
+        file.unlink()
+    flip_bytes(path, list(range(size)))
 
 
 def test_truncated_files_are_refused(path: Path) -> None:
     content, _ = filled(path)
-    for size in [0, 1, 99, 100, 511, 512, 4095, *range(4096, len(content), 1024), len(content) - 1]:
+    answered = len(content.splitlines(keepends=True)[-1])  # was written by `close`, behind what the mark remembers
+    for size in [0, 1, 64, 65, 99, 100, *range(101, len(content) - answered, 97), len(content) - answered - 1]:
         path.write_bytes(content[:size])
         with pytest.raises(LedgerError):
             Ledger.open(path)
@@ -530,46 +581,30 @@ def test_other_databases_are_refused_and_left_alone(path: Path, mode: str) -> No
 @pytest.mark.parametrize(
     "tampering",
     [
-        "DELETE FROM entry WHERE seq = 40",
-        "DELETE FROM entry WHERE seq = 1",
-        "DELETE FROM entry WHERE seq = 20",
-        "DELETE FROM entry",
-        "UPDATE entry SET epsilon = 0 WHERE seq = 40",
-        "UPDATE entry SET epsilon = -epsilon WHERE seq = 3",
-        "UPDATE entry SET account = 'bob'",
-        "UPDATE entry SET kind = 'data' WHERE seq = 7",
-        "UPDATE entry SET text = 'SELECT 1' WHERE seq = 7",
-        "UPDATE entry SET time = '1970-01-01' WHERE seq = 7",
-        "UPDATE entry SET hash = 'x' WHERE seq = 40",
-        "UPDATE entry SET seq = 41 WHERE seq = 40",
-        "UPDATE entry SET answered = 2 WHERE seq = 40",
-        "INSERT INTO entry VALUES (41, '', 'charge', 'alice', 0, 0, 0, '', '', 0)",
-        "UPDATE account SET spent_epsilon = 0",
-        "UPDATE account SET spent_epsilon = spent_epsilon - 1 WHERE name = 'alice'",
-        "UPDATE account SET limit_epsilon = limit_epsilon * 2",
-        "UPDATE account SET limit_rho = 1 WHERE name = 'alice'",
-        "DELETE FROM account WHERE name = 'bob'",
-        "DELETE FROM account WHERE name = ''",
-        "INSERT INTO account (name, limit_epsilon, limit_delta, limit_rho) VALUES ('mallory', 9, 0, 0)",
-        "UPDATE founding SET document = replace(document, 'clinic', 'other')",
-        "UPDATE founding SET hash = 'x'",
-        "DELETE FROM founding",
-        "DROP TABLE founding",
-        "CREATE TRIGGER refund AFTER UPDATE ON account BEGIN UPDATE account SET spent_epsilon = 0; END",
-        "CREATE TABLE more (x)",
-        "CREATE VIEW more AS SELECT 1",
-        "CREATE INDEX more ON entry (time)",
-        "ALTER TABLE account ADD COLUMN more INT",
-        "PRAGMA application_id = 1",
-        "PRAGMA user_version = 0",
-        "PRAGMA user_version = 3",
+        lambda lines: lines[:-2],
+        lambda lines: lines[:1],
+        lambda lines: [],
+        lambda lines: lines[:20] + lines[21:],
+        lambda lines: lines[:1] + lines[2:],
+        lambda lines: [*lines[:20], lines[21], lines[20], *lines[22:]],
+        lambda lines: [*lines[:20], lines[20], *lines[20:]],
+        lambda lines: [line.replace("[1000000000, 0, 0]", "[0, 0, 0]") for line in lines],
+        lambda lines: [line.replace("[1000000000, 0, 0]", "[-1000000000, 0, 0]") for line in lines],
+        lambda lines: [line.replace("alice", "bob") for line in lines],
+        lambda lines: [line.replace('[7, "charge"', '[7, "data"') for line in lines],
+        lambda lines: [line.replace("-- 7", "-- 8") for line in lines],
+        lambda lines: [line.replace(" [7, ", " [8, ") for line in lines],
+        lambda lines: [line.replace("T", "t", 1) for line in lines],
+        lambda lines: ["0" * 64 + line[64:] for line in lines],
+        lambda lines: [lines[0].replace("clinic", "other"), *lines[1:]],
+        lambda lines: [lines[0].replace('"version": 3', '"version": 4'), *lines[1:]],
+        lambda lines: lines[1:],
+        lambda lines: [line + " " for line in lines],
     ],
 )
-def test_tampering_is_found(path: Path, tampering: str) -> None:
+def test_tampering_is_found(path: Path, tampering: Callable[[list[str]], list[str]]) -> None:
     filled(path)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute(tampering)
-    other.close()
+    path.write_text("".join(f"{line}\n" for line in tampering(path.read_text().splitlines())))
     with pytest.raises(LedgerError) as caught:
         Ledger.open(path)
     assert str(path) in str(caught.value)
@@ -577,33 +612,93 @@ def test_tampering_is_found(path: Path, tampering: str) -> None:
 
 def test_tampering_is_found_by_an_open_ledger(path: Path) -> None:
     ledger = create(path)
-    ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("UPDATE account SET spent_epsilon = 0")
-    other.close()
-    with pytest.raises(LedgerError, match="totals"):
+    for _ in range(2):
+        ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
+    path.write_bytes(path.read_bytes().replace(b"alice", b"mandy", 1))
+    with pytest.raises(LedgerError, match="damaged"):
         ledger.verify()
 
 
-def test_a_lost_journal_is_harmless_or_found(path: Path, folder: Path, faulty: type[Faulty]) -> None:
-    """A process is killed within a charge, and somebody deletes the journal that would have undone it."""
-    create(path, "1000").close()
-    for statement in range(1, 25):
-        ledger = Ledger.open(path)
-        spent, before = ledger.spent(None).epsilon, path.read_bytes()
+# Checkpoints (LED-21)
 
-        def work(statement: int = statement, ledger: Ledger = ledger) -> None:
-            faulty.before = staticmethod(lambda: os.kill(os.getpid(), signal.SIGKILL))
-            faulty.countdown = statement
-            ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
 
-        status_of(in_child(work))
-        ledger.close()
-        path.with_name(path.name + "-journal").unlink(missing_ok=True)
-        try:
-            assert Ledger.open(path).spent(None).epsilon >= spent
-        except LedgerError:
-            path.write_bytes(before)
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_replay, "OFTEN", 7)
+
+
+def test_opening_begins_at_the_last_checkpoint_that_the_mark_covers(
+    path: Path, often: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, spent = filled(path)
+    lines = path.read_text().splitlines()
+    assert sum('"checkpoint"' in line for line in lines) == 5
+    followed, follow = list[str](), ledger_replay.Replay.follow
+    monkeypatch.setattr(ledger_replay.Replay, "follow", lambda self, line: followed.append(line) or follow(self, line))
+    assert Ledger.open(path).spent(None).epsilon == spent
+    assert followed == lines[len(lines) - len(followed) :] and len(followed) < 15
+    followed.clear()
+    assert Ledger.open(path).verify() == 40
+    assert followed[-len(lines) + 1 :] == lines[1:]
+
+
+def test_a_checkpoint_behind_the_mark_is_not_believed(path: Path, often: None) -> None:
+    """Only the hash in the mark tells that it was written by who followed the chain."""
+    filled(path)
+    lines = path.read_text().splitlines()
+    at = max(number for number, line in enumerate(lines) if '"checkpoint"' in line)
+    told = schema.read_checkpoint(lines[at])
+    assert told is not None
+    (content,) = told.content
+    forged = schema.write(content["before"], told.seq, schema.CHECKPOINT, {**content, "sums": {}})
+    path.write_text("".join(f"{line}\n" for line in [*lines[:at], forged.line]))
+    with pytest.raises(LedgerError):
+        Ledger.open(path)
+    path.write_text("".join(f"{line}\n" for line in [*lines[:at], forged.line, *lines[at + 1 :]]))
+    with pytest.raises(LedgerError):
+        Ledger.open(path)
+
+
+@pytest.mark.parametrize("changed", [{"sums": {}}, {"budgets": {}}, {"lost": [0, 0, 1]}, {"entry": "0" * 64}])
+def test_a_checkpoint_is_what_its_entries_make_it(path: Path, often: None, changed: dict[str, object]) -> None:
+    """Also one with a right hash, by somebody who may write the ledger: whoever follows the chain refuses it."""
+    ledger = create(path)
+    for _ in range(7):
+        ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
+    lines = path.read_text().splitlines()
+    told = schema.read_checkpoint(lines[-1])
+    assert told is not None
+    (content,) = told.content
+    forged = schema.write(content["before"], 7, schema.CHECKPOINT, {**content, **changed})
+    path.write_text("".join(f"{line}\n" for line in [*lines[:-1], forged.line]))
+    with pytest.raises(LedgerError, match="damaged"):
+        Ledger.open(path).verify()
+
+
+def test_ledgers_with_checkpoints_are_read_from_anywhere(path: Path, often: None) -> None:
+    filled(path)
+    ledger = Ledger.open(path)
+    every = ledger.entries()
+    assert [entry.seq for entry in every] == list(range(1, 41))
+    for after in (0, 1, 6, 7, 8, 20, 39, 40, 41, -1):
+        assert ledger.entries(after=after) == every[max(after, 0) :]
+    assert ledger.hashes(range(-3, 50)) == {0: ledger.hash_of(0), **{entry.seq: entry.hash for entry in every}}
+    assert [ledger.hash_of(entry.seq) for entry in every] == [entry.hash for entry in every]
+
+
+def test_entries_are_found_in_long_ledgers(path: Path, often: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By halves: with a page of 100 bytes, each search ends at another line."""
+    filled(path)
+    ledger = Ledger.open(path)
+    hashes = [entry.hash for entry in ledger.entries()]
+    monkeypatch.setattr(ledger_file, "PAGE", 100)
+    for seq, hash in enumerate(hashes, 1):
+        with ledger._reading() as log:
+            position = log.find(seq)
+            assert position is not None
+            assert next(log.lines(position))[1].startswith(hash)
+            assert log.find(41) is None
+    assert Ledger.open(path).verify() == 40
 
 
 # Numbers (ACC-03, ACC-08, ACC-09)

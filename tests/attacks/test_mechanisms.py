@@ -23,6 +23,7 @@ from dpquery.kernel.loss import rho_within, zcdp_to_approximate
 from dpquery.kernel.plan import Lattice
 from tests.attacks.clinic import Clinic, frames
 from tests.attacks.test_planner import planned
+from tests.forking import fork
 
 PACKAGE = Path(dpquery.__file__).parent
 
@@ -121,7 +122,7 @@ def test_forked_workers_draw_different_noise() -> None:
     reads = []
     for _ in range(4):
         reader, writer = os.pipe()
-        child = os.fork()
+        child = fork()
         if child == 0:
             os.write(writer, _draw(0))
             os._exit(0)

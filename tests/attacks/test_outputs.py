@@ -211,7 +211,7 @@ def test_growing_texts_are_cut(tmp_path: Path) -> None:
     doubled = "REPLACE(" * 12 + "note" + ", 'a', 'aaaaaaaaaaaaaaaa')" * 12
     long.sql(f"SELECT COUNT(*) FROM visits WHERE LENGTH({doubled}) > 3")
     concatenated = "note"
-    for _ in range(6):
+    for _ in range(4):
         concatenated = f"({concatenated} || {concatenated})"
     long.sql(f"SELECT COUNT(*) FROM visits WHERE LENGTH({concatenated}) > 3")
 

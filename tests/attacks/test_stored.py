@@ -22,6 +22,7 @@ from dpquery.plan.types import FLOAT64, INT64, TEXT
 from dpquery.stored.releases import Release
 from dpquery.stored.store import Store
 from dpquery.stored.text import NotCanonical, digest, text_of, value_of
+from tests.forking import fork
 from tests.unit.stored.shop import Shop
 
 QUERY = "SELECT region, COUNT(*) AS n FROM sales GROUP BY region"
@@ -109,6 +110,51 @@ def test_a_forger_without_the_ledger_is_refused(shop: Shop) -> None:
     _refused(shop)
 
 
+def _forge(shop: Shop, content: str) -> None:
+    """Writes another content into a row, with the right hash."""
+    connection = sqlite3.connect(shop.store)
+    (origin,) = connection.execute("SELECT ledger FROM origin").fetchone()
+    version, base, entry, analyst, time = connection.execute(
+        "SELECT version, base, entry, analyst, time FROM release WHERE number = 1"
+    ).fetchone()
+    connection.close()
+    charged = Ledger.open(shop.path).hash_of(entry) or ""
+    made = digest(origin, charged, version, base, str(entry), analyst, time, content)
+    _change(shop, "UPDATE release SET content = ?, hash = ? WHERE number = 1", content, made)
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, "[" * 100_000 + "]" * 100_000, '{"base": ' * 50_000, "", "NaN", "1e999"]
+)
+def test_a_deep_row_or_none_is_refused(shop: Shop, content: str) -> None:
+    _forge(shop, content)
+    _refused(shop)
+
+
+def test_all_entries_of_stored_answers_are_read_at_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many answers are stored, the first question of a session reads the ledger as often."""
+    looks, reading = list[int](), Ledger._reading
+
+    def looked(self: Ledger) -> object:
+        looks.append(1)
+        return reading(self)
+
+    monkeypatch.setattr(Ledger, "_reading", looked)
+
+    def first_question() -> int:
+        with shop.session() as session:
+            looks.clear()
+            assert session.sql(QUERY).charge == FREE
+            return len(looks)
+
+    few = first_question()
+    with shop.session() as session:
+        for least in range(12):
+            session.sql(f"SELECT region, COUNT(*) AS n FROM sales WHERE score > {least} GROUP BY region", fresh=True)
+            session.sql(QUERY, fresh=True)
+    assert first_question() == few
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -128,16 +174,7 @@ def test_a_forger_without_the_ledger_is_refused(shop: Shop) -> None:
 )
 def test_a_row_of_the_wrong_form_is_refused(shop: Shop, change: dict[str, object]) -> None:
     """Even if its hash is right."""
-    connection = sqlite3.connect(shop.store)
-    (origin,) = connection.execute("SELECT ledger FROM origin").fetchone()
-    version, base, entry, analyst, time = connection.execute(
-        "SELECT version, base, entry, analyst, time FROM release WHERE number = 1"
-    ).fetchone()
-    connection.close()
-    charged = Ledger.open(shop.path).hash_of(entry) or ""
-    content = json.dumps(_content(shop) | change)
-    made = digest(origin, charged, version, base, str(entry), analyst, time, content)
-    _change(shop, "UPDATE release SET content = ?, hash = ? WHERE number = 1", content, made)
+    _forge(shop, json.dumps(_content(shop) | change))
     _refused(shop)
 
 
@@ -304,7 +341,7 @@ def test_a_process_that_is_killed_gives_no_draw_away(
     def die(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    child = os.fork()
+    child = fork()
     if child == 0:
         add = Store.add
 

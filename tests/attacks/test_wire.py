@@ -8,7 +8,6 @@ import re
 import resource
 import struct
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from tests.server.raw import (
     startup,
 )
 from tests.server.running import Running, running
+from tests.waiting import PATIENCE, wait_until
 
 ORDERS = "SELECT region, count(*) AS n FROM orders GROUP BY 1 ORDER BY 1"
 CANARY = "canary-7731"
@@ -43,7 +43,7 @@ SLOW = "SELECT sum(a.i * b.i) FROM range(1000000) a(i), range(1000000) b(i)"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    limits = Limits(handshake=3, waiting=64)
+    limits = Limits(handshake=60, waiting=64)
     folder = Path(tmp_path_factory.mktemp("wire"))
     with running(folder, limits=limits, caps={"dpquery.epsilon": "2"}) as found:
         yield found
@@ -81,15 +81,16 @@ def test_a_length_field_allocates_nothing(server: Running, length: int) -> None:
     assert still_answers(server)
 
 
-def test_half_a_packet_holds_a_place_for_seconds_only(server: Running) -> None:
+def test_half_a_packet_holds_a_place_for_seconds_only(tmp_path: Path) -> None:
     """WIR-02: silence, half a packet, one byte a second; nobody is kept out meanwhile."""
-    halves = [Client(server.host, server.port, seconds=8) for _ in range(3)]
-    halves[1].send(startup(user="alice")[:9])
-    halves[2].send(packet(GSS_REQUEST))
-    assert still_answers(server)
-    for half in halves:
-        assert half.is_closed()
-        half.socket.close()
+    with running(tmp_path, limits=Limits(handshake=4, waiting=64)) as server:
+        halves = [Client(server.host, server.port) for _ in range(3)]
+        halves[1].send(startup(user="alice")[:9])
+        halves[2].send(packet(GSS_REQUEST))
+        assert still_answers(server)
+        for half in halves:
+            assert half.is_closed()
+            half.socket.close()
 
 
 def test_encryption_is_asked_for_once(server: Running) -> None:
@@ -158,10 +159,10 @@ def test_a_proof_is_for_one_exchange(server: Running) -> None:
 def test_only_the_key_cancels_and_guesses_are_not_heard(server: Running, client: Client) -> None:
     """WIR-07: wrong keys cancel nothing; after some of them no request of that address is heard for a while."""
     outcome: list[str] = []
-    begun = time.monotonic()
+    begun = server.begun()
     thread = threading.Thread(target=lambda: outcome.append(client.error(query(SLOW))["C"]))
     thread.start()
-    time.sleep(0.3)
+    assert begun.wait(PATIENCE)
     for guess in range(3):
         with Client(server.host, server.port) as guesser:
             guesser.send(packet(CANCEL_REQUEST, struct.pack(">iI", client.process, guess)))
@@ -171,9 +172,8 @@ def test_only_the_key_cancels_and_guesses_are_not_heard(server: Running, client:
     with Client(server.host, server.port) as owner:
         owner.send(packet(CANCEL_REQUEST, struct.pack(">i", client.process) + client.key))
         assert owner.is_closed()
-    thread.join(20)
+    thread.join(PATIENCE)
     assert outcome == ["57014"]
-    assert time.monotonic() - begun < 20
 
 
 def test_keys_are_of_the_operating_systems_randomness(server: Running) -> None:
@@ -358,7 +358,7 @@ def test_errors_say_nothing_of_data_or_code(
     """WIR-15: an exception in the engine that quotes a row reaches neither client nor log."""
     with caplog.at_level(logging.DEBUG):
         refused = client.error(query(f"leak '{CANARY}'"))
-    assert refused["C"] == "XX000"
+    assert refused["C"] == "58030"
     for told in (str(refused), caplog.text, *capfd.readouterr()):
         assert CANARY not in told
         assert "Traceback" not in told
@@ -380,8 +380,9 @@ def test_a_name_in_a_log_stays_on_its_line(server: Running, caplog: pytest.LogCa
     """WIR-15: an application's name cannot write lines of its own."""
     with caplog.at_level(logging.INFO), Client(server.host, server.port) as client:
         client.log_in(application_name='x"\nconnected user=admin')
+        wait_until(lambda: r'application="x\"\\nconnected user=admin"' in caplog.text, "the line of the login")
     assert all("\n" not in record.getMessage() for record in caplog.records)
-    assert 'application="x??connected user=admin"' in caplog.text
+    assert r'application="x\"\\nconnected user=admin"' in caplog.text
 
 
 def test_a_slow_reader_holds_little(tmp_path: Path) -> None:
@@ -391,10 +392,7 @@ def test_a_slow_reader_holds_little(tmp_path: Path) -> None:
         for _ in range(20):
             client.send(query("SELECT i FROM range(100000) r(i)"))
         assert still_answers(server)
-        end = time.monotonic() + 30
-        while server.server.open and time.monotonic() < end:
-            time.sleep(0.1)
-        assert not server.server.open
+        wait_until(lambda: not server.server.open, "the end of its connection")
 
 
 def test_many_sessions_of_one_analyst_are_one_analyst(server: Running) -> None:
@@ -407,7 +405,7 @@ def test_many_sessions_of_one_analyst_are_one_analyst(server: Running) -> None:
 
 def test_a_crash_takes_one_statement_down(server: Running, client: Client) -> None:
     """WIR-18: the listener stays, and there is another engine."""
-    assert client.error(query("crash"))["C"] == "58000"
+    assert client.error(query("crash"))["C"] == "58030"
     assert client.rows("SELECT 1") == [["1"]]
     assert still_answers(server)
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.backends.reference import ReferenceBackend
 from dpquery.catalog import Catalog
-from dpquery.kernel.plan import CHOICES, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, Key, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import Relation, output
 from dpquery.plan.types import Value
@@ -28,6 +29,7 @@ KEY = 0x0123456789ABCDEF_FEDCBA9876543210
 def catalog_of(tables: Mapping[str, object], *, unit: str = "person", **more: Any) -> Catalog:
     """Returns a catalog of these tables, with a budget that tests do not exhaust."""
     budget = {"epsilon": 1000, "delta": "1/1000"}
+    more = {"defaults": {"least_charge": "1e-12"}} | more
     return Catalog(dataset="test", privacy_unit=unit, tables=tables, budget=budget, **more)
 
 
@@ -40,16 +42,16 @@ def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
     assert len(exact.numbers) == len(aggregate.measures)
     assert len({len(column) for column in (*exact.keys, *exact.numbers)}) <= 1
     check_histograms(aggregate, exact)
-    columns: list[list[Value]] = []
+    columns: list[list[tuple[Value, ...]]] = []
     for key, values in zip(aggregate.keys, exact.keys, strict=True):
         assert values.dtype == (object if key.domain is None else np.int64)
-        columns.append([_plain(value) if key.domain is None else key.domain[value] for value in values])
+        columns.append(_values(key, values))
     for numbers in exact.numbers:
         assert numbers.dtype == np.int64 or all(type(number) is int for number in numbers)
     count = len(exact.numbers[0]) if exact.numbers else 0
     groups: Groups = {}
     for index in range(count):
-        group = tuple(column[index] for column in columns)
+        group = tuple(value for column in columns for value in column[index])
         assert group not in groups, "a group came back twice"
         groups[group] = tuple(int(numbers[index]) for numbers in exact.numbers)
     if not aggregate.keys:
@@ -74,20 +76,19 @@ def check_histograms(aggregate: PrivateAggregate, exact: ExactAggregates) -> Non
 
 def histograms(backend: Backend, aggregate: PrivateAggregate, key: int = KEY) -> list[dict[tuple[object, ...], int]]:
     """Returns the histogram of each choice: the weight of each value by (key values, value)."""
-    exact, found = backend.run(aggregate, key), []
-    columns = [
-        [_plain(value) if key.domain is None else key.domain[value] for value in values]
-        for key, values in zip(aggregate.keys, exact.keys, strict=True)
-    ]
+    exact, found = backend.run(backend.prepare(aggregate), key), []
+    columns = [_values(key, values) for key, values in zip(aggregate.keys, exact.keys, strict=True)]
     for histogram in exact.histograms:
         triples = zip(*(c.tolist() for c in (histogram.group, histogram.value, histogram.weight)), strict=True)
-        found.append({(*(column[group] for column in columns), value): weight for group, value, weight in triples})
+        found.append(
+            {(*(v for column in columns for v in column[group]), value): weight for group, value, weight in triples}
+        )
     return found
 
 
 def run(backend: Backend, aggregate: PrivateAggregate, key: int = KEY) -> Groups:
     """Returns what a backend gives for a private aggregate, in comparable form."""
-    return groups_of(aggregate, backend.run(aggregate, key))
+    return groups_of(aggregate, backend.run(backend.prepare(aggregate), key))
 
 
 def rows_of(backend: Backend, relation: Relation, released: tuple[Any, ...] = ()) -> list[tuple[Value, ...]]:
@@ -100,6 +101,11 @@ def rows_of(backend: Backend, relation: Relation, released: tuple[Any, ...] = ()
 def sorted_rows(rows: list[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
     """Returns rows in an order of their own, so that they can be compared as bags."""
     return sorted(rows, key=lambda row: [(value is None, str(type(value)), str(value)) for value in row])
+
+
+def _values(key: Key, values: NDArray[Any]) -> list[tuple[Value, ...]]:
+    """Returns what the columns of a key hold in each group."""
+    return [(_plain(value),) if key.domain is None else key.domain[value] for value in values]
 
 
 def _plain(value: Any) -> Value:

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from dpquery.catalog import Catalog
-from dpquery.kernel.plan import Count, Lattice, Measure, PrivateAggregate
+from dpquery.kernel.plan import Count, Key, Lattice, Measure, PrivateAggregate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
@@ -417,12 +417,29 @@ class Generator:
         source = self.relation(self.random.choice([0, 0, 1, 1, 2, 2, 3, 4]))
         units = locality(source, self.catalog.declarations).units
         given = [c for c in output(source) if c.id not in units]
-        wanted = min(len(given), self.random.choice([0, 1, 1, 1, 1, 2]))
+        wanted = min(len(given), self.random.choice([0, 1, 1, 1, 2, 2, 3]))
         keys = {c.id: self.domain(c.type) for c in self.random.sample(given, wanted)}
         measures = [UNITS, *(self.measure(source) for _ in range(self.random.randint(0, 5)))]
         unit = self.random.choice(sorted(units)) if units else None
         most = 1 if unit is None else MANY
-        return aggregate(source, *measures, unit=unit, keys=keys, groups=most, rows=most)
+        made = aggregate(source, *measures, unit=unit, keys=keys, groups=most, rows=most)
+        return replace(made, keys=self.together(made.keys))
+
+    def together(self, keys: tuple[Key, ...]) -> tuple[Key, ...]:
+        """Returns the keys, at times two public ones as one key with some of their combinations."""
+        if len(keys) < 2 or self.random.random() < 0.3:
+            return keys
+        (one, other), rest = self.random.sample(keys, 2), list(keys)
+        if one.domain is None or other.domain is None:
+            return keys
+        pairs = [(*a, *b) for a in one.domain for b in other.domain]
+        rest.remove(one)
+        rest.remove(other)
+        chosen = tuple(self.random.sample(pairs, self.random.randint(1, len(pairs))))
+        return (
+            Key(columns=(*one.columns, *other.columns), types=(*one.types, *other.types), domain=chosen),
+            *rest,
+        )
 
     def domain(self, type: Type) -> tuple[Value, ...] | None:
         """Returns public values, or None where they are selected."""

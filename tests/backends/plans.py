@@ -120,7 +120,7 @@ def aggregate(
 ) -> PrivateAggregate:
     """Returns a private aggregate; with a key that has no domain, the measure `units` selects groups."""
     known = {c.id: c.type for c in output(source)}
-    made = tuple(Key(column=id, type=known[id], domain=domain) for id, domain in (keys or {}).items())
+    made = tuple(Key.of(id, known[id], domain) for id, domain in (keys or {}).items())
     selected = any(key.domain is None for key in made)
     return PrivateAggregate(
         source=source,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -17,7 +19,8 @@ from dpquery.plan.aggregates import BITS, CHOSEN, PAIRS
 from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Aggregate, AggregateColumn, Relation, column
-from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, TEXT, Type, Value
+from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, Type, Value
+from tests.attacks.clinic import Clinic
 from tests.backends.engines import Engine, catalog_of, rows_of
 from tests.backends.plans import scan
 
@@ -230,13 +233,32 @@ def test_texts_are_joined_in_order_and_cut(engine: Engine) -> None:
 
 
 def test_what_is_not_known_is_refused(engine: Engine) -> None:
-    for made in (
-        one("product", "y", None, FLOAT64),
-        one("first", "y", None, FLOAT64),
-        one("corr", "y", None, FLOAT64),
-    ):
+    with pytest.raises(ValueError, match="product"):
+        one("product", "y", None, FLOAT64)
+    for made in (one("first", "y", None, FLOAT64), one("corr", "y", None, FLOAT64)):
         with pytest.raises((InternalError, AssertionError)):
             asked(engine, xy((1.0, 2.0)), made)
+
+
+@pytest.mark.parametrize("value", [1, 1.5, "a", True, DAY(2024, 2, 29), None])
+@pytest.mark.parametrize(
+    "function", ["mode", "any_value", "min", "max", "count", "first", "last", "arg_min", "arg_max"]
+)
+def test_a_constant_is_aggregated(engine: Engine, function: str, value: Value) -> None:
+    """The engine takes no ORDER BY of a constant, so none is written."""
+    types: dict[type, Type] = {int: INT64, float: FLOAT64, str: TEXT, bool: BOOLEAN, DAY: DATE}
+    constant = Literal(value=value, type=types.get(type(value), INT64))
+    second = constant if function in ("first", "last", "arg_min", "arg_max") else None
+    result = INT64 if function == "count" else constant.type
+    made = replace(one(function, "y", None, result), argument=constant, second=second)
+    expected = (0 if value is None else 2) if function == "count" else value
+    assert asked(engine, xy((1.0, 2.0), (3.0, 4.0)), made) == (expected,)
+
+
+def test_a_mode_of_a_constant_within_a_unit_is_answered(tmp_path: Path) -> None:
+    ward = Clinic(tmp_path)
+    inner = "SELECT id, MODE('a') AS m, MODE(DATE '2024-01-01') AS d FROM visits GROUP BY id"
+    assert ward.rows(f"SELECT COUNT(m), COUNT(d) FROM ({inner}) AS each_unit")
 
 
 def test_a_filter_holds_for_pairs_and_chosen_rows(engine: Engine) -> None:

@@ -615,5 +615,5 @@ def test_expressions_are_computed_below_the_bounds(engine: Engine) -> None:
 def test_what_comes_back_does_not_show_itself(engine: Engine) -> None:
     backend, source, _ = people(engine)
     plan: PrivateAggregate = aggregate(source, UNITS, unit="v_u", keys={"v_code": None})
-    exact = backend.run(plan, 1)
+    exact = backend.run(backend.prepare(plan), 1)
     assert repr(exact) == f"{ExactAggregates.__qualname__}()"

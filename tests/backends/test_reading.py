@@ -148,7 +148,7 @@ STORED: dict[str, tuple[str, Any, Expected]] = {
         [MOMENT(2020, 1, 1, 0, 0, 0, 123456), MOMENT(1969, 12, 31, 23, 59, 59, 999999)],
     ),
     "zoned nanoseconds": (
-        "timestamp",
+        "timestamp in UTC",
         pd.Series(np.array(["2020-01-01T00:30:00.123456789"], dtype="datetime64[ns]")).dt.tz_localize("Europe/Madrid"),
         [MOMENT(2019, 12, 31, 23, 30, 0, 123456)],
     ),
@@ -168,12 +168,12 @@ STORED: dict[str, tuple[str, Any, Expected]] = {
         [None, None, MOMENT(9999, 12, 31, 23, 59, 59)],
     ),
     "zoned timestamps": (
-        "timestamp",
+        "timestamp in UTC",
         pd.to_datetime(["2020-01-01 00:30:00+02:00", "2020-07-01 00:30:00+02:00", None], utc=False),
         [MOMENT(2019, 12, 31, 22, 30), MOMENT(2020, 6, 30, 22, 30), None],
     ),
     "zoned timestamps as dates": (
-        "date",
+        "date in UTC",
         pd.to_datetime(["2020-01-01 00:30:00", "2020-07-01 00:30:00"]).tz_localize("Europe/Madrid"),
         [DAY(2019, 12, 31), DAY(2020, 6, 30)],
     ),
@@ -194,7 +194,9 @@ STORED: dict[str, tuple[str, Any, Expected]] = {
 
 def column_of(engine: Engine, type: str, stored: Any) -> list[Any]:
     """Returns what a backend reads from one stored column."""
-    catalog = catalog_of({"t": {"public": True, "columns": {"x": {"type": type}}}})
+    name, _, zone = type.partition(" in ")
+    declared = {"type": name} | ({"zone": zone} if zone else {})
+    catalog = catalog_of({"t": {"public": True, "columns": {"x": declared}}})
     backend = engine(catalog, {"t": pd.DataFrame({"x": stored})})
     return [row[0] for row in rows_of(backend, scan(catalog, "t"))]
 
@@ -266,19 +268,21 @@ def test_missing_data_is_the_owners_mistake(engine: Engine, frame: pd.DataFrame 
         engine(catalog, {} if frame is None else {"t": frame})
 
 
-def test_public_values_are_read_as_declared_each_once(engine: Engine) -> None:
+def test_public_rows_are_read_as_declared_each_once(engine: Engine) -> None:
     catalog = catalog_of({"t": {"public": True, "columns": {"x": {"type": "float64"}, "s": {"type": "text"}}}})
     frame = pd.DataFrame({"x": [0.0, -0.0, math.nan, 1.5, 1.5, INF, None], "s": ["a", "A", "a ", None, "a", "", ""]})
     backend = engine(catalog, {"t": frame})
-    assert sorted(backend.public_values("t", "x")) == [0.0, 1.5, INF]  # type: ignore[type-var]
-    assert sorted(backend.public_values("t", "s")) == ["", "A", "a", "a "]  # type: ignore[type-var]
+    assert set(backend.public_rows("t", ("x",))) == {(0.0,), (1.5,), (INF,), (None,)}
+    assert set(backend.public_rows("t", ("s",))) == {("",), ("A",), ("a",), ("a ",), (None,)}
+    rows = [(0.0, "A"), (0.0, "a"), (1.5, None), (1.5, "a"), (INF, ""), (None, ""), (None, "a ")]
+    assert sorted(backend.public_rows("t", ("x", "s")), key=str) == sorted(rows, key=str)
 
 
 def test_no_value_of_a_private_table_is_public(engine: Engine) -> None:
     catalog = catalog_of({"t": {"unit": "x", "columns": {"x": {"type": "int64"}}}})
     backend = engine(catalog, {"t": pd.DataFrame({"x": [1]})})
     with pytest.raises(Exception):  # noqa: B017
-        backend.public_values("t", "x")
+        backend.public_rows("t", ("x",))
     with pytest.raises(Exception):  # noqa: B017
         backend.evaluate(scan(catalog, "t"), ())
 

@@ -99,6 +99,24 @@ def test_no_query_runs_over_a_public_file_that_was_changed(
         assert "nothing was charged" in str(caught.value) and opened.remaining == left
 
 
+@pytest.mark.parametrize("change", [replaced, written])
+def test_what_was_counted_of_a_public_file_holds(
+    change: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row of a person meets at most as many public rows as the gate counted, of tables without keys too."""
+    zero_noise(monkeypatch)
+    file, bag = tmp_path / "codes.parquet", CODES.replace("    unique: [[code]]\n", "")
+    bag = bag.replace("privacy_unit: row", "privacy_unit: person").replace("people:\n", "people:\n    unit: id\n")
+    bag = bag.replace("{code: {type: int64}}", "{id: {type: int64}, code: {type: int64}}")
+    frame([1, 2, 3]).to_parquet(file)
+    people = PEOPLE.assign(id=range(100))
+    with session(bag, tmp_path, {"people": people, "codes": str(file)}) as opened:
+        assert asked(opened) == 100
+        change(file)
+        with pytest.raises(BackendError, match="file of table codes was changed"):
+            asked(opened)
+
+
 def test_no_query_runs_over_a_parent_that_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two owners of one order: each of its items would be two people's."""
     zero_noise(monkeypatch)

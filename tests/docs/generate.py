@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from dpquery.catalog.tables import WORK
 from dpquery.explain import amount, figure
 from dpquery.kernel.utilities import FINEST_TARGET
+from dpquery.kernel.work import TEXTS
 from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT, rounding
 from dpquery.plan.functions.patterns import MAX_COUNT
+from dpquery.plan.logical import LONGEST_TEXT
 from dpquery.plan.windows import WINDOW_FUNCTIONS
-from dpquery.planner.keys import MAX_KEYS
+from dpquery.planner.images import MAX_KEYS
 from dpquery.planner.protect import MAX_GROUPS
 from dpquery.sql import parse
 from dpquery.sql.scope import MAX_SIZE, MAX_TABLES
@@ -115,6 +118,11 @@ def _aggregates(engine: Engine) -> Iterator[str]:
 measurements of one query are made and charged once. *Within one unit* (below the boundary) and *over noisy groups*
 (above it) aggregates are computed without further noise.
 
+Sums of integers are decimals, as PostgreSQL's `sum(bigint)` is numeric: `decimal(32,0)`, 13 digits more than a bigint
+has. They overflow nowhere, and `COUNT(*) / SUM(COUNT(*)) OVER ()` is a fraction. A sum of `decimal(p,s)` has 13 digits
+more too, up to 38; one that may need more is refused with the advice to clamp. A quotient with a decimal in it is a
+float64. `to_arrow()` has decimals, `to_pandas()` int64 where all numbers of a column fit.
+
 Booleans count as 0 and 1. Aggregates of two numbers take *y* before *x* and skip pairs with a NULL; over people,
 `REGR_R2` is NULL where the noisy spread of either is not positive. `COUNT(DISTINCT a, b)` skips combinations with a
 NULL, `COUNT(DISTINCT (a, b))` counts them. Exact aggregates never depend on how rows are stored: `ANY_VALUE` is the
@@ -169,7 +177,7 @@ def _windows() -> Iterator[str]:
 - Rows that the window's `ORDER BY` leaves equal are ordered by all columns that the query reads, so the same rows give
   the same answer. Ranks and frames of `RANGE` and `GROUPS` still treat them as equal.
 - `SUM` and `AVG` in a window are exact: each float is clamped to ±10^17 and rounded to ten decimal places before it is
-  added, each decimal is clamped to 28 digits. A sum of integers that does not fit into 64 bits is NULL.
+  added, each decimal is clamped to 28 digits.
 - Offsets of `LAG` and `LEAD`, and the numbers of `NTILE`, `NTH_VALUE` and frames, are constants.
 """
 
@@ -205,7 +213,14 @@ def _keys(engine: Engine) -> Iterator[str]:
 The groups of a `GROUP BY` are *public* where they follow from the declarations: all of them appear in the answer, also
 those without rows, and rows with other values (NULL among them) are left out. Otherwise groups are *selected*: one
 appears if its noisy number of units reaches a threshold, which costs delta. One key has at most {MAX_KEYS:,} public
-values, and one aggregation at most {MAX_GROUPS:,} public groups.
+values, and one aggregation at most {MAX_GROUPS:,} public groups; keys that make more are selected.
+
+Groups are all combinations of the keys' values, but for keys that *follow from each other*: columns of one public
+table have the combinations that stand in its rows, also through joins of public tables on equal columns, and functions
+of one column, such as the month and the day of a date, have those that its values give. They are one list of values.
+
+Grouping a subquery by a one-to-one function of the unit's column, such as `CAST(id AS text)`, `id + 1` or `COALESCE(id,
+-1)`, is grouping it by the unit, and `COUNT(DISTINCT ...)` of one counts units.
 """
     rows = []
     for what, key in KEYS.items():
@@ -233,7 +248,10 @@ otherwise, NULL in gives NULL out. *number* is int64, decimal or float64. Texts 
     yield from _table(("SQL", "takes", "gives", "meaning"), rows)
     yield """
 `a BETWEEN b AND c`, `CASE`, `CAST(a AS type)`, `a::type`, `IF`, `CURRENT_DATE` and `CURRENT_TIMESTAMP` are known too.
-The last two are read when the query is planned, in UTC. `a NOT LIKE 'x'`, `a NOT IN (1)` and the like negate. Other
+The last two are read when the query is planned, on the clocks of the catalog's zone, or in UTC where no column declares
+one. Where all columns that declare a zone declare the same, constants with a zone are turned to it, and `AT TIME ZONE`
+with it changes nothing; with another zone, or where columns differ, both are refused.
+`a NOT LIKE 'x'`, `a NOT IN (1)` and the like negate. Other
 dialects' names of these operations work in their dialect, such as `DATE_DIFF` and `LEN` in `dialect="duckdb"`.
 """
 
@@ -268,7 +286,10 @@ All but the cut of long texts are checked before a private row is read and befor
         ("public values of one key", f"{MAX_KEYS:,}"),
         ("public groups of one aggregation", f"{MAX_GROUPS:,}"),
         ("`max_groups` and `max_rows` of a query", "1,000,000"),
-        ("text that an operation makes longer", f"{TEXT_LIMIT:,} characters; what is beyond is cut off"),
+        ("stored text", f"`max_length` of its column ({LONGEST_TEXT:,} characters); what is beyond is cut off"),
+        ("text that an operation makes", f"{TEXT_LIMIT:,} characters; it reads no more of its arguments than fit"),
+        ("work that one stored row may cause", f"`work` of the catalog, {WORK:,} steps by default"),
+        ("text that one stored row may have in memory", f"{TEXTS // 1_000_000} MB"),
         ("pattern of LIKE or a regular expression", "200 characters"),
         ("counts in a regular expression", f"{MAX_COUNT}"),
         ("buckets of `WIDTH_BUCKET`", f"{rounding.BUCKETS:,}"),

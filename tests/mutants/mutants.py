@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 NEIGHBOURS = "tests/properties/test_neighbours.py"
 GATE = "tests/properties/test_gate.py"
+FAILURES = "tests/attacks/test_failures.py"
+ACCOUNTING = "tests/attacks/test_accounting.py"
+ROW_LIMITS = "tests/backends/test_row_limits.py"
 CASES = "tests/cases/test_cases.py"
 NONINTERFERENCE = "tests/properties/test_noninterference.py"
 CALIBRATION = "tests/statistical/test_calibration.py"
@@ -23,6 +26,9 @@ ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 ALLOCATION = "tests/unit/planner/test_allocation.py"
 LEDGER = "tests/unit/ledger/test_ledger.py"
 STORED = "tests/unit/stored/test_answers.py"
+AMENDMENTS = "tests/unit/ledger/test_amendments.py"
+PEOPLE = "tests/unit/frontends/accessor/test_people.py"
+TWICE = "tests/backends/test_twice.py"
 STORED_QUANTILES = "tests/unit/stored/test_quantiles.py"
 STORED_ATTACKS = "tests/attacks/test_stored.py"
 DIRECTED = "tests/unit/kernel/test_directed.py"
@@ -30,7 +36,6 @@ RENYI = "tests/unit/privacy/test_rdp.py"
 COMPOSITION = "tests/unit/privacy/test_composition.py"
 GAUSSIAN = "tests/unit/privacy/test_gaussian_calibration.py"
 TRADEOFF = "tests/unit/privacy/test_tradeoff.py"
-QUEUE = "tests/unit/ledger/test_queue.py"
 STORES = "tests/unit/ledger/test_stores.py"
 RANDOMISED = "tests/unit/planner/test_randomised.py"
 REPORTS = "tests/unit/kernel/test_randomised_response.py"
@@ -48,6 +53,9 @@ UNCHANGED = "tests/backends/test_unchanged.py"
 DISJOINT = "tests/unit/units/test_disjoint.py"
 TOGETHER = "tests/properties/test_disjoint.py"
 KEY_JOINS = "tests/properties/test_key_joins.py"
+WORK = "tests/attacks/test_work.py"
+WORK_STEPS = "tests/properties/test_work.py"
+LENGTHS = "tests/backends/test_lengths.py"
 QUANTILE_LAW = "tests/properties/test_quantile_tree_exact.py"
 
 
@@ -225,6 +233,29 @@ MUTANTS = (
         only="worst_cases",
     ),
     Mutant(
+        name="rows are in the group of each tuple that agrees in one column",
+        file="backends/private_sql.py",
+        old="for i, (id, null) in enumerate(zip(key.columns, holds_null, strict=True))",
+        new="for i, (id, null) in enumerate(list(zip(key.columns, holds_null, strict=True))[:1])",
+        tests=NEIGHBOURS,
+        only="worst_cases",
+    ),
+    Mutant(
+        name="a tuple may stand twice among the values of a key",
+        file="kernel/plan.py",
+        old="if len(set(rows)) != len(rows) or any(",
+        new="if any(",
+        tests="tests/unit/kernel/test_keys.py",
+    ),
+    Mutant(
+        name="of a key one column is checked",
+        file="kernel/checks.py",
+        old="tuple(given[id] for id in key.columns) or not all(map(are_values, _domains(key), key.types)):",
+        new="tuple(given[id] for id in key.columns) or not are_values(_domains(key)[0], key.types[0]):",
+        tests=GATE,
+        only="another_type or refused",
+    ),
+    Mutant(
         name="distinct values are not bounded",
         file="backends/private_sql.py",
         old="WHERE place <= {self.aggregate.bound.max_rows}",
@@ -317,7 +348,7 @@ MUTANTS = (
     Mutant(
         name="mixed columns are read as text",
         file="backends/sources.py",
-        old="pa.array([read(value, type) for value in series], type=arrow_type(type))",
+        old="pa.array([read(value, type, zone) for value in series], type=arrow_type(type))",
         new="pa.array([None if value != value else str(value) for value in series], type=pa.string())",
         tests=NEIGHBOURS,
         only="misfit",
@@ -677,7 +708,7 @@ MUTANTS = (
     ),
     Mutant(
         name="contributions may be bounded by any column",
-        file="kernel/release.py",
+        file="kernel/checks.py",
         old="    if aggregate.unit is not None and aggregate.unit not in known.units:",
         new="    if False:",
         tests=GATE,
@@ -693,7 +724,7 @@ MUTANTS = (
     Mutant(
         name="uniqueness of public tables is believed",
         file="backends/duckdb.py",
-        old="if _any(cursor, _repeated(self._from[table.name], columns)):",
+        old="if _any(cursor, _repeated(self._tables.places[table.name], columns)):",
         new="if False:",
         tests=NEIGHBOURS,
         only="rests_on",
@@ -701,7 +732,7 @@ MUTANTS = (
     Mutant(
         name="that a foreign key leads to one person is believed",
         file="backends/duckdb.py",
-        old="if _any(cursor, _repeated(self._from[step.parent], columns)):",
+        old="if _any(cursor, _repeated(self._tables.places[step.parent], columns)):",
         new="if False:",
         tests=NEIGHBOURS,
         only="rests_on",
@@ -710,7 +741,7 @@ MUTANTS = (
     Mutant(
         name="tau by the law of Laplace for Gaussian noise",
         file="kernel/mechanisms.py",
-        old="return (tails.laplace_tail if laplace else tails.gaussian_tail)(self.parameter, k)",
+        old="return tails.gaussian_tail(self.parameter, k)",
         new="return tails.laplace_tail(self.parameter, k)",
         tests=THRESHOLDS,
         only="gaussian",
@@ -718,7 +749,7 @@ MUTANTS = (
     Mutant(
         name="tau by the law of Gauss for Laplace noise",
         file="kernel/mechanisms.py",
-        old="return (tails.laplace_tail if laplace else tails.gaussian_tail)(self.parameter, k)",
+        old="return tails.laplace_tail(self.parameter, k)",
         new="return tails.gaussian_tail(self.parameter, k)",
         tests=THRESHOLDS,
         only="laplace or tau",
@@ -838,17 +869,144 @@ MUTANTS = (
         tests=SAMPLERS,
         only="scale",
     ),
+    # After the charge.
+    Mutant(
+        name="a failure says its type",
+        file="kernel/failures.py",
+        old="    raise BackendError(FAILED)",
+        new="    raise BackendError(cause)",
+        tests=FAILURES,
+        only="run",
+    ),
+    Mutant(
+        name="the operator's log quotes an error",
+        file="kernel/failures.py",
+        old='return f"{type(error).__qualname__} at {place}"',
+        new='return f"{error!r} at {place}"',
+        tests=FAILURES,
+        only="run",
+    ),
+    Mutant(
+        name="a failure of post-processing is another error",
+        file="pipeline.py",
+        old="return finished() if answered.entry is None else one_error(finished, answered.entry)",
+        new="return finished()",
+        tests=FAILURES,
+        only="evaluate",
+    ),
+    Mutant(
+        name="a failure of the store is another error",
+        file="stored/answers.py",
+        old="        return one_error(added, noisy.entry)",
+        new="        return added()",
+        tests=FAILURES,
+        only="each_step",
+    ),
+    Mutant(
+        name="a statement is prepared after a charge",
+        file="kernel/release.py",
+        old="    statements = [_prepared(budgeted.aggregate, engine) for budgeted in plan.aggregates]\n",
+        new="""    if any(budgeted.noise for budgeted in plan.aggregates):
+        ledger.charge(analyst=analyst, loss=charge_of(plan, ledger.budget.kind, declared.neighbours), query=query)
+    statements = [_prepared(budgeted.aggregate, engine) for budgeted in plan.aggregates]
+""",
+        tests=FAILURES,
+        only="prepared",
+    ),
+    Mutant(
+        name="what the engine cannot bind is charged",
+        file="backends/binding.py",
+        old="        if not is_bound:",
+        new="        if False:",
+        tests=FAILURES,
+        only="cannot_bind",
+    ),
+    Mutant(
+        name="numbers that are no integers get noise",
+        file="kernel/release.py",
+        old="or len(lengths) > 1 or not is_whole:",
+        new="or len(lengths) > 1:",
+        tests=FAILURES,
+        only="floats",
+    ),
+    Mutant(
+        name="a question costs next to nothing",
+        file="kernel/release.py",
+        old="    charge = charge_at_least(charge, ledger.budgets.get(analyst, ledger.budget), least)\n",
+        new="",
+        tests=ACCOUNTING,
+        only="least or share or gate_itself",
+    ),
+    Mutant(
+        name="the least charge is a share of the dataset's limit",
+        file="kernel/release.py",
+        old="ledger.budgets.get(analyst, ledger.budget)",
+        new="ledger.budget",
+        tests=ACCOUNTING,
+        only="share_of_the_limit",
+    ),
+    Mutant(
+        name="row limits of a plan are not looked at",
+        file="kernel/checks.py",
+        old="    _check_row_limits(aggregate.source, {})\n",
+        new="",
+        tests=GATE,
+        only="rows or limit",
+    ),
+    Mutant(
+        name="rows of a unit are limited over all blocks together",
+        file="backends/table_reading.py",
+        old="PARTITION BY whole.unit, whole.block",
+        new="PARTITION BY whole.unit",
+        tests=ROW_LIMITS,
+        only="blocks",
+    ),
+    Mutant(
+        name="scans choose rows by the columns that they read",
+        file="backends/table_reading.py",
+        old='given = ", ".join(names.values())',
+        new='given = ", ".join(names[c.name] for c in scan.columns)',
+        tests=ROW_LIMITS,
+        only="same_rows",
+    ),
+    Mutant(
+        name="a file that grew is not counted again",
+        file="backends/row_limits.py",
+        old="if known is None or known[0] != state:",
+        new="if known is None:",
+        tests=ROW_LIMITS,
+        only="grew",
+    ),
+    Mutant(
+        name="an answer that comes before the tick is given",
+        file="frontends/server/supervisor.py",
+        old="if not self.reply.done() and self.reason is None:\n            self.reply.set_result",
+        new="if not self.reply.done():\n            self.reply.set_result",
+        tests="tests/unit/server/test_ticks.py",
+    ),
+    Mutant(
+        name="temporary files are not encrypted",
+        file="backends/engine.py",
+        old='"temp_file_encryption": "true",',
+        new='"temp_file_encryption": "false",',
+        tests="tests/backends/test_resources.py",
+        only="private_encrypted",
+    ),
     # Ledger, errors and order.
     Mutant(
         name="charged after the engine ran",
         file="kernel/release.py",
         old="""
     entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
-    tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
+
+    def charged() -> NoisyAggregates:
 """,
         new="""
-    tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
+    for budgeted, statement in zip(plan.aggregates, statements, strict=True):
+        _run(budgeted.aggregate, engine, statement)
     entry = None if charge == ZERO else ledger.charge(analyst=analyst, loss=charge, query=query, blocks=blocks)
+
+    def charged() -> NoisyAggregates:
 """,
         tests=NONINTERFERENCE,
         only="charge",
@@ -857,14 +1015,13 @@ MUTANTS = (
         name="failures of the engine are paid back",
         file="kernel/release.py",
         old="""
-    tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
+    return one_error(charged, entry)
 """,
         new="""
     try:
-        tables = tuple(_measure(budgeted, run, noise) for budgeted, noise in zip(plan.aggregates, made, strict=True))
-    except BackendError:
-        with ledger._transaction() as connection:
-            connection.execute("UPDATE account SET spent_epsilon = 0, spent_delta = 0, spent_rho = 0")
+        return one_error(charged, entry)
+    except Exception:
+        ledger._replay._sums.clear()
         raise
 """,
         tests=NONINTERFERENCE,
@@ -873,8 +1030,8 @@ MUTANTS = (
     Mutant(
         name="the engine's error is passed on",
         file="kernel/release.py",
-        old="    with contextlib.suppress(Exception):\n        exact = run(",
-        new="    with contextlib.nullcontext():\n        exact = run(",
+        old="    return one_error(charged, entry)\n",
+        new="    return charged()\n",
         tests=NONINTERFERENCE,
         only="quoted",
     ),
@@ -886,64 +1043,251 @@ MUTANTS = (
         tests=ACCOUNTANT,
     ),
     Mutant(
-        name="the limit is not part of the update",
-        file="ledger/accounts.py",
-        old="WHERE spent_epsilon + ? <= limit_epsilon AND spent_delta",
-        new="WHERE spent_epsilon + ? >= 0 AND spent_delta",
-        tests=LEDGER,
-    ),
-    Mutant(
         name="only the analyst's own budget counts",
-        file="ledger/replay.py",
+        file="ledger/terms.py",
         old="for name in (DATASET, analyst) for suffix",
         new="for name in (analyst,) for suffix",
         tests=LEDGER,
     ),
     Mutant(
-        name="one entry answers all who wait",
-        file="ledger/queue.py",
-        old="(told[str(place)] for _, told in _lines(own, place) if isinstance(told, dict) and str(place) in told), 0",
-        new="(n for _, told in _lines(own, place) if isinstance(told, dict) for n in told.values()), 0",
-        tests=QUEUE,
-        only="threads",
+        name="a charge is compared with half of what was spent",
+        file="ledger/replay.py",
+        old="        return None if limit is None else minus(limit, self.spent(account))\n",
+        new="""        spent = tuple(part // 2 for part in self.spent(account))
+        return None if limit is None else minus(limit, spent)
+""",
+        tests=LEDGER,
     ),
     Mutant(
-        name="who waits is told before the charge is recorded",
-        file="ledger/queue.py",
-        old="        first, *numbers = record(request, list(others.values()))\n",
-        new="        _append(requests, dict.fromkeys(others, 1))\n"
-        "        first, *numbers = record(request, list(others.values()))\n",
-        tests=QUEUE,
+        name="a charge has to fit into one part of the limit alone",
+        file="ledger/replay.py",
+        old="rest is not None and all(amount",
+        new="rest is not None and any(amount",
+        tests=LEDGER,
     ),
     Mutant(
-        name="who waits may take less than nothing",
-        file="ledger/book.py",
-        old=" or min(units) < 0 or max(units) == 0:",
-        new=":",
-        tests=QUEUE,
-        only="charged",
+        name="a charge may take less than nothing",
+        file="ledger/replay.py",
+        old="        return min(units) >= 0 < max(units) and all(\n",
+        new="        return all(\n",
+        tests="tests/unit/ledger/test_mark.py",
     ),
     Mutant(
-        name="who waits for another ledger is charged in this one",
-        file="ledger/book.py",
-        old="if request.ledger != self._terms.identity or ",
-        new="if ",
-        tests=QUEUE,
-        only="another",
-    ),
-    Mutant(
-        name="a refused charge leaves half of itself",
-        file="ledger/book.py",
-        old='                    connection.execute("ROLLBACK TO other")\n',
+        name="entries are believed that were not allowed",
+        file="ledger/replay.py",
+        old='        schema.demand(allowed, f"the record behind entry {self.head.seq} is invalid")\n',
         new="",
-        tests=QUEUE,
+        tests="tests/unit/ledger/test_mark.py",
     ),
     Mutant(
-        name="others' charges are remembered by nobody",
+        name="checkpoints are believed by who follows the chain",
+        file="ledger/replay.py",
+        old="return record.seq == self.head.seq and record.content == (self.checkpoint(),)",
+        new="return record.seq == self.head.seq",
+        tests="tests/attacks/test_ledger_attacks.py",
+        only="checkpoint",
+    ),
+    Mutant(
+        name="a checkpoint that the mark does not cover is begun from",
         file="ledger/book.py",
-        old="self._remember([level for level in levels if level is not None][-1])",
-        new="self._remember([level for level in levels if level is not None][0])",
-        tests=QUEUE,
+        old="        position = log.checkpoint(marked.seq)\n",
+        new="        position = log.checkpoint(2**62)\n",
+        tests="tests/attacks/test_ledger_attacks.py",
+        only="checkpoint",
+    ),
+    Mutant(
+        name="lines need not follow in the chain",
+        file="ledger/schema.py",
+        old="    if hash != _hash(before, body):\n",
+        new="    if len(hash) != DIGITS:\n",
+        tests="tests/attacks/test_ledger_attacks.py",
+        only="tampering",
+    ),
+    Mutant(
+        name="writers compare before they hold the lock",
+        file="ledger/file.py",
+        old="disk.locked(descriptor) if writes else contextlib.nullcontext():",
+        new="contextlib.nullcontext():",
+        tests="tests/attacks/test_ledger_attacks.py",
+        only="eight_processes",
+    ),
+    Mutant(
+        name="what is at the end is cut off, whatever the mark says",
+        file="ledger/book.py",
+        old="        newest = None if is_accepted else self._marks.read(self._terms.identity)",
+        new="        newest = None",
+        tests=LEDGER,
+        only="changed",
+    ),
+    Mutant(
+        name="the entry is not synced",
+        file="ledger/book.py",
+        old="                self._store.sync()\n",
+        new="",
+        tests=LEDGER,
+        only="two_syncs",
+    ),
+    Mutant(
+        name="the mark is synced before the entry",
+        file="ledger/book.py",
+        old="""                self._store.sync()
+                self._marks.advance(descriptor, self._terms.identity, head)
+""",
+        new="""                self._marks.advance(descriptor, self._terms.identity, head)
+                self._store.sync()
+""",
+        tests=LEDGER,
+        only="two_syncs",
+    ),
+    Mutant(
+        name="the mark is not synced",
+        file="ledger/mark.py",
+        old="            disk.sync(descriptor)\n",
+        new="",
+        tests=LEDGER,
+        only="two_syncs",
+    ),
+    Mutant(
+        name="a level that stands in the mark is taken to be durable",
+        file="ledger/book.py",
+        old="durable = self._marks.read(self._terms.identity).durable",
+        new="durable = self._marks.read(self._terms.identity).levels[0]",
+        tests="tests/unit/ledger/test_mark.py",
+        only="durable",
+    ),
+    Mutant(
+        name="the mark stays where it was",
+        file="ledger/book.py",
+        old="                self._marks.advance(descriptor, self._terms.identity, head)\n",
+        new="",
+        tests=STORES,
+        only="file and older",
+    ),
+    Mutant(
+        name="a restored ledger is answered from",
+        file="ledger/book.py",
+        old="        if not self._holds(log, found.newest):\n",
+        new="        if False:\n",
+        tests=STORES,
+        only="file and older",
+    ),
+    Mutant(
+        name="a damaged mark is taken for one that a crash cut short",
+        file="ledger/book.py",
+        old="        if found.is_cut_short and found.newest.seq >= self._replay.head.seq:\n",
+        new="        if False:\n",
+        tests=STORES,
+        only="file and damaged",
+    ),
+    Mutant(
+        name="a level is written over the newest one",
+        file="ledger/mark.py",
+        old="    free = NEWEST if read[NEWEST] is None or read[NEWEST] != found.levels[0] else NEWEST + 1\n",
+        new="    free = NEWEST\n",
+        tests=STORES,
+        only="file and within",
+    ),
+    Mutant(
+        name="a level is written once",
+        file="ledger/mark.py",
+        old="    return {**damaged, free: _line(level), _slot_of(level.mark.seq): _line(level)}\n",
+        new="    return {**damaged, free: _line(level)}\n",
+        tests=STORES,
+        only="file and damaged_line",
+    ),
+    Mutant(
+        name="the mark goes back to an earlier entry",
+        file="ledger/mark.py",
+        old="            if found.newest.seq < level.mark.seq:\n",
+        new="            if found.newest.seq != level.mark.seq:\n",
+        tests="tests/unit/ledger/test_mark.py",
+    ),
+    Mutant(
+        name="a mark of another ledger is believed",
+        file="ledger/mark.py",
+        old="        if lines[TITLE] != _title(identity):\n",
+        new="        if not lines[TITLE].startswith(NAME.encode()):\n",
+        tests="tests/unit/ledger/test_mark.py",
+    ),
+    Mutant(
+        name="links and permissions are not looked at",
+        file="ledger/disk.py",
+        old="    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:\n",
+        new="    if not stat.S_ISREG(status.st_mode):\n",
+        tests=LEDGER,
+        only="permissions",
+    ),
+    Mutant(
+        name="others may write to the ledger",
+        file="ledger/disk.py",
+        old='    if os.name == "posix" and status.st_mode & 0o022:\n',
+        new="    if False:\n",
+        tests=LEDGER,
+        only="permissions",
+    ),
+    Mutant(
+        name="a ledger that was replaced is gone on with",
+        file="ledger/file.py",
+        old="                if self._identity not in (None, disk.identity(status)):\n",
+        new="                if False:\n",
+        tests="tests/attacks/test_ledger_attacks.py",
+        only="replaced",
+    ),
+    Mutant(
+        name="a ledger has two marks",
+        file="ledger/places.py",
+        old=" and known.path.exists():\n",
+        new=" and False:\n",
+        tests=LEDGER,
+        only="one_mark",
+    ),
+    Mutant(
+        name="what is left of a deleted ledger is passed over",
+        file="ledger/places.py",
+        old="    if left:\n",
+        new="    if False:\n",
+        tests=LEDGER,
+        only="nothing_is_created",
+    ),
+    Mutant(
+        name="what was lost is guessed from the ledger's own head",
+        file="ledger/owner.py",
+        old="    return minus(levels[0].spent, base.spent)\n",
+        new="    return minus(levels[0].spent, replay.spent(DATASET))\n",
+        tests=STORES,
+        only="both_ways",
+    ),
+    Mutant(
+        name="what was lost is charged to the dataset alone",
+        file="ledger/replay.py",
+        old="                for name in [*dict.fromkeys([*self.terms.budgets, *self._sums])]:\n",
+        new="                for name in [DATASET]:\n",
+        tests=STORES,
+        only="file and reconciling",
+    ),
+    Mutant(
+        name="a limit falls below what was spent",
+        file="ledger/replay.py",
+        old="        return all(widest(units, self.spent(name)) == units for name in",
+        new="        return all(units != NOTHING for name in",
+        tests=STORES,
+        only="file and limits_may",
+    ),
+    Mutant(
+        name="a limit falls below what was spent in a block",
+        file="ledger/replay.py",
+        old="for name in accounts.family(account, self.terms.axis))\n\n    def _limit",
+        new="for name in [account])\n\n    def _limit",
+        tests=BLOCK_LEDGER,
+        only="limit",
+    ),
+    Mutant(
+        name="the server's writers are not held off",
+        file="ledger/postgres.py",
+        old="WHERE number = 0 FOR UPDATE",
+        new="WHERE number = 0",
+        tests=STORES,
+        only="postgres and processes or lock_that_stays",
     ),
     Mutant(
         name="integers overflow where a range is believed",
@@ -969,82 +1313,12 @@ MUTANTS = (
         only="NaN",
     ),
     Mutant(
-        name="a commit may be lost with the power",
-        file="ledger/file.py",
-        old='"synchronous": 3',
-        new='"synchronous": 1',
-        tests=LEDGER,
-    ),
-    Mutant(
-        name="a restored ledger is answered from",
-        file="ledger/book.py",
-        old="        if not schema.holds(connection, newest):\n",
-        new="        if False:\n",
-        tests=STORES,
-        only="sqlite and older",
-    ),
-    Mutant(
-        name="the mark stays where it was",
-        file="ledger/book.py",
-        old="        self._marks.advance(self._terms.identity, level)\n",
-        new="",
-        tests=STORES,
-        only="sqlite and older",
-    ),
-    Mutant(
-        name="the mark goes back to an earlier entry",
-        file="ledger/mark.py",
-        old="            if newest.mark.seq < level.mark.seq:\n",
-        new="            if newest.mark.seq != level.mark.seq:\n",
-        tests="tests/unit/ledger/test_mark.py",
-    ),
-    Mutant(
-        name="a mark of another ledger is believed",
-        file="ledger/mark.py",
-        old="        if title != TITLE.encode() or rest != [identity.encode(), _check(identity)]:\n",
-        new="        if title != TITLE.encode():\n",
-        tests="tests/unit/ledger/test_mark.py",
-    ),
-    Mutant(
         name="an accepted ledger forgets what it lost",
         file="ledger/owner.py",
-        old="    return _minus(levels[0].spent, base.spent)\n",
+        old="    return minus(levels[0].spent, base.spent)\n",
         new="    return NOTHING\n",
         tests=STORES,
-        only="sqlite and reconciling",
-    ),
-    Mutant(
-        name="what was lost is guessed from the ledger's own head",
-        file="ledger/owner.py",
-        old="    return _minus(levels[0].spent, base.spent)\n",
-        new="""    row = connection.execute(schema.ACCOUNT, (DATASET,)).fetchone()
-    return _minus(levels[0].spent, row[4:7])
-""",
-        tests=STORES,
-        only="both_ways",
-    ),
-    Mutant(
-        name="what was lost is charged to the dataset alone",
-        file="ledger/owner.py",
-        old="    connection.execute(_LOSE, dict(",
-        new="    connection.execute(_LOSE + \" WHERE name = ''\", dict(",
-        tests=STORES,
-        only="sqlite and reconciling",
-    ),
-    Mutant(
-        name="a limit falls below what was spent",
-        file="ledger/owner.py",
-        old="    if changed < 1 or any(",
-        new="    if False and any(",
-        tests=STORES,
-        only="sqlite and limits_may",
-    ),
-    Mutant(
-        name="entries are believed that were not allowed",
-        file="ledger/replay.py",
-        old='            schema.demand(allowed, f"entry {expected} is invalid")\n',
-        new="",
-        tests="tests/unit/ledger/test_mark.py",
+        only="file and reconciling",
     ),
     # Blocks of rows.
     Mutant(
@@ -1065,7 +1339,7 @@ MUTANTS = (
     Mutant(
         name="any column of the date's type tells the block",
         file="units/blocks.py",
-        old="if (column.name, column.type) == dated)",
+        old="if (column.name, column.type) == dated[:2])",
         new="if column.type == dated[1])",
         tests=BLOCKS,
     ),
@@ -1092,7 +1366,7 @@ MUTANTS = (
     ),
     Mutant(
         name="only the first measurement's blocks are charged",
-        file="kernel/release.py",
+        file="kernel/checks.py",
         old="        found |= touched(budgeted.aggregate.source, declared)\n",
         new="        found |= touched(plan.aggregates[0].aggregate.source, declared)\n",
         tests=BLOCK_ATTACKS,
@@ -1107,21 +1381,14 @@ MUTANTS = (
     ),
     Mutant(
         name="a new block forgets what was charged to all",
-        file="ledger/owner.py",
-        old="connection.execute(schema.OPEN_ACCOUNT, (account, *amounts))",
-        new="connection.execute(schema.OPEN_ACCOUNT, (account, *amounts[:3], *NOTHING))",
-        tests=BLOCK_LEDGER,
-    ),
-    Mutant(
-        name="the replay lets a new block forget what was charged to all",
         file="ledger/replay.py",
-        old="self.sums.setdefault(name, self.sums[whole])",
-        new="self.sums.setdefault(name, self.terms.lost)",
+        old="self._sums.setdefault(name, self._sums[whole])",
+        new="self._sums.setdefault(name, self.terms.lost)",
         tests=BLOCK_LEDGER,
     ),
     Mutant(
         name="the mark follows what was charged to all blocks alone",
-        file="ledger/replay.py",
+        file="ledger/terms.py",
         old="return DATASET if self.axis is None else accounts.TOTAL",
         new="return DATASET",
         tests=BLOCK_LEDGER,
@@ -1135,28 +1402,12 @@ MUTANTS = (
         tests=BLOCK_LEDGER,
     ),
     Mutant(
-        name="a limit falls below what was spent in a block",
-        file="ledger/accounts.py",
-        old="    WHERE spent_epsilon <= ? AND spent_delta",
-        new="    WHERE spent_epsilon + 0 * ? >= 0 AND spent_delta",
-        tests=BLOCK_LEDGER,
-        only="limit",
-    ),
-    Mutant(
         name="a commit that the server rolled back counts as done",
         file="ledger/postgres.py",
         old='    if raw.execute("COMMIT").statusmessage != "COMMIT":\n',
         new='    if raw.execute("COMMIT").statusmessage is None:\n',
         tests=STORES,
         only="rolled_back",
-    ),
-    Mutant(
-        name="the server's writers are not held off",
-        file="ledger/postgres.py",
-        old="SELECT seq FROM founding FOR UPDATE",
-        new="SELECT seq FROM founding",
-        tests=STORES,
-        only="postgres and processes or lock_that_stays",
     ),
     Mutant(
         name="the server may lose what it confirmed",
@@ -1170,14 +1421,14 @@ MUTANTS = (
     Mutant(
         name="rows that tie are left to how they are stored",
         file="backends/aggregates_sql.py",
-        old='order = f"{by} {direction} NULLS LAST, {argument} ASC NULLS LAST"',
-        new='order = f"{by} {direction} NULLS LAST"',
+        old='        (column.argument, f"{argument} ASC NULLS LAST"),\n',
+        new="",
         tests=AGGREGATES,
     ),
     Mutant(
         name="texts are joined as they are stored",
         file="backends/aggregates_sql.py",
-        old='{write(column.second)} ORDER BY {argument})"',
+        old='{write(column.second)}{_by((column.argument, argument))})"',
         new='{write(column.second)})"',
         tests=AGGREGATES,
     ),
@@ -1332,10 +1583,138 @@ MUTANTS = (
     Mutant(
         name="answers of older data are given",
         file="session.py",
-        old="version=self._ledger.data_version,",
+        old="version=self._charged.data_version,",
         new='version="1",',
         tests=STORED,
         only="new_data",
+    ),
+    Mutant(
+        name="the version of the data is not compared where a charge is recorded",
+        file="ledger/book.py",
+        old="        check_version(data_version, self._terms.data_version)\n",
+        new="",
+        tests=STORED,
+        only="just_before",
+    ),
+    Mutant(
+        name="stored answers of an older version are read",
+        file="session.py",
+        old="        self._charged.check()\n",
+        new="",
+        tests=STORED,
+        only="version_that_it_was",
+    ),
+    Mutant(
+        name="the version is read after the data were opened",
+        file="connecting.py",
+        old="ledger=opened, analyst=analyst, reuse=reuse, data_version=version)",
+        new="ledger=opened, analyst=analyst, reuse=reuse)",
+        tests=STORED,
+        only="are_opened",
+    ),
+    Mutant(
+        name="a private table may become public",
+        file="ledger/amendments.py",
+        old="if held.public is not said.public:",
+        new="if held.public and not said.public:",
+        tests=AMENDMENTS,
+        only="private_or_public",
+    ),
+    Mutant(
+        name="frames of the same people have a budget each",
+        file="frontends/accessor/declare.py",
+        old="datasets.of_people(people) or privacy_unit",
+        new="privacy_unit",
+        tests=PEOPLE,
+        only="same_people",
+    ),
+    Mutant(
+        name="people are known by the first of their frames alone",
+        file="frontends/accessor/datasets.py",
+        old="people=together(dataset.people, people))",
+        new="people=people)",
+        tests=PEOPLE,
+        only="add_up or several or other_people",
+    ),
+    Mutant(
+        name="rows are units beside a column of identifiers",
+        file="frontends/accessor/declare.py",
+        old="            datasets.refuse_identifiers(kept, found.known)",
+        new="            pass",
+        tests=PEOPLE,
+        only="rows",
+    ),
+    Mutant(
+        name="a frame may be private and public",
+        file="backends/twice.py",
+        old="if given[one] is given[other] and opened[other].database is None:",
+        new="if False:",
+        tests=TWICE,
+        only="dataset",
+    ),
+    Mutant(
+        name="a file may be private and public",
+        file="backends/twice.py",
+        old="elif _share_a_file(_files(given[one]), _files(given[other])):",
+        new="elif False:",
+        tests=TWICE,
+        only="no_file",
+    ),
+    Mutant(
+        name="a copy of a frame may be private and public",
+        file="backends/twice.py",
+        old="elif _are_equal(opened[one].data, opened[other].data):",
+        new="elif False:",
+        tests=TWICE,
+        only="no_frame or protected",
+    ),
+    Mutant(
+        name="a unit may have two types",
+        file="catalog/ownership.py",
+        old="if owner.type != direct[first].type:",
+        new="if False:",
+        tests="tests/unit/catalog/test_declared.py",
+        only="one_type",
+    ),
+    Mutant(
+        name="a deleted ledger is begun again",
+        file="connecting.py",
+        old="left = [] if is_url else _left(place, mark)",
+        new="left: list[str] = []",
+        tests="tests/unit/test_connecting.py",
+        only="deleted or elsewhere or another_place",
+    ),
+    Mutant(
+        name="rows may get another owner",
+        file="ledger/amendments.py",
+        old="elif held.ownership != said.ownership:",
+        new="elif False:",
+        tests=AMENDMENTS,
+        only="another",
+    ),
+    Mutant(
+        name="rows may move to other blocks",
+        file="ledger/amendments.py",
+        old="elif held.dated != said.dated:",
+        new="elif False:",
+        tests=AMENDMENTS,
+        only="blocks",
+    ),
+    Mutant(
+        name="a replay believes every amendment",
+        file="ledger/replay.py",
+        old="return is_new and not [*differences(held, said)] and said",
+        new="return is_new and said",
+        tests=AMENDMENTS,
+        only="replay",
+    ),
+    Mutant(
+        name="an amendment forgets tables",
+        file="ledger/amendments.py",
+        old="tables={**held.tables, **said.tables}",
+        new="tables=said.tables",
+        tests=AMENDMENTS,
+        only="left_out",
     ),
     Mutant(
         name="a stored release needs no entry of the ledger",
@@ -1412,8 +1791,8 @@ MUTANTS = (
     Mutant(
         name="an answer is stored before it is charged",
         file="stored/answers.py",
-        old="        kept = _kept(parts, new, noisy.entry, reuse)",
-        new="        kept = _kept(parts, new, 1, reuse)",
+        old="    kept = _kept(parts, new, noisy.entry, reuse)",
+        new="    kept = _kept(parts, new, 1, reuse)",
         tests=STORED,
         only="table or come_from",
     ),
@@ -1442,8 +1821,50 @@ MUTANTS = (
     Mutant(
         name="parents of foreign keys may change",
         file="backends/unchanged.py",
-        old="unique | {step.parent for owner in owners for step in owner.path}",
-        new="unique",
+        old="looked_at | {step.parent for owner in owners for step in owner.path}",
+        new="looked_at",
+        tests=UNCHANGED,
+    ),
+    Mutant(
+        name="public parts are free",
+        file="units/work.py",
+        old="if more := beyond(relation, self._meeting):",
+        new="if more := 0:",
+        tests=WORK,
+    ),
+    Mutant(
+        name="joins of public tables are as large as their sides",
+        file="units/public_work.py",
+        old="return (least(*counts) or 0) + left + right",
+        new="return left + right",
+        tests=WORK,
+    ),
+    Mutant(
+        name="expressions over public rows are free",
+        file="units/public_work.py",
+        old="return rows * cost(relation.condition, given).characters",
+        new="return rows * STEP",
+        tests=WORK,
+    ),
+    Mutant(
+        name="a charge need not be in the chain when it is made durable",
+        file="ledger/book.py",
+        old="if not self._holds(log, level.mark):",
+        new="if level is None:",
+        tests="tests/attacks/test_ledger_attacks.py",
+    ),
+    Mutant(
+        name="a mark whose sync failed is not written anew",
+        file="ledger/mark.py",
+        old="level, changes = found.levels[0], dict(enumerate(found.lines))",
+        new="level, changes = found.levels[0], {}",
+        tests="tests/unit/ledger/test_mark.py",
+    ),
+    Mutant(
+        name="public tables may grow behind their sizes",
+        file="backends/unchanged.py",
+        old="if table.unique or table.public}",
+        new="if table.unique}",
         tests=UNCHANGED,
     ),
     Mutant(
@@ -1632,7 +2053,7 @@ MUTANTS = (
     Mutant(
         name="what was stored guarantees as if it were of the rows that are asked for alone",
         file="stored/answers.py",
-        old="source = aggregate.source if same else _unfiltered(aggregate.source)",
+        old="source = aggregate.source if same else unfiltered(aggregate.source)",
         new="source = aggregate.source",
         tests="tests/unit/stored/test_disjoint_stored.py",
     ),
@@ -1883,10 +2304,18 @@ MUTANTS = (
     Mutant(
         name="the engine of the catalogs is not locked",
         file="backends/system_tables.py",
-        old='            self._root.execute(f"SET {setting} = {value}")',
-        new="            pass",
+        old="*settings]",
+        new="]",
         tests=SERVER,
         only="locked",
+    ),
+    Mutant(
+        name="a statement over the catalogs takes what memory it likes",
+        file="backends/system_process.py",
+        old="        resource.setrlimit(resource.RLIMIT_DATA, (most, most))",
+        new="        pass",
+        tests=SERVER,
+        only="have_limits",
     ),
     Mutant(
         name="releases of other analysts are shown",
@@ -1977,5 +2406,82 @@ MUTANTS = (
         old="chances.q * sum(weights)",
         new="chances.q / 2 * sum(weights)",
         tests=RANDOMISED,
+    ),
+    # Work: what one stored row can cause.
+    Mutant(
+        name="the gate does not count the work of a plan",
+        file="kernel/release.py",
+        old="    require_bounded(plan, declared, allowed)\n",
+        new="",
+        tests=WORK,
+        only="counts_for_itself",
+    ),
+    Mutant(
+        name="joins of two sides with many rows of a unit are let pass",
+        file="units/work.py",
+        old="        if pairs is None:\n",
+        new="        pairs = rows[0] if pairs is None else pairs\n        if pairs is None:\n",
+        tests=WORK,
+        only="refused_before or counts_for_itself",
+    ),
+    Mutant(
+        name="a row meets one public row, however many agree",
+        file="units/meeting.py",
+        old="return self.sizes.most_equal(scan.table, names) if names else self.sizes.rows(scan.table)",
+        new="return 1",
+        tests=WORK_STEPS,
+    ),
+    Mutant(
+        name="texts that the condition of a join makes take no memory",
+        file="units/work.py",
+        old='self._part("a join", pairs, spent + made, texts + made, join.span)',
+        new='self._part("a join", pairs, spent + made, made, join.span)',
+        tests=WORK,
+        only="refused_before",
+    ),
+    Mutant(
+        name="texts that the keys of a join make take no memory",
+        file="units/work.py",
+        old="held = sum(key.made + key.longest for key in compared)",
+        new="held = 0",
+        tests=WORK,
+        only="refused_before",
+    ),
+    Mutant(
+        name="UNION ALL has the rows of one side",
+        file="units/work.py",
+        old='return left + right if operation.kind == "union_all" else left',
+        new="return left",
+        tests=WORK_STEPS,
+    ),
+    Mutant(
+        name="what a text is replaced by may be as long as it likes",
+        file="plan/functions/text.py",
+        old="return TEXT_LIMIT * len(old) // len(new) if 0 < len(old) < len(new) else TEXT_LIMIT",
+        new="return TEXT_LIMIT",
+        tests=LENGTHS,
+        only="replacement",
+    ),
+    Mutant(
+        name="only the taken branch of CASE costs",
+        file="units/costs.py",
+        old="    inner = sum(part.characters for part in parts)\n",
+        new="    inner = sum(part.characters for part in parts[-1:])\n",
+        tests=WORK_STEPS,
+    ),
+    Mutant(
+        name="long names of persons are cut, and so are those of others",
+        file="backends/reading.py",
+        old="    if is_whole:\n",
+        new="    if False:\n",
+        tests=LENGTHS,
+    ),
+    Mutant(
+        name="private tables are not checked to be unique",
+        file="backends/duckdb.py",
+        old="            for unique in table.unique:\n",
+        new="            for unique in table.unique if table.public else ():\n",
+        tests=WORK,
+        only="not_unique",
     ),
 )

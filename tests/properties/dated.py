@@ -37,7 +37,7 @@ def catalog_of(*, unit: str = "patient", by: By | None = By.MONTH, last: datetim
         privacy_unit=unit,
         neighbours="replace_one" if unit != "row" else "add_remove",
         budget={"epsilon": 1_000_000, "delta": "0.1"},
-        defaults={"max_groups": 2, "max_rows": 3},
+        defaults={"max_groups": 2, "max_rows": 3, "least_charge": "1e-12"},
         tables={
             "labs": owner
             | blocks["labs"]
@@ -172,12 +172,16 @@ def a_query(random: Random, unit: str) -> str:
         "SELECT COUNT(*) AS n FROM labs",
         "SELECT COUNT(*) AS n FROM patients",
     ]
+    where = random.choice(["", f" WHERE {visits}"])
+    last = f"(SELECT id, MAX(at) AS at, MAX(cost) AS cost FROM visits v{where} GROUP BY id)"
+    where = random.choice(["", f" WHERE {labs()}"])
+    first = f"(SELECT id, MIN(taken) AS taken, MAX(other) AS other, MAX(value) AS value FROM labs l{where} GROUP BY id)"
     by_patient = [
-        f"SELECT COUNT(*) AS n, SUM(v.cost) AS s FROM labs l JOIN visits v ON l.id = v.id WHERE {labs()} AND {visits}",
-        f"SELECT COUNT(*) AS n, COUNT(v.at) AS k FROM labs l LEFT JOIN visits v ON l.id = v.id AND {visits} AND "
+        f"SELECT COUNT(*) AS n, SUM(v.cost) AS s FROM labs l JOIN {last} v ON l.id = v.id WHERE {labs()} AND {visits}",
+        f"SELECT COUNT(*) AS n, COUNT(v.at) AS k FROM labs l LEFT JOIN {last} v ON l.id = v.id AND {visits} AND "
         f"{labs()}",
-        f"SELECT COUNT(*) AS n FROM labs l LEFT JOIN visits v ON l.id = v.id WHERE {labs()} AND {visits}",
-        f"SELECT COUNT(*) AS n FROM labs l FULL JOIN visits v ON l.id = v.id WHERE {visits}",
+        f"SELECT COUNT(*) AS n FROM {first} l LEFT JOIN visits v ON l.id = v.id WHERE {labs()} AND {visits}",
+        f"SELECT COUNT(*) AS n FROM labs l FULL JOIN {last} v ON l.id = v.id WHERE {visits}",
         f"SELECT COUNT(*) AS n FROM labs l WHERE {labs()} AND id IN (SELECT id FROM visits v WHERE {visits})",
         f"SELECT COUNT(*) AS n FROM labs l WHERE {labs()} AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.id = l.id AND "
         f"{visits} AND v.at > l.taken)",
@@ -188,7 +192,8 @@ def a_query(random: Random, unit: str) -> str:
         f"SELECT SUM(CLAMP(r, 0, 4)) AS s FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY taken) AS r FROM "
         f"labs) l WHERE {labs()}",
         f"SELECT COUNT(*) AS n FROM (SELECT *, COUNT(*) OVER (PARTITION BY id, taken) AS r FROM labs) l WHERE {labs()}",
-        f"SELECT COUNT(DISTINCT l.id) AS n FROM labs l JOIN patients p ON l.id = p.id WHERE {labs()}",
+        f"SELECT COUNT(DISTINCT l.id) AS n FROM labs l JOIN (SELECT DISTINCT id FROM patients) p ON l.id = p.id "
+        f"WHERE {labs()}",
         f"SELECT MEDIAN(l.value) AS m FROM labs l WHERE {labs()}",
     ]
     return random.choice(by_row if unit == "row" else by_row + by_patient)

@@ -72,6 +72,7 @@ CATALOG = Catalog(
         "codes": {"public": True, "columns": {name: {"type": "int64"} for name in COLUMNS["codes"]}},
     },
     budget={"epsilon": 1000},
+    defaults={"least_charge": "1e-12"},
 )
 DECLARED = CATALOG.declarations
 UNITS = (1, 2, 3)

@@ -120,7 +120,7 @@ class Database:
             bounds=Bounds(max_groups=query.max_groups, max_rows=query.max_rows),
         )
         catalog, ledger = self.hall.catalog, self.hall.ledger
-        made = pipeline.prepare(request, catalog=catalog, ledger=ledger, public=self.backend.public_values)
+        made = pipeline.prepare(request, catalog=catalog, ledger=ledger, public=self.backend)
         return Prepared(made.budgeted, self.explain(query))
 
     def explain(self, query: Query) -> dp.Plan:
@@ -143,7 +143,7 @@ class Database:
 
     def inputs(self, prepared: Prepared, key: int) -> tuple[Groups, ...]:
         """Returns the exact numbers of every aggregate of a plan: what noise will be added to."""
-        return tuple(groups_of(a, self.backend.run(a, key)) for a in prepared.aggregates)
+        return tuple(groups_of(a, self.backend.run(self.backend.prepare(a), key)) for a in prepared.aggregates)
 
 
 @dataclass(frozen=True, slots=True)

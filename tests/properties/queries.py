@@ -58,7 +58,10 @@ VISIT_KEYS = (
     "v.place",
     "CASE WHEN v.score > 10 THEN 'high' WHEN v.score < 0 THEN 'low' ELSE 'middle' END",
     "EXTRACT(MONTH FROM v.day)",
+    "EXTRACT(QUARTER FROM v.day)",
+    "UPPER(v.kind)",
     "FLOOR(v.score / 10)",
+    "v.score > 10",
     "COALESCE(v.note, 'none')",
     "CASE WHEN v.kind IN ('a', 'b') THEN 'ab' ELSE 'rest' END",
 )
@@ -101,7 +104,7 @@ def _with_places(kind: str) -> Source:
         text=f"visits v {kind} places c ON v.place = c.code",
         unit=VISITS.unit,
         numbers=("v.score", "v.score * c.factor", "COALESCE(c.factor, 1)", "v.cost"),
-        keys=("c.region", "v.kind", "COALESCE(c.region, 'nowhere')", "c.code"),
+        keys=("c.region", "v.kind", "COALESCE(c.region, 'nowhere')", "c.code", "v.place"),
         conditions=("c.factor > 0", "c.region = 'east'", "v.score > 0"),
     )
 
@@ -431,7 +434,7 @@ PERSON_SOURCES += (
 def query(random: Random, *, row_unit: bool) -> Query:
     """Returns a random query; it may be one that is refused."""
     source = random.choice(ROW_SOURCES if row_unit else PERSON_SOURCES)
-    keys = list(dict.fromkeys(random.choice(source.keys) for _ in range(random.choice([0, 1, 1, 1, 2]))))
+    keys = list(dict.fromkeys(random.choice(source.keys) for _ in range(random.choice([0, 1, 1, 1, 2, 3]))))
     aggregates = [_aggregate(random, source, row_unit) for _ in range(random.choice([1, 1, 2, 3]))]
     if random.random() < 0.1:
         number = random.choice(source.numbers)

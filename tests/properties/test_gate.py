@@ -24,6 +24,8 @@ from dpquery.kernel.plan import (
     PrivateAggregate,
 )
 from dpquery.kernel.release import ExactAggregates, release
+from dpquery.kernel.work import Allowed
+from dpquery.plan.aggregates import Function
 from dpquery.plan.expr import Call, Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
@@ -98,8 +100,9 @@ ITEMS, MORE = (replace(scan("items", alias), unit=None) for alias in ("i", "j"))
 """Rows owned by the visit that they name; only a join tells by whom."""
 TRUE = Literal(value=True, type=BOOLEAN)
 POSITIVE = call("gt", (column("v_score"), Literal(value=0, type=INT64)))
-KIND = Key(column="v_kind", type=TEXT, domain=("a", "b"))
-NOTE = Key(column="v_note", type=TEXT, domain=None)
+KIND = Key.of("v_kind", TEXT, ("a", "b"))
+NOTE = Key.of("v_note", TEXT, None)
+PAIRS = Key(columns=("v_kind", "v_ok"), types=(TEXT, BOOLEAN), domain=(("a", True), ("b", False), (None, None)))
 
 
 def count(source: Relation, unit: str | None = "v_person", **more: object) -> BudgetedAggregate:
@@ -114,17 +117,29 @@ def count(source: Relation, unit: str | None = "v_person", **more: object) -> Bu
     return BudgetedAggregate(aggregate=aggregate, noise=(noise,) * len(aggregate.measures), selection_delta=delta)
 
 
+def unlimited(source: Scan, rows: object) -> Scan:
+    """Returns the scan with a row limit that no constructor makes."""
+    made = replace(source)
+    object.__setattr__(made, "row_limit", rows)
+    return made
+
+
 def sort(source: Relation) -> Sort:
     return Sort(source=source, keys=(SortKey(column="v_score", descending=False, nulls_first=False),))
 
 
 def grouped(source: Relation, *keys: str) -> Aggregate:
-    total = AggregateColumn(id="t", name="sum", function="sum", argument=column("v_score"), filter=None, type=INT64)
+    total = AggregateColumn(
+        id="t", name="sum", function=Function.SUM, argument=column("v_score"), filter=None, type=INT64
+    )
     return Aggregate(source=source, group_by=keys, aggregates=(total,))
 
 
 def named(function: str) -> AggregateColumn:
-    return AggregateColumn(id="t", name="t", function=function, argument=None, filter=None, type=INT64)
+    """Returns an aggregate of any name, as no constructor makes it."""
+    made = AggregateColumn(id="t", name="t", function=Function.COUNT, argument=None, filter=None, type=INT64)
+    object.__setattr__(made, "function", function)
+    return made
 
 
 def exactly(function: str) -> Aggregate:
@@ -160,7 +175,7 @@ def numbered(id: str, *by: str, order: str = "v_score", function: str = "row_num
 def chosen(by: Expression) -> Aggregate:
     """Returns the first score of each person by an expression."""
     first = AggregateColumn(
-        id="t", name="first", function="first", argument=column("v_score"), second=by, filter=None, type=INT64
+        id="t", name="first", function=Function.FIRST, argument=column("v_score"), second=by, filter=None, type=INT64
     )
     return Aggregate(source=VISITS, group_by=("v_person",), aggregates=(first,))
 
@@ -182,7 +197,7 @@ ALLOWED = {
     "known aggregate of a unit's rows": count(exactly("count"), unit="v_person"),
     "floats among the public keys": count(
         kept(VISITS, v_person=column("v_person"), share=Literal(value=0.5, type=FLOAT64)),
-        keys=(Key(column="share", type=FLOAT64, domain=(0.5, 1.5)),),
+        keys=(Key.of("share", FLOAT64, (0.5, 1.5)),),
     ),
     "filter": count(Filter(source=VISITS, condition=POSITIVE)),
     "projection": count(kept(VISITS, x=column("v_person")), unit="x"),
@@ -235,6 +250,10 @@ ALLOWED = {
         join(join(VISITS, OTHERS, ("v_person", "w_person")), ITEMS, ("w_visit", "i_visit"))
     ),
     "public keys": count(VISITS, keys=(KIND,)),
+    "keys of two columns": count(VISITS, keys=(PAIRS,)),
+    "keys of two columns beside selected ones": count(
+        VISITS, keys=(PAIRS, NOTE), measures=(ROWS, UNITS), selection="u", delta=Fraction(1, 10**9)
+    ),
     "selected": count(VISITS, keys=(NOTE,), measures=(ROWS, UNITS), selection="u", delta=Fraction(1, 10**9)),
 }
 REFUSED = {
@@ -374,11 +393,11 @@ REFUSED = {
     ),
     "NaN among the public keys": count(
         kept(VISITS, v_person=column("v_person"), share=Literal(value=0.5, type=FLOAT64)),
-        keys=(Key(column="share", type=FLOAT64, domain=(0.5, math.nan)),),
+        keys=(Key.of("share", FLOAT64, (0.5, math.nan)),),
     ),
     "one moment twice among the public keys": count(
         kept(VISITS, v_person=column("v_person"), at=Literal(value=MOMENT, type=TIMESTAMP)),
-        keys=(Key(column="at", type=TIMESTAMP, domain=(MOMENT, MOMENT.replace(tzinfo=datetime.UTC))),),
+        keys=(Key.of("at", TIMESTAMP, (MOMENT, MOMENT.replace(tzinfo=datetime.UTC))),),
     ),
     "full join without its unit": count(
         kept(join(VISITS, PEOPLE, ("v_person", "p_id"), kind="full"), v_person=column("v_person"))
@@ -493,7 +512,7 @@ REFUSED = {
     "window in an unknown order": count(windowed(VISITS, numbered("w", "v_person", order="nothing"))),
     "unknown window function": count(windowed(VISITS, numbered("w", "v_person", function="random"))),
     "window of an unknown argument": count(
-        windowed(VISITS, replace(numbered("w", "v_person", function="sum"), arguments=(column("nothing"),)))
+        windowed(VISITS, replace(numbered("w", "v_person", function=Function.SUM), arguments=(column("nothing"),)))
     ),
     "window under an unknown filter": count(
         windowed(VISITS, replace(numbered("w", "v_person", function="count"), filter=column("w_ok", BOOLEAN)))
@@ -513,7 +532,10 @@ REFUSED = {
     "a private table as public": count(replace(VISITS, public=True, ownership=None, unit=None), unit=None),
     "another owner": count(replace(VISITS, ownership=scan("people", "p").ownership)),
     "an undeclared table": count(replace(VISITS, table="secrets")),
-    "a key that is not there": count(VISITS, keys=(replace(KIND, column="nothing"),)),
+    "a key that is not there": count(VISITS, keys=(replace(KIND, columns=("nothing",)),)),
+    "a key with a column that is not there": count(VISITS, keys=(replace(PAIRS, columns=("v_kind", "nothing")),)),
+    "a key with a column of another type": count(VISITS, keys=(replace(PAIRS, types=(TEXT, TEXT)),)),
+    "a key with a value of another type": count(VISITS, keys=(replace(PAIRS, domain=(("a", True), ("b", 0))),)),
     "a value that is not there": count(
         VISITS, measures=(Measure(id="n", label="", count=Count.VALUES, value="nothing"),)
     ),
@@ -528,6 +550,15 @@ REFUSED = {
     "selection without delta": count(VISITS, keys=(NOTE,), measures=(ROWS, UNITS), selection="u"),
     "selection of public groups": count(VISITS, keys=(KIND,), measures=(ROWS, UNITS), selection="u"),
     "delta for public groups": count(VISITS, keys=(KIND,), delta=Fraction(1, 2)),
+    "any number of a unit's rows": count(unlimited(VISITS, 10**18)),
+    "no rows of a unit": count(unlimited(VISITS, 0)),
+    "a limit that is no number": count(unlimited(VISITS, None)),
+    "any number of rows deep in a plan": count(
+        join(PEOPLE, unlimited(VISITS, 10**18), ("p_id", "v_person")), unit="p_id"
+    ),
+    "two limits for one table": count(
+        join(VISITS, replace(OTHERS, row_limit=7), ("v_person", "w_person")), unit="v_person"
+    ),
     "numbers that overflow": count(
         VISITS,
         measures=(
@@ -617,25 +648,51 @@ def test_another_promise_than_the_ledgers_is_refused(shelf: str) -> None:
     assert run(count(ROW_VISITS, unit=None), f"{shelf}/rows", "int64") == "refused"
 
 
+class OneOfEach:
+    """Sizes with which no join multiplies rows: what is tested here is whose rows they are."""
+
+    def rows(self, table: str) -> int:
+        return 1
+
+    def most_equal(self, table: str, columns: frozenset[str]) -> int:
+        return 1
+
+    def unique(self, table: str) -> tuple[frozenset[str], ...]:
+        return (frozenset(),)
+
+
+ANY_WORK = Allowed(steps=10**6, sizes=OneOfEach())
+
+
 def run(budgeted: BudgetedAggregate, path: str, unit: str = "int64") -> str:
     """Returns whether the gate ran a plan, or refused it without asking the backend or charging anything."""
     catalog = CATALOGS[unit]
     declared: Declarations = catalog.declarations
     ledger = dp.Ledger.create(path, declared, catalog.budget, catalog.analysts)
-    asked = []
-
-    def backend(aggregate: PrivateAggregate, key: int) -> ExactAggregates:
-        asked.append(aggregate)
-        raise ValueError
-
+    engine = Asked()
     plan = BudgetedPlan(aggregates=(budgeted,))
     mark = ledger.mark
     with pytest.raises((dp.InternalError, dp.BackendError)) as raised:
-        release(plan, run=backend, ledger=ledger, analyst="alice", query="")
+        release(plan, engine=engine, allowed=ANY_WORK, ledger=ledger, analyst="alice", query="")
     if isinstance(raised.value, dp.BackendError):
-        assert asked
+        assert engine.steps == ["prepare", "run"]
         assert ledger.spent(None).rho > 0
         return "ran"
-    assert not asked
+    assert not engine.steps
     assert ledger.mark == mark
     return "refused"
+
+
+class Asked:
+    """A backend that notes what it is asked for, and fails when it is to run."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def prepare(self, aggregate: PrivateAggregate) -> PrivateAggregate:
+        self.steps.append("prepare")
+        return aggregate
+
+    def run(self, statement: PrivateAggregate, key: int) -> ExactAggregates:
+        self.steps.append("run")
+        raise ValueError

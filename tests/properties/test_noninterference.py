@@ -20,7 +20,6 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from tests.properties.neighbours import Database, Hall, folder
 from tests.properties.queries import Query
@@ -161,8 +160,8 @@ class Failing:
     backend: DuckDBBackend
     error: Exception = field(repr=False)
 
-    def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
-        self.backend.run(aggregate, key)
+    def run(self, statement: Any, key: int) -> ExactAggregates:
+        self.backend.run(statement, key)
         raise self.error
 
     def __getattr__(self, name: str) -> object:
@@ -205,9 +204,9 @@ def test_no_charge_comes_after_a_row_is_read(shelf: str) -> None:
     seen = []
 
     class Watching(Failing):
-        def run(self, aggregate: PrivateAggregate, key: int) -> ExactAggregates:
+        def run(self, statement: Any, key: int) -> ExactAggregates:
             seen.append(opened.hall.ledger.spent(None))
-            return self.backend.run(aggregate, key)
+            return self.backend.run(statement, key)
 
     backend = Watching(opened.backend, ValueError())
     session = dp.Session(opened.hall.catalog, backend=backend, ledger=opened.hall.ledger, analyst="alice", reuse=False)  # type: ignore[arg-type]
@@ -271,7 +270,7 @@ def test_mistakes_in_the_data_are_reported_without_values(column: str, shelf: st
 def test_what_holds_data_is_neither_printed_nor_copied(shelf: str) -> None:
     opened = database(shelf, 3)
     prepared = opened.prepare(Query(text="SELECT note, COUNT(*) AS n, SUM(score) AS s FROM visits GROUP BY note"))
-    exact = opened.backend.run(prepared.aggregates[0], 1)
+    exact = opened.backend.run(opened.backend.prepare(prepared.aggregates[0]), 1)
     for shown in (exact, opened.session, opened.backend, opened.hall.ledger, opened.hall.catalog, prepared.budgeted):
         assert_clean(repr(shown))
         assert_clean(str(shown))

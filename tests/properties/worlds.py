@@ -156,6 +156,7 @@ def catalog_of(
         neighbours=neighbours,
         tables=tables,
         budget=budget or {"epsilon": 100_000, "delta": "1/10"},
+        defaults={"least_charge": "1e-12"},
     )
 
 
@@ -181,8 +182,9 @@ def world(random: Random, *, guests: int = 5, size: int = 40) -> World:
     """Returns a random world with a crowd of at most `size` units."""
     unit = random.choice(["int64", "int64", "text", "decimal(12,1)", "row"])
     neighbours = random.choice(["add_remove", "replace_one"])
-    catalog = catalog_of(unit=unit, neighbours=neighbours, unique=random.random() < 0.5)
-    maker = Maker(random=random, unit=unit)
+    unique = random.random() < 0.5
+    catalog = catalog_of(unit=unit, neighbours=neighbours, unique=unique)
+    maker = Maker(random=random, unit=unit, unique=unique)
     crowd: Rows = {name: [] for name in tables_of(catalog)}
     for _ in range(random.choice([0, 1, 3, size])):
         _extend(crowd, maker.unit_rows(random.choice(["ordinary", "ordinary", "single", "broken", "absurd"])))
@@ -211,6 +213,8 @@ class Maker:
 
     random: Random
     unit: str = "int64"
+    unique: bool = True
+    """Whether a unit has one row at most in the table of people, as the catalog may declare."""
     units: int = 0
     visits: int = 0
     choices: dict[str, Callable[[str], object]] = field(init=False)
@@ -236,7 +240,9 @@ class Maker:
         owner = self._owner()
         count = {"single": 1, "many": 1000, "everywhere": 60, "alone": 6}.get(style, self.random.randint(0, 9))
         visits = [self._row("visits", style, owner) for _ in range(count)]
-        people = [self._row("people", style, owner) for _ in range(self.random.choice([0, 1, 1, 1, 3]))]
+        people = [
+            self._row("people", style, owner) for _ in range(self.random.choice([0, 1, 1, 1, 1 if self.unique else 3]))
+        ]
         items = [
             self._row("items", style, owner, visit=self.random.choice(visits)["visit"])
             for _ in range(self.random.randint(0, 20) if visits else 0)

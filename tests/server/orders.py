@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import dpquery as dp
+from dpquery.backends.base import Backend
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.frontends.server.answers import Answered, Asked
 from dpquery.frontends.server.engine import Engine
@@ -28,11 +29,15 @@ def catalog() -> dp.Catalog:
 class Study:
     """A server's engine over a new ledger."""
 
-    def __init__(self, *, row_level: str = "error", caps: Caps | None = None) -> None:
+    def __init__(
+        self, *, row_level: str = "error", caps: Caps | None = None, reopen: Callable[[], Backend] | None = None
+    ) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="dpquery-server-")
         self.ledger: Ledger = dp.create_ledger(catalog(), Path(self.folder.name) / "shop.ledger")
         backend = DuckDBBackend(catalog(), tables())
-        self.engine = Engine(catalog(), backend=backend, ledger=self.ledger, row_level=row_level, caps=caps)
+        self.engine = Engine(
+            catalog(), backend=backend, ledger=self.ledger, row_level=row_level, caps=caps, reopen=reopen
+        )
 
     def answer(
         self, text: str, *parameters: object, analyst: str = "alice", settings: Mapping[str, str] | None = None

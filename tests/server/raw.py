@@ -72,7 +72,7 @@ class Client:
 
     host: str
     port: int
-    seconds: float = 20.0
+    seconds: float = 300.0  # on however busy a machine
     process: int = 0
     key: bytes = b""
     settings: dict[str, str] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from dpquery.frontends.server.listener import Limits, Server
 from dpquery.frontends.server.supervisor import Supervisor, SupervisorSettings
 from dpquery.frontends.server.tls import tls_context
 from dpquery.frontends.server.users import Users
+from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse"
 FACTORY = "tests.unit.server.fake:build"
@@ -32,8 +33,20 @@ class Running:
         extra = " ".join(f"{name}={value}" for name, value in options.items())
         return f"host={self.host} port={self.port} user={user} password='{PASSWORD}' dbname={database} {extra}"
 
+    def begun(self) -> threading.Event:
+        """Returns what is set as soon as the engine was told of another statement."""
+        told, numbers = threading.Event(), self.server.engine._numbers
+
+        def noted() -> Iterator[int]:
+            for number in numbers:
+                told.set()
+                yield number
+
+        self.server.engine._numbers = noted()
+        return told
+
     def call(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE)
 
 
 def make_users(folder: Path) -> Users:
@@ -69,11 +82,11 @@ def running(
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    port = asyncio.run_coroutine_threadsafe(server.start("127.0.0.1", 0), loop).result(60)
+    port = asyncio.run_coroutine_threadsafe(server.start("127.0.0.1", 0), loop).result(PATIENCE)
     try:
         yield Running(server, loop, port)
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(60)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(PATIENCE)
         loop.close()

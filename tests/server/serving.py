@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 import dpquery as dp
 from dpquery.frontends.server.users import Users
+from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse"
 CATALOG = """\
@@ -26,7 +27,7 @@ dataset: shop
 privacy_unit: customer
 budget: {epsilon: 1000}
 analysts: {alice: {epsilon: 500}, bob: {epsilon: 1}}
-defaults: {epsilon: 0.1, max_groups: 4, max_rows: 4}
+defaults: {epsilon: 0.1, max_groups: 4, max_rows: 4, least_charge: 1e-12}
 tables:
   orders:
     unit: customer
@@ -85,7 +86,7 @@ class Serving:
 @contextlib.contextmanager
 def serving(folder: Path, *options: str, catalog: str = "shop.yaml") -> Iterator[Serving]:
     """Runs a server until the block ends; it has to end well by itself unless it was killed."""
-    command = [sys.executable, "-m", "dpquery.frontends.cli", "serve", str(folder / catalog)]
+    command = [sys.executable, "-m", "dpquery", "serve", str(folder / catalog)]
     command += ["--users", str(folder / "users.db"), "--listen", "127.0.0.1:0", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
     assert process.stderr is not None
@@ -105,8 +106,8 @@ def serving(folder: Path, *options: str, catalog: str = "shop.yaml") -> Iterator
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        process.wait(30)
-        rest.join(10)
+        process.wait(PATIENCE)
+        rest.join(PATIENCE)
         process.stderr.close()
 
 

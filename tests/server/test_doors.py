@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from dpquery.frontends.server.listener import PASSWORDS
+from dpquery.frontends.server.lobby import LONGEST_DELAY, Guesses
 from tests.server.raw import CANCEL_REQUEST, SSL_REQUEST, Client, errors, packet, query, startup
 from tests.server.running import Running, running
 
@@ -195,3 +198,64 @@ def test_a_request_to_cancel_is_answered_by_silence(server: Running) -> None:
                 client.send(packet(CANCEL_REQUEST, victim.process.to_bytes(4, "big") + key))
                 assert client.is_closed()
         assert victim.rows("SELECT 1") == [["1"]]
+
+
+def test_wrong_passwords_are_logged_with_the_name_on_one_line(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dpquery.server")
+    name = 'eve" user=alice\nconnected'
+    with Client(server.host, server.port) as client, pytest.raises(AssertionError):
+        client.log_in(name, "a guess")
+    (line,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("rejected")]
+    assert r'user="eve\" user=alice\\nconnected"' in line and "why=28P01" in line and "a guess" not in line
+    assert "\n" not in line
+
+
+def test_guesses_are_slowed_and_whoever_knows_the_password_comes_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """WRK-06: a delay for the user and the address that guesses were made of, and no lock."""
+    delays: list[float] = []
+    plain = Guesses.delay
+    monkeypatch.setattr(Guesses, "delay", lambda self, *who: delays.append(plain(self, *who)) or delays[-1] / 100)
+    monkeypatch.setattr("dpquery.frontends.server.login.PENALTY", 0.0)
+    with running(tmp_path) as server:
+        for i in range(8):
+            with Client(server.host, server.port) as client, pytest.raises(AssertionError):
+                client.log_in("alice", f"guess {i}")
+        assert delays[:3] == [0, 0, 0] and delays[3] < delays[4] < delays[5] <= LONGEST_DELAY == delays[7]
+        with Client(server.host, server.port) as client:
+            client.log_in("bob")
+        with Client(server.host, server.port) as client:
+            client.log_in("alice")
+        assert delays[8] == 0 and 0 < delays[9] <= LONGEST_DELAY
+
+
+def test_few_guesses_of_one_user_are_looked_at_at_once(tmp_path: Path) -> None:
+    """Many sockets guess no faster than few: logins of a user from an address go on four at a time."""
+    with running(tmp_path) as server:
+        clients = [Client(server.host, server.port) for _ in range(12)]
+        for client in clients:
+            client.send(startup(user="alice"))
+        asked = [client.exactly(1) for client in clients[:PASSWORDS]]
+        assert asked == [b"R"] * PASSWORDS
+        with Client(server.host, server.port) as other:
+            other.log_in("bob")
+        for client in clients[PASSWORDS:]:
+            client.socket.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                client.socket.recv(1)
+        for client in clients:
+            client.socket.close()
+
+
+def test_clear_text_can_be_refused_on_the_machine_itself_too(tmp_path: Path) -> None:
+    certificate, key, _ = issue(tmp_path, "localhost")
+    with running(tmp_path, certificate=(certificate, key, None)) as server:
+        server.server.needs_tls = True
+        with Client(server.host, server.port) as client, pytest.raises(AssertionError) as caught:
+            client.log_in()
+        assert caught.value.args[0]["C"] == "28000" and "TLS is required" in caught.value.args[0]["M"]
+        with psycopg.connect(server.url(sslmode="require")) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)

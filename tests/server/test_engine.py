@@ -9,11 +9,13 @@ from decimal import Decimal
 import pytest
 
 from dpquery.arrow import arrow_type
+from dpquery.backends.base import Backend
+from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.frontends.server.answers import Answerer, Asked, Field, Refusal
 from dpquery.frontends.server.names import field_of, oid_of, type_of_oid
 from dpquery.frontends.server.settings import Caps, check, options_of
 from tests.scripted import zero_noise
-from tests.server.orders import Study, catalog
+from tests.server.orders import Study, catalog, tables
 
 BY_REGION = "SELECT region, COUNT(*) AS n FROM orders GROUP BY region"
 
@@ -59,6 +61,36 @@ def test_the_same_again_is_free_and_the_same(study: Study) -> None:
     assert again.table.equals(first.table)
     assert study.entries == before
     assert again.notices[0].startswith("no charge: it follows from what was answered before; remaining: ")
+
+
+def test_new_data_are_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OUT-20: after the owner's word the server answers about the new rows, charges for them, and opens them once."""
+    zero_noise(monkeypatch)
+    opened: list[Backend] = []
+
+    def reopen() -> Backend:
+        half = {name: table.slice(0, table.num_rows // 2) for name, table in tables().items()}
+        opened.append(DuckDBBackend(catalog(), half))
+        return opened[-1]
+
+    study = Study(reopen=reopen)
+    count = "SELECT COUNT(*) AS n FROM orders"
+    old = study.rows(count)
+    assert study.rows(count) == old and not opened
+    study.ledger.new_data_version(by="owner", why="other rows")
+    assert study.engine.explain(Asked(text=count, parameters=(), analyst="alice", settings={})).table.num_rows
+    before = study.entries
+    new = study.rows(count)
+    assert new != old and study.entries == before + 1
+    assert study.rows(count) == new and study.entries == before + 1 and len(opened) == 1
+    study.close()
+
+
+def test_new_data_that_cannot_be_opened_are_refused() -> None:
+    study = Study()
+    study.ledger.new_data_version(by="owner", why="other rows")
+    assert refused(study, "SELECT COUNT(*) AS n FROM orders").message == "the data have changed; nothing was charged"
+    study.close()
 
 
 def test_settings_are_options_of_the_query(study: Study) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.cancelling import Cancellation, cancellable
+from dpquery.errors import BackendError
 from dpquery.frontends.server.answers import Asked, Refusal
 from dpquery.frontends.server.pg_catalog import emulation
 from tests.server.orders import Study
@@ -86,9 +92,7 @@ def test_nothing_outside_is_reached(study: Study, text: str) -> None:
 
 def test_the_engine_of_the_catalogs_is_locked_even_where_a_statement_gets_through(study: Study) -> None:
     """The allow-list is the first wall; behind it nothing can be opened and no setting can be changed."""
-    root = study.engine._emulation._tables._root
-    import duckdb
-
+    tables = study.engine._emulation._tables
     for text in (
         "SELECT * FROM read_text('/etc/passwd')",
         "SET enable_external_access = true",
@@ -96,18 +100,19 @@ def test_the_engine_of_the_catalogs_is_locked_even_where_a_statement_gets_throug
         "INSTALL httpfs",
         "COPY (SELECT 1) TO '/tmp/dpquery-x.csv'",
     ):
-        with pytest.raises(duckdb.Error):
-            root.cursor().execute(text)
+        with pytest.raises(BackendError, match="does not know"):
+            tables.run(text, {}, limits=emulation.LIMITS)
 
 
 def test_the_engine_of_the_catalogs_holds_no_private_value(study: Study) -> None:
     """Every text of every table in it is read: none is a canary of the data."""
-    root = study.engine._emulation._tables._root.cursor()
-    tables = root.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
-    assert len(tables) > 200
-    for schema, table in tables:
-        for row in root.execute(f'SELECT * FROM {schema}."{table}"').fetchall():
-            assert CANARY not in str(row)
+    run = study.engine._emulation._tables.run
+    named = run("SELECT schema_name, table_name FROM duckdb_tables()", {}, limits=emulation.LIMITS).to_pylist()
+    assert len(named) > 200
+    parts = [f'SELECT CAST(t AS VARCHAR) FROM {one["schema_name"]}."{one["table_name"]}" AS t' for one in named]
+    for start in range(0, len(parts), 25):
+        found = run(" UNION ALL ".join(parts[start : start + 25]), {}, limits=emulation.LIMITS)
+        assert CANARY not in str(found.to_pylist())
 
 
 def test_describe_reads_no_data_and_charges_nothing(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,25 +167,83 @@ def test_a_failing_ledger_tells_no_path(study: Study, monkeypatch: pytest.Monkey
     assert "/srv" not in str(raised.value.args)
 
 
+LETTERS = "a" * 9_000
+COUNTED = "SELECT COUNT(*) FROM "
+
+
 @pytest.mark.parametrize(
     ("text", "sqlstate"),
     [
-        ("SELECT COUNT(*) FROM generate_series(1, 1000000000000)", "57014"),
-        ("SELECT COUNT(*) FROM pg_attribute a, pg_attribute b, pg_attribute c, pg_attribute d", "57014"),
+        ("SELECT generate_series(1, 1000000000)", "54000"),
         ("SELECT * FROM generate_series(1, 1000000000)", "54000"),
+        (f"{COUNTED} generate_series(1, 1000000000000)", "54000"),
+        (f"{COUNTED} generate_series(1, 1000 * 1000 * 1000)", "54000"),
+        (f"{COUNTED} generate_series(-(5), 1000000000, 2)", "54000"),
+        ("SELECT generate_series(1, n) FROM (SELECT 1000000000 AS n) AS x", "54000"),
+        (f"{COUNTED} (SELECT 1000000000 AS n) AS x, generate_series(1, x.n)", "54000"),
+        (f"{COUNTED} (SELECT 1000000000 AS n) AS x, LATERAL generate_series(1, x.n) AS g(i)", "54000"),
+        (f"{COUNTED} generate_series(TIMESTAMP '2000-01-01', TIMESTAMP '2020-01-01', INTERVAL '1 second')", "54000"),
+        ("SELECT * FROM generate_series(1, 1000) AS a, generate_series(1, 1000) AS b", "54000"),
+        ("SELECT array_agg(g) FROM generate_series(1, 1000) AS g, generate_series(1, 1000) AS h", "54000"),
+        ("SELECT g, array_agg(h) FROM generate_series(1, 1000) AS g, generate_series(1, 200) AS h GROUP BY g", "54000"),
+        ("SELECT string_agg('abcdefghijklmnopqrst', '') FROM generate_series(1, 100000)", "54000"),
+        ("SELECT array_agg('abcdefghijklmnopqrst' || g) AS a FROM generate_series(1, 99999) AS g", "54000"),
+        (f"SELECT length(replace(replace('{LETTERS}', 'a', '{LETTERS}'), 'a', '{LETTERS}'))", "53200"),
         (
-            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT MAX(n) FROM t",
-            "57014",
+            "SELECT COUNT(x) FROM (SELECT array_agg(g) AS x "
+            "FROM generate_series(1, 100000) AS g, generate_series(1, 10000)) AS y",
+            "53200",
         ),
+        (f"{COUNTED} pg_attribute a, pg_attribute b, pg_attribute c, pg_attribute d", "57014"),
+        ("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT MAX(n) FROM t", "57014"),
     ],
 )
 def test_statements_over_the_catalogs_have_limits(
     study: Study, text: str, sqlstate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(emulation, "TIME_LIMIT", 0.5)
+    """WRK-05: their series, lists, values, rows, memory and time are bounded, whatever they call."""
+    seconds = 0.5 if sqlstate == "57014" else 30.0
+    monkeypatch.setattr(emulation, "LIMITS", replace(emulation.LIMITS, seconds=seconds, most_memory=64 << 20))
     with pytest.raises(Refusal) as raised:
         study.answer(text)
     assert raised.value.sqlstate == sqlstate
+    assert study.rows("SELECT 1") == [(1,)]
+
+
+def test_the_size_of_a_series_is_known_before_it_is_made(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(study.engine._emulation._tables), "run", None)
+    with pytest.raises(Refusal, match="at most 100,000 values"):
+        study.answer("SELECT generate_series(1, 1000000001)")
+
+
+def test_short_series_and_lists_are_answered(study: Study) -> None:
+    for text, found in (
+        ("SELECT SUM(g) FROM generate_series(1, 100000) AS g", [(5_000_050_000,)]),
+        ("SELECT generate_series(3, 1, -1)", [(3,), (2,), (1,)]),
+        ("SELECT COUNT(*) FROM (SELECT 5 AS n) AS x, generate_series(1, x.n * 2, 3)", [(4,)]),
+        (
+            "SELECT COUNT(*) FROM generate_series(TIMESTAMP '2020-01-01', TIMESTAMP '2021-01-01', INTERVAL '1 day')",
+            [(367,)],
+        ),
+        ("SELECT array_agg(g) FROM generate_series(1, 3) AS g", [([1, 2, 3],)]),
+    ):
+        assert study.rows(text) == found
+
+
+def test_a_statement_over_the_catalogs_runs_in_a_process_of_one_thread_that_is_started_again(study: Study) -> None:
+    tables = study.engine._emulation._tables
+    first = tables.process
+    assert len(list(Path(f"/proc/{first}/task").iterdir())) == 1
+    os.kill(first, signal.SIGKILL)
+    assert study.rows("SELECT COUNT(*) FROM pg_class WHERE relname = 'orders'") == [(1,)]
+    assert tables.process != first
+
+
+def test_a_statement_over_the_catalogs_is_cancelled(study: Study) -> None:
+    cancellation = Cancellation()
+    threading.Timer(0.2, cancellation.cancel).start()
+    with cancellable(cancellation), pytest.raises(Refusal):
+        study.answer("SELECT COUNT(*) FROM pg_attribute a, pg_attribute b, pg_attribute c, pg_attribute d, pg_class")
 
 
 def test_many_threads_are_charged_once_each() -> None:

@@ -64,7 +64,14 @@ def session(
         columns["person"] = {"type": "int64"}
     table = {"columns": columns, **({} if unit == "row" else {"unit": "person"})}
     table |= {} if most is None else {"max_rows": most}
-    catalog = dp.Catalog(dataset="d", privacy_unit=unit, neighbours=neighbours, budget=budget, tables={"visits": table})
+    catalog = dp.Catalog(
+        dataset="d",
+        privacy_unit=unit,
+        neighbours=neighbours,
+        budget=budget,
+        tables={"visits": table},
+        defaults={"least_charge": "1e-12"},
+    )
     ledger = dp.Ledger.create(f"{shelf}/{next(_numbers)}", catalog.declarations, catalog.budget, catalog.analysts)
     data = {
         "person": list(PEOPLE),

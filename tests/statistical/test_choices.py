@@ -97,7 +97,14 @@ def session(shelf: str, budget: dict[str, object], unit: str, neighbours: str) -
     if unit == "person":
         columns["person"] = {"type": "int64"}
     table = {"columns": columns, **({"unit": "person"} if unit == "person" else {})}
-    catalog = dp.Catalog(dataset="d", privacy_unit=unit, neighbours=neighbours, budget=budget, tables={"visits": table})
+    catalog = dp.Catalog(
+        dataset="d",
+        privacy_unit=unit,
+        neighbours=neighbours,
+        budget=budget,
+        tables={"visits": table},
+        defaults={"least_charge": "1e-12"},
+    )
     ledger = dp.Ledger.create(f"{shelf}/{next(_numbers)}", catalog.declarations, catalog.budget, catalog.analysts)
     rows = [(cell, value, value % 3) for cell in range(CELLS) for value in VALUES]
     data = {name: [row[i] for row in rows] for i, name in enumerate(("cell", "score", "kind"))}

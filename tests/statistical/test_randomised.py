@@ -34,6 +34,7 @@ CATALOG = {
     "dataset": "survey",
     "privacy_unit": "row",
     "budget": {"epsilon": 1000},
+    "defaults": {"least_charge": "1e-12"},
     "tables": {"people": {"columns": COLUMNS}},
 }
 LINEAR = {

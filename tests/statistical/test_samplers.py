@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from dpquery.kernel import samplers, tails
+from tests.forking import fork
 from tests.statistical.laws import (
     Integers,
     allowed_gap,
@@ -199,7 +200,7 @@ def fingerprints() -> list[bytes]:
 
 def forked_fingerprints() -> list[bytes]:
     reader, writer = os.pipe()
-    child = os.fork()
+    child = fork()
     if child == 0:
         try:
             os.write(writer, b"".join(draw.ljust(32) for draw in fingerprints()))

@@ -82,7 +82,7 @@ public class J {
 
     public static void main(String[] args) throws Exception {
         String url = args[0];
-        String slow = "SELECT SUM(a.i * b.i) FROM generate_series(1, 1000000) a(i), generate_series(1, 1000000) b(i)";
+        String slow = "SELECT SUM(a.i * b.i) FROM generate_series(1, 100000) a(i), generate_series(1, 100000) b(i)";
         Connection c = DriverManager.getConnection(url);
         DatabaseMetaData m = c.getMetaData();
         List<String> tables = List.of("events", "labs", "patients");

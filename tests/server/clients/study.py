@@ -16,7 +16,7 @@ USER = "reader"
 DATABASE = "nafld"
 BUDGET = "budget: {epsilon: 4, delta: 1e-6}", "budget: {epsilon: 4000, delta: 1e-2}"
 ANALYST = "{reader: {epsilon: 3, delta: 8e-7}}", "{reader: {epsilon: 3000, delta: 8e-3}}"
-LONG = "SELECT SUM(a.i * b.i) FROM generate_series(1, 1000000) a(i), generate_series(1, 1000000) b(i)"
+LONG = "SELECT SUM(a.i * b.i) FROM generate_series(1, 100000) a(i), generate_series(1, 100000) b(i)"
 """A statement that nobody waits for."""
 STUDY_COLUMNS = {
     "patients": ["id", "age", "sex", "weight", "height", "bmi", "futime", "died"],

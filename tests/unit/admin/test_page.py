@@ -19,8 +19,9 @@ import dpquery as dp
 from dpquery.errors import DPQueryError
 from dpquery.frontends.admin.app import application
 from dpquery.frontends.admin.overview import Watch
-from dpquery.frontends.admin.serving import OwnersPage, read_token
+from dpquery.frontends.admin.serving import OwnersPage
 from dpquery.frontends.server.log import Refused
+from dpquery.frontends.server.tokens import read_token
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 
@@ -35,7 +36,7 @@ class Counted:
 
 
 TOKEN = "a-token-of-the-owner"
-HOSTILE = "SELECT '<script>alert(1)</script>' AS \"x\" -- &amp; \"quoted\" 'single' {{ 7 * 7 }} {% raw %}"
+HOSTILE = "SELECT '<script>alert(1)</script>' AS \"x\" -- &amp; \"quoted\" 'single' {{ 'jag' ~ 'uar' }} {% raw %}"
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_no_word_of_a_query_is_markup_or_a_template(ledger: Ledger) -> None:
     text = client(ledger).get("/").text
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
-    assert "{{ 7 * 7 }}" in text and "49" not in re.sub(r"\d+:\d+:\d+", "", re.sub(r'nonce="[^"]*"', "", text))
+    assert "{{ &#39;jag&#39; ~ &#39;uar&#39; }}" in text and "jaguar" not in text
 
 
 def test_a_browser_may_load_and_run_nothing_else(ledger: Ledger) -> None:

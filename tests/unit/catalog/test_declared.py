@@ -244,7 +244,12 @@ def test_descriptions_are_printed_on_one_line_without_tricks() -> None:
 
 
 ID: dict[str, Any] = {"type": "int64"}
-ROW_UNIT: dict[str, Any] = {"t": {"columns": {"userId": ID, "x": ID}}}
+LINKED: dict[str, Any] = {
+    "t": {"columns": {"Key": ID, "x": {"type": "float64"}}},
+    "s": {"columns": {"key": ID | {"keys": [1, 2]}, "y": ID}},
+    "p": {"public": True, "columns": {"key": ID, "y": ID}},
+    "r": {"columns": {"KEY": ID, "y": {"type": "text"}}},
+}
 ORDER_UNIT: dict[str, Any] = {"t": {"unit": "order_id", "columns": {"order_id": ID}}}
 
 
@@ -256,7 +261,6 @@ ORDER_UNIT: dict[str, Any] = {"t": {"unit": "order_id", "columns": {"order_id": 
         ({"budget": {"rho": 2, "delta": "1e-6"}}, "rho 2 is above 1"),
         ({"defaults": {"epsilon": 2}}, "exceeds the whole budget"),
         ({"defaults": {"rho": 1}}, "the budget has no rho"),
-        ({"privacy_unit": "row", "tables": ROW_UNIT}, "'userId' looks like a person"),
         ({"tables": ORDER_UNIT}, "'order_id' looks like less than a person"),
         ({"tables": {"t": {"public": True, "columns": {"a": ID}}}}, "No table is private"),
         ({"tables": {"t": {"unit": "a", "columns": {"a": ID | {"keys": [1, 2]}}}}}, "tell who is in the data"),
@@ -265,6 +269,47 @@ ORDER_UNIT: dict[str, Any] = {"t": {"unit": "order_id", "columns": {"order_id": 
 def test_advice(changes: dict[str, Any], message: str) -> None:
     warnings = python_catalog({"type": "text"}, **changes).warnings
     assert len(warnings) == 1 and message in warnings[0], warnings
+
+
+@pytest.mark.parametrize(
+    ("budget", "default", "own", "enough"),
+    [
+        ({"epsilon": 1}, {"epsilon": "0.5"}, {"epsilon": "0.4"}, {"epsilon": "0.5"}),
+        ({"rho": 1, "delta": "1e-6"}, {"rho": "0.5"}, {"rho": "0.4"}, {"rho": "0.5"}),
+        (
+            {"epsilon": 1, "delta": "1e-6"},
+            {"epsilon": "0.5"},
+            {"epsilon": "0.2", "delta": "1e-7"},
+            {"epsilon": "0.9", "delta": "1e-6"},
+        ),
+    ],
+)
+def test_advice_on_an_analyst_who_can_ask_nothing(
+    budget: dict[str, Any], default: dict[str, Any], own: dict[str, Any], enough: dict[str, Any]
+) -> None:
+    """C22: at the default price every query of this analyst is refused."""
+    delta = {"delta": budget["delta"]} if "rho" in budget else {}
+    said = {"budget": budget, "defaults": default, "analysts": {"ann": own | delta, "bob": enough | delta}}
+    warnings = python_catalog({"type": "text"}, **said).warnings
+    assert len(warnings) == 1 and "analysts.ann: no query is answered at the default price" in warnings[0], warnings
+    assert python_catalog({"type": "text"}, **(said | {"defaults": {}})).warnings == ()
+
+
+def test_advice_on_identifiers_goes_by_use() -> None:
+    """API-07: a column that several private tables have links their rows; no list of words decides."""
+    found = python_catalog({"type": "text"}, privacy_unit="row", tables=LINKED).warnings
+    assert ["'Key' links rows: table 'r'" in found[0], "'KEY' links rows: table 't'" in found[1]] == [True, True]
+    assert len(found) == 2 and all("privacy_unit is row" in warning for warning in found)
+    alone = {"t": {"columns": {"userId": ID, "x": ID}}}
+    assert python_catalog({"type": "text"}, privacy_unit="row", tables=alone).warnings == ()
+
+
+@pytest.mark.parametrize("other", ["text", "decimal(9,0)"])
+def test_one_unit_has_one_type(other: str) -> None:
+    """API-20: 7 and '7' would be two units of one person."""
+    tables = {"t": {"unit": "id", "columns": {"id": ID}}, "s": {"unit": "who", "columns": {"who": {"type": other}}}}
+    with pytest.raises(CatalogError, match=r"tables.s.unit: the unit is .* here and int64 in table 't'"):
+        python_catalog({"type": "text"}, tables=tables)
 
 
 def test_advice_on_columns() -> None:

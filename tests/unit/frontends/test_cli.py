@@ -6,8 +6,10 @@ import csv
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +19,8 @@ import pandas as pd
 import pyarrow.parquet
 import pytest
 
+from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.cancelling import interruptible
 from dpquery.frontends.cli import run
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
@@ -444,6 +448,34 @@ def test_data_get_new_versions(open_shop: Path, dpquery: Run) -> None:
     assert before not in out
 
 
+def test_check_tells_of_identifiers_beside_rows(tmp_path: Path, dpquery: Run) -> None:
+    """API-07: with data, by the values; a key of few values is none."""
+    said = "dataset: shop\nprivacy_unit: row\nbudget: {epsilon: 2}\ntables:\n  visits:\n    columns: "
+    (tmp_path / "c.yaml").write_text(said + "{who: {type: int64}, kind: {type: text}}\n")
+    pd.DataFrame({"who": [i % 90 for i in range(300)], "kind": ["a", "b", "c"] * 100}).to_csv(tmp_path / "visits.csv")
+    code, _, err = dpquery("check", tmp_path / "c.yaml")
+    assert (code, err.count("come again")) == (0, 1) and "values of 'who' come again" in err
+
+
+def test_a_catalog_that_grew_is_amended(open_shop: Path, dpquery: Run) -> None:
+    """ACC-06: the same budget goes on; another promise is refused."""
+    said = open_shop.read_text()
+    assert dpquery("query", open_shop, BY_TOWN)[0] == 0
+    spent = Ledger.open(open_shop.with_suffix(".ledger")).spent(None)
+    open_shop.write_text(said + "\n  codes:\n    public: true\n    columns: {code: {type: text}}\n")
+    (open_shop.parent / "codes.csv").write_text("code\na\n")
+    code, _, err = dpquery("query", open_shop, BY_TOWN)
+    assert (code, "dpquery ledger amend" in err, "new ledger" in err) == (2, True, False)
+    code, out, _ = dpquery("ledger", "amend", open_shop, "--by", "Eve", "--why", "codes")
+    assert (code, "codes" in out) == (0, True)
+    assert "need no entry" in dpquery("ledger", "amend", open_shop, "--why", "again")[1]
+    assert dpquery("query", open_shop, BY_TOWN)[0] == 0
+    opened = Ledger.open(open_shop.with_suffix(".ledger"))
+    assert opened.spent(None) == spent and "new tables, by Eve: codes" in dpquery("ledger", "show", opened.place)[1]
+    open_shop.write_text(said.replace("unit: ", "unit: un", 1))
+    assert dpquery("ledger", "amend", open_shop, "--why", "others")[0] == 2
+
+
 def test_an_audit_is_exported_once(open_shop: Path, dpquery: Run, tmp_path: Path) -> None:
     ledger = open_shop.with_suffix(".ledger")
     for _ in range(2):
@@ -513,6 +545,73 @@ def test_an_interruption_is_not_taken_for_an_exhausted_budget(
     assert dpquery("query", open_shop, BY_TOWN)[0] == 130
 
 
+LONG = "SELECT sum(a.i * b.i) FROM range(1000000) a(i), range(50000) b(i)"
+"""For the engine: it runs for minutes, and sees no signal meanwhile."""
+
+
+def interrupted_in(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """Makes a method of the backend a long statement, and presses Ctrl-C while it runs."""
+
+    def long(self: DuckDBBackend, *_: object) -> None:
+        cursor = self._private.cursor()
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with interruptible(cursor.interrupt):
+            cursor.execute(LONG)
+        raise AssertionError("it ran to its end")
+
+    monkeypatch.setattr(DuckDBBackend, method, long)
+
+
+@pytest.mark.parametrize("command", [("query", BY_TOWN), ("explain", BY_TOWN), ("suggest-bounds",), ("check",)])
+def test_ctrl_c_while_a_session_opens_ends_it_in_silence(
+    command: tuple[str, ...], open_shop: Path, dpquery: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted_in(monkeypatch, "_can_be_read")
+    before = signal.getsignal(signal.SIGINT)
+    code, _, err = dpquery(command[0], open_shop, *command[1:])
+    assert (code, err) == (130, "")
+    assert charges(open_shop) == 0
+    assert signal.getsignal(signal.SIGINT) is before and signal.set_wakeup_fd(-1) == -1
+
+
+def test_ctrl_c_after_the_charge_ends_the_query_and_the_charge_stands(
+    open_shop: Path, dpquery: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted_in(monkeypatch, "run")
+    code, out, err = dpquery("query", open_shop, BY_TOWN)
+    assert (code, out) == (130, "")
+    assert err == "[interrupted; what was charged stays charged; left for ann: epsilon 0.5]\n"
+    assert charges(open_shop) == 1
+
+
+def test_ctrl_c_while_the_command_line_loads_ends_it_in_silence() -> None:
+    program = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which who began the tests in the background ignores
+class Pressed:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dpquery.frontends.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Pressed())
+sys.argv = ["dpquery", "--help"]
+import runpy
+runpy.run_module("dpquery", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_the_package_is_the_command_line_too() -> None:
+    done = subprocess.run([sys.executable, "-m", "dpquery", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("dpquery 0.") and done.stderr == ""
+
+
+def test_a_folder_without_parquet_files_is_called_one(open_shop: Path, dpquery: Run) -> None:
+    (open_shop.parent / "bare").mkdir()
+    code, _, err = dpquery("query", open_shop, BY_TOWN, "--source", f"visits={open_shop.parent / 'bare'}")
+    assert code == 2 and "the source of table visits is a folder without Parquet files: " in err
+
+
 def test_help_and_version(dpquery: Run) -> None:
     code, out, _ = dpquery("--help")
     assert code == 0
@@ -538,7 +637,7 @@ print([name for name in ("duckdb", "numpy", "pandas", "pyarrow", "sqlglot", "yam
 def test_an_answer_survives_a_terminal_without_its_characters(open_shop: Path) -> None:
     sql = 'SELECT COUNT(*) AS "l\u0142" FROM visits'
     done = subprocess.run(
-        [sys.executable, "-m", "dpquery.frontends.cli", "query", str(open_shop), sql],
+        [sys.executable, "-m", "dpquery", "query", str(open_shop), sql],
         capture_output=True,
         env={"PYTHONIOENCODING": "latin-1", "PYTHONPATH": os.pathsep.join(sys.path)},
     )

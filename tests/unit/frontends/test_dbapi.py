@@ -15,6 +15,7 @@ import pytest
 import dpquery as dp
 from dpquery import dbapi, errors
 from dpquery.frontends.dbapi_errors import class_of
+from dpquery.plan.types import ROOM
 from tests.scripted import zero_noise
 from tests.unit.frontends.dialect_shop import BY_TOWN, CATALOG, charges, write_shop
 
@@ -55,7 +56,7 @@ def test_every_error_has_a_class() -> None:
     assert given == {
         "DPQueryError": "DatabaseError",
         **dict.fromkeys(("BackendError", "CatalogError", "LedgerError", "InsufficientBudgetError"), "OperationalError"),
-        "QueryCancelledError": "OperationalError",
+        **dict.fromkeys(("QueryCancelledError", "DataChangedError"), "OperationalError"),
         **dict.fromkeys(
             ("QueryError", "QuerySyntaxError", "UnknownNameError", "MissingBoundsError"), "ProgrammingError"
         ),
@@ -96,7 +97,7 @@ def test_types_are_described(connection: dbapi.Connection) -> None:
     assert all(len(column) == 7 for column in description)
     assert all(column[1] == kind for column, kind in zip(description, kinds, strict=True))
     assert description[0][1] != dbapi.NUMBER and description[0][1] != dbapi.BINARY and dbapi.ROWID != "int64"
-    assert description[3][4:6] == (38, 2)
+    assert description[3][4:6] == (8 + ROOM, 2)
     assert len({dbapi.STRING, dbapi.NUMBER, dbapi.STRING}) == 2
 
 

@@ -34,7 +34,7 @@ def test_the_study_is_written_as_declared(folder: Path, printed: str) -> None:
     assert {path.name for path in folder.iterdir()} == {*(f"{t}.parquet" for t in demo_files.TABLES)} | {
         demo_files.CATALOG,
         demo_files.LEDGER,
-        *(f"{demo_files.LEDGER}{end}" for end in (".mark", "-turns", "-requests")),
+        f"{demo_files.LEDGER}.mark",
     }
     sizes = {name: len(pd.read_parquet(folder / f"{name}.parquet")) for name in demo_files.TABLES}
     assert sizes == {"patients": 17_549, "labs": 400_123, "events": 34_340}

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from dpquery.errors import InvalidLossError, QueryError
 from dpquery.kernel import loss as module
+from dpquery.kernel.accountant import Budget
 from dpquery.kernel.loss import (
     ZERO,
     PrivacyLoss,
@@ -331,3 +332,9 @@ def test_conversions_are_fast() -> None:
     for n in range(100):
         rho_within(Fraction(4), Fraction(1, 10**6 + n))
     assert (time.process_time() - start) / 100 < 0.003
+
+
+def test_a_notebook_shows_losses_and_budgets_as_people_say_them() -> None:
+    assert repr(PrivacyLoss(epsilon=Fraction(1))) == "epsilon 1"
+    assert repr([PrivacyLoss(rho=Fraction(1, 3), delta=Fraction(1, 10**6))]) == "[delta 1e-6, rho 0.333334]"
+    assert repr(Budget.of(epsilon="0.8", delta="1e-6")) == "epsilon 0.8, delta 1e-6"

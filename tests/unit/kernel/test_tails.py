@@ -137,6 +137,15 @@ def test_a_probability_out_of_range_is_refused(probability: Fraction) -> None:
         tails.gaussian_quantile(Fraction(1), probability)
 
 
+def test_a_quantile_that_is_kept_is_of_the_very_type() -> None:
+    assert tails.laplace_quantile(Fraction(10), Fraction(1, 20)) == 30
+    with pytest.raises(InternalError, match="scale"):
+        tails.laplace_quantile(10, Fraction(1, 20))  # type: ignore[arg-type]
+    assert tails.laplace_quantile(Fraction(10), Fraction(1)) == 0
+    with pytest.raises(InternalError, match="probability"):
+        tails.laplace_quantile(Fraction(10), 1)  # type: ignore[arg-type]
+
+
 def test_parameters_out_of_range_are_refused() -> None:
     with pytest.raises(InternalError, match="scale"):
         tails.laplace_tail(Fraction(0), 1)

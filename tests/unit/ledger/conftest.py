@@ -19,11 +19,11 @@ def server() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["file", "postgres"])
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     """A place for a ledger, in each of the stores."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as name:
-        if request.param == "sqlite":
+        if request.param == "file":
             yield file_site(Path(name))
         else:
             yield database_site(Path(name), request.getfixturevalue("server").fresh())

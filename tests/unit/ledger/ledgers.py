@@ -62,7 +62,7 @@ def database_site(folder: Path, url: str) -> Site:
     """A site in a database; copies are of its rows."""
     import psycopg
 
-    tables = ("account", "entry", "founding")
+    tables = ("record",)
 
     def copy() -> object:
         with psycopg.connect(url) as raw:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import fcntl
 import os
 import pickle
 import sqlite3
@@ -20,7 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dpquery.errors import CatalogError, InsufficientBudgetError, InternalError, InvalidLossError, LedgerError
 from dpquery.kernel.accountant import Budget, counted, limit_of
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.ledger import file as ledger_file
+from dpquery.ledger import disk as ledger_disk
+from dpquery.ledger import mark as ledger_mark
 from dpquery.ledger.ledger import Ledger, State
 from dpquery.plan.logical import Ownership, OwnerStep
 from dpquery.plan.types import INT64
@@ -219,9 +221,13 @@ def test_nothing_is_created_where_something_stands(ledger: Ledger, path: Path, f
     (folder / "b.ledger").symlink_to(folder / "nowhere")
     with pytest.raises(LedgerError, match="exists"):
         Ledger.create(folder / "b.ledger", DECLARATIONS, PURE, {})
-    (folder / "c.ledger-journal").touch()
-    with pytest.raises(LedgerError, match="journal"):
-        Ledger.create(folder / "c.ledger", DECLARATIONS, PURE, {})
+    for end in ("mark", "releases"):
+        (folder / f"c.ledger.{end}").touch()
+        with pytest.raises(LedgerError, match="delete what is there") as caught:
+            Ledger.create(folder / "c.ledger", DECLARATIONS, PURE, {})
+        assert str(folder / f"c.ledger.{end}") in str(caught.value)
+        (folder / f"c.ledger.{end}").unlink()
+    Ledger.create(folder / "c.ledger", DECLARATIONS, PURE, {})
     with pytest.raises(LedgerError):
         Ledger.create(folder / "missing" / "d.ledger", DECLARATIONS, PURE, {})
 
@@ -275,15 +281,15 @@ def test_names_with_signs_of_their_own_are_names(folder: Path) -> None:
 )
 def test_file_systems_are_recognised(folder: Path, mounts: str, kind: str) -> None:
     (folder / "mounts").write_text(mounts)
-    assert ledger_file.file_system(Path("/data/a b"), folder / "mounts") == kind
+    assert ledger_disk.file_system(Path("/data/a b"), folder / "mounts") == kind
 
 
 def test_file_systems_need_not_be_told(folder: Path) -> None:
-    assert ledger_file.file_system(folder, folder / "missing") == ""
+    assert ledger_disk.file_system(folder, folder / "missing") == ""
 
 
 def test_network_file_systems_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_file, "file_system", lambda folder: "nfs4")
+    monkeypatch.setattr(ledger_disk, "file_system", lambda folder: "nfs4")
     with pytest.raises(LedgerError, match="network"):
         Ledger.create(folder / "a", DECLARATIONS, PURE, {})
 
@@ -294,66 +300,190 @@ def test_ledgers_cannot_be_copied(ledger: Ledger) -> None:
             duplicate(ledger)
 
 
-def test_commits_are_durable(ledger: Ledger, path: Path) -> None:
-    with ledger._transaction() as connection:
-        settings = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
-        assert settings == ["delete", 3]
-        assert path.with_name(path.name + "-wal").exists() is False
+def test_a_charge_is_durable_in_two_syncs_the_ledger_before_the_mark(
+    ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, size = list[tuple[int, bool]](), path.stat().st_size
+    inodes = [path.stat().st_ino, ledger.mark_path.stat().st_ino]
+
+    def sync(descriptor: int) -> None:
+        is_grown = path.stat().st_size > size
+        synced.append((inodes.index(os.fstat(descriptor).st_ino), is_grown))
+        marked = ledger_mark.MarkFile(ledger.mark_path).read(ledger._terms.identity).newest
+        assert marked.seq == len(synced) - 1
+
+    monkeypatch.setattr(ledger_disk, "sync", sync)
+    ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
+    assert synced == [(0, True), (1, True)]
 
 
-def test_a_setting_that_is_not_accepted_is_an_error(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ledger_file.SETTINGS, "synchronous", 7)
-    ledger.close()
-    with pytest.raises(LedgerError, match="synchronous"):
-        ledger.spent(None)
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_failed_sync_gives_no_answer(
+    ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    calls = list[int]()
+
+    def sync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == failing + 1:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(ledger_disk, "sync", sync)
+    with pytest.raises(LedgerError, match="Input/output error"):
+        ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
+    if not failing:  # what the system shows may not be what the disk holds
+        with pytest.raises(LedgerError, match="open the ledger again"):
+            ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
+    assert Ledger.open(path).charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1") == 2
+    assert Ledger.open(path).spent(None) == epsilon("0.2")
 
 
-def test_errors_of_sqlite_never_escape(ledger: Ledger) -> None:
-    with pytest.raises(LedgerError), ledger._transaction() as connection:
-        connection.execute("SELECT * FROM nothing")
+def test_errors_of_the_system_never_escape(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpquery.ledger.file.os.pread", fail)
+        for use in (lambda: ledger.spent(None), lambda: ledger.charge(analyst="alice", loss=epsilon("0.1"), query="")):
+            with pytest.raises(LedgerError, match="Input/output"):
+                use()
     assert ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1") == 1
 
 
 def test_a_transaction_within_a_transaction_is_refused(ledger: Ledger) -> None:
-    with pytest.raises(LedgerError), ledger._transaction():
+    with pytest.raises(LedgerError), ledger._writing():
         ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
     assert ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1") == 1
 
 
-def test_an_interrupted_charge_is_rolled_back(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpquery.ledger.schema.hash_of", lambda *fields: exec("raise KeyboardInterrupt"))
-    with pytest.raises(KeyboardInterrupt):
-        ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
-    monkeypatch.undo()
-    assert ledger.verify() == 0
-    assert ledger.spent(None) == ZERO
+@pytest.mark.parametrize("after", [0, 1, 40, 10_000])
+def test_an_interrupted_charge_is_cut_off(
+    ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """A write may break off after any of its bytes; with 10,000 it is whole, and stays recorded."""
+    write = os.pwrite
+
+    def interrupted(descriptor: int, content: bytes, position: int) -> int:
+        write(descriptor, content[:after], position)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dpquery.ledger.file.os.pwrite", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
+    kept = int(after == 10_000)
+    assert ledger.verify() == Ledger.open(path).verify() == kept
+    assert ledger.spent(None) == (epsilon("0.1") if kept else ZERO)
+    assert ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1") == kept + 1
+    assert Ledger.open(path).verify() == kept + 1
 
 
 def test_a_lock_that_stays_ends_in_a_clean_refusal(ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_file, "PATIENCE", 0.1)
-    ledger.close()
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(LedgerError, match="busy"):
-        ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
-    other.execute("ROLLBACK")
-    other.close()
+    monkeypatch.setattr(ledger_disk, "PATIENCE", 0.1)
+    with open(path, "rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(LedgerError, match="busy"):
+            ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
     assert ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1") == 1
 
 
-def test_a_reader_that_stays_ends_in_a_clean_refusal(
-    ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_mark_that_is_locked_gives_no_answer(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_disk, "PATIENCE", 0.1)
+    with open(ledger.mark_path, "rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(LedgerError, match="busy"):
+            ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
+    assert ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1") == 2
+
+
+def test_readers_wait_for_nobody(ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_disk, "PATIENCE", 0.1)
+    ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
+    with open(path, "rb") as writer, open(ledger.mark_path, "rb") as marker:
+        for held in (writer, marker):
+            fcntl.flock(held, fcntl.LOCK_EX)
+        opened = Ledger.open(path)
+        assert opened.remaining("alice") == epsilon("0.4")
+        assert opened.spent(None) == epsilon("0.1")
+        assert opened.mark == ledger.mark and opened.data_version == ledger.data_version
+        assert len(opened.entries()) == opened.verify() == 1
+        assert opened.hashes([0, 1, 2]).keys() == {0, 1}
+
+
+def test_a_line_that_is_being_written_is_not_read(ledger: Ledger, path: Path) -> None:
+    """Nor one that broke off; the next writer removes it."""
+    ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
+    whole = path.read_bytes()
+    for rest in (whole.splitlines(keepends=True)[-1][:-1], b"\0" * 600, b"\xff\n", b"x\n" * 3, b"\n"):
+        path.write_bytes(whole + rest)
+        for opened in (ledger, Ledger.open(path)):
+            assert opened.verify() == 1
+            assert opened.spent(None) == epsilon("0.1")
+        assert path.read_bytes() == whole + rest
+    ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
+    assert path.read_bytes().startswith(whole) and path.read_bytes().count(b"\n") == 3
+
+
+def test_a_record_that_was_changed_is_never_taken_for_one_that_broke_off(ledger: Ledger, path: Path) -> None:
+    """What the mark remembers was answered, and a ledger without it is refused and left as it is."""
+    for _ in range(3):
+        ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
+    lines = path.read_bytes().splitlines(keepends=True)
+    for number in range(1, len(lines)):
+        one = lines[number].replace(b"100000000000", b"100000000001")
+        changed = [*lines[:number], one, *lines[number + 1 :]]
+        path.write_bytes(b"".join(changed))
+        for use in (lambda: Ledger.open(path), ledger.verify):
+            with pytest.raises(LedgerError, match="damaged"):
+                use()
+        assert path.read_bytes() == b"".join(changed)
+
+
+def test_two_paths_lead_to_one_ledger(
+    ledger: Ledger, path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_file, "PATIENCE", 0.1)
-    ledger.close()
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN")
-    other.execute("SELECT * FROM entry").fetchall()
-    with pytest.raises(LedgerError, match="busy"):
+    (folder / "inner").symlink_to(folder)
+    monkeypatch.chdir(folder)
+    names = [folder / "inner" / path.name, path.name, f"./inner/{path.name}"]
+    ledgers = [ledger, *map(Ledger.open, names)]
+    for number, opened in enumerate(ledgers, 1):
+        assert opened.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1") == number
+        assert len({str(opened.place), str(path)}) == 1
+    assert {opened.spent(None) for opened in ledgers} == {epsilon("0.4")}
+
+
+@pytest.mark.parametrize("spoil", ["link", "mode", "symlink"])
+def test_permissions_and_links_are_looked_at_before_each_charge(ledger: Ledger, path: Path, spoil: str) -> None:
+    if spoil == "link":
+        path.with_name("second").hardlink_to(path)
+    elif spoil == "mode":
+        path.chmod(0o666)
+    else:
+        path.rename(path.with_name("moved"))
+        path.symlink_to(path.with_name("moved"))
+    with pytest.raises(LedgerError, match=r"one name|chmod 600"):
         ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1")
-    other.close()
-    assert ledger.verify() == 0
-    assert ledger.charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1") == 1
+
+
+def test_a_ledger_has_one_mark(ledger: Ledger, path: Path, folder: Path) -> None:
+    copy = folder / "copy.mark"
+    copy.write_bytes(ledger.mark_path.read_bytes())
+    copy.chmod(0o600)
+    with pytest.raises(LedgerError, match="one mark"):
+        Ledger.open(path, mark=copy)
+    ledger.mark_path.unlink()
+    assert Ledger.open(path, mark=copy).charge(analyst="alice", loss=epsilon("0.1"), query="SELECT 1") == 1
+
+
+def test_the_ledger_of_an_older_release_is_told_as_such(path: Path) -> None:
+    old = sqlite3.connect(path)
+    old.execute("CREATE TABLE account (name TEXT)")
+    old.execute("PRAGMA application_id = 1685082417")
+    old.commit()
+    old.close()
+    path.chmod(0o600)
+    with pytest.raises(LedgerError, match="format 2"):
+        Ledger.open(path)
 
 
 def test_a_mark_kept_elsewhere_tells_an_older_copy(ledger: Ledger, path: Path) -> None:

@@ -88,9 +88,9 @@ class OwnedLedger(RuleBasedStateMachine):
 
         with pytest.MonkeyPatch.context() as patch:
             place = {
-                "append": "schema.append",
+                "append": "file.FileLog.append",
                 "advance": "mark.MarkFile.advance",
-                "sync": "mark.SYNC",
+                "sync": "disk.sync",
             }
             patch.setattr(f"dpquery.ledger.{place[where]}", die)
             try:
@@ -136,7 +136,7 @@ class OwnedLedger(RuleBasedStateMachine):
         held = self.ledger.mark
         self.ledger.close()
         self.site.put_back(self.backup)
-        marked = ledger_mark.MarkFile(self.site.mark).read(self.ledger._terms.identity)[0].mark
+        marked = ledger_mark.MarkFile(self.site.mark).read(self.ledger._terms.identity).newest
         is_mark_lost = is_mark_lost and not self.is_widened
         if is_mark_lost:
             self.site.mark.unlink()

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
-import sqlite3
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
 from dpquery.errors import LedgerError
-from dpquery.ledger import schema
+from dpquery.ledger import disk, schema
 from dpquery.ledger.ledger import Ledger
-from dpquery.ledger.mark import Level, MarkFile
+from dpquery.ledger.mark import NEWEST, SLOT, Level, MarkFile, _line
 from dpquery.ledger.schema import Mark
-from tests.unit.ledger.ledgers import file_site
+from tests.unit.ledger.ledgers import QUERY, UNIT, file_site
 
 IDENTITY = "a" * 64
 
 
 def level(seq: int) -> Level:
     return Level(Mark(seq, f"{seq:064x}"), (seq, 2 * seq, 3 * seq))
+
+
+def advance(mark: MarkFile, seq: int, identity: str = IDENTITY) -> None:
+    with mark.turn() as descriptor:
+        mark.advance(descriptor, identity, level(seq))
 
 
 @pytest.fixture
@@ -31,60 +36,56 @@ def mark(tmp_path: Path) -> MarkFile:
 
 
 def test_a_new_mark_remembers_the_founding(mark: MarkFile) -> None:
-    assert mark.read(IDENTITY) == [Level(Mark(0, IDENTITY), (0, 0, 0))]
-    with pytest.raises(LedgerError, match="cannot be created"):
+    assert mark.read(IDENTITY).levels == [Level(Mark(0, IDENTITY), (0, 0, 0))]
+    with pytest.raises(LedgerError, match="File exists"):
         mark.make(IDENTITY)
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 100, 1000])
 def test_old_levels_are_kept_ever_further_apart(mark: MarkFile, most: int) -> None:
     for seq in range(1, most + 1):
-        mark.advance(IDENTITY, level(seq))
-    kept = [one.mark.seq for one in mark.read(IDENTITY)]
+        advance(mark, seq)
+    kept = [one.mark.seq for one in mark.read(IDENTITY).levels]
     assert kept[0] == most
     assert kept[-1] == 0
-    assert mark.read(IDENTITY)[0] == level(most)
+    assert mark.read(IDENTITY).levels[0] == level(most)
     for back in range(most):
         base = next(seq for seq in kept if seq <= back)
         assert most - base <= 2 * (most - back) + 1
 
 
 def test_a_mark_never_goes_back(mark: MarkFile) -> None:
-    mark.advance(IDENTITY, level(7))
+    advance(mark, 7)
     before = mark.path.read_bytes()
     for seq in (5, 3, 7, 1):
-        mark.advance(IDENTITY, level(seq))
+        advance(mark, seq)
     assert mark.path.read_bytes() == before
 
 
 def test_writers_do_not_overwrite_each_other(mark: MarkFile) -> None:
     threads = [
-        threading.Thread(target=lambda i=i: [mark.advance(IDENTITY, level(s)) for s in range(i + 1, 400, 8)])  # type: ignore[misc]
+        threading.Thread(target=lambda i=i: [advance(mark, s) for s in range(i + 1, 400, 8)])  # type: ignore[misc]
         for i in range(8)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert mark.read(IDENTITY)[0] == level(399)
+    assert mark.read(IDENTITY).levels[0] == level(399)
 
 
 def test_a_mark_knows_whose_it_is(mark: MarkFile) -> None:
-    for use in (mark.read, lambda identity: mark.advance(identity, level(1))):
+    for use in (mark.read, lambda identity: advance(mark, 1, identity)):
         with pytest.raises(LedgerError, match="another ledger"):
             use("b" * 64)
 
 
-def forge(path: Path, kind: str, account: str, units: tuple[int, int, int], text: str) -> None:
+def forge(path: Path, kind: str, account: str, units: tuple[int, int, int], text: str, seq: int = 1) -> None:
     """Adds an entry with a right hash, as somebody who may write the file can."""
-    other = sqlite3.connect(path, isolation_level=None)
-    schema.append(other, schema.Kind(kind), account, units, text, "2026-01-01")
-    for name in {"", account} if kind == "charge" else set():
-        other.execute(
-            "UPDATE account SET limit_epsilon = limit_epsilon + ?, spent_epsilon = spent_epsilon + ?", (units[0],) * 2
-        )
-        assert name in ("", account)
-    other.close()
+    last = path.read_text().splitlines()[-1]
+    forged = schema.write(last[: schema.DIGITS], seq, kind, "2026-01-01", account, list(units), text)
+    with open(path, "a") as file:
+        file.write(f"{forged.line}\n")
 
 
 WORDS = {"by": "x", "why": "y"}
@@ -96,6 +97,10 @@ WORDS = {"by": "x", "why": "y"}
         ("charge", "", (1, 0, 0), ""),
         ("charge", "alice", (10**13, 0, 0), ""),
         ("charge", "mallory", (1, 0, 0), ""),
+        ("charge", "alice", (0, 0, 0), ""),
+        ("charge", "alice", (-1, 0, 0), ""),
+        ("charge", "alice", (5 * 10**11 + 1, 0, 0), ""),
+        ("charge", "alice", (1, 1, 0), ""),
         ("limit", "alice", (1, 0, 0), json.dumps({**WORDS, "budget": ["pure", "2", "0", "0"]})),
         ("limit", "alice", (10**12, 0, 0), json.dumps({**WORDS, "budget": ["zcdp", "0", "0", "1"]})),
         ("limit", "alice", (10**12, 0, 0), json.dumps(WORDS)),
@@ -115,13 +120,76 @@ def test_entries_that_nobody_allowed_are_found(
         Ledger.open(site.place)
 
 
-def test_an_unknown_kind_of_entry_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["refund", "founding", "checkpoint"])
+def test_an_unknown_kind_of_entry_is_refused(tmp_path: Path, kind: str) -> None:
     site = file_site(tmp_path)
     site.create().close()
-    other = sqlite3.connect(site.place, isolation_level=None)
-    fields = (1, "2026-01-01", "refund", "", 0, 0, 0, "{}")
-    before = schema.last(other).hash
-    other.execute(schema.APPEND, (*fields, schema.hash_of(before, *fields)))
-    other.close()
+    forge(Path(site.place), kind, "", (0, 0, 0), "{}")
     with pytest.raises(LedgerError, match="damaged"):
         Ledger.open(site.place)
+
+
+@pytest.mark.parametrize("seq", [0, 2, -1])
+def test_entries_are_numbered_in_their_order(tmp_path: Path, seq: int) -> None:
+    site = file_site(tmp_path)
+    site.create().close()
+    forge(Path(site.place), "charge", "alice", (1, 0, 0), "", seq)
+    with pytest.raises(LedgerError, match="damaged"):
+        Ledger.open(site.place)
+
+
+def test_a_level_that_nobody_said_is_durable_is_made_so_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody wrote it and was killed before the disk had it: who comes next syncs both files."""
+    site = file_site(tmp_path)
+    first, second, synced = site.create(), site.open(), list[int]()
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "sync", lambda _: None)
+        patch.setattr(MarkFile, "advance", lambda *_: None)
+        first.charge(analyst="alice", loss=UNIT, query=QUERY)
+        second.charge(analyst="bob", loss=UNIT, query=QUERY)
+    content = bytearray(site.mark.read_bytes())
+    levels = Level(Mark(2, first.hash_of(2) or ""), (2 * 10**9, 0, 0))
+    content[NEWEST * SLOT : NEWEST * SLOT + SLOT] = _line(levels)
+    site.mark.write_bytes(content)
+    monkeypatch.setattr(disk, "sync", synced.append)
+    assert first._settle(levels) == 2
+    assert len(synced) == 2
+    assert first._settle(levels) == 2
+    assert len(synced) == 2
+
+
+def test_a_level_whose_sync_failed_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system tells of a failed sync once, and then takes what it holds in memory for what is on the disk: only what
+    is written anew reaches the disk with the next sync."""
+    site = file_site(tmp_path)
+    first, second = site.create(), site.open()
+    disks, is_broken = {site.mark: site.mark.read_bytes()}, True
+    dirty = set[int]()
+
+    def write(descriptor: int, content: bytes, offset: int) -> int:
+        if os.fstat(descriptor).st_ino == site.mark.stat().st_ino:
+            dirty.update(range(offset, offset + len(content)))
+        return pwrite(descriptor, content, offset)
+
+    def sync(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino != site.mark.stat().st_ino:
+            return
+        lost, held = sorted(dirty), site.mark.read_bytes()
+        dirty.clear()
+        if is_broken:
+            raise OSError(5, "Input/output error")
+        on_disk = bytearray(disks[site.mark])
+        for place in lost:
+            on_disk[place] = held[place]
+        disks[site.mark] = bytes(on_disk)
+
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", write)
+    monkeypatch.setattr(disk, "sync", sync)
+    with pytest.raises(LedgerError, match="Input/output error"):
+        first.charge(analyst="alice", loss=UNIT, query=QUERY)
+    is_broken = False
+    level = Level(Mark(1, second.hash_of(1) or ""), (10**9, 0, 0))
+    assert second._settle(level) == 1  # which had charged, and waited for its turn
+    site.mark.write_bytes(disks[site.mark])
+    assert MarkFile(site.mark).read(second._terms.identity).newest == level.mark

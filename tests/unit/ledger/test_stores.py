@@ -20,18 +20,21 @@ import dpquery as dp
 from dpquery.errors import InsufficientBudgetError, InvalidLossError, LedgerError
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.loss import ZERO, PrivacyLoss
+from dpquery.ledger import disk as ledger_disk
 from dpquery.ledger import mark as ledger_mark
 from dpquery.ledger import postgres as ledger_postgres
 from dpquery.ledger import store as ledger_store
 from dpquery.ledger.ledger import Kind, Ledger, State
+from tests.forking import fork
 from tests.postgres import NOBODY, Cluster, cluster
 from tests.unit.ledger.ledgers import OWNER, QUERY, UNIT, Site, database_site, declarations, epsilon, file_site
+from tests.waiting import PATIENCE, wait_until
 
 FORK = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def in_child(work: Callable[[], object]) -> int:
-    child = os.fork()
+    child = fork()
     if child:
         return child
     status = 1
@@ -57,6 +60,10 @@ def released(folder: Path) -> set[int]:
     lines = [int(line) for log in folder.glob("*.log") for line in log.read_text().splitlines()]
     assert len(set(lines)) == len(lines)
     return set(lines)
+
+
+def has_charged(folder: Path, logs: str) -> bool:
+    return any(log.stat().st_size for log in folder.glob(logs))
 
 
 # Charges
@@ -130,7 +137,7 @@ def test_threads_and_forks_share_one_ledger(site: Site, tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert [status_of(child) for child in children] == [0, 0]
     assert site.open().verify() == 100
     assert released(tmp_path) == set(range(2, 101))
@@ -141,13 +148,13 @@ def test_no_fork_happens_within_a_charge(site: Site) -> None:
     ledger, inside = site.create(), threading.Event()
 
     def hold() -> None:
-        with ledger._transaction():
+        with ledger._writing():
             inside.set()
             time.sleep(0.2)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    assert inside.wait(10)
+    assert inside.wait(PATIENCE)
     assert status_of(in_child(lambda: ledger.charge(analyst="alice", loss=UNIT, query=QUERY))) == 0
     thread.join()
     assert ledger.verify() == 1
@@ -181,22 +188,26 @@ def test_a_kill_between_the_ledger_and_its_mark(site: Site, monkeypatch: pytest.
     def die(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
+    written, write, sync = list[int](), ledger_mark._write, ledger_disk.sync
+
+    def torn(descriptor: int, place: int, line: bytes) -> None:
+        write(descriptor, place, b"3 torn".ljust(ledger_mark.SLOT) if where == "within the mark" else line)
+        written.append(place)
+
     def work() -> None:
         if where == "before the commit":
-            monkeypatch.setattr("dpquery.ledger.schema.append", die)
+            monkeypatch.setattr(Ledger, "_append", die)
         elif where == "before the mark":
             monkeypatch.setattr(ledger_mark.MarkFile, "advance", die)
-        elif where == "within the mark":
-            monkeypatch.setattr(ledger_mark, "_line", lambda level: b"3 torn".ljust(ledger_mark.SLOT))
-            monkeypatch.setattr(ledger_mark, "SYNC", die)
         else:
-            monkeypatch.setattr(ledger_mark, "SYNC", die)
+            monkeypatch.setattr(ledger_mark, "_write", torn)
+            monkeypatch.setattr(ledger_disk, "sync", lambda descriptor: die() if written else sync(descriptor))
         ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
 
     assert status_of(in_child(work)) == -signal.SIGKILL
     assert site.open().verify() == 2 + (where != "before the commit")
     assert ledger.charge(analyst="alice", loss=UNIT, query=QUERY) == ledger.verify()
-    assert str(ledger._marks.read(ledger._terms.identity)[0].mark) == ledger.mark
+    assert str(ledger._marks.read(ledger._terms.identity).newest) == ledger.mark
 
 
 # The mark
@@ -232,7 +243,7 @@ def test_an_older_mark_is_no_harm(site: Site) -> None:
     assert site.open().verify() == 5
     site.charge(1)
     ledger = site.open()
-    assert str(ledger._marks.read(ledger._terms.identity)[0].mark) == ledger.mark
+    assert str(ledger._marks.read(ledger._terms.identity).newest) == ledger.mark
 
 
 def test_two_copies_that_share_a_mark_do_not_both_go_on(site: Site) -> None:
@@ -277,7 +288,7 @@ def test_a_mark_that_cannot_be_written_gives_no_answer(site: Site, monkeypatch: 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ledger_mark, "SYNC", full)
+    monkeypatch.setattr(ledger_mark, "_write", full)
     with pytest.raises(LedgerError, match="No space left"):
         ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
     monkeypatch.undo()
@@ -285,26 +296,91 @@ def test_a_mark_that_cannot_be_written_gives_no_answer(site: Site, monkeypatch: 
     assert ledger.spent(None) == epsilon("0.002")
 
 
-@pytest.mark.parametrize("damage", ["empty", "short", "title", "newest", "two", "founding", "garbage"])
-def test_a_damaged_mark_is_refused_or_lags(site: Site, damage: str) -> None:
+def damaged(content: bytes, *lines: int) -> bytes:
+    changed = bytearray(content)
+    for line in lines:
+        changed[line * ledger_mark.SLOT + 1] ^= 1
+    return bytes(changed)
+
+
+def copies(seq: int) -> tuple[int, int]:
+    """Returns the lines of the mark that hold a level, where all before it had charges of their own."""
+    return ledger_mark.NEWEST + seq % 2, ledger_mark._slot_of(seq)
+
+
+@pytest.mark.parametrize("damage", ["empty", "short", "long", "title", "founding", "garbage", "blank", "both newest"])
+def test_a_damaged_mark_is_refused(site: Site, damage: str) -> None:
     site.create()
     site.charge(6)
-    content = bytearray(site.mark.read_bytes())
-    for slot in {"newest": [3], "two": [3, 0], "founding": [63], "title": [64]}.get(damage, []):
-        content[slot * ledger_mark.SLOT + 1] ^= 1
-    content = {"empty": bytearray(), "short": content[:-1], "garbage": bytearray(b"x" * len(content))}.get(
-        damage, content
-    )
-    site.mark.write_bytes(content)
-    if damage == "newest":  # as after a power cut: what is left is older, and the chain explains it
-        assert site.open().verify() == 6
-        return
+    content = site.mark.read_bytes()
+    spoilt = {
+        "empty": b"",
+        "short": content[:-1],
+        "long": content + b" ",
+        "garbage": b"x" * len(content),
+        "blank": b" " * len(content),
+        "title": damaged(content, ledger_mark.TITLE),
+        "founding": damaged(content, ledger_mark._slot_of(0)),
+        "both newest": damaged(content, ledger_mark.NEWEST, ledger_mark.NEWEST + 1),
+    }
+    site.mark.write_bytes(spoilt[damage])
     with pytest.raises(LedgerError, match="mark"):
         site.open()
+    site.mark.write_bytes(content)
+    assert site.open().verify() == 6
+
+
+def test_one_damaged_line_of_a_mark_hides_nothing(site: Site) -> None:
+    """Each level is written twice: with any one line damaged, a ledger that is one entry older is refused."""
+    site.create()
+    site.charge(5)
+    copy = site.copy()
+    site.charge(1)
+    newest, content = site.copy(), site.mark.read_bytes()
+    for line in range(ledger_mark.NEWEST, ledger_mark.LINES - 1):
+        site.mark.write_bytes(damaged(content, line))
+        site.put_back(copy)
+        with pytest.raises(LedgerError, match="remembers entry 6"):
+            site.open()
+        site.put_back(newest)
+        assert site.open().verify() == 6
+
+
+def test_two_damaged_lines_are_believed_to_be_a_crash_only_where_the_ledger_is_ahead(site: Site) -> None:
+    """A crash strikes between an entry and its mark; a ledger that holds no such entry may have lost it."""
+    site.create()
+    site.charge(5)
+    copy = site.copy()
+    site.charge(1)
+    newest, content = site.copy(), damaged(site.mark.read_bytes(), *copies(6))
+    site.mark.write_bytes(content)
+    site.put_back(copy)
+    for use in (site.open, lambda: Ledger.reconcile(site.place, **OWNER)):
+        with pytest.raises(LedgerError, match=r"damaged|nothing to accept"):
+            use()
+    site.put_back(newest)
+    assert site.open().verify() == 6
+    site.charge(1)
+    ledger = site.open()
+    remembered = ledger._marks.read(ledger._terms.identity)
+    assert str(remembered.newest) == ledger.mark
+    assert not remembered.is_cut_short  # the damaged lines were written anew
+
+
+def test_marks_are_not_links(site: Site) -> None:
+    ledger = site.create()
+    moved = site.mark.with_suffix(".moved")
+    site.mark.rename(moved)
+    for link in (site.mark.symlink_to, site.mark.hardlink_to):
+        link(moved)
+        with pytest.raises(LedgerError, match="one name"):
+            ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
+        site.mark.unlink()
+    moved.rename(site.mark)
+    assert ledger.verify() == 0
 
 
 def test_a_flipped_bit_of_the_mark_never_lets_an_old_copy_pass(site: Site) -> None:
-    """It may make the mark older, by one level at most."""
     site.create()
     site.charge(4)
     copy = site.copy()
@@ -312,9 +388,9 @@ def test_a_flipped_bit_of_the_mark_never_lets_an_old_copy_pass(site: Site) -> No
     content = site.mark.read_bytes()
     site.put_back(copy)
     for offset in range(0, len(content), 97):
-        damaged = bytearray(content)
-        damaged[offset] ^= 1 << offset % 8
-        site.mark.write_bytes(damaged)
+        flipped = bytearray(content)
+        flipped[offset] ^= 1 << offset % 8
+        site.mark.write_bytes(flipped)
         with pytest.raises(LedgerError):
             site.open()
 
@@ -630,28 +706,30 @@ def test_a_ledger_in_a_database_needs_a_place_for_its_mark(server: Cluster) -> N
 @pytest.mark.parametrize(
     "tampering",
     [
-        "DELETE FROM entry WHERE seq = 5",
-        "DELETE FROM entry WHERE seq = 2",
-        "UPDATE entry SET epsilon = 0 WHERE seq = 5",
-        "UPDATE entry SET kind = 'data' WHERE seq = 5",
-        "UPDATE account SET spent_epsilon = 0",
-        "UPDATE account SET limit_epsilon = limit_epsilon * 2",
-        "INSERT INTO account (name, limit_epsilon, limit_delta, limit_rho) VALUES ('mallory', 9, 0, 0)",
-        "UPDATE founding SET document = replace(document, 'clinic', 'other')",
-        "DELETE FROM founding",
-        "DROP TABLE founding",
+        "DELETE FROM record WHERE seq = 5",
+        "DELETE FROM record WHERE seq = 2",
+        "UPDATE record SET line = replace(line, '[1000000000, 0, 0]', '[0, 0, 0]') WHERE seq = 5",
+        "UPDATE record SET line = replace(line, 'charge', 'data') WHERE seq = 5",
+        "UPDATE record SET number = 77 WHERE number = 3",
+        "UPDATE record SET line = replace(line, 'clinic', 'other') WHERE number = 0",
+        "INSERT INTO record VALUES (99, 6, 'charge', 'x')",
+        "DELETE FROM record WHERE number = 0",
+        "DELETE FROM record",
+        "DROP TABLE record",
         "DROP SCHEMA dpquery_ledger CASCADE",
         "CREATE TABLE more (x int)",
+        "CREATE TABLE founding (x int)",
         "CREATE VIEW more AS SELECT 1",
-        "CREATE INDEX more ON entry (time)",
-        "ALTER TABLE account ADD COLUMN more INT",
-        "ALTER TABLE account ALTER COLUMN limit_rho TYPE numeric",
-        "ALTER TABLE account DROP CONSTRAINT account_check",
-        "ALTER TABLE entry SET UNLOGGED",
-        "ALTER TABLE account ENABLE ROW LEVEL SECURITY",
-        "CREATE RULE refund AS ON INSERT TO entry DO INSTEAD NOTHING",
-        """CREATE FUNCTION refund() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.spent_epsilon = 0; RETURN NEW; END';
-        CREATE TRIGGER refund BEFORE UPDATE ON account FOR EACH ROW EXECUTE FUNCTION refund()""",
+        "CREATE INDEX more ON record (line)",
+        "DROP INDEX record_seq",
+        "ALTER TABLE record ADD COLUMN more INT",
+        "ALTER TABLE record ALTER COLUMN seq TYPE numeric",
+        "ALTER TABLE record DROP CONSTRAINT record_pkey",
+        "ALTER TABLE record SET UNLOGGED",
+        "ALTER TABLE record ENABLE ROW LEVEL SECURITY",
+        "CREATE RULE refund AS ON INSERT TO record DO INSTEAD NOTHING",
+        """CREATE FUNCTION refund() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.line = OLD.line; RETURN NEW; END';
+        CREATE TRIGGER refund BEFORE UPDATE ON record FOR EACH ROW EXECUTE FUNCTION refund()""",
     ],
 )
 def test_tampering_in_the_database_is_found(server: Cluster, tmp_path: Path, tampering: str) -> None:
@@ -688,7 +766,7 @@ def test_a_lock_that_stays_ends_in_a_clean_refusal(
     ledger = site.create()
     monkeypatch.setattr(ledger_postgres, "BEGIN", ledger_postgres.BEGIN.replace("10000", "100"))
     with psycopg.connect(site.place) as raw:
-        raw.execute("SELECT * FROM dpquery_ledger.founding FOR UPDATE")
+        raw.execute("SELECT * FROM dpquery_ledger.record FOR UPDATE")
         with pytest.raises(LedgerError, match="busy"):
             ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
     assert ledger.charge(analyst="alice", loss=UNIT, query=QUERY) == 1
@@ -724,8 +802,8 @@ def test_a_transaction_that_the_server_rolled_back_gives_no_answer(server: Clust
     ledger = database_site(tmp_path, server.fresh()).create()
 
     def fail_and_go_on() -> None:
-        with ledger._transaction() as connection, contextlib.suppress(psycopg.Error):
-            connection.execute("SELECT * FROM nothing")
+        with ledger._writing() as log, contextlib.suppress(psycopg.Error):
+            log._raw.execute("SELECT * FROM nothing")  # type: ignore[attr-defined]
 
     with pytest.raises(LedgerError, match="rolled"):
         fail_and_go_on()
@@ -767,7 +845,7 @@ def test_a_server_that_crashes_loses_nothing(tmp_path: Path) -> None:
                 lambda i=i, turn=turn: charge_until_refused(site.open(), tmp_path / f"{turn}-{i}.log") for i in range(3)
             ]  # type: ignore[misc]
             children = [in_child(one) for one in work]
-            time.sleep(0.3)
+            wait_until(lambda turn=turn: has_charged(tmp_path, f"{turn}-*.log"), "a charge")  # type: ignore[misc]
             own.stop(signal.SIGQUIT)
             assert {status_of(child) for child in children} == {1}
             with pytest.raises(LedgerError):

@@ -259,10 +259,14 @@ def test_unknown_operations_are_refused() -> None:
 
 
 def test_letters_have_the_case_that_duckdb_gives_them() -> None:
-    found = duckdb.sql(
-        "SELECT i, upper(chr(i::INT)), lower(chr(i::INT)) FROM range(1, 1114112) r(i) "
-        "WHERE i NOT BETWEEN 55296 AND 57343"
-    ).fetchall()
+    found = (
+        duckdb.connect()
+        .execute(
+            "SELECT i, upper(chr(i::INT)), lower(chr(i::INT)) FROM range(1, 1114112) r(i) "
+            "WHERE i NOT BETWEEN 55296 AND 57343"
+        )
+        .fetchall()
+    )
     assert [i for i, up, low in found if (upper(chr(i)), lower(chr(i))) != (up, low)] == []
 
 

@@ -62,6 +62,7 @@ def sessions() -> Iterator[Mapping[str, dp.Session]]:
                 dataset=name,
                 privacy_unit="person",
                 budget=budget,
+                defaults={"least_charge": "1e-12"},
                 tables={"t": {"unit": "person", "max_rows": 2, "columns": COLUMNS}},
             )
             opened[name] = dp.connect(

@@ -29,6 +29,7 @@ def session() -> Iterator[dp.Session]:
         dataset="b",
         privacy_unit="person",
         budget={"epsilon": 10**4},
+        defaults={"least_charge": "1e-12"},
         tables={"t": {"unit": "person", "max_rows": 1, "columns": COLUMNS}},
     )
     with folder() as shelf:

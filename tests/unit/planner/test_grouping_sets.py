@@ -20,7 +20,7 @@ CATALOG = """\
 dataset: shop
 privacy_unit: customer
 budget: {BUDGET}
-defaults: {epsilon: 1}
+defaults: {epsilon: 1, least_charge: 1e-12}
 tables:
   sales:
     unit: id

@@ -57,7 +57,7 @@ def _aggregate(*keys: Key) -> PrivateAggregate:
     )
 
 
-A, B = Key(column="a", type=INT64, domain=(1, 2)), Key(column="b", type=INT64, domain=(5, 6, 7))
+A, B = Key.of("a", INT64, (1, 2)), Key.of("b", INT64, (5, 6, 7))
 
 
 def _table(numbers: NDArray[np.int64] | NDArray[np.object_]) -> NoisyTable:
@@ -89,4 +89,4 @@ def test_groups_that_are_not_all_there_are_not_added_up() -> None:
     with pytest.raises(InternalError):
         add_up(_table(np.array([1, 2, 3])), _aggregate(A))
     with pytest.raises(InternalError):
-        add_up(_table(np.arange(6)), _aggregate(Key(column="a", type=INT64, domain=None)))
+        add_up(_table(np.arange(6)), _aggregate(Key.of("a", INT64, None)))

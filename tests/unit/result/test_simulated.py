@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from dpquery.kernel.plan import Mechanism
 from dpquery.plan.expr import Case, Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.types import FLOAT64, INT64
@@ -33,7 +34,9 @@ def measured(
     noisy: Mapping[str, list[float]], scales: Mapping[str, float], laplace: bool, **laws: Law | None
 ) -> Measured:
     def law(id: str) -> Law | None:
-        own = Law(table=0, is_added=False, is_laplace=laplace, scale=scales[id])
+        own = Law(
+            table=0, is_added=False, mechanism=Mechanism.LAPLACE if laplace else Mechanism.GAUSSIAN, scale=scales[id]
+        )
         return laws.get(id, own) if laws else own
 
     def half_width(id: str, sharing: int) -> float:
@@ -90,7 +93,10 @@ def test_the_same_answer_has_the_same_intervals() -> None:
 
 def test_noise_of_tables_that_repeat_each_other_is_not_followed() -> None:
     noisy, scales = {"n": [400.0], "s": [9000.0]}, {"n": 12.0, "s": 500.0}
-    laws = {name: Law(table=i, is_added=i == 1, is_laplace=True, scale=scales[name]) for i, name in enumerate(scales)}
+    laws = {
+        name: Law(table=i, is_added=i == 1, mechanism=Mechanism.LAPLACE, scale=scales[name])
+        for i, name in enumerate(scales)
+    }
     plain = measured(noisy, scales, True, n=None, s=None).interval(mean())
     found = measured(noisy, scales, True, **laws).interval(mean())
     assert (found.lower, found.upper) == (plain.lower, plain.upper)

@@ -14,10 +14,15 @@ import typer
 
 import dpquery as dp
 from dpquery.frontends.cli_opening import read_params
+from dpquery.sql.parse import read
 from tests.cases.catalogs import session_of
 from tests.scripted import zero_noise
 
 DATE, MOMENT = datetime.date(2011, 3, 4), datetime.datetime(2011, 3, 4, 5, 6, 7, 89)
+
+
+class Nowhere(datetime.tzinfo):
+    """A zone that somebody else wrote."""
 
 
 def count(condition: str, params: Any = None, dialect: str = "postgres", catalog: str = "hospital") -> str:
@@ -114,6 +119,33 @@ def test_a_parameter_is_an_ordinal_or_a_limit_where_a_constant_is(monkeypatch: p
     assert answer.to_arrow().to_pylist() == [{"sex": "F", "n": 9}]
 
 
+@pytest.mark.parametrize("dialect", ["postgres", "duckdb"])
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("SELECT 1 IN ($1,$2)", ["$1", "$2"]),
+        ("SELECT $1::int,$2", ["$1", "$2"]),
+        ("SELECT x[$1:$2]", ["$1", "$2"]),
+        ("SELECT -$1,$2-$3", ["$1", "$2", "$3"]),
+        ("SELECT $a,$b", ["$a", "$b"]),
+        ("SELECT '$1', \"$2\", $x$ $3 $x$, $4", ["$4"]),
+        ("SELECT $$a$1b$$,$2", ["$2"]),
+        ("SELECT /* $1 /* $2 */ $3 */ $4 -- $5", ["$4"]),
+        ("SELECT E'\\'$1',$2", ["$2"]),
+        ("SELECT a$1,$2", ["$2"]),
+    ],
+)
+def test_a_dollar_is_read_by_the_rules_of_postgresql(text: str, found: list[str], dialect: str) -> None:
+    _, placeholders = read(text, dialect)
+    assert [text[one.span.start : one.span.end] for one in placeholders] == found
+
+
+@pytest.mark.parametrize("text", ["SELECT $1and", "SELECT 1$1", "SELECT $1$2", "SELECT $1$$x$$", "SELECT $99999"])
+def test_a_parameter_that_has_no_clear_end_is_refused(text: str) -> None:
+    with pytest.raises(dp.QueryError):
+        read(text)
+
+
 REFUSED = [
     ("age > $1", None, "the query has a parameter, and no value is given", "$1"),
     ("age > ?", [], "the query has a parameter 1, and 0 values are given", "?"),
@@ -143,7 +175,7 @@ REFUSED = [
     ("age > ?", [b"1"], "a value of the type bytes is no parameter", "?"),
     ("age > ?", [pd.NA], "a value of the type NAType is no parameter", "?"),
     ("born > ?", [pd.Timestamp(DATE)], "a value of the type Timestamp is no parameter", "?"),
-    ("born > ?", [MOMENT.replace(tzinfo=datetime.UTC)], "times here have no time zone", "?"),
+    ("born > ?", [MOMENT.replace(tzinfo=Nowhere())], "the time zone of a parameter is not known", "?"),
     ("sex = ?", ["\0"], "a text holds control characters", "?"),
     ("sex = ?", ["\ud800"], "a text holds control characters", "?"),
     ("sex = ?", ["x" * 10_001], "a text is longer than 10000 characters", "?"),

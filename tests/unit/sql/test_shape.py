@@ -53,7 +53,7 @@ def test_names_are_those_of_postgres() -> None:
         'SELECT Region AS Area, COUNT(*) AS "Count", MIN(qty), MIN(qty), SUM(amount), is_new FROM orders GROUP BY 1, 6'
     )
     assert [name for name, _ in found.columns] == ["area", "Count", "min", "min", "sum", "is_new"]
-    assert [type for _, type in found.columns] == [TEXT, INT64, INT64, INT64, decimal(38, 2), BOOLEAN]
+    assert [type for _, type in found.columns] == [TEXT, INT64, INT64, INT64, decimal(23, 2), BOOLEAN]
 
 
 def test_parameters_are_values() -> None:

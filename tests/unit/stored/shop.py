@@ -15,7 +15,7 @@ CATALOG = """\
 dataset: {DATASET}
 privacy_unit: {UNIT}
 budget: {BUDGET}
-defaults: {epsilon: 1}
+defaults: {epsilon: 1, least_charge: 1e-12}
 tables:
   sales:
     {OWNER}

@@ -7,14 +7,17 @@ import os
 import threading
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dpquery as dp
+from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.kernel.mechanisms import Calibrated
 from dpquery.kernel.plan import Mechanism
 from dpquery.result.combined import CombinedNoise, Component, combined, variance_of, weights_of
+from tests.forking import fork
 from tests.unit.stored.shop import Shop
 
 BY_REGION = "SELECT region, COUNT(*) AS n, AVG(price) AS mean FROM sales GROUP BY region"
@@ -291,17 +294,69 @@ def test_new_data_are_new_answers(shop: Shop) -> None:
     with shop.session() as monday:
         monday.sql(BY_REGION)
         assert monday.sql(BY_REGION).charge == dp.PrivacyLoss()
-        dp.Ledger.open(shop.path).new_data_version(by="owner", why="the sales of monday")
-        assert len(monday.releases) == 0
-        assert monday.sql(BY_REGION).charge != dp.PrivacyLoss()
+    dp.Ledger.open(shop.path).new_data_version(by="owner", why="the sales of monday")
     with shop.session(rows=300) as tuesday:
-        answer = tuesday.sql(BY_REGION, fresh=True)
-        assert answer.charge != dp.PrivacyLoss()
-        dp.Ledger.open(shop.path).new_data_version(by="owner", why="the sales of tuesday")
+        assert len(tuesday.releases) == 0
         answer = tuesday.sql(BY_REGION)
         assert answer.charge != dp.PrivacyLoss()
         again = tuesday.sql(BY_REGION)
         assert again.charge == dp.PrivacyLoss() and again.to_arrow() == answer.to_arrow()
+
+
+def test_a_session_answers_for_the_version_that_it_was_opened_with(shop: Shop) -> None:
+    """OUT-20: neither what is measured, nor what is stored, nor a plan, mixes rows of two versions."""
+    with shop.session() as old:
+        old.sql(BY_REGION)
+        other = old.for_analyst("bob")
+        dp.Ledger.open(shop.path).new_data_version(by="owner", why="other rows")
+        spent = dp.Ledger.open(shop.path).spent(None)
+        for ask in (
+            lambda: old.sql(BY_REGION),
+            lambda: old.sql(BY_REGION, fresh=True),
+            lambda: other.sql("SELECT COUNT(*) FROM sales"),
+            lambda: old.for_analyst("eve").sql("SELECT COUNT(*) FROM sales"),
+            lambda: old.batch([BY_REGION]),
+            lambda: old.explain(BY_REGION),
+            lambda: old.releases,
+        ):
+            with pytest.raises(dp.DataChangedError, match="Open a new session"):
+                ask()
+        assert dp.Ledger.open(shop.path).spent(None) == spent
+    with shop.session() as new:
+        assert new.sql(BY_REGION).charge != dp.PrivacyLoss()
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_a_version_that_changes_just_before_the_charge_is_noticed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, reuse: bool
+) -> None:
+    """OUT-20: the version is compared where the charge is recorded, so that nothing comes between."""
+    with shop.session(reuse=reuse) as old:
+        checked = DuckDBBackend.check
+
+        def change(backend: DuckDBBackend) -> None:
+            dp.Ledger.open(shop.path).new_data_version(by="owner", why="other rows")
+            checked(backend)
+
+        monkeypatch.setattr(DuckDBBackend, "check", change)
+        with pytest.raises(dp.DataChangedError, match="nothing was charged"):
+            old.sql(BY_REGION)
+    assert dp.Ledger.open(shop.path).spent(None) == dp.PrivacyLoss()
+    assert not shop.store.exists()
+
+
+def test_a_version_that_changes_while_the_data_are_opened_is_noticed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = DuckDBBackend.__init__
+
+    def change(backend: DuckDBBackend, *given: Any, **more: Any) -> None:
+        made(backend, *given, **more)
+        dp.Ledger.open(shop.path).new_data_version(by="owner", why="other rows")
+
+    monkeypatch.setattr(DuckDBBackend, "__init__", change)
+    with shop.session() as opened, pytest.raises(dp.DataChangedError):
+        opened.sql(BY_REGION)
 
 
 def test_answers_say_where_they_come_from(shop: Shop) -> None:
@@ -353,7 +408,7 @@ def test_two_who_ask_at_once_pay_once(shop: Shop) -> None:
 def test_a_child_reads_what_its_parent_bought(shop: Shop) -> None:
     with shop.session() as session:
         first = session.sql(BY_REGION).to_arrow()
-        child = os.fork()
+        child = fork()
         if child == 0:
             same = session._store is not None and len(session._store.find("1", "", ())) == 0
             repeated = session.sql(BY_REGION + " ORDER BY region")
@@ -380,3 +435,26 @@ def test_an_answer_that_cannot_be_stored_is_given(shop: Shop, monkeypatch: pytes
     monkeypatch.setattr(Store, "add", fail)
     with shop.session() as session, pytest.warns(UserWarning, match="could not be stored"):
         assert math.isfinite(session.sql(BY_REGION).to_arrow()["n"][0].as_py())
+
+
+def test_keys_that_follow_from_each_other_add_up(shop: Shop) -> None:
+    """Quarter and month: 12 groups; by quarter alone, and one month, nothing is charged; what is not there is."""
+    cube = "SELECT EXTRACT(QUARTER FROM day) AS q, EXTRACT(MONTH FROM day) AS m, region, COUNT(*) AS n FROM sales"
+    with shop.session() as session:
+        whole = session.sql(f"{cube} GROUP BY 1, 2, 3", epsilon=1).to_pandas()
+        assert len(whole) == 36
+        for keys, groups in (("EXTRACT(QUARTER FROM day)", "q"), ("EXTRACT(MONTH FROM day)", "m")):
+            part = session.sql(f"SELECT {keys} AS k, COUNT(*) AS n FROM sales GROUP BY 1", epsilon="0.1")
+            assert part.charge == dp.PrivacyLoss()
+            assert part.to_pandas()["n"].tolist() == whole.groupby(groups)["n"].sum().tolist()
+        turned = session.sql(
+            "SELECT region, EXTRACT(MONTH FROM day) AS m, EXTRACT(QUARTER FROM day) AS q, COUNT(*) AS n FROM sales"
+            " WHERE EXTRACT(QUARTER FROM day) + EXTRACT(MONTH FROM day) < 6 GROUP BY 1, 2, 3",
+            epsilon="0.9",
+        )
+        assert turned.charge == dp.PrivacyLoss()
+        merged = turned.to_pandas().merge(whole, on=["region", "m", "q"])
+        assert len(merged) == 9 and (merged["n_x"] == merged["n_y"]).all()
+        assert (
+            session.sql("SELECT EXTRACT(DAY FROM day) AS d, COUNT(*) FROM sales GROUP BY 1").charge != dp.PrivacyLoss()
+        )

@@ -59,6 +59,9 @@ def test_machines_share_what_was_bought(url: str) -> None:
         assert bob.sql("SELECT kind, COUNT(*) FROM sales GROUP BY kind").charge != FREE
         assert ann.releases["analyst"].tolist() == ["ann", "bob"]
         dp.Ledger.open(url).new_data_version(by="owner", why="new rows")
+        with pytest.raises(dp.DataChangedError):
+            ann.sql(QUERY)
+    with _session(url) as ann:
         assert ann.sql(QUERY).charge != FREE
     assert len(dp.Ledger.open(url).entries()) == 4
 

@@ -181,8 +181,8 @@ DECLARED = Declarations(
     privacy_unit="patient",
     neighbours=Neighbours.REPLACE_ONE,
     tables={
-        "visits": TableDeclaration(name="visits", public=False, ownership=OWN, dated=("day", DATE)),
-        "items": TableDeclaration(name="items", public=False, ownership=BY_PATH, dated=("day", DATE)),
+        "visits": TableDeclaration(name="visits", public=False, ownership=OWN, dated=("day", DATE, "")),
+        "items": TableDeclaration(name="items", public=False, ownership=BY_PATH, dated=("day", DATE, "")),
         "people": TableDeclaration(name="people", public=False, ownership=OWN),
         "tests": TableDeclaration(name="tests", public=True),
     },

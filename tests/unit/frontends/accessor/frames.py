@@ -79,7 +79,7 @@ def protected(frame: pd.DataFrame, **said: Any) -> Any:
         "max_groups": 20,
         "max_rows": 50,
         "budget": GENEROUS,
-        "defaults": {"epsilon": 20},
+        "defaults": {"epsilon": 20, "least_charge": "1e-12"},
         "dataset": f"people{next(_number)}",
     }
     frame.dp.protect(**{**given, **said})

@@ -28,6 +28,7 @@ def frame() -> pd.DataFrame:
             "mixed": [1, "a", None, 2.5],
             "wait": pd.to_timedelta([1, 2, 3, 4], "h"),
             "price": [Decimal("1.5"), None, Decimal(2), Decimal(3)],
+            "flag": [True, False, True, True],
         }
     )
 
@@ -97,7 +98,7 @@ def test_columns_that_queries_cannot_name() -> None:
     given = frame()
     given["Free"], given[7], given[" edge"] = 1, 2, 3
     protected = dp.protect(given, **said(types={"price": "decimal(5,2)"}))
-    assert protected.columns == ("who", "x", "sex", "price")
+    assert protected.columns == ("who", "x", "sex", "price", "flag")
     for name, words in {"free": "case", "mixed": "types=", "wait": "timedelta", " edge": "blank"}.items():
         with pytest.raises(dp.UnknownNameError, match=words):
             protected.count(name, epsilon=1)
@@ -111,6 +112,11 @@ CALLS: list[tuple[Callable[[Any], Any], type[dp.DPQueryError], str]] = [
     (lambda p: p.histogram("free", epsilon=1), dp.MissingBoundsError, "bounds={'free'"),
     (lambda p: p.quantile(0.5, "free", epsilon=1), dp.MissingBoundsError, "bounds={'free'"),
     (lambda p: p.mean("sex", epsilon=1), dp.UnsupportedQueryError, "text"),
+    (lambda p: p.describe("flag", epsilon=1), dp.UnsupportedQueryError, "value_counts('flag')"),
+    (lambda p: p.describe(["x", "flag"], epsilon=1), dp.UnsupportedQueryError, "mean('flag')"),
+    (lambda p: p.describe("sex", epsilon=1), dp.UnsupportedQueryError, "describe of sex"),
+    (lambda p: p.median("flag", epsilon=1), dp.UnsupportedQueryError, "value_counts('flag')"),
+    (lambda p: p.pivot_table(index="sex", aggfunc=["sum"], epsilon=1), dp.UnsupportedQueryError, "never called"),
     (lambda p: p.mean("z", epsilon=1), dp.UnknownNameError, "'z'"),
     (lambda p: p.mean(["x", "x"], epsilon=1), dp.UnsupportedQueryError, "twice"),
     (lambda p: p.mean([], epsilon=1), dp.UnsupportedQueryError, "name a column"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -100,13 +101,9 @@ def test_filters(frame: pd.DataFrame) -> None:
 
 
 def _zoned(frame: pd.DataFrame, text: str) -> str:
-    """pandas reads a text beside zoned moments in their zone; we say UTC."""
+    """pandas compares zoned moments with zoned ones alone; we read a text in the column's zone."""
     zone = getattr(frame["at"].dtype, "tz", None)
-    return (
-        text.replace("-01'", "-01 00:00Z'").replace("0' <= at", "0 00:00Z' <= at").replace("-20'", "-20 00:00Z'")
-        if zone is not None
-        else text
-    )
+    return re.sub(r"(\d{4}-\d\d-\d\d)'", r"\1 00:00+01:00'", text) if zone is not None else text
 
 
 @FEW
@@ -246,6 +243,19 @@ def test_bounds_assigned_to_a_column_clamp_it() -> None:
     dp = protected(frame, types={}, bounds={}, keys={})
     assert dp.assign_bounds(x=(0, 10)).sum("x") == 20
     assert dp.assign_bounds({"a b": (0, 3)}).query("`a b` == 3 and x >= @least", local_dict={"least": 4}).count() == 2
+
+
+def test_ranks_of_all_columns_leave_out_booleans_as_describe_of_pandas_does() -> None:
+    frame = pd.DataFrame({"who": range(9), "x": [1.0] * 9, "flag": [True, False, True] * 3, "g": ["a"] * 9})
+    dp = protected(frame, types={}, bounds={"x": (0, 5)}, keys={"g": ["a"]})
+    described = dp.describe()
+    assert list(described) == list(frame.drop(columns="who").describe()) == ["x"]
+    assert list(described.index) == list(frame.describe().index)
+    assert dp.describe("x").index.equals(described.index)
+    for name in ("min", "max", "median", "quantile"):
+        assert list(getattr(dp, name)().index) == ["x"] and list(getattr(dp.groupby("g"), name)()) == ["x"]
+    assert list(dp.pivot_table(index="g", aggfunc="max")) == ["x"]
+    assert list(dp.sum().index) == list(dp.groupby("g").mean()) == ["x", "flag"]
 
 
 def test_sql_of_chains() -> None:

@@ -14,6 +14,7 @@ import pytest
 import dpquery as dp
 from dpquery.frontends import magic
 from dpquery.frontends.accessor import working
+from tests.waiting import wait_until
 
 
 def run(code: str) -> str:
@@ -110,11 +111,13 @@ def test_a_sign_of_life_is_shown_after_a_while_and_no_number(
 
     monkeypatch.setattr(working, "_with_rich", show)
     with working.working():
-        time.sleep(0.3)
+        wait_until(lambda: shown)
     assert shown == ["dpquery"]
+    monkeypatch.setattr(working, "AFTER", 3600.0)
     with working.working():
         pass
     assert shown == ["dpquery"]
+    monkeypatch.setattr(working, "AFTER", 0.0)
     monkeypatch.setattr(working, "_with_rich", lambda _: None)
     monkeypatch.setattr(working, "_with_tqdm", lambda _: None)
     with working.working():
@@ -148,6 +151,8 @@ def test_pictures_have_the_form_of_their_keys(frame: pd.DataFrame) -> None:
     figure = frame.dp.last.plot(kind="bar")
     heights = [bar.get_height() for bar in figure.axes[0].patches]
     assert heights == frame.dp.last.to_pandas()["count"].tolist()
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert labels == ["[0, 10)", "[10, 20)", "[20, 30)", "[30, 40]"] == frame.dp.last.to_pandas()["bin"].tolist()
     matplotlib.pyplot.close(figure)
     with pytest.raises(dp.DPQueryError, match="pie"):
         days.plot(kind="pie")

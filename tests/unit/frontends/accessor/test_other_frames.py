@@ -38,7 +38,7 @@ def test_every_sort_of_frame(make: Callable[[], Any], monkeypatch: pytest.Monkey
         keys={"sex": ["F", "M"]},
         budget={"epsilon": 1000},
         max_rows=5,
-        defaults={"epsilon": 20},
+        defaults={"epsilon": 20, "least_charge": "1e-12"},
     )
     assert people.sum("x") == 7 and people.count() == 4 and people.count("sex") == 3
     assert people.groupby("sex")["x"].sum().to_dict() == {"F": 5, "M": 2}

@@ -1,0 +1,13 @@
+"""The page on the pipeline says where each part of the package stands."""
+
+from __future__ import annotations
+
+from tests.docs.pages import ROOT
+
+
+def test_every_module_and_folder_of_the_package_is_listed() -> None:
+    page = (ROOT / "docs" / "concepts" / "pipeline.md").read_text().split("## Where things stand")[1]
+    package = ROOT / "dpquery"
+    modules = {path.name for path in package.glob("*.py") if not path.name.startswith("__")}
+    folders = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
+    assert sorted(name for name in modules | folders if f"`{name}`" not in page) == []
