@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import assert_never
 
 from dpquery.errors import InternalError
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Key, Measure
+from dpquery.kernel.plan import (
+    CHOICES,
+    WHOLE_ROW,
+    BudgetedAggregate,
+    BudgetedPlan,
+    Count,
+    Key,
+    Measure,
+    PrivateAggregate,
+    Weighing,
+)
+from dpquery.kernel.sensitivity import groups_per_unit
 from dpquery.kernel.utilities import candidates
 from dpquery.plan.logical import LARGEST_ROW_LIMIT, Relation, Scan, output, sources
 from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, Value, are_values
 from dpquery.units.blocks import NONE, Touched, touched
 from dpquery.units.declarations import Declarations
 from dpquery.units.locality import locality
+from dpquery.units.sizes import Sizes
+from dpquery.units.weights import weighed
 
 
 def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
@@ -26,11 +40,12 @@ def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
     return found
 
 
-def check(budgeted: BudgetedAggregate, declared: Declarations) -> None:
+def check(budgeted: BudgetedAggregate, declared: Declarations, sizes: Sizes) -> None:
     """Raises InternalError unless the aggregate is a sentence of the kernel's language over the declared tables."""
     aggregate = budgeted.aggregate
     known = locality(aggregate.source, declared)
     _check_row_limits(aggregate.source, {})
+    _check_weights(aggregate, declared, sizes)
     if known.private and (aggregate.unit is None) is not declared.unit_is_row:
         raise InternalError("the privacy unit of a plan is not the declared one")
     if aggregate.unit is not None and aggregate.unit not in known.units:
@@ -69,6 +84,32 @@ def _check_row_limits(relation: Relation, limits: dict[str, int]) -> None:
             raise InternalError("two scans of one table read different numbers of a unit's rows")
     for source in sources(relation):
         _check_row_limits(source, limits)
+
+
+def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: Sizes) -> None:
+    """Raises InternalError unless the rows of a unit weigh at most what the plan says. Source: docs/proofs/weights.md."""
+    weights, proved = aggregate.weights, weighed(aggregate.source, declared, sizes)
+    if aggregate.unit is None:
+        if weights != WHOLE_ROW:
+            raise InternalError("a row that is a privacy unit weighs more than 1")
+        return
+    if aggregate.is_selected and groups_per_unit(aggregate) is None:
+        raise InternalError("a unit may decide about any number of groups")
+    rows, most = weights.most_rows, proved.rows
+    if rows is not None and (most is None or rows < most):
+        raise InternalError("a unit may have more rows than a plan says")
+    match weights.weighing:
+        case Weighing.WHOLE:
+            holds = most is not None and most <= weights.max_rows
+        case Weighing.STORED:
+            bound = proved.stored.get(weights.column or "")
+            holds = bound is not None and bound <= weights.max_rows
+        case Weighing.COUNTED:
+            holds = True
+        case _:
+            assert_never(weights.weighing)
+    if not holds:
+        raise InternalError("the rows of a unit may weigh more than a plan says")
 
 
 def _check_choice(measure: Measure, type: Type) -> None:

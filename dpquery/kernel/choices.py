@@ -77,7 +77,7 @@ def choose_together(
         Kaplan, Schnapp, Stemmer 2022 (the recursion, for values that differ); docs/proofs/exponential.md, Lemma 5.
     """
     first, last = candidates(aggregate.measures[family[0]])
-    weight = WEIGHT if aggregate.unit is None else 1  # so that a row can be divided too
+    weight = WEIGHT // aggregate.weight  # so that a row can be divided too
     if len(histogram.weight) and int(histogram.weight.max()) >= LARGEST_UTILITY // weight:
         raise InternalError("a histogram holds what cannot be")
     whole = Histogram(group=histogram.group, value=histogram.value, weight=histogram.weight * weight)

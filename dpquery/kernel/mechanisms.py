@@ -15,7 +15,7 @@ from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel import exponential, samplers, tails
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Mechanism, Noise
 from dpquery.kernel.quantiles import divider, drawn_with
-from dpquery.kernel.sensitivity import Sensitivity, groups_per_unit, sensitivity
+from dpquery.kernel.sensitivity import Sensitivity, coarseness, groups_per_unit, sensitivity
 from dpquery.units.declarations import Neighbours
 
 
@@ -27,12 +27,14 @@ class Calibrated:
         mechanism: The law.
         parameter: Laplace: the scale b. Gaussian: the variance. In lattice steps (squared for the variance).
             Exponential: the coefficient c of the utility. Exact.
+        steps: Into how many finer steps a lattice step is divided when noise is added; the sum is rounded after.
         divider: The scale of the Laplace noise that divides the values at a choice; None where nothing is divided.
     """
 
     mechanism: Mechanism
     parameter: Fraction
     divider: Fraction | None = None
+    steps: int = 1
 
     @property
     def is_added(self) -> bool:
@@ -40,23 +42,30 @@ class Calibrated:
         return self.mechanism is not Mechanism.EXPONENTIAL
 
     def sample(self, size: int) -> NDArray[np.int64]:
-        """Returns fresh independent noise, shape (size,), in lattice steps; a choice has none."""
+        """Returns fresh independent noise, shape (size,), in the finer steps; a choice has none."""
         match self.mechanism:
             case Mechanism.LAPLACE:
-                return samplers.discrete_laplace(self.parameter, size)
+                return samplers.discrete_laplace(self.parameter * self.steps, size)
             case Mechanism.GAUSSIAN:
-                return samplers.discrete_gaussian(self.parameter, size)
+                return samplers.discrete_gaussian(self.parameter * self.steps**2, size)
             case Mechanism.EXPONENTIAL:
                 raise InternalError("the exponential mechanism adds no noise")
             case _:
                 assert_never(self.mechanism)
 
     def half_width(self, failure: Fraction) -> int:
-        """Returns a w with P(|noise| > w) <= failure, in lattice steps; of a choice see `utilities.rank_error`."""
-        return _half_width(self.mechanism, self.parameter, failure)
+        """Returns a w with P(|error| > w) <= failure, in lattice steps, of noise and rounding together; of a choice see
+        `utilities.rank_error`."""
+        if self.steps == 1:
+            return _half_width(self.mechanism, self.parameter, failure)
+        power = 2 if self.mechanism is Mechanism.GAUSSIAN else 1
+        fine = _half_width(self.mechanism, self.parameter * self.steps**power, failure)
+        return -(-(2 * fine + self.steps) // (2 * self.steps))
 
     def tail(self, k: int) -> Fraction:
-        """Returns an upper bound on P(noise >= k)."""
+        """Returns an upper bound on P(noise >= k); of noise in lattice steps alone."""
+        if self.steps != 1:
+            raise InternalError("a number that decides about groups is counted in whole steps")
         match self.mechanism:
             case Mechanism.LAPLACE:
                 return tails.laplace_tail(self.parameter, k)
@@ -68,9 +77,11 @@ class Calibrated:
                 assert_never(self.mechanism)
 
 
-def calibrate(moved: Sensitivity, noise: Noise) -> Calibrated:
+def calibrate(moved: Sensitivity, noise: Noise, steps: int = 1) -> Calibrated:
     """Returns the noise that causes at most the given loss for a vector of this sensitivity.
 
+    Args:
+        steps: Into how many finer steps a lattice step is divided: the vector is of whole finer steps.
     Privacy:
         Laplace of scale l1 / epsilon is epsilon-DP; Gaussian of variance l2^2 / (2 rho) is rho-zCDP; both on the
         integers, for integer vectors. A choice in one group whose utilities move apart by w has a bounded range of
@@ -85,11 +96,11 @@ def calibrate(moved: Sensitivity, noise: Noise) -> Calibrated:
         case Mechanism.LAPLACE:
             if noise.loss.epsilon <= 0 or noise.loss.rho or noise.loss.delta:
                 raise InternalError("Laplace noise is paid for with epsilon alone")
-            parameter = moved.l1 / noise.loss.epsilon
+            parameter = Fraction(moved.l1) / noise.loss.epsilon
         case Mechanism.GAUSSIAN:
             if noise.loss.rho <= 0 or noise.loss.epsilon or noise.loss.delta:
                 raise InternalError("Gaussian noise is paid for with rho alone")
-            parameter = moved.l2_squared / (2 * noise.loss.rho)
+            parameter = Fraction(moved.l2_squared) / (2 * noise.loss.rho)
         case Mechanism.EXPONENTIAL:
             if noise.loss.delta or (noise.loss.epsilon > 0) is (noise.loss.rho > 0):
                 raise InternalError("the exponential mechanism is paid for with epsilon or with rho")
@@ -97,7 +108,9 @@ def calibrate(moved: Sensitivity, noise: Noise) -> Calibrated:
             parameter = paid or _root_down(8 * noise.loss.rho / moved.l2_squared)
         case _:
             assert_never(noise.mechanism)
-    return Calibrated(mechanism=noise.mechanism, parameter=_in_range(parameter, noise.mechanism))
+    finer = {Mechanism.LAPLACE: steps, Mechanism.GAUSSIAN: steps**2, Mechanism.EXPONENTIAL: 1}[noise.mechanism]
+    _in_range(parameter * finer, noise.mechanism)
+    return Calibrated(mechanism=noise.mechanism, parameter=parameter, steps=steps)
 
 
 _RANGES = {
@@ -170,7 +183,8 @@ def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Cal
         if (measure.count in CHOICES) is not (noise.mechanism is Mechanism.EXPONENTIAL):
             raise InternalError("choices are made by the exponential mechanism, and nothing else is")
         moved = sensitivity(aggregate, measure, neighbours)
-        drawn = calibrate(moved, noise)
+        steps = 1 if measure.count in CHOICES else aggregate.steps(measure) // coarseness(aggregate, measure)
+        drawn = calibrate(moved, noise, steps)
         if dividing is not None:
             drawn = replace(drawn, divider=_in_range(divider(moved.l1, moved.l2_squared, dividing), Mechanism.LAPLACE))
         made.append(drawn)
@@ -183,7 +197,10 @@ def tau_of(budgeted: BudgetedAggregate, noises: tuple[Calibrated, ...]) -> int |
     if not aggregate.is_selected:
         return None
     index = [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
-    return threshold(noises[index], groups_per_unit(aggregate), budgeted.selection_delta)
+    groups = groups_per_unit(aggregate)
+    if groups is None:
+        raise InternalError("a unit may count in any number of groups")
+    return threshold(noises[index], groups, budgeted.selection_delta)
 
 
 Recomputed = tuple[tuple[Calibrated, ...], int | None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpquery.kernel.plan import Count, Measure, PrivateAggregate
+from dpquery.kernel.plan import Count, Measure, PrivateAggregate, Weighing
 from dpquery.plan.logical import Relation
 from dpquery.units.declarations import Neighbours
 from dpquery.units.reads import Rows, are_apart, is_one, rows_read
@@ -42,12 +42,13 @@ def chains(aggregates: Sequence[PrivateAggregate], neighbours: Neighbours) -> tu
 
 
 def weighs_together(aggregate: PrivateAggregate, measure: Measure) -> bool:
-    """Whether all of a unit's rows in a group, counted or not, bound what it contributes there (step 2 of `plan`)."""
-    if aggregate.unit is None or not aggregate.bound.together or measure.filter is None:
-        return False
+    """Whether what a unit adds to measures of disjoint filters is at most `max_rows` together: the weights of rows, of
+    which each is in one measure."""
+    if aggregate.unit is None:
+        return True
     if measure.count is Count.UNITS:
-        return aggregate.bound.max_rows == 1
-    return measure.count in (Count.ROWS, Count.VALUES, Count.SUM)
+        return aggregate.weights.weighing is Weighing.WHOLE and aggregate.weights.max_rows == 1
+    return measure.filter is not None and measure.count in (Count.ROWS, Count.VALUES, Count.SUM)
 
 
 def _key(rows: Rows | None, owners: list[Relation | str]) -> object:

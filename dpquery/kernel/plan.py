@@ -1,18 +1,18 @@
 """The small language that the kernel accepts: private plans, and private plans with a mechanism for each number.
 
-A private plan is a tuple of `PrivateAggregate`. Each turns a unit-local relation into a table of integers by three
-steps, which every backend owes the kernel word by word (docs/proofs/private-aggregate.md):
+A private plan is a tuple of `PrivateAggregate`. Each turns a unit-local relation into a table of integers, which every
+backend owes the kernel word by word (docs/proofs/weights.md):
 
-1. For each privacy unit and group: n_j, the number of counted values, and s_j, the exact sum of their lattice values.
-2. Bound: the unit keeps at most `max_groups` groups, chosen by a hash of (unit, group) under the release's key, and
-   contributes trunc(s_j * min(1, max_rows / n_j)) to sums, min(n_j, max_rows) to counts, and to distinct counts at
-   most `max_rows` values in each group, chosen by a hash in the same way. For a choice each of its counted values
-   weighs trunc(WEIGHT * min(1, max_rows / n_j)). Bounded `together`, measures with a filter have n, all rows of the
-   unit in the group, for n_j in sums and counts: trunc(n_j * min(1, max_rows / n)), and so with max_rows = 1 in units.
-3. Sum over units, by group; for a choice, by group and lattice value: a histogram.
+1. Rows whose unit is NULL are dropped. Every other row has a weight, a whole number of steps of 1 / WEIGHT, as
+   `Weights` says: from a column of the source, counted over the unit's rows of the source, or one step that is 1 row.
+2. Rows with a key that is not in its public domain are dropped.
+3. By group: the sum of the weights of the rows that count, for sums each times the value's lattice value; for a choice
+   the same sums for each lattice value apart: a histogram.
+   Of units that have rows that count, the sum of what one unit weighs in a group: see `Count.UNITS`.
+   Of different values, how many there are among the pairs of group and value that units keep: see `Count.DISTINCT`.
 
-Rows whose unit is NULL and rows with a key that is not in its public domain are dropped first.
-Where the unit is the row, `unit` is None, every row is a unit, and step 2 does nothing; a value weighs 1.
+Nothing is shifted, scaled or rounded before all rows are added.
+Where the unit is the row, `unit` is None, every row is a unit, and all weigh 1.
 """
 
 from __future__ import annotations
@@ -22,32 +22,37 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from typing import assert_never
 
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import Type, Value
 
 LARGEST_VALUE = 2**62
-"""No lattice value, times `max_rows`, may reach this: sums of 2**64 units stay below 2**127."""
+"""No lattice value, times `max_rows`, may reach this."""
 
 LARGEST_STEP = 2**53
 """No bound of a lattice may exceed this: backends may divide by the grid, and clamp, in double precision."""
 
-WEIGHT = 2**16
-"""What a value weighs in a histogram if its unit has no more than `max_rows` of them in the group."""
+WEIGHT = 2**24
+"""Steps of weight that make a whole row."""
 
 
 class Count(Enum):
     """What a measure counts or adds up, over one group's rows that pass the measure's filter."""
 
     UNITS = "count_units"
-    """Privacy units with at least one row."""
+    """Privacy units with at least one row that passes the filter, by group. A unit with rows in G groups, whether they
+    pass the filter and whether the group is public or not, weighs min(1, max_groups / G) in each, rounded down to steps
+    of 1 / WEIGHT; without `max_groups`, or where G <= max_groups, 1. Where groups are selected it weighs 1 in the
+    `max_groups` of its groups that have the least hash of (unit, group) under the release's key, and 0 in others."""
     ROWS = "count"
     """Rows."""
     VALUES = "count_values"
     """Rows whose value is not NULL."""
     DISTINCT = "count_distinct"
-    """Different non-NULL values over all kept rows of all units."""
+    """Different non-NULL values by group. Of a unit count the `max_rows` pairs of group and value, over all groups,
+    that have the least hash of (unit, group, value) under the release's key."""
     SUM = "sum"
     """The sum of the lattice values of the non-NULL values."""
     QUANTILE = "quantile"
@@ -171,18 +176,46 @@ class Key:
         return cls(columns=(column,), types=(type,), domain=None if domain is None else tuple((v,) for v in domain))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundContributions:
-    """Lets one privacy unit weigh at most `max_rows` rows in each of at most `max_groups` groups,
-    looking at that unit's own rows alone: for each measure, or `together`. Backends owe the kernel this sentence."""
+class Weighing(Enum):
+    """Where the weights of rows come from."""
 
-    max_groups: int
+    WHOLE = "whole"
+    """Each row weighs 1: by the plan no unit has more than `max_rows` rows."""
+    STORED = "stored"
+    """A column of the source holds them: what scans give, carried along."""
+    COUNTED = "counted"
+    """T rows of a unit in the source weigh min(1, max_rows / T) each, rounded down to steps of 1 / WEIGHT; rows of all
+    groups are counted, those that are not public too, before any filter of a measure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What one unit may weigh: its rows at most `max_rows` together, over all groups.
+
+    Attributes:
+        weighing: Where weights come from.
+        max_rows: The most that the rows of a unit weigh together, in rows; the kernel proves it of the plan.
+        column: For stored weights the id of the source's column of them, int64 from 0 to WEIGHT; NULL weighs nothing.
+        max_groups: In how many groups a unit counts as one, where units are counted; None: in all of its groups.
+        most_rows: For weights that are not whole: no unit has more rows in the source, by the plan; None: not known.
+    """
+
+    weighing: Weighing
     max_rows: int
-    together: bool = False
+    column: str | None = None
+    max_groups: int | None = None
+    most_rows: int | None = None
 
     def __post_init__(self) -> None:
-        if self.max_groups < 1 or self.max_rows < 1:
-            raise ValueError("contribution bounds are at least 1")
+        limits = [limit for limit in (self.max_rows, self.max_groups, self.most_rows) if limit is not None]
+        if any(type(limit) is not int or limit < 1 for limit in limits):
+            raise ValueError("a limit on rows or groups is at least 1")
+        if (self.column is None) is (self.weighing is Weighing.STORED):
+            raise ValueError("stored weights have a column, and others none")
+
+
+WHOLE_ROW = Weights(weighing=Weighing.WHOLE, max_rows=1)
+"""The weights where the unit is the row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +227,7 @@ class PrivateAggregate:
         unit: Id of the column of the source that holds the privacy unit; None where the unit is the row.
         keys: The grouping columns; () for a grand total, which always has one row. The groups are all combinations of
             the keys' values.
-        bound: What one unit may contribute.
+        weights: What the rows of a unit weigh.
         measures: What is released.
         selection: Id of the UNITS measure without filter that decides which groups are shown; None where all keys
             are public.
@@ -203,14 +236,34 @@ class PrivateAggregate:
     source: Relation
     unit: str | None
     keys: tuple[Key, ...]
-    bound: BoundContributions
+    weights: Weights
     measures: tuple[Measure, ...]
     selection: str | None = None
 
     @property
     def weight(self) -> int:
-        """What a value weighs in the histogram of a choice where contributions are not bounded."""
-        return 1 if self.unit is None else WEIGHT
+        """Steps of weight that make a whole row here: what rows, values, sums and choices are counted in."""
+        return 1 if self.weights.weighing is Weighing.WHOLE else WEIGHT
+
+    def steps(self, measure: Measure) -> int:
+        """Returns how many steps of the exact integer of a measure make one lattice step, or one counted thing."""
+        match measure.count:
+            case Count.ROWS | Count.VALUES | Count.SUM | Count.QUANTILE | Count.MODE:
+                return self.weight
+            case Count.UNITS:
+                return WEIGHT if self.divides_units else 1
+            case Count.DISTINCT:
+                return 1
+            case _:
+                assert_never(measure.count)
+
+    @property
+    def divides_units(self) -> bool:
+        """Whether a unit may count for less than 1 in a group: in public groups, of which there are too many."""
+        most, groups = self.weights.max_groups, self.public_groups
+        if self.unit is None or most is None or groups is None or groups <= most:
+            return False
+        return self.weights.weighing is not Weighing.WHOLE or self.weights.max_rows > most
 
     @property
     def is_selected(self) -> bool:

@@ -133,7 +133,7 @@ def apart(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, int]:
         docs/proofs/exponential.md, Lemmas 2 to 5.
     """
     drawn, weight = asked(aggregate, measure)
-    largest, moved = spread(drawn, weight * (1 if aggregate.unit is None else aggregate.bound.max_rows))
+    largest, moved = spread(drawn, weight * aggregate.weights.max_rows)
     return largest, (moved if drawn is measure else max(moved, 2 * largest))
 
 

@@ -25,6 +25,7 @@ from dpquery.kernel.failures import one_error
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated, Recomputed, recomputed
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, PrivateAggregate
+from dpquery.kernel.sensitivity import coarseness
 from dpquery.kernel.work import Allowed, require_bounded
 
 Integers = NDArray[Any]
@@ -124,7 +125,7 @@ def release(
     """
     declared = ledger.declarations
     for budgeted in plan.aggregates:
-        check(budgeted, declared)
+        check(budgeted, declared, allowed.sizes)
     require_bounded(plan, declared, allowed)
     made = [recomputed(budgeted, declared.neighbours) for budgeted in plan.aggregates]
     statements = [_prepared(budgeted.aggregate, engine) for budgeted in plan.aggregates]
@@ -198,9 +199,16 @@ def _noisy(
     """
     chosen = choose_all(aggregate, histograms, noises, places, len(numbers[0]) if numbers else 0)
     return tuple(
-        chosen[measure.id] if measure.count in CHOICES else _add(exact, draw(place, len(exact)))
+        chosen[measure.id]
+        if measure.count in CHOICES
+        else _whole(_add(exact // coarseness(aggregate, measure), draw(place, len(exact))), noises[place].steps)
         for place, (measure, exact) in enumerate(zip(aggregate.measures, numbers, strict=True))
     )
+
+
+def _whole(noisy: Integers, steps: int) -> Integers:
+    """Returns noisy numbers of finer steps in whole ones, rounded half up: post-processing."""
+    return noisy if steps == 1 else (noisy + steps // 2) // steps
 
 
 def _run(aggregate: PrivateAggregate, engine: Engine, statement: Any) -> ExactAggregates:

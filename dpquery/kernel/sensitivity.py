@@ -1,18 +1,23 @@
 """How far one privacy unit moves a vector of measurements. Reads only what the plan enforces.
 
-All norms are over the groups of one measure, in lattice steps, for neighbours as declared; see
-docs/proofs/private-aggregate.md.
+All norms are over the groups of one measure, in lattice steps or counted things, for neighbours as declared; see
+docs/proofs/weights.md.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import assert_never
 
 from dpquery.errors import InternalError
-from dpquery.kernel.plan import CHOICES, LARGEST_STEP, LARGEST_VALUE, Count, Measure, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, LARGEST_STEP, LARGEST_VALUE, Count, Measure, PrivateAggregate, Weighing
 from dpquery.kernel.quantiles import apart
 from dpquery.units.declarations import Neighbours
+
+MOST_FINE_STEPS = 2**42
+"""Exact integers are released in coarser steps where one unit could move them by more: noise has 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,94 +28,130 @@ class Sensitivity:
     of a candidate less the least one, over all sides where several are chosen together. It is in steps of utility.
 
     Attributes:
-        l0: Coordinates that change.
         linf: Change of one coordinate.
         l1: Sum of the absolute changes.
         l2_squared: Sum of the squared changes.
     """
 
-    l0: int
-    linf: int
-    l1: int
-    l2_squared: int
+    linf: int | Fraction
+    l1: int | Fraction
+    l2_squared: int | Fraction
 
 
-def contribution(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, int]:
-    """Returns the least and the greatest contribution of one unit to one group; 0 lies between them.
+def magnitude(measure: Measure) -> tuple[int, int]:
+    """Returns the largest magnitude of what one row counts for, and how far apart two rows' may be; both at least 1.
 
     Privacy:
-        Relies on BoundContributions and the lattice's clamp, both enforced by the plan.
-    Example:
-        A sum of values in [-10, 40] with max_rows=2 contributes between -20 and 80.
+        Relies on the lattice's clamp, which the plan enforces.
     """
-    rows = 1 if aggregate.unit is None else aggregate.bound.max_rows
-    match measure.count:
-        case Count.UNITS:
-            return 0, 1
-        case Count.ROWS | Count.VALUES | Count.DISTINCT:
-            return 0, rows
-        case Count.SUM:
-            if measure.lattice is None:
-                raise InternalError(f"the sum {measure.id} has no lattice")
-            if max(-measure.lattice.lower, measure.lattice.upper) > LARGEST_STEP:
-                raise InternalError(f"the lattice of {measure.id} has more steps than a double can tell apart")
-            if measure.lattice.squared and measure.lattice.largest_deviation**2 >= LARGEST_VALUE:
-                raise InternalError(f"the squares of {measure.id} have too many steps")
-            least, greatest = measure.lattice.values
-            return min(0, rows * least), max(0, rows * greatest)
-        case Count.QUANTILE | Count.MODE:
-            raise InternalError(f"the choice {measure.id} adds nothing up")
-        case _:
-            assert_never(measure.count)
+    if measure.count is not Count.SUM:
+        return 1, 1
+    if measure.lattice is None:
+        raise InternalError(f"the sum {measure.id} has no lattice")
+    if max(-measure.lattice.lower, measure.lattice.upper) > LARGEST_STEP:
+        raise InternalError(f"the lattice of {measure.id} has more steps than a double can tell apart")
+    if measure.lattice.squared and measure.lattice.largest_deviation**2 >= LARGEST_VALUE:
+        raise InternalError(f"the squares of {measure.id} have too many steps")
+    least, greatest = measure.lattice.values
+    return max(-least, greatest, 1), max(max(0, greatest) - min(0, least), 1)
 
 
-def movement(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, int]:
-    """Returns how far one group moves at most where a unit comes or goes, and where one takes another's place."""
+def groups_per_unit(aggregate: PrivateAggregate) -> int | None:
+    """Returns g, what one unit counts for over all groups where units are counted; None where nothing limits it."""
+    weights, groups = aggregate.weights, aggregate.public_groups
+    rows = weights.max_rows if weights.weighing is Weighing.WHOLE else weights.most_rows
+    alone = None if aggregate.keys else 1
+    limits = [limit for limit in (alone, groups, rows, weights.max_groups) if limit is not None]
+    return max(1, min(limits)) if limits else None
+
+
+def cells(aggregate: PrivateAggregate, neighbours: Neighbours) -> int | None:
+    """Returns the most groups whose sums one unit changes; None where nothing limits them."""
+    weights, groups = aggregate.weights, aggregate.public_groups
+    rows = weights.max_rows if weights.weighing is Weighing.WHOLE else weights.most_rows
+    most = None if rows is None else rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+    limits = [limit for limit in (groups, most) if limit is not None]
+    return max(1, min(limits)) if limits else None
+
+
+def coarseness(aggregate: PrivateAggregate, measure: Measure) -> int:
+    """Returns R, a power of two: the exact integer x of a measure is released as floor(x / R), plus noise.
+
+    It is 1 wherever noise on x itself has 64 bits. All rows are added before anything is rounded.
+    """
     if measure.count in CHOICES:
-        return apart(aggregate, measure)
-    least, greatest = contribution(aggregate, measure)
-    return max(-least, greatest, 1), max(greatest - least, 1)
-
-
-def groups_per_unit(aggregate: PrivateAggregate) -> int:
-    """Returns the most groups in which one unit weighs."""
-    groups = 1 if aggregate.unit is None or not aggregate.keys else aggregate.bound.max_groups
-    possible = aggregate.public_groups
-    return groups if possible is None else max(1, min(groups, possible))
+        return 1
+    steps = aggregate.steps(measure)
+    moved = aggregate.weights.max_rows * magnitude(measure)[0] * steps
+    return min(steps, 1 << max(0, math.ceil(moved / MOST_FINE_STEPS) - 1).bit_length())
 
 
 def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> Sensitivity:
-    """Returns the sensitivity of one measure's vector over the groups, exactly, in lattice steps.
+    """Returns the sensitivity of one measure's vector over the groups, exactly.
 
     Returns:
-        With M the largest magnitude and W the width of one contribution (see `movement`), g the groups of a unit and K
-        all groups:
-        add_remove: l0 = g, linf = M, l1 = g M, l2 squared = g M^2.
-        replace_one: k shared groups move by W, the other 2 (g - k) by M, for the worst k with 2 g - k <= K.
-        A vector that cannot move is given a step of 1, so that no scale is 0.
+        With M = max_rows, B and W of `magnitude`, K all groups and g of `groups_per_unit`:
+        add_remove: sums and counts M B in all norms; units 1, g, g (squared).
+        replace_one, one group: M W; 1.
+        replace_one, more groups: sums and counts M W, min(2 M B, K M W), M^2 max(2 B^2, W^2); units 1 and twice min(2 g, K).
+        Where a sum is released coarser, as many coarse steps more as groups may change.
     Privacy:
-        Neighbours as declared; one unit weighs in at most g groups (BoundContributions), and by at most one
-        `contribution` in each.
+        Neighbours as declared; the rows of one unit weigh at most M together (`Weights`, which the gate proves).
     Source:
-        docs/proofs/private-aggregate.md, docs/proofs/exponential.md; Wilson et al. 2020, "Differentially Private SQL
-        with Bounded User Contribution".
+        docs/proofs/weights.md, Theorems 1 to 6.
     """
-    largest, width = movement(aggregate, measure)
+    if measure.count is Count.UNITS:
+        return _of_units(aggregate, neighbours)
+    if measure.count in CHOICES:
+        return _of_choice(aggregate, measure, neighbours)
+    largest, width = (aggregate.weights.max_rows * size for size in magnitude(measure))
     if largest >= LARGEST_VALUE:
         raise InternalError(f"one unit could move {measure.id} by {largest} lattice steps; its grid is too fine")
-    groups = groups_per_unit(aggregate)
+    groups = aggregate.public_groups
     match neighbours:
         case Neighbours.ADD_REMOVE:
-            return Sensitivity(l0=groups, linf=largest, l1=groups * largest, l2_squared=groups * largest**2)
+            exact = Sensitivity(linf=largest, l1=largest, l2_squared=largest**2)
+        case Neighbours.REPLACE_ONE if groups is not None and groups <= 1:
+            exact = Sensitivity(linf=width, l1=width, l2_squared=width**2)
         case Neighbours.REPLACE_ONE:
-            possible = aggregate.public_groups
-            least_shared = 0 if possible is None else max(0, 2 * groups - max(1, possible))
-            ends = [(shared, 2 * (groups - shared)) for shared in (least_shared, groups)]
-            return Sensitivity(
-                l0=2 * groups - least_shared,
-                linf=width,
-                l1=max(k * width + rest * largest for k, rest in ends),
-                l2_squared=max(k * width**2 + rest * largest**2 for k, rest in ends),
-            )
+            most = 2 * largest if groups is None else min(2 * largest, groups * width)
+            exact = Sensitivity(linf=width, l1=most, l2_squared=max(2 * largest**2, width**2))
         case _:
             assert_never(neighbours)
+    return _coarser(exact, aggregate, measure, neighbours)
+
+
+def _of_units(aggregate: PrivateAggregate, neighbours: Neighbours) -> Sensitivity:
+    groups, possible = groups_per_unit(aggregate), aggregate.public_groups
+    if groups is None:
+        raise InternalError("a unit may count in any number of groups")
+    if neighbours is Neighbours.REPLACE_ONE:
+        groups = 2 * groups if possible is None else max(1, min(2 * groups, possible))
+    return Sensitivity(linf=1, l1=groups, l2_squared=groups)
+
+
+def _of_choice(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> Sensitivity:
+    largest, moved = apart(aggregate, measure)
+    match neighbours:
+        case Neighbours.ADD_REMOVE:
+            return Sensitivity(linf=largest, l1=largest, l2_squared=largest**2)
+        case Neighbours.REPLACE_ONE:
+            most = moved if aggregate.public_groups in (0, 1) else 2 * largest
+            return Sensitivity(linf=moved, l1=most, l2_squared=most**2)
+        case _:
+            assert_never(neighbours)
+
+
+def _coarser(
+    exact: Sensitivity, aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours
+) -> Sensitivity:
+    """Rounded down to coarser steps, each group that changes may change by one such step more."""
+    coarse = coarseness(aggregate, measure)
+    if coarse == 1:
+        return exact
+    changed = cells(aggregate, neighbours)
+    if changed is None:
+        raise InternalError(f"one unit may change any number of groups of {measure.id}, whose steps are too fine")
+    step = Fraction(coarse, aggregate.steps(measure))
+    root = math.isqrt(int(exact.l2_squared) - 1) + 1 + step * (math.isqrt(changed - 1) + 1)
+    return Sensitivity(linf=exact.linf + step, l1=exact.l1 + step * changed, l2_squared=root**2)

@@ -14,7 +14,7 @@ from dpquery.errors import Span
 from dpquery.plan.aggregates import Function
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.remembered import remembered
-from dpquery.plan.types import BOOLEAN, Type, Value
+from dpquery.plan.types import BOOLEAN, INT64, Type, Value
 
 ROW_LIMIT = 10_000_000
 """Rows of one unit and table that are read where nobody says."""
@@ -78,6 +78,10 @@ class Scan:
     Of a privacy unit with more than `row_limit` rows in the table (in a block of it, where its rows are in blocks) so
     many are read, chosen by a hash under the release's key of what is declared of a row. Backends owe the kernel this
     sentence. Where the unit is the row, and of public tables, all are.
+
+    `weight`, where it is asked for, is the id under which each row's weight is given, an int64 in steps of 1 / 2^24:
+    floor(2^24 * min(1, max_rows / T)), with T the number of the unit's stored rows in the table (in the row's block of
+    it, where rows are in blocks), or `row_limit` if that is less. NULL for rows that belong to nobody.
     """
 
     table: str
@@ -86,10 +90,14 @@ class Scan:
     ownership: Ownership | None = None
     unit: str | None = None
     row_limit: int = ROW_LIMIT
+    weight: str | None = None
+    max_rows: int | None = None
 
     def __post_init__(self) -> None:
-        if self.row_limit < 1:
+        if self.row_limit < 1 or (self.max_rows is not None and self.max_rows < 1):
             raise ValueError("a scan reads at least one row of a unit")
+        if (self.weight is None) is not (self.max_rows is None) or (self.weight is not None and self.ownership is None):
+            raise ValueError("rows that have owners have weights, and these a limit")
         if self.ownership is None:
             fits = self.unit is None
         else:
@@ -338,13 +346,16 @@ def sources(relation: Relation) -> tuple[Relation, ...]:
 
 @remembered
 def output(relation: Relation) -> tuple[OutputColumn, ...]:
-    """Returns the columns that a relation gives, in order. A scan's unit comes last, unless it is a column already."""
+    """Returns the columns that a relation gives, in order. A scan's unit, unless it is a column already, and weight come
+    last."""
     match relation:
         case Scan():
             given = tuple(OutputColumn(id=c.id, name=c.name, type=c.type) for c in relation.columns)
-            if relation.unit is None or relation.ownership is None or relation.unit in {c.id for c in given}:
-                return given
-            return (*given, OutputColumn(id=relation.unit, name="", type=relation.ownership.type))
+            if relation.unit is not None and relation.ownership is not None and relation.unit not in {c.id for c in given}:
+                given = (*given, OutputColumn(id=relation.unit, name="", type=relation.ownership.type))
+            if relation.weight is not None:
+                given = (*given, OutputColumn(id=relation.weight, name="", type=INT64))
+            return given
         case Released() | Values():
             return relation.columns
         case Project():

@@ -1,0 +1,167 @@
+"""How many rows one privacy unit has in a relation at most, and how many different values in a column.
+
+The rules of `meeting`, and those of a unit's own rows: docs/proofs/weights.md, Lemmas 4 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
+from dpquery.plan.logical import Aggregate, Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private, output
+from dpquery.plan.types import BOOLEAN, FLOAT64
+from dpquery.units.meeting import Ids, Meeting, least
+from dpquery.units.sizes import Sizes
+
+_FLIPPED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
+"""Comparisons, and what they are when their sides are exchanged."""
+VALUES = {"extract_month": 12, "extract_quarter": 4, "extract_dow": 7, "extract_isodow": 7, "extract_hour": 24}
+"""Functions of few values, beside NULL, whatever their arguments."""
+
+
+class RowsOfUnit(Meeting):
+    """Counts rows of one unit.
+
+    Args:
+        bounded: Tables of which a scan gives at most `row_limit` rows of a unit, and not so many of each block.
+    """
+
+    __slots__ = ("_bounded",)
+
+    def __init__(self, sizes: Sizes, units: Callable[[Relation], Ids], *, bounded: frozenset[str]) -> None:
+        super().__init__(sizes, units)
+        object.__setattr__(self, "_bounded", bounded)
+
+    def _of_scan(self, scan: Scan, ids: Ids) -> int | None:
+        known = super()._of_scan(scan, ids)
+        if scan.public or scan.ownership is None or scan.table not in self._bounded:
+            return known
+        return least(known, scan.row_limit)
+
+    def _most(self, relation: Relation, ids: Ids) -> int | None:
+        known = super()._most(relation, ids)
+        match relation:
+            case Aggregate():
+                return least(known, self._combinations(relation.source, frozenset(relation.group_by) - ids))
+            case SetOperation(kind="union" | "intersect" | "except"):
+                return least(known, self._combinations_of_sides(relation, ids))
+            case Filter():
+                first = [self._first_rows(part, relation.source, ids) for part in conjuncts(relation.condition)]
+                for most in first:
+                    known = least(known, most)
+                return known
+            case _:
+                return known
+
+    def _first_rows(self, condition: Expression, relation: Relation, ids: Ids) -> int | None:
+        """Returns k where a condition lets the first k rows of each unit pass at most, of those that agree in `ids`."""
+        if not (isinstance(condition, Call) and len(condition.arguments) == 2 and condition.function in _FLIPPED):
+            return None
+        function, (number, limit) = condition.function, condition.arguments
+        if isinstance(number, Literal):
+            function, number, limit = _FLIPPED[function], limit, number
+        if not (isinstance(number, Column) and isinstance(limit, Literal) and type(limit.value) is int):
+            return None
+        most = {"eq": 1, "le": limit.value, "lt": limit.value - 1}.get(function)
+        return None if most is None or not self._numbers(number.id, relation, ids) else max(0, most)
+
+    def _numbers(self, id: str, relation: Relation, ids: Ids) -> bool:
+        """Whether a column numbers rows, no two of a unit that agree in `ids` alike."""
+        ids |= self.units(relation)
+        match relation:
+            case Filter():
+                return self._numbers(id, relation.source, ids)
+            case Project():
+                made = {c.id: c.expression.id for c in relation.columns if isinstance(c.expression, Column)}
+                return id in made and self._numbers(
+                    made[id], relation.source, frozenset(made[one] for one in ids if one in made)
+                )
+            case Window():
+                made_here = next((column for column in relation.columns if column.id == id), None)
+                if made_here is None:
+                    return self._numbers(id, relation.source, ids)
+                return made_here.function == "row_number" and ids >= set(made_here.partition_by)
+            case _:
+                return False
+
+    def _combinations_of_sides(self, operation: SetOperation, ids: Ids) -> int | None:
+        """Returns the most different rows of a set operation that agree in `ids`."""
+        columns = [column for column in operation.columns if column.id not in ids]
+        left = self._combinations(operation.left, frozenset(column.left for column in columns))
+        right = self._combinations(operation.right, frozenset(column.right for column in columns))
+        match operation.kind:
+            case "union":
+                return None if left is None or right is None else left + right
+            case "intersect":
+                return least(left, right)
+            case _:
+                return left
+
+    def _combinations(self, relation: Relation, columns: Ids) -> int | None:
+        """Returns the most different values of some columns together that the rows of a unit have."""
+        each = [self.values(relation, id) for id in columns]
+        return None if None in each else prod(count or 0 for count in each)
+
+    def values(self, relation: Relation, id: str) -> int | None:
+        """Returns how many different values a column has in the rows of one unit, NULL among them, or None."""
+        if id in self.units(relation):
+            return 1
+        found: int | None = None
+        match relation:
+            case Scan():
+                kind = next((column.type for column in output(relation) if column.id == id), None)
+                found = 3 if kind == BOOLEAN else None
+            case Filter():
+                found = least(self.values(relation.source, id), self._listed(relation, id))
+            case Project():
+                made = next((column.expression for column in relation.columns if column.id == id), None)
+                found = None if made is None else self._of_expression(made, relation.source)
+            case Join():
+                found = self._in_join(relation, id)
+            case Aggregate() if id in relation.group_by:
+                found = self.values(relation.source, id)
+            case Window() if id not in {column.id for column in relation.columns}:
+                found = self.values(relation.source, id)
+            case SetOperation(kind="union_all"):
+                matched = next(column for column in relation.columns if column.id == id)
+                left, right = self.values(relation.left, matched.left), self.values(relation.right, matched.right)
+                found = None if left is None or right is None else left + right
+            case _:
+                pass
+        rows = self.most(relation, frozenset()) if is_private(relation) else None
+        return least(found, rows)
+
+    def _in_join(self, join: Join, id: str) -> int | None:
+        """A side that is filled up has NULL beside its own values; each value of a public side is there for each unit."""
+        on_the_left = id in {column.id for column in output(join.left)}
+        side = join.left if on_the_left else join.right
+        filled = join.kind == "full" or join.kind == ("right" if on_the_left else "left")
+        own = self.values(side, id) if is_private(side) else self.most(side, frozenset())
+        return None if own is None else own + filled
+
+    def _listed(self, filtered: Filter, id: str) -> int | None:
+        """Returns how many constants a condition compares a column with, if it has to equal one of them."""
+        counts = []
+        for part in conjuncts(filtered.condition):
+            match part:
+                case Call(function="eq", arguments=(Column(id=read), Literal())) if read == id:
+                    counts.append(1)
+                case Call(function="in", arguments=(Column(id=read), *listed)) if read == id:
+                    if all(isinstance(one, Literal) for one in listed):
+                        counts.append(len(listed))
+                case _:
+                    pass
+        return min(counts, default=None)
+
+    def _of_expression(self, made: Expression, relation: Relation) -> int | None:
+        """A function of columns has at most as many values as these have together."""
+        known = {Literal: 1}.get(type(made))
+        if isinstance(made, Call) and made.function in VALUES:
+            known = VALUES[made.function] + 1
+        if made.type == BOOLEAN:
+            known = 3
+        read = columns_of(made)
+        if not isinstance(made, Column) and any(column.type == FLOAT64 for column in read):
+            return known  # 0.0 and -0.0 are one value to a group, and two to a function
+        return least(known, self._combinations(relation, frozenset(column.id for column in read)))
