@@ -142,9 +142,7 @@ def _of_choice(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighb
             assert_never(neighbours)
 
 
-def _coarser(
-    exact: Sensitivity, aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours
-) -> Sensitivity:
+def _coarser(exact: Sensitivity, aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> Sensitivity:
     """Rounded down to coarser steps, each group that changes may change by one such step more."""
     coarse = coarseness(aggregate, measure)
     if coarse == 1:

@@ -9,7 +9,18 @@ from collections.abc import Callable
 from math import prod
 
 from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
-from dpquery.plan.logical import Aggregate, Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private, output
+from dpquery.plan.logical import (
+    Aggregate,
+    Filter,
+    Join,
+    Project,
+    Relation,
+    Scan,
+    SetOperation,
+    Window,
+    is_private,
+    output,
+)
 from dpquery.plan.types import BOOLEAN, FLOAT64
 from dpquery.units.meeting import Ids, Meeting, least
 from dpquery.units.sizes import Sizes
@@ -44,7 +55,7 @@ class RowsOfUnit(Meeting):
         match relation:
             case Aggregate():
                 return least(known, self._combinations(relation.source, frozenset(relation.group_by) - ids))
-            case SetOperation(kind="union" | "intersect" | "except"):
+            case SetOperation(kind="intersect" | "except"):
                 return least(known, self._combinations_of_sides(relation, ids))
             case Filter():
                 first = [self._first_rows(part, relation.source, ids) for part in conjuncts(relation.condition)]
@@ -90,13 +101,7 @@ class RowsOfUnit(Meeting):
         columns = [column for column in operation.columns if column.id not in ids]
         left = self._combinations(operation.left, frozenset(column.left for column in columns))
         right = self._combinations(operation.right, frozenset(column.right for column in columns))
-        match operation.kind:
-            case "union":
-                return None if left is None or right is None else left + right
-            case "intersect":
-                return least(left, right)
-            case _:
-                return left
+        return least(left, right) if operation.kind == "intersect" else left
 
     def _combinations(self, relation: Relation, columns: Ids) -> int | None:
         """Returns the most different values of some columns together that the rows of a unit have."""

@@ -130,4 +130,3 @@ class _Rules:
                 if (added := times(most, times_there)) is not None:
                     found[id] = added
         return found
-
