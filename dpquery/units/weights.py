@@ -138,7 +138,7 @@ class _Rules:
         return found
 
     def _joined(self, join: Join) -> dict[str, int]:
-        """Each row of a side is there as often as it meets rows of the other side, and once where it stays unmatched."""
+        """Each row of a side is there as often as it meets rows of the other side, and once where it meets none."""
         if join.kind in ("semi", "anti"):
             return self._stored(join.left)
         found = dict[str, int]()
