@@ -86,6 +86,11 @@ def coarseness(aggregate: PrivateAggregate, measure: Measure) -> int:
     return min(steps, 1 << max(0, math.ceil(moved / MOST_FINE_STEPS) - 1).bit_length())
 
 
+def finer_steps(aggregate: PrivateAggregate, measure: Measure) -> int:
+    """Returns into how many steps a lattice step is divided when noise is added; 1 for choices."""
+    return 1 if measure.count in CHOICES else aggregate.steps(measure) // coarseness(aggregate, measure)
+
+
 def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> Sensitivity:
     """Returns the sensitivity of one measure's vector over the groups, exactly.
 
