@@ -89,7 +89,7 @@ def _most(ends: Ends, equated: list[Expression], rows: list[Row]) -> int | None:
             span = _interval(ends, row)
             if None not in key and span is not None and span[0] < span[1]:
                 intervals.append((key, span))
-        intervals.sort(key=lambda one: one[0])  # type: ignore[arg-type,return-value]
+        intervals.sort(key=lambda one: one[0])
         return max(
             (_deepest(span for _, span in same) for _, same in groupby(intervals, lambda one: one[0])), default=0
         )
@@ -124,11 +124,11 @@ def _rows(relation: Relation, sizes: Sizes) -> tuple[list[Row], int] | None:
     match relation:
         case Values() if len(relation.rows) <= MOST_ROWS:
             ids = [column.id for column in relation.columns]
-            return [dict(zip(ids, row, strict=True)) for row in relation.rows], 1
+            return list[Row](dict(zip(ids, row, strict=True)) for row in relation.rows), 1
         case Scan() if relation.public and 0 < sizes.rows(relation.table) <= MOST_ROWS and relation.columns:
             names = tuple(column.name for column in relation.columns)
             given = sizes.public_rows(relation.table, names)
-            rows = [dict(zip((c.id for c in relation.columns), row, strict=True)) for row in given]
+            rows: list[Row] = [dict(zip((c.id for c in relation.columns), row, strict=True)) for row in given]
             return rows, sizes.rows(relation.table) - len(rows) + 1
         case Filter():
             found = _rows(relation.source, sizes)
