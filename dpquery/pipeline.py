@@ -137,7 +137,7 @@ def prepare_together(
     except Exception as error:
         raise InternalError(f"the query could not be planned ({type(error).__name__}); nothing was charged") from None
     for aggregate in budgeted.aggregates:
-        check(aggregate, ledger.declarations)
+        check(aggregate, ledger.declarations, public)
     return tuple(Prepared(private=plan, budgeted=budgeted, reads_clock=reads_clock) for plan in private)
 
 
