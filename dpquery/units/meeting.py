@@ -30,6 +30,9 @@ from dpquery.units.sizes import Sizes, Unbounded
 
 Ids = frozenset[str]
 
+LARGEST_CUT = 10_000
+"""Limits on the rows of a unit up to this are there for a join: they bound how many rows one row meets."""
+
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
@@ -38,10 +41,12 @@ class Meeting:
     Attributes:
         sizes: Facts of stored tables.
         units: The columns of a relation that hold the privacy unit of each of its rows.
+        limited: Tables of which a scan gives at most `row_limit` rows of a unit, and not so many of each block.
     """
 
     sizes: Sizes
     units: Callable[[Relation], Ids]
+    limited: frozenset[str] = frozenset()
     _known: dict[tuple[int, Ids], int | None] = field(default_factory=dict)
 
     def most(self, relation: Relation, ids: Ids) -> int | None:
@@ -96,7 +101,12 @@ class Meeting:
         names = frozenset(column.name for column in scan.columns if column.id in ids)
         if scan.public:
             return self.sizes.most_equal(scan.table, names) if names else self.sizes.rows(scan.table)
-        return 1 if any(unique <= names for unique in self.sizes.unique(scan.table)) else None
+        if any(unique <= names for unique in self.sizes.unique(scan.table)):
+            return 1
+        return scan.row_limit if self._is_cut(scan) else None
+
+    def _is_cut(self, scan: Scan) -> bool:
+        return scan.ownership is not None and scan.table in self.limited and scan.row_limit <= LARGEST_CUT
 
     def _of_join(self, join: Join, ids: Ids) -> int | None:
         """Rows of one side that agree, times the rows of the other that each of them meets."""
