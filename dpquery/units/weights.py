@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpquery.plan.expr import Call, Column
-from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private
+from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private, output
 from dpquery.units.declarations import Declarations
 from dpquery.units.few import RowsOfUnit
 from dpquery.units.locality import Locality, locality
@@ -132,10 +132,18 @@ class _Rules:
                 case Column(id=id) if id in given:
                     found[column.id] = given[id]
                 case Call(function="coalesce", arguments=(Column(id=a), Column(id=b))) if a in given and b in given:
-                    found[column.id] = given[a] + given[b]
+                    found[column.id] = self._either(project.source, given[a], given[b], (a, b))
                 case _:
                     pass
         return found
+
+    def _either(self, source: Relation, first: int, second: int, ids: tuple[str, str]) -> int:
+        """Where one left row of a unit meets some right rows or none, its rows have the weights of one side alone."""
+        if isinstance(source, Join) and source.kind == "left" and self.rows.most(source.left, frozenset()) == 1:
+            left = {column.id for column in output(source.left)}
+            if ids[0] not in left and ids[1] in left:
+                return max(first, second)
+        return first + second
 
     def _joined(self, join: Join) -> dict[str, int]:
         """Each row of a side is there as often as it meets rows of the other side, and once where it meets none."""
