@@ -19,10 +19,10 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
+from dpquery.plan.types import INT64
 
 Leaves = dict[str, Scan | Values]
 """The table that each stored or literal column comes from, by the column's id."""
-from dpquery.plan.types import INT64
 
 
 def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
