@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from dpquery.plan.expr import Call, Column
 from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private
 from dpquery.units.declarations import Declarations
-from dpquery.units.few import RowsOfUnit
+from dpquery.units.few import FewRows, RowsOfUnit
 from dpquery.units.locality import Locality, locality
-from dpquery.units.meeting import Meeting
 from dpquery.units.sizes import Sizes
 
 
@@ -60,8 +59,7 @@ def distinct_groups(relation: Relation, columns: frozenset[str], declared: Decla
 
 def multiplies(join: Join, declared: Declarations, sizes: Sizes) -> bool:
     """Whether a row of either side of a join may meet any number of rows of the other, by all that is proved."""
-    rules = _Rules(declared, sizes, by_row=False)
-    meeting = Meeting(sizes, rules.units)
+    meeting = _Rules(declared, sizes, by_row=False).meeting
     return meeting.met(join, left=True) is None and meeting.met(join, left=False) is None
 
 
@@ -88,6 +86,7 @@ class _Rules:
         self._declared, self._known = declared, dict[int, tuple[Relation, Locality]]()
         self._undated = frozenset(declared.tables) if by_row else undated(declared)
         self.rows = RowsOfUnit(sizes, self.units, limited=self._undated)
+        self.meeting = FewRows(sizes, self.units, limited=self._undated)
 
     def of(self, relation: Relation) -> Weighed:
         rows = self.rows.most(relation, frozenset())
@@ -144,7 +143,7 @@ class _Rules:
 
     def _met(self, join: Join, *, left: bool) -> dict[str, int]:
         """Returns what the weights of a side add up to over the rows of a join in which the side is there."""
-        met = self.rows.met(join, left=left)
+        met = self.meeting.met(join, left=left)
         return {} if met is None else {id: most * max(1, met) for id, most in self._side(join, left).items()}
 
     def _side(self, join: Join, left: bool) -> dict[str, int]:
