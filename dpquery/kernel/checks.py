@@ -87,7 +87,7 @@ def _check_row_limits(relation: Relation, limits: dict[str, int]) -> None:
 
 
 def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: Sizes) -> None:
-    """Raises InternalError unless the rows of a unit weigh at most what the plan says. Source: docs/proofs/weights.md."""
+    """Raises InternalError unless the rows of a unit weigh at most what the plan says; docs/proofs/weights.md."""
     weights, proved = aggregate.weights, weighed(aggregate.source, declared, sizes)
     if aggregate.unit is None:
         if weights != WHOLE_ROW:

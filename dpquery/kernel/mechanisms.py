@@ -15,7 +15,7 @@ from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel import exponential, samplers, tails
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Mechanism, Noise
 from dpquery.kernel.quantiles import divider, drawn_with
-from dpquery.kernel.sensitivity import Sensitivity, coarseness, groups_per_unit, sensitivity
+from dpquery.kernel.sensitivity import Sensitivity, finer_steps, groups_per_unit, sensitivity
 from dpquery.units.declarations import Neighbours
 
 
@@ -183,8 +183,7 @@ def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Cal
         if (measure.count in CHOICES) is not (noise.mechanism is Mechanism.EXPONENTIAL):
             raise InternalError("choices are made by the exponential mechanism, and nothing else is")
         moved = sensitivity(aggregate, measure, neighbours)
-        steps = 1 if measure.count in CHOICES else aggregate.steps(measure) // coarseness(aggregate, measure)
-        drawn = calibrate(moved, noise, steps)
+        drawn = calibrate(moved, noise, finer_steps(aggregate, measure))
         if dividing is not None:
             drawn = replace(drawn, divider=_in_range(divider(moved.l1, moved.l2_squared, dividing), Mechanism.LAPLACE))
         made.append(drawn)

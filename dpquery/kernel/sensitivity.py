@@ -86,6 +86,11 @@ def coarseness(aggregate: PrivateAggregate, measure: Measure) -> int:
     return min(steps, 1 << max(0, math.ceil(moved / MOST_FINE_STEPS) - 1).bit_length())
 
 
+def finer_steps(aggregate: PrivateAggregate, measure: Measure) -> int:
+    """Returns into how many steps a lattice step is divided when noise is added; 1 for choices."""
+    return 1 if measure.count in CHOICES else aggregate.steps(measure) // coarseness(aggregate, measure)
+
+
 def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> Sensitivity:
     """Returns the sensitivity of one measure's vector over the groups, exactly.
 
@@ -93,7 +98,8 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         With M = max_rows, B and W of `magnitude`, K all groups and g of `groups_per_unit`:
         add_remove: sums and counts M B in all norms; units 1, g, g (squared).
         replace_one, one group: M W; 1.
-        replace_one, more groups: sums and counts M W, min(2 M B, K M W), M^2 max(2 B^2, W^2); units 1 and twice min(2 g, K).
+        replace_one, more groups: sums and counts M W, min(2 M B, K M W), M^2 max(2 B^2, W^2); units 1, and twice
+        min(2 g, K).
         Where a sum is released coarser, as many coarse steps more as groups may change.
     Privacy:
         Neighbours as declared; the rows of one unit weigh at most M together (`Weights`, which the gate proves).

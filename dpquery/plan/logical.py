@@ -351,7 +351,11 @@ def output(relation: Relation) -> tuple[OutputColumn, ...]:
     match relation:
         case Scan():
             given = tuple(OutputColumn(id=c.id, name=c.name, type=c.type) for c in relation.columns)
-            if relation.unit is not None and relation.ownership is not None and relation.unit not in {c.id for c in given}:
+            if (
+                relation.unit is not None
+                and relation.ownership is not None
+                and relation.unit not in {c.id for c in given}
+            ):
                 given = (*given, OutputColumn(id=relation.unit, name="", type=relation.ownership.type))
             if relation.weight is not None:
                 given = (*given, OutputColumn(id=relation.weight, name="", type=INT64))

@@ -14,7 +14,7 @@ from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOpera
 from dpquery.units.declarations import Declarations
 from dpquery.units.few import RowsOfUnit
 from dpquery.units.locality import Locality, locality
-from dpquery.units.meeting import times
+from dpquery.units.meeting import Meeting, times
 from dpquery.units.sizes import Sizes
 
 
@@ -48,6 +48,23 @@ def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed
     return _Rules(declared, sizes, by_row=declared.blocks is None or _by_row(relation)).of(relation)
 
 
+def undated(declared: Declarations) -> frozenset[str]:
+    """Returns the tables whose rows are in no blocks of their own."""
+    return frozenset(name for name, table in declared.tables.items() if table.dated is None)
+
+
+def distinct_groups(relation: Relation, columns: frozenset[str], declared: Declarations, sizes: Sizes) -> int | None:
+    """Returns in how many groups of these columns one unit can have rows, or None."""
+    return _Rules(declared, sizes, by_row=False).rows.combinations(relation, columns)
+
+
+def multiplies(join: Join, declared: Declarations, sizes: Sizes) -> bool:
+    """Whether a row of either side of a join may meet any number of rows of the other, by all that is proved."""
+    rules = _Rules(declared, sizes, by_row=False)
+    meeting = Meeting(sizes, rules.units)
+    return meeting.met(join, left=True) is None and meeting.met(join, left=False) is None
+
+
 def _by_row(relation: Relation) -> bool:
     """Whether each row follows from one stored private row and public tables alone."""
     if not is_private(relation):
@@ -69,14 +86,16 @@ def _by_row(relation: Relation) -> bool:
 class _Rules:
     def __init__(self, declared: Declarations, sizes: Sizes, *, by_row: bool) -> None:
         self._declared, self._known = declared, dict[int, tuple[Relation, Locality]]()
-        self._undated = frozenset(
-            name for name, table in declared.tables.items() if by_row or declared.blocks is None or table.dated is None
-        )
-        self._rows = RowsOfUnit(sizes, lambda relation: self._locality(relation).units, bounded=self._undated)
+        self._undated = frozenset(declared.tables) if by_row else undated(declared)
+        self.rows = RowsOfUnit(sizes, self.units, limited=self._undated)
 
     def of(self, relation: Relation) -> Weighed:
-        rows = self._rows.most(relation, frozenset())
+        rows = self.rows.most(relation, frozenset())
         return Weighed(rows=None if rows is None else max(1, rows), stored=self._stored(relation))
+
+    def units(self, relation: Relation) -> frozenset[str]:
+        """Returns the columns of a relation that hold the unit."""
+        return self._locality(relation).units
 
     def _locality(self, relation: Relation) -> Locality:
         known = self._known.get(id(relation))
@@ -119,12 +138,12 @@ class _Rules:
         return found
 
     def _joined(self, join: Join) -> dict[str, int]:
-        """Each row of a side is there as often as it meets rows of the other side, and once where it stays unmatched."""
+        """Each row of a side is there as often as it meets rows of the other side, and once where it meets none."""
         if join.kind in ("semi", "anti"):
             return self._stored(join.left)
         found = dict[str, int]()
         for side, is_left in ((join.left, True), (join.right, False)):
-            met = self._rows.met(join, left=is_left)
+            met = self.rows.met(join, left=is_left)
             times_there = None if met is None else max(1, met)
             for id, most in self._stored(side).items():
                 if (added := times(most, times_there)) is not None:

@@ -36,6 +36,7 @@ from dpquery.units.locality import Locality, locality
 from dpquery.units.meeting import Ids, Meeting, least, times
 from dpquery.units.public_work import PUBLIC_PART, beyond
 from dpquery.units.sizes import Sizes, Unbounded
+from dpquery.units.weights import undated
 
 AGGREGATE_FIRST = (
     "Make one row of each {unit} of one side first: GROUP BY the {unit}'s column, SELECT DISTINCT, or a table that the "
@@ -79,7 +80,7 @@ class Work:
     _meeting: Meeting = field(init=False)
 
     def __post_init__(self) -> None:
-        self._meeting = Meeting(self.sizes, self._units)
+        self._meeting = Meeting(self.sizes, self._units, undated(self.declared))
 
     def add(self, relation: Relation, needed: Ids) -> int:
         """Returns how many rows one stored row can become in a relation, after adding what its operators cost; 0 where

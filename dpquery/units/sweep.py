@@ -1,0 +1,145 @@
+"""How many public rows one private row meets in a join by comparisons, as with price bands and calendars.
+
+A row of the public side lets the values of an expression of the private side between two ends pass. A sweep over the
+ends finds the most that let one value pass. docs/proofs/weights.md, Lemma 3; docs/proofs/work.md, Lemma 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any
+
+from dpquery.plan.evaluate import evaluate
+from dpquery.plan.expr import Call, Expression, columns_of, conjuncts
+from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, Values, output
+from dpquery.plan.types import Value
+from dpquery.units.sizes import Sizes
+
+MOST_ROWS = 20_000
+"""Rows of a public side that are looked at; of more nothing is known."""
+_TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+
+Row = Mapping[str, Value]
+Point = tuple[Any, int]
+"""A value and 0, or 1 for what is just above it."""
+
+
+def swept(join: Join, private: Relation, public: Relation, sizes: Sizes) -> int | None:
+    """Returns the most rows of the public side that one row of the private side meets, or None.
+
+    Args:
+        private, public: The sides of the join.
+    Privacy:
+        Reads public rows alone. Each pair that meets fulfils all conditions of the join; leaving some out, and taking
+        values between two others for possible, can only raise the number.
+    """
+    compared = _compared(join, private, public)
+    if not any(_is_bounded(ends) for ends in compared.values()):
+        return None
+    found = _rows(public, sizes)
+    if found is None:
+        return None
+    rows, copies = found
+    known = [_most(ends, _equated(join, private, public), rows) for ends in compared.values() if _is_bounded(ends)]
+    counts = [count for count in known if count is not None]
+    return min(counts) * copies if counts else None
+
+
+Ends = list[tuple[str, Expression]]
+"""How an expression of the private side compares with expressions of the public side."""
+
+
+def _is_bounded(ends: Ends) -> bool:
+    kinds = {function for function, _ in ends}
+    return "eq" in kinds or bool(kinds & {"ge", "gt"} and kinds & {"le", "lt"})
+
+
+def _compared(join: Join, private: Relation, public: Relation) -> dict[str, Ends]:
+    """Returns the comparisons of each expression of the private side, by its text."""
+    own, other = ({column.id for column in output(side)} for side in (private, public))
+    found: dict[str, Ends] = {}
+    for part in [] if join.condition is None else conjuncts(join.condition):
+        if not (isinstance(part, Call) and part.function in _TURNED and len(part.arguments) == 2):
+            continue
+        (a, b), function = part.arguments, part.function
+        if _reads(b) <= own:
+            a, b, function = b, a, _TURNED[function]
+        if _reads(a) and _reads(a) <= own and _reads(b) and _reads(b) <= other and a.type == b.type:
+            found.setdefault(repr(a), []).append((function, b))
+    return found
+
+
+def _equated(join: Join, private: Relation, public: Relation) -> list[Expression]:
+    """Returns the expressions of the public side that the join equates with the private side."""
+    other = {column.id for column in output(public)}
+    return [side for pair in join.equalities for side in pair if _reads(side) and _reads(side) <= other]
+
+
+def _reads(expression: Expression) -> set[str]:
+    return {column.id for column in columns_of(expression)}
+
+
+def _most(ends: Ends, equated: list[Expression], rows: list[Row]) -> int | None:
+    """Returns the most intervals with one point in common, among rows that agree in what is equated."""
+    intervals = []
+    try:
+        for row in rows:
+            key = tuple(evaluate(expression, row) for expression in equated)
+            span = _interval(ends, row)
+            if None not in key and span is not None and span[0] < span[1]:
+                intervals.append((key, span))
+        intervals.sort(key=lambda one: one[0])
+        return max(
+            (_deepest(span for _, span in same) for _, same in groupby(intervals, lambda one: one[0])), default=0
+        )
+    except TypeError:  # values that Python does not compare
+        return None
+
+
+def _interval(ends: Ends, row: Row) -> tuple[Point, Point] | None:
+    """Returns the first point that passes and the first that passes no more; None if an end is NULL."""
+    starts: list[Point] = []
+    stops: list[Point] = []
+    for function, expression in ends:
+        value = evaluate(expression, row)
+        if value is None:
+            return None
+        starts += [(value, 1 if function == "gt" else 0)] if function in ("ge", "gt", "eq") else []
+        stops += [(value, 0 if function == "lt" else 1)] if function in ("le", "lt", "eq") else []
+    return max(starts), min(stops)
+
+
+def _deepest(spans: Iterable[tuple[Point, Point]]) -> int:
+    events = sorted(event for start, stop in spans for event in ((start, 1), (stop, -1)))
+    depth = most = 0
+    for _, change in events:  # of one point, what stops comes before what starts
+        depth += change
+        most = max(most, depth)
+    return most
+
+
+def _rows(relation: Relation, sizes: Sizes) -> tuple[list[Row], int] | None:
+    """Returns the different rows of a public relation, and how often each of them is there at most; None if unknown."""
+    match relation:
+        case Values() if len(relation.rows) <= MOST_ROWS:
+            ids = [column.id for column in relation.columns]
+            return list[Row](dict(zip(ids, row, strict=True)) for row in relation.rows), 1
+        case Scan() if relation.public and 0 < sizes.rows(relation.table) <= MOST_ROWS and relation.columns:
+            names = tuple(column.name for column in relation.columns)
+            given = sizes.public_rows(relation.table, names)
+            rows: list[Row] = [dict(zip((c.id for c in relation.columns), row, strict=True)) for row in given]
+            return rows, sizes.rows(relation.table) - len(rows) + 1
+        case Filter():
+            found = _rows(relation.source, sizes)
+            if found is None:
+                return None
+            return [row for row in found[0] if evaluate(relation.condition, row) is True], found[1]
+        case Project():
+            found = _rows(relation.source, sizes)
+            if found is None:
+                return None
+            made = [{c.id: evaluate(c.expression, row) for c in relation.columns} for row in found[0]]
+            return list[Row](made), found[1]
+        case _:
+            return None
