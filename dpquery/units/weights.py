@@ -26,10 +26,12 @@ class Weighed:
 
     Attributes:
         rows: The most rows, or None.
+        rows_in_all: The same of its rows in all blocks together.
         stored: For each column that holds stored weights, the most that they add up to, in rows.
     """
 
     rows: int | None
+    rows_in_all: int | None
     stored: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -44,8 +46,11 @@ def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed
         docs/proofs/weights.md, Lemmas 1 to 6.
     """
     if declared.unit_is_row or not is_private(relation):
-        return Weighed(rows=1 if is_private(relation) else None)
-    return _Rules(declared, sizes, by_row=declared.blocks is None or _by_row(relation)).of(relation)
+        rows = 1 if is_private(relation) else None
+        return Weighed(rows=rows, rows_in_all=rows)
+    in_all = _Rules(declared, sizes, by_row=declared.blocks is None)
+    rules = _Rules(declared, sizes, by_row=True) if declared.blocks is not None and _by_row(relation) else in_all
+    return Weighed(rows=rules.most(relation), rows_in_all=in_all.most(relation), stored=rules.stored(relation))
 
 
 def undated(declared: Declarations) -> frozenset[str]:
@@ -89,12 +94,15 @@ class _Rules:
         self._undated = frozenset(declared.tables) if by_row else undated(declared)
         self.rows = RowsOfUnit(sizes, self.units, limited=self._undated)
 
-    def of(self, relation: Relation) -> Weighed:
+    def most(self, relation: Relation) -> int | None:
+        """Returns the most rows of a unit, at least 1, or None."""
         rows = self.rows.most(relation, frozenset())
-        return Weighed(rows=None if rows is None else max(1, rows), stored=self._stored(relation))
+        return None if rows is None else max(1, rows)
 
     def units(self, relation: Relation) -> frozenset[str]:
-        """Returns the columns of a relation that hold the unit."""
+        """Returns the columns that hold the unit; a full join has them in the projection over it alone."""
+        if isinstance(relation, Join) and relation.kind == "full":
+            return frozenset()
         return self._locality(relation).units
 
     def _locality(self, relation: Relation) -> Locality:
@@ -104,7 +112,7 @@ class _Rules:
             self._known[id(relation)] = known
         return known[1]
 
-    def _stored(self, relation: Relation) -> dict[str, int]:
+    def stored(self, relation: Relation) -> dict[str, int]:
         """Returns the bound of each column of stored weights; a NULL weighs nothing."""
         match relation:
             case Scan():
@@ -112,13 +120,13 @@ class _Rules:
                     return {}
                 return {relation.weight: relation.max_rows}
             case Filter() | Window():
-                return self._stored(relation.source)
+                return self.stored(relation.source)
             case Project():
                 return self._projected(relation)
             case Join():
                 return self._joined(relation)
             case SetOperation(kind="union_all"):
-                left, right = self._stored(relation.left), self._stored(relation.right)
+                left, right = self.stored(relation.left), self.stored(relation.right)
                 both = [c for c in relation.columns if c.left in left and c.right in right]
                 return {column.id: left[column.left] + right[column.right] for column in both}
             case _:
@@ -126,7 +134,7 @@ class _Rules:
 
     def _projected(self, project: Project) -> dict[str, int]:
         """A weight is passed on, or is of two the one that is there: no row weighs more than both together."""
-        given, found = self._stored(project.source), dict[str, int]()
+        given, found = self.stored(project.source), dict[str, int]()
         for column in project.columns:
             match column.expression:
                 case Column(id=id) if id in given:
@@ -140,12 +148,12 @@ class _Rules:
     def _joined(self, join: Join) -> dict[str, int]:
         """Each row of a side is there as often as it meets rows of the other side, and once where it meets none."""
         if join.kind in ("semi", "anti"):
-            return self._stored(join.left)
+            return self.stored(join.left)
         found = dict[str, int]()
         for side, is_left in ((join.left, True), (join.right, False)):
             met = self.rows.met(join, left=is_left)
             times_there = None if met is None else max(1, met)
-            for id, most in self._stored(side).items():
+            for id, most in self.stored(side).items():
                 if (added := times(most, times_there)) is not None:
                     found[id] = added
         return found
