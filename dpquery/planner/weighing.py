@@ -92,7 +92,7 @@ def choose(
         _refuse_dear(boundary, whole, max(limits))
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
     counted = Weights(
-        weighing=Weighing.COUNTED, max_rows=max_rows or max(limits), max_groups=groups, most_rows=whole.rows
+        weighing=Weighing.COUNTED, max_rows=max_rows or max(limits), max_groups=groups, most_rows=whole.rows_in_all
     )
     return Chosen(source=source, weights=counted)
 

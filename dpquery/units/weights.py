@@ -25,10 +25,12 @@ class Weighed:
 
     Attributes:
         rows: The most rows, or None.
+        rows_in_all: The same of its rows in all blocks together.
         stored: For each column that holds stored weights, the most that they add up to, in rows.
     """
 
     rows: int | None
+    rows_in_all: int | None
     stored: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -43,8 +45,11 @@ def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed
         docs/proofs/weights.md, Lemmas 1 to 6.
     """
     if declared.unit_is_row or not is_private(relation):
-        return Weighed(rows=1 if is_private(relation) else None)
-    return _Rules(declared, sizes, by_row=declared.blocks is None or _by_row(relation)).of(relation)
+        rows = 1 if is_private(relation) else None
+        return Weighed(rows=rows, rows_in_all=rows)
+    in_all = _Rules(declared, sizes, by_row=declared.blocks is None)
+    rules = _Rules(declared, sizes, by_row=True) if declared.blocks is not None and _by_row(relation) else in_all
+    return Weighed(rows=rules.most(relation), rows_in_all=in_all.most(relation), stored=rules.stored(relation))
 
 
 def undated(declared: Declarations) -> frozenset[str]:
@@ -88,12 +93,15 @@ class _Rules:
         self.rows = RowsOfUnit(sizes, self.units, limited=self._undated)
         self.meeting = FewRows(sizes, self.units, limited=self._undated)
 
-    def of(self, relation: Relation) -> Weighed:
+    def most(self, relation: Relation) -> int | None:
+        """Returns the most rows of a unit, at least 1, or None."""
         rows = self.rows.most(relation, frozenset())
-        return Weighed(rows=None if rows is None else max(1, rows), stored=self._stored(relation))
+        return None if rows is None else max(1, rows)
 
     def units(self, relation: Relation) -> frozenset[str]:
-        """Returns the columns of a relation that hold the unit."""
+        """Returns the columns that hold the unit; a full join has them in the projection over it alone."""
+        if isinstance(relation, Join) and relation.kind == "full":
+            return frozenset()
         return self._locality(relation).units
 
     def _locality(self, relation: Relation) -> Locality:
@@ -103,7 +111,7 @@ class _Rules:
             self._known[id(relation)] = known
         return known[1]
 
-    def _stored(self, relation: Relation) -> dict[str, int]:
+    def stored(self, relation: Relation) -> dict[str, int]:
         """Returns the bound of each column of stored weights, none of which is NULL where the row has a unit."""
         match relation:
             case Scan():
@@ -111,15 +119,15 @@ class _Rules:
                     return {}
                 return {relation.weight: relation.max_rows}
             case Filter() | Window():
-                return self._stored(relation.source)
+                return self.stored(relation.source)
             case Project(source=Join(kind="left" | "full") as join):
-                return self._passed(relation, self._stored(join)) | self._filled_up(relation, join)
+                return self._passed(relation, self.stored(join)) | self._filled_up(relation, join)
             case Project():
-                return self._passed(relation, self._stored(relation.source))
+                return self._passed(relation, self.stored(relation.source))
             case Join():
                 return self._joined(relation)
             case SetOperation(kind="union_all"):
-                left, right = self._stored(relation.left), self._stored(relation.right)
+                left, right = self.stored(relation.left), self.stored(relation.right)
                 both = [c for c in relation.columns if c.left in left and c.right in right]
                 return {column.id: left[column.left] + right[column.right] for column in both}
             case _:
@@ -133,7 +141,7 @@ class _Rules:
         """Each row of a side is there as often as it meets rows of the other side, and once where it stays unmatched.
         What is NULL where a side is filled up is no weight."""
         if join.kind in ("semi", "anti"):
-            return self._stored(join.left)
+            return self.stored(join.left)
         found = dict[str, int]()
         if join.kind != "full":
             found |= self._met(join, left=True)
@@ -147,7 +155,7 @@ class _Rules:
         return {} if met is None else {id: most * max(1, met) for id, most in self._side(join, left).items()}
 
     def _side(self, join: Join, left: bool) -> dict[str, int]:
-        return self._stored(join.left if left else join.right)
+        return self.stored(join.left if left else join.right)
 
     def _filled_up(self, project: Project, join: Join) -> dict[str, int]:
         """The weight of the right row, or of the left row where it met none: each of these is there once. Where a unit
