@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from dpquery.plan.expr import Call, Column
 from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private
 from dpquery.units.declarations import Declarations
-from dpquery.units.few import RowsOfUnit
+from dpquery.units.few import FewRows, RowsOfUnit
 from dpquery.units.locality import Locality, locality
-from dpquery.units.meeting import Meeting, times
 from dpquery.units.sizes import Sizes
 
 
@@ -65,8 +64,7 @@ def distinct_groups(relation: Relation, columns: frozenset[str], declared: Decla
 
 def multiplies(join: Join, declared: Declarations, sizes: Sizes) -> bool:
     """Whether a row of either side of a join may meet any number of rows of the other, by all that is proved."""
-    rules = _Rules(declared, sizes, by_row=False)
-    meeting = Meeting(sizes, rules.units)
+    meeting = _Rules(declared, sizes, by_row=False).meeting
     return meeting.met(join, left=True) is None and meeting.met(join, left=False) is None
 
 
@@ -93,6 +91,7 @@ class _Rules:
         self._declared, self._known = declared, dict[int, tuple[Relation, Locality]]()
         self._undated = frozenset(declared.tables) if by_row else undated(declared)
         self.rows = RowsOfUnit(sizes, self.units, limited=self._undated)
+        self.meeting = FewRows(sizes, self.units, limited=self._undated)
 
     def most(self, relation: Relation) -> int | None:
         """Returns the most rows of a unit, at least 1, or None."""
@@ -113,7 +112,7 @@ class _Rules:
         return known[1]
 
     def stored(self, relation: Relation) -> dict[str, int]:
-        """Returns the bound of each column of stored weights; a NULL weighs nothing."""
+        """Returns the bound of each column of stored weights, none of which is NULL where the row has a unit."""
         match relation:
             case Scan():
                 if relation.weight is None or relation.max_rows is None or relation.table not in self._undated:
@@ -121,8 +120,10 @@ class _Rules:
                 return {relation.weight: relation.max_rows}
             case Filter() | Window():
                 return self.stored(relation.source)
+            case Project(source=Join(kind="left" | "full") as join):
+                return self._passed(relation, self.stored(join)) | self._filled_up(relation, join)
             case Project():
-                return self._projected(relation)
+                return self._passed(relation, self.stored(relation.source))
             case Join():
                 return self._joined(relation)
             case SetOperation(kind="union_all"):
@@ -132,28 +133,40 @@ class _Rules:
             case _:
                 return {}
 
-    def _projected(self, project: Project) -> dict[str, int]:
-        """A weight is passed on, or is of two the one that is there: no row weighs more than both together."""
-        given, found = self.stored(project.source), dict[str, int]()
-        for column in project.columns:
-            match column.expression:
-                case Column(id=id) if id in given:
-                    found[column.id] = given[id]
-                case Call(function="coalesce", arguments=(Column(id=a), Column(id=b))) if a in given and b in given:
-                    found[column.id] = given[a] + given[b]
-                case _:
-                    pass
-        return found
+    def _passed(self, project: Project, given: dict[str, int]) -> dict[str, int]:
+        read = {c.id: c.expression.id for c in project.columns if isinstance(c.expression, Column)}
+        return {id: given[held] for id, held in read.items() if held in given}
 
     def _joined(self, join: Join) -> dict[str, int]:
-        """Each row of a side is there as often as it meets rows of the other side, and once where it meets none."""
+        """Each row of a side is there as often as it meets rows of the other side, and once where it stays unmatched.
+        What is NULL where a side is filled up is no weight."""
         if join.kind in ("semi", "anti"):
             return self.stored(join.left)
         found = dict[str, int]()
-        for side, is_left in ((join.left, True), (join.right, False)):
-            met = self.rows.met(join, left=is_left)
-            times_there = None if met is None else max(1, met)
-            for id, most in self.stored(side).items():
-                if (added := times(most, times_there)) is not None:
-                    found[id] = added
+        if join.kind != "full":
+            found |= self._met(join, left=True)
+        if join.kind in ("inner", "cross"):
+            found |= self._met(join, left=False)
+        return found
+
+    def _met(self, join: Join, *, left: bool) -> dict[str, int]:
+        """Returns what the weights of a side add up to over the rows of a join in which the side is there."""
+        met = self.meeting.met(join, left=left)
+        return {} if met is None else {id: most * max(1, met) for id, most in self._side(join, left).items()}
+
+    def _side(self, join: Join, left: bool) -> dict[str, int]:
+        return self.stored(join.left if left else join.right)
+
+    def _filled_up(self, project: Project, join: Join) -> dict[str, int]:
+        """The weight of the right row, or of the left row where it met none: each of these is there once. Where a unit
+        has one left row it meets rows or stays alone, so that the weights are of one side."""
+        rights, lefts = self._met(join, left=False), self._side(join, True)
+        is_one = join.kind == "left" and self.rows.most(join.left, frozenset()) == 1
+        found = dict[str, int]()
+        for column in project.columns:
+            match column.expression:
+                case Call(function="coalesce", arguments=(Column(id=a), Column(id=b))) if a in rights and b in lefts:
+                    found[column.id] = max(rights[a], lefts[b]) if is_one else rights[a] + lefts[b]
+                case _:
+                    pass
         return found
