@@ -35,8 +35,7 @@ def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
             found = [column for column in relation.columns if column.id == id]
             if found:
                 return Column(id=id, type=found[0].type), {id: relation}
-            assert relation.ownership is not None
-            return Column(id=id, type=relation.ownership.type), {}
+            return Column(id=id, type=next(column.type for column in output(relation) if column.id == id)), {}
         case Project():
             expression = next(column.expression for column in relation.columns if column.id == id)
             values: dict[str, Expression] = {}
