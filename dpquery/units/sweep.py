@@ -11,13 +11,19 @@ from itertools import groupby
 from typing import Any
 
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Call, Expression, columns_of, conjuncts
+from dpquery.plan.expr import Call, Cast, Expression, Literal, children, columns_of, conjuncts
+from dpquery.plan.functions.logic import LOGIC
+from dpquery.plan.functions.nulls import NULLS
 from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, Values, output
-from dpquery.plan.types import Value
+from dpquery.plan.types import Kind, Value
 from dpquery.units.sizes import Sizes
 
 MOST_ROWS = 20_000
 """Rows of a public side that are looked at; of more nothing is known."""
+_CHOOSING = frozenset(entry.name for part in (LOGIC, NULLS) for entry in part)
+"""Functions that compare values or choose one of them, which every engine does alike."""
+_WHOLE = frozenset({Kind.BOOLEAN, Kind.INT64, Kind.DATE, Kind.TIMESTAMP})
+"""Types whose functions give the same on every engine, to the last digit."""
 _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 
 Row = Mapping[str, Value]
@@ -32,7 +38,8 @@ def swept(join: Join, private: Relation, public: Relation, sizes: Sizes) -> int 
         private, public: The sides of the join.
     Privacy:
         Reads public rows alone. Each pair that meets fulfils all conditions of the join; leaving some out, and taking
-        values between two others for possible, can only raise the number.
+        values between two others for possible, can only raise the number. What is computed here is what the engine
+        computes: expressions whose last digit may depend on it are left out.
     """
     compared = _compared(join, private, public)
     if not any(_is_bounded(ends) for ends in compared.values()):
@@ -65,7 +72,8 @@ def _compared(join: Join, private: Relation, public: Relation) -> dict[str, Ends
         (a, b), function = part.arguments, part.function
         if _reads(b) <= own:
             a, b, function = b, a, _TURNED[function]
-        if _reads(a) and _reads(a) <= own and _reads(b) and _reads(b) <= other and a.type == b.type:
+        sides = _reads(a) and _reads(a) <= own and _reads(b) and _reads(b) <= other
+        if sides and a.type == b.type and _is_exact(b):
             found.setdefault(repr(a), []).append((function, b))
     return found
 
@@ -73,7 +81,21 @@ def _compared(join: Join, private: Relation, public: Relation) -> dict[str, Ends
 def _equated(join: Join, private: Relation, public: Relation) -> list[Expression]:
     """Returns the expressions of the public side that the join equates with the private side."""
     other = {column.id for column in output(public)}
-    return [side for pair in join.equalities for side in pair if _reads(side) and _reads(side) <= other]
+    sides = [side for pair in join.equalities for side in pair if _is_exact(side)]
+    return [side for side in sides if _reads(side) and _reads(side) <= other]
+
+
+def _is_exact(expression: Expression) -> bool:
+    """Whether every engine gives the value that `evaluate` gives."""
+    parts, known = children(expression), True
+    match expression:
+        case Call() if expression.function not in _CHOOSING:
+            given = [part.type.kind for part in parts if not isinstance(part, Literal)]
+            known = {expression.type.kind, *given} <= _WHOLE
+        case Cast(argument=argument):
+            kinds = argument.type.kind, expression.type.kind
+            known = {*kinds} <= _WHOLE or kinds == (Kind.INT64, Kind.FLOAT64)
+    return known and all(_is_exact(part) for part in parts)
 
 
 def _reads(expression: Expression) -> set[str]:
@@ -132,12 +154,12 @@ def _rows(relation: Relation, sizes: Sizes) -> tuple[list[Row], int] | None:
             return rows, sizes.rows(relation.table) - len(rows) + 1
         case Filter():
             found = _rows(relation.source, sizes)
-            if found is None:
-                return None
+            if found is None or not _is_exact(relation.condition):
+                return found
             return [row for row in found[0] if evaluate(relation.condition, row) is True], found[1]
         case Project():
             found = _rows(relation.source, sizes)
-            if found is None:
+            if found is None or not all(_is_exact(column.expression) for column in relation.columns):
                 return None
             made = [{c.id: evaluate(c.expression, row) for c in relation.columns} for row in found[0]]
             return list[Row](made), found[1]
