@@ -88,7 +88,8 @@ def _check_row_limits(relation: Relation, limits: dict[str, int]) -> None:
 
 def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: Sizes) -> None:
     """Raises InternalError unless the rows of a unit weigh at most what the plan says; docs/proofs/weights.md."""
-    weights, proved = aggregate.weights, weighed(aggregate.source, declared, sizes)
+    weights = aggregate.weights
+    proved = weighed(aggregate.source, declared, sizes, of_all=weights.weighing is Weighing.COUNTED)
     if aggregate.unit is None:
         if weights != WHOLE_ROW:
             raise InternalError("a row that is a privacy unit weighs more than 1")

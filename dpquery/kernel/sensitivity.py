@@ -65,11 +65,17 @@ def groups_per_unit(aggregate: PrivateAggregate) -> int | None:
     return max(1, min(limits)) if limits else None
 
 
-def cells(aggregate: PrivateAggregate, neighbours: Neighbours) -> int | None:
-    """Returns the most groups whose sums one unit changes; None where nothing limits them."""
+def cells(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> int | None:
+    """Returns the most groups whose sums one unit changes; None where nothing limits them.
+
+    Of a measure with a filter the rows of a unit where they are known, be there fewer groups or not: each row is in one
+    of several disjoint filters, and so these share them (docs/proofs/disjoint.md, Theorem 2).
+    """
     weights, groups = aggregate.weights, aggregate.public_groups
     rows = weights.max_rows if weights.weighing is Weighing.WHOLE else weights.most_rows
     most = None if rows is None else rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+    if measure.filter is not None and most is not None:
+        return most
     limits = [limit for limit in (groups, most) if limit is not None]
     return max(1, min(limits)) if limits else None
 
@@ -77,9 +83,10 @@ def cells(aggregate: PrivateAggregate, neighbours: Neighbours) -> int | None:
 def coarseness(aggregate: PrivateAggregate, measure: Measure) -> int:
     """Returns R, a power of two: the exact integer x of a measure is released as floor(x / R), plus noise.
 
-    It is 1 wherever noise on x itself has 64 bits. All rows are added before anything is rounded.
+    It is 1 wherever noise on x itself has 64 bits, and for all but sums of weights. All rows are added before anything
+    is rounded.
     """
-    if measure.count in CHOICES:
+    if measure.count not in (Count.ROWS, Count.VALUES, Count.SUM):
         return 1
     steps = aggregate.steps(measure)
     moved = aggregate.weights.max_rows * magnitude(measure)[0] * steps
@@ -153,7 +160,7 @@ def _coarser(exact: Sensitivity, aggregate: PrivateAggregate, measure: Measure, 
     coarse = coarseness(aggregate, measure)
     if coarse == 1:
         return exact
-    changed = cells(aggregate, neighbours)
+    changed = cells(aggregate, measure, neighbours)
     if changed is None:
         raise InternalError(f"one unit may change any number of groups of {measure.id}, whose steps are too fine")
     step = Fraction(coarse, aggregate.steps(measure))

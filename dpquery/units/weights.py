@@ -33,9 +33,12 @@ class Weighed:
     stored: Mapping[str, int] = field(default_factory=dict)
 
 
-def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed:
+def weighed(relation: Relation, declared: Declarations, sizes: Sizes, *, of_all: bool = False) -> Weighed:
     """Returns what the rows of one privacy unit weigh in a relation that `locality` accepts.
 
+    Args:
+        of_all: Whether bounds are of all rows of the unit, with blocks too: weights that are counted over them change
+            with any of them.
     Privacy:
         For every database, unit and key of the release. Rests on scans (`row_limit`, `weight`), on the plan, and on
         facts of tables in `sizes`. For neighbours in one block, with weights from a scan, rows of other blocks are the
@@ -45,7 +48,7 @@ def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed
     """
     if declared.unit_is_row or not is_private(relation):
         return Weighed(rows=1 if is_private(relation) else None)
-    return _Rules(declared, sizes, by_row=declared.blocks is None or _by_row(relation)).of(relation)
+    return _Rules(declared, sizes, by_row=declared.blocks is None or (not of_all and _by_row(relation))).of(relation)
 
 
 def undated(declared: Declarations) -> frozenset[str]:
