@@ -60,7 +60,7 @@ class Calibrated:
             return _half_width(self.mechanism, self.parameter, failure)
         power = 2 if self.mechanism is Mechanism.GAUSSIAN else 1
         fine = _half_width(self.mechanism, self.parameter * self.steps**power, failure)
-        return -(-(2 * fine + self.steps) // (2 * self.steps))
+        return -(-(2 * (fine + 1) + self.steps) // (2 * self.steps))  # the exact number may have been rounded too
 
     def tail(self, k: int) -> Fraction:
         """Returns an upper bound on P(noise >= k); of noise in lattice steps alone."""

@@ -44,14 +44,13 @@ def chains(aggregates: Sequence[PrivateAggregate], neighbours: Neighbours) -> tu
 
 def weighs_together(aggregate: PrivateAggregate, measure: Measure) -> bool:
     """Whether what a unit adds to measures of disjoint filters is at most `max_rows` together: the weights of rows, of
-    which each is in one measure. Where sums are released in coarser steps, its rows must be limited too."""
+    which each is in one measure. What is rounded before noise is added moves by a step more in each of them."""
     if aggregate.unit is None:
         return True
     if measure.count is Count.UNITS:
         return aggregate.weights.weighing is Weighing.WHOLE and aggregate.weights.max_rows == 1
-    if measure.filter is None or measure.count not in (Count.ROWS, Count.VALUES, Count.SUM):
-        return False
-    return coarseness(aggregate, measure) == 1 or aggregate.weights.most_rows is not None
+    is_sum = measure.filter is not None and measure.count in (Count.ROWS, Count.VALUES, Count.SUM)
+    return is_sum and coarseness(aggregate, measure) == 1
 
 
 def _key(rows: Rows | None, owners: list[Relation | str]) -> object:

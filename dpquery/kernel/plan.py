@@ -44,9 +44,9 @@ class Count(Enum):
     UNITS = "count_units"
     """Privacy units with at least one row that passes the filter, by group. A unit with rows in G groups, whether they
     pass the filter and whether the group is public or not, weighs min(1, max_groups / G) in each, rounded down to steps
-    of 1 / WEIGHT, where the aggregate `divides_units`; elsewhere 1. Where groups are selected it weighs 1 in the
-    `max_groups` of its groups that have the least hash of (unit, group) under the release's key, and 0 in others; no
-    group is shown in which no unit weighs anything."""
+    of 1 / WEIGHT; without `max_groups`, and unless the aggregate `divides_units`, 1. Where groups are selected it
+    weighs 1 in the `max_groups` of its groups that have the least hash of (unit, group) under the release's key, and 0
+    in others."""
     ROWS = "count"
     """Rows."""
     VALUES = "count_values"
@@ -185,7 +185,7 @@ class Weighing(Enum):
     STORED = "stored"
     """A column of the source holds them: what scans give, carried along."""
     COUNTED = "counted"
-    """T rows of a unit in the source, of all blocks, weigh min(1, max_rows / T) each, rounded down to steps of 1 / WEIGHT; rows of all
+    """T rows of a unit in the source weigh min(1, max_rows / T) each, rounded down to steps of 1 / WEIGHT; rows of all
     groups are counted, those that are not public too, before any filter of a measure."""
 
 
@@ -260,13 +260,12 @@ class PrivateAggregate:
 
     @property
     def divides_units(self) -> bool:
-        """Whether a unit may count for less than 1 in a group: in public groups, of which there are too many, and
-        where a unit may have more rows than groups in which it counts."""
-        weights, groups = self.weights, self.public_groups
-        if self.unit is None or weights.max_groups is None or groups is None or groups <= weights.max_groups:
+        """Whether a unit may count for less than 1 in a group: in public groups, of which there are too many."""
+        most, groups = self.weights.max_groups, self.public_groups
+        if self.unit is None or most is None or groups is None or groups <= most:
             return False
-        rows = weights.max_rows if weights.weighing is Weighing.WHOLE else weights.most_rows
-        return rows is None or rows > weights.max_groups
+        rows = self.weights.max_rows if self.weights.weighing is Weighing.WHOLE else self.weights.most_rows
+        return rows is None or rows > most
 
     @property
     def is_selected(self) -> bool:

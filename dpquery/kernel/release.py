@@ -179,8 +179,8 @@ def _select(
     same = np.arange(len(exact.numbers[0]))
     noisy = _noisy(aggregate, exact.numbers, exact.histograms, noises, same, draw)
     deciding = [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
-    counted = exact.numbers[deciding] > 0  # a unit may have rows in any number of groups in which it does not count
-    shown = selection.selected_order(noisy[deciding], tau, exact.keys, counted)
+    shown = selection.selected_order(noisy[deciding], tau, exact.keys)
+    shown = shown[exact.numbers[deciding][shown] > 0]  # of groups in which nobody counts, a unit may make any number
     keys = tuple(column[shown] for column in exact.keys)
     return NoisyTable(aggregate=aggregate, keys=keys, numbers=tuple(n[shown] for n in noisy), noises=noises)
 

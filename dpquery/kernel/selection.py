@@ -59,17 +59,9 @@ def all_codes(keys: tuple[Key, ...], size: int) -> tuple[NDArray[np.int64], ...]
     return tuple(codes)
 
 
-def selected_order(
-    noisy_units: Integers, tau: int, keys: tuple[Integers, ...], counted: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """Returns the indices of the groups to be shown, sorted by key: a fixed order, whatever the engine's was.
-
-    Args:
-        counted: Whether some unit counts in the group; no other group is shown, whatever its noise.
-    Source:
-        docs/proofs/selection.md.
-    """
-    shown = np.flatnonzero((noisy_units >= tau) & counted)
+def selected_order(noisy_units: Integers, tau: int, keys: tuple[Integers, ...]) -> NDArray[np.int64]:
+    """Returns the indices of the groups to be shown, sorted by key: a fixed order, whatever the engine's was."""
+    shown = np.flatnonzero(noisy_units >= tau)
     ranked = sorted(shown.tolist(), key=lambda index: tuple(sort_key(column[index]) for column in keys))
     return np.array(ranked, dtype=np.int64)
 

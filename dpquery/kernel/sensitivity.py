@@ -65,17 +65,11 @@ def groups_per_unit(aggregate: PrivateAggregate) -> int | None:
     return max(1, min(limits)) if limits else None
 
 
-def cells(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> int | None:
-    """Returns the most groups whose sums one unit changes; None where nothing limits them.
-
-    Of a measure with a filter the rows of a unit where they are known, be there fewer groups or not: each row is in one
-    of several disjoint filters, and so these share them (docs/proofs/disjoint.md, Theorem 2).
-    """
+def cells(aggregate: PrivateAggregate, neighbours: Neighbours) -> int | None:
+    """Returns the most groups whose sums one unit changes; None where nothing limits them."""
     weights, groups = aggregate.weights, aggregate.public_groups
     rows = weights.max_rows if weights.weighing is Weighing.WHOLE else weights.most_rows
     most = None if rows is None else rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
-    if measure.filter is not None and most is not None:
-        return most
     limits = [limit for limit in (groups, most) if limit is not None]
     return max(1, min(limits)) if limits else None
 
@@ -83,13 +77,14 @@ def cells(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours)
 def coarseness(aggregate: PrivateAggregate, measure: Measure) -> int:
     """Returns R, a power of two: the exact integer x of a measure is released as floor(x / R), plus noise.
 
-    It is 1 wherever noise on x itself has 64 bits, and for all but sums of weights. All rows are added before anything
-    is rounded.
+    It is 1 wherever noise on x itself has 64 bits. All rows are added before anything is rounded.
     """
-    if measure.count not in (Count.ROWS, Count.VALUES, Count.SUM):
-        return 1
     steps = aggregate.steps(measure)
-    moved = aggregate.weights.max_rows * magnitude(measure)[0] * steps
+    if measure.count in CHOICES or steps == 1:
+        return 1
+    units = measure.count is Count.UNITS
+    most = groups_per_unit(aggregate) or 1 if units else aggregate.weights.max_rows * magnitude(measure)[0]
+    moved = most * steps
     return min(steps, 1 << max(0, math.ceil(moved / MOST_FINE_STEPS) - 1).bit_length())
 
 
@@ -114,7 +109,7 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         docs/proofs/weights.md, Theorems 1 to 6.
     """
     if measure.count is Count.UNITS:
-        return _of_units(aggregate, neighbours)
+        return _coarser(_of_units(aggregate, neighbours), aggregate, measure, neighbours)
     if measure.count in CHOICES:
         return _of_choice(aggregate, measure, neighbours)
     largest, width = (aggregate.weights.max_rows * size for size in magnitude(measure))
@@ -160,7 +155,8 @@ def _coarser(exact: Sensitivity, aggregate: PrivateAggregate, measure: Measure, 
     coarse = coarseness(aggregate, measure)
     if coarse == 1:
         return exact
-    changed = cells(aggregate, measure, neighbours)
+    # what a unit that counts in parts weighs depends on all of its groups
+    changed = aggregate.public_groups if measure.count is Count.UNITS else cells(aggregate, neighbours)
     if changed is None:
         raise InternalError(f"one unit may change any number of groups of {measure.id}, whose steps are too fine")
     step = Fraction(coarse, aggregate.steps(measure))

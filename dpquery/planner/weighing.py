@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dpquery.catalog import Catalog, Table
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.plan import WHOLE_ROW, Key, Weighing, Weights
-from dpquery.plan.expr import Column
+from dpquery.plan.expr import Call, Column, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
     Aggregate,
@@ -30,13 +30,15 @@ from dpquery.plan.logical import (
     sources,
     with_sources,
 )
-from dpquery.plan.types import INT64
+from dpquery.plan.types import BOOLEAN, INT64
 from dpquery.units.meeting import LARGEST_CUT
 from dpquery.units.sizes import Sizes
 from dpquery.units.weights import Weighed, distinct_groups, multiplies, weighed
 
 DEAR = 10
 """Joins of private tables whose rows of a unit are more than so many times a table's need a word of the query."""
+MOST_LISTED = 100
+"""Public keys that are written into a filter below an inner aggregate."""
 SELECTED_GROUPS = 4
 """In how many groups a unit counts where groups are selected and nobody says."""
 
@@ -71,7 +73,7 @@ def choose(
     source, declared = boundary.source, catalog.declarations
     if declared.unit_is_row or not is_private(source):
         return Chosen(source=source, weights=WHOLE_ROW)
-    source = _cut(source, catalog, sizes)
+    source = _cut(_within_keys(source, keys), catalog, sizes)
     limits = _limits(source, catalog)
     whole, carried = weighed(source, declared, sizes), _carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored
@@ -90,7 +92,7 @@ def choose(
         _refuse_dear(boundary, whole, max(limits))
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
     counted = Weights(
-        weighing=Weighing.COUNTED, max_rows=max_rows or max(limits), max_groups=groups, most_rows=whole.rows
+        weighing=Weighing.COUNTED, max_rows=max_rows or max(limits), max_groups=groups, most_rows=whole.rows_in_all
     )
     return Chosen(source=source, weights=counted)
 
@@ -181,8 +183,8 @@ def _project(project: Project, catalog: Catalog) -> _Carried:
     made = below.ids
     if isinstance(below.relation, Join) and below.relation.kind == "full":
         either = _either(below.relation, below.ids)
-        columns += either
-        made |= {column.id for column in either}
+        columns = [*project.columns, *either]
+        made = frozenset(column.id for column in either)
     return _Carried(Project(source=below.relation, columns=tuple(columns)), made)
 
 
@@ -192,11 +194,11 @@ def _join(join: Join, catalog: Catalog) -> _Carried:
         return _Carried(replace(join, left=left.relation), left.ids)
     right = _carry(join.right, catalog)
     made, ids = replace(join, left=left.relation, right=right.relation), left.ids | right.ids
-    if join.kind != "left" or not (left.ids and right.ids):
+    if join.kind != "left" or not right.ids:
         return _Carried(made, ids)
-    either = _either(made, ids)
+    either = _either(made, ids)  # a row that met none has no weight of the right side
     passed = (Computed(id=c.id, name=c.name, expression=Column(id=c.id, type=c.type)) for c in output(made))
-    return _Carried(Project(source=made, columns=(*passed, *either)), ids | {column.id for column in either})
+    return _Carried(Project(source=made, columns=(*passed, *either)), left.ids | {column.id for column in either})
 
 
 def _either(join: Join, ids: frozenset[str]) -> list[Computed]:
@@ -256,6 +258,38 @@ def _without(relation: Relation, wanted: frozenset[str]) -> Relation:
 def _read(column: Computed) -> Iterator[str]:
     parts = [column.expression] if isinstance(column.expression, Column) else column.expression.arguments  # type: ignore[union-attr]
     return (part.id for part in parts if isinstance(part, Column))
+
+
+# Rows of one unit and key: outside the public keys none counts, so that none needs to be made.
+
+
+def _within_keys(source: Relation, keys: tuple[Key, ...]) -> Relation:
+    """Returns the relation without rows that no public group holds, where the rows of a unit differ by the keys."""
+    for key in keys:
+        values = [value for (value,) in key.domain] if key.domain is not None and len(key.columns) == 1 else [None]
+        if None not in values and 0 < len(values) <= MOST_LISTED:
+            source = _grouped(source, key.columns[0], tuple(Literal(value=v, type=key.types[0]) for v in values))
+    return source
+
+
+def _grouped(relation: Relation, id: str, listed: tuple[Literal, ...]) -> Relation:
+    """Returns the relation with a filter below the aggregate that groups by a column, if one is found."""
+    match relation:
+        case Filter():
+            return replace(relation, source=_grouped(relation.source, id, listed))
+        case Project():
+            made = next(column.expression for column in relation.columns if column.id == id)
+            return (
+                replace(relation, source=_grouped(relation.source, made.id, listed))
+                if isinstance(made, Column)
+                else relation
+            )
+        case Aggregate() if id in relation.group_by:
+            of = next(column.type for column in output(relation.source) if column.id == id)
+            kept = Call(function="in", arguments=(Column(id=id, type=of), *listed), type=BOOLEAN)
+            return replace(relation, source=Filter(source=relation.source, condition=kept))
+        case _:
+            return relation
 
 
 # Joins of private tables on both sides of which a unit has many rows: these are cut below the join.

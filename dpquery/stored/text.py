@@ -30,7 +30,7 @@ _REFERENCES = {
     "WindowColumn": ("id", "partition_by"),
     "Matched": ("id", "left", "right"),
     "SortKey": ("column",),
-    "Scan": ("unit",),
+    "Scan": ("unit", "weight"),
     "Aggregate": ("group_by",),
 }
 """The fields that hold ids of columns."""

@@ -70,8 +70,6 @@ class Declarations:
                 raise ValueError("a table has blocks, and the dataset none")
         elif not self.unit_is_row and self.neighbours is not Neighbours.REPLACE_ONE:
             raise ValueError("a unit with other rows in one block is replaced, not added or removed")
-        if any(t.dated is not None and t.ownership is not None and t.ownership.path for t in self.tables.values()):
-            raise ValueError("rows of a block may change their owner with rows of another, where foreign keys tell it")
 
     @property
     def unit_is_row(self) -> bool:

@@ -29,13 +29,10 @@ VALUES = {"extract_month": 12, "extract_quarter": 4, "extract_dow": 7, "extract_
 """Functions of few values, beside NULL, whatever their arguments."""
 
 
-class RowsOfUnit(Meeting):
-    """Counts rows of one unit. Every limit of a scan of the `limited` tables bounds its rows."""
+class FewRows(Meeting):
+    """Counts rows of one unit that agree in columns, also by how few values the others have."""
 
     __slots__ = ()
-
-    def _is_cut(self, scan: Scan) -> bool:
-        return scan.ownership is not None and scan.table in self.limited
 
     def _most(self, relation: Relation, ids: Ids) -> int | None:
         known = super()._most(relation, ids)
@@ -157,3 +154,12 @@ class RowsOfUnit(Meeting):
         if not isinstance(made, Column) and any(column.type == FLOAT64 for column in read):
             return known  # 0.0 and -0.0 are one value to a group, and two to a function
         return least(known, self.combinations(relation, frozenset(column.id for column in read)))
+
+
+class RowsOfUnit(FewRows):
+    """Counts rows of one unit. Every limit of a scan of the `limited` tables bounds them."""
+
+    __slots__ = ()
+
+    def _is_cut(self, scan: Scan) -> bool:
+        return scan.ownership is not None and scan.table in self.limited

@@ -24,9 +24,11 @@ from dpquery.plan.logical import (
     Sort,
     Values,
     Window,
+    is_private,
     output,
 )
 from dpquery.units.sizes import Sizes, Unbounded
+from dpquery.units.sweep import swept
 
 Ids = frozenset[str]
 
@@ -125,7 +127,9 @@ class Meeting:
         `ids`."""
         pairs = join.equalities
         equated = frozenset(e.id for e in (b if left else a for a, b in pairs) if isinstance(e, Column))
-        return self.most(join.right if left else join.left, ids | equated)
+        own, other = (join.left, join.right) if left else (join.right, join.left)
+        found = self.most(other, ids | equated)
+        return found if is_private(other) else least(found, swept(join, own, other, self.sizes))
 
     def _of_set_operation(self, operation: SetOperation, ids: Ids) -> int | None:
         kept = [column for column in operation.columns if column.id in ids]
