@@ -44,8 +44,9 @@ class Count(Enum):
     UNITS = "count_units"
     """Privacy units with at least one row that passes the filter, by group. A unit with rows in G groups, whether they
     pass the filter and whether the group is public or not, weighs min(1, max_groups / G) in each, rounded down to steps
-    of 1 / WEIGHT; without `max_groups`, or where G <= max_groups, 1. Where groups are selected it weighs 1 in the
-    `max_groups` of its groups that have the least hash of (unit, group) under the release's key, and 0 in others."""
+    of 1 / WEIGHT; without `max_groups`, and unless the aggregate `divides_units`, 1. Where groups are selected it
+    weighs 1 in the `max_groups` of its groups that have the least hash of (unit, group) under the release's key, and 0
+    in others."""
     ROWS = "count"
     """Rows."""
     VALUES = "count_values"
@@ -263,7 +264,8 @@ class PrivateAggregate:
         most, groups = self.weights.max_groups, self.public_groups
         if self.unit is None or most is None or groups is None or groups <= most:
             return False
-        return self.weights.weighing is not Weighing.WHOLE or self.weights.max_rows > most
+        rows = self.weights.max_rows if self.weights.weighing is Weighing.WHOLE else self.weights.most_rows
+        return rows is None or rows > most
 
     @property
     def is_selected(self) -> bool:
