@@ -35,7 +35,7 @@ from dpquery.planner import grouping_sets
 from dpquery.planner.atoms import Known, PublicRows
 from dpquery.planner.blocks import within_blocks
 from dpquery.planner.conditions import conditions_of
-from dpquery.planner.contributions import Contribution, contribution_of
+from dpquery.planner.contributions import Contribution, contribution_of, counted_rows
 from dpquery.planner.declared import with_declared
 from dpquery.planner.grouping_sets import Added, Grouping, Measured, Sum
 from dpquery.planner.joined_owners import without_second_joins
@@ -48,6 +48,8 @@ from dpquery.planner.rewrite import Measures, measured_type
 
 MAX_GROUPS = 100_000
 """Public groups that one aggregation may have."""
+GROUPS_OF_UNIT = 4
+"""In which one unit counts where neither query nor catalog says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,14 +280,12 @@ def _without_delta(boundary: Aggregate, keys: tuple[Key, ...], describe: Callabl
 
 def _bound(boundary: Aggregate, catalog: Catalog, bounds: Bounds) -> BoundContributions:
     """Returns the contribution bounds: the query's, else the declared ones, else the catalog's defaults."""
-    declared = contribution_of(boundary.source, catalog)
-    rows = bounds.max_rows or declared.rows or catalog.defaults.max_rows
-    groups = bounds.max_groups or declared.max_groups or catalog.defaults.max_groups
-    if _has_one_group(boundary, declared):
-        groups = 1
     if catalog.declarations.unit_is_row:
-        rows = groups = 1
-    return BoundContributions(max_groups=groups, max_rows=rows)
+        return BoundContributions(max_groups=1, max_rows=1)
+    declared = contribution_of(boundary.source, catalog)
+    rows = counted_rows(boundary.source, catalog, bounds.max_rows)
+    groups = bounds.max_groups or declared.max_groups or catalog.defaults.max_groups or GROUPS_OF_UNIT
+    return BoundContributions(max_groups=1 if _has_one_group(boundary, declared) else groups, max_rows=rows)
 
 
 def _together(aggregate: PrivateAggregate, declared: Contribution, catalog: Catalog) -> PrivateAggregate:

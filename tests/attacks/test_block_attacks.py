@@ -13,6 +13,7 @@ import dpquery as dp
 from dpquery.errors import CatalogError, InsufficientBudgetError, LedgerError
 
 CATALOG = """
+version: 2
 dataset: clinic
 privacy_unit: patient
 neighbours: replace_one
@@ -24,6 +25,7 @@ tables:
     columns: {id: {type: int64}, day: {type: date, lower: 2024-01-01, upper: 2024-12-31}}
   visits:
     unit: id
+    max_rows: 8
     blocks: {column: day, by: month}
     columns:
       id: {type: int64}

@@ -18,6 +18,7 @@ from dpquery.errors import BackendError
 from tests.scripted import zero_noise
 
 CODES = """
+version: 2
 dataset: study
 privacy_unit: row
 budget: {epsilon: 100}
@@ -30,6 +31,7 @@ tables:
     columns: {code: {type: int64}, panel: {type: text}}
 """
 OWNED = """
+version: 2
 dataset: study
 privacy_unit: person
 budget: {epsilon: 100}

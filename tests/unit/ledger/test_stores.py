@@ -651,6 +651,7 @@ def test_acts_change_no_total(site: Site) -> None:
 # Sessions
 
 CATALOG = """
+version: 2
 dataset: shop
 privacy_unit: person
 budget: {epsilon: 1}
