@@ -25,8 +25,8 @@ tables:
     columns: {id: {type: int64}, day: {type: date, lower: 2024-01-01, upper: 2024-12-31}}
   visits:
     unit: id
-    max_rows: 8
     blocks: {column: day, by: month}
+    max_rows: 8
     columns:
       id: {type: int64}
       day: {type: date, lower: 2024-01-01, upper: 2024-12-31}

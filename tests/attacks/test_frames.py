@@ -213,7 +213,7 @@ def test_a_frame_of_another_process_needs_a_ledger_that_lives(frame: pd.DataFram
     code = """
 import pickle, sys, dpquery as dp
 frame = pickle.load(open(sys.argv[1] + "/f.pickle", "rb"))
-said = {"privacy_unit": "who", "bounds": {"x": (0, 10)}, "budget": {"epsilon": 1}}
+said = {"privacy_unit": "who", "max_rows": 8, "bounds": {"x": (0, 10)}, "budget": {"epsilon": 1}}
 for more in ({}, {"dataset": "new"}, {"ledger": sys.argv[1] + "/none.ledger"}):
     try:
         frame.dp.protect(**said, **more)

@@ -144,7 +144,11 @@ def catalog_of(
     for name, columns in (ROW_TABLES if unit == "row" else PERSON_TABLES).items():
         tables[name] = {"columns": {c: _column(c, unit if type == "unit" else type) for c, type in columns.items()}}
     if unit != "row":
-        tables["people"] = {"unit": "id", **({"unique": [["id"]]} if unique else {}), **_dict(tables["people"])}
+        tables["people"] = {
+            "unit": "id",
+            **({"unique": [["id"]]} if unique else {"max_rows": 8}),
+            **_dict(tables["people"]),
+        }
         tables["visits"] = {"unit": "person", "max_rows": 3, "max_groups": 2, **_dict(tables["visits"])}
         tables["items"] = {"unit": {"via": "visits", "on": {"visit": "visit"}}, "max_rows": 8, **_dict(tables["items"])}
     for name, columns in PUBLIC_TABLES.items():
