@@ -65,10 +65,6 @@ class Declarations:
     blocks: Axis | None = None
 
     def __post_init__(self) -> None:
-        if any(table.dated and table.ownership and table.ownership.path for table in self.tables.values()):
-            raise ValueError(
-                "a table whose rows find their unit by a foreign key has no blocks: a parent may be in another"
-            )
         if self.blocks is None:
             if any(table.dated is not None for table in self.tables.values()):
                 raise ValueError("a table has blocks, and the dataset none")

@@ -57,6 +57,11 @@ def undated(declared: Declarations) -> frozenset[str]:
     return frozenset(name for name, table in declared.tables.items() if table.dated is None)
 
 
+def _own_dates(declared: Declarations) -> frozenset[str]:
+    """Returns the tables whose rows tell their block and their unit themselves: a parent may be in another block."""
+    return frozenset(name for name, t in declared.tables.items() if t.ownership is None or not t.ownership.path)
+
+
 def distinct_groups(relation: Relation, columns: frozenset[str], declared: Declarations, sizes: Sizes) -> int | None:
     """Returns in how many groups of these columns one unit can have rows, or None."""
     return _Rules(declared, sizes, by_row=False).rows.combinations(relation, columns)
@@ -89,7 +94,7 @@ def _by_row(relation: Relation) -> bool:
 class _Rules:
     def __init__(self, declared: Declarations, sizes: Sizes, *, by_row: bool) -> None:
         self._declared, self._known = declared, dict[int, tuple[Relation, Locality]]()
-        self._undated = frozenset(declared.tables) if by_row else undated(declared)
+        self._undated = undated(declared) | (_own_dates(declared) if by_row else frozenset())
         self.rows = RowsOfUnit(sizes, self.units, limited=self._undated)
         self.meeting = FewRows(sizes, self.units, limited=self._undated)
 
