@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpquery.catalog import Catalog
-from dpquery.kernel.plan import BoundContributions, Count, Key, Lattice, Measure, PrivateAggregate
+from dpquery.kernel.plan import Count, Key, Lattice, Measure, PrivateAggregate
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
@@ -24,6 +24,7 @@ from dpquery.plan.logical import (
     output,
 )
 from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, TEXT, Type, Value
+from tests.weights import by_hand
 
 UNITS = Measure(id="units", label="units", count=Count.UNITS)
 ROWS = Measure(id="rows", label="rows", count=Count.ROWS)
@@ -126,7 +127,7 @@ def aggregate(
         source=source,
         unit=unit,
         keys=made,
-        bound=BoundContributions(max_groups=groups, max_rows=rows),
+        weights=by_hand(unit, rows, groups),
         measures=measures,
         selection=UNITS.id if selected else None,
     )
