@@ -150,7 +150,7 @@ class FewRows(Meeting):
             known = VALUES[made.function] + 1
         if made.type == BOOLEAN:
             known = 3
-        read = columns_of(made)
+        read = tuple(columns_of(made))
         if not isinstance(made, Column) and any(column.type == FLOAT64 for column in read):
             return known  # 0.0 and -0.0 are one value to a group, and two to a function
         return least(known, self.combinations(relation, frozenset(column.id for column in read)))
