@@ -134,10 +134,8 @@ class FewRows(Meeting):
         counts = []
         for part in conjuncts(filtered.condition):
             match part:
-                case Call(function="eq", arguments=(Column(id=read), Literal())) if read == id:
-                    counts.append(1)
-                case Call(function="in", arguments=(Column(id=read), *listed)) if read == id:
-                    if all(isinstance(one, Literal) for one in listed):
+                case Call(function="eq" | "in", arguments=(Column(id=read, type=type), *listed)) if read == id:
+                    if all(isinstance(one, Literal) and one.type == type for one in listed):
                         counts.append(len(listed))
                 case _:
                     pass
@@ -150,7 +148,7 @@ class FewRows(Meeting):
             known = VALUES[made.function] + 1
         if made.type == BOOLEAN:
             known = 3
-        read = columns_of(made)
+        read = tuple(columns_of(made))
         if not isinstance(made, Column) and any(column.type == FLOAT64 for column in read):
             return known  # 0.0 and -0.0 are one value to a group, and two to a function
         return least(known, self.combinations(relation, frozenset(column.id for column in read)))

@@ -154,7 +154,7 @@ def least(a: int | None, b: int | None) -> int | None:
 
 
 def fixed(condition: Expression) -> Ids:
-    """Columns that a condition equates with a constant: rows that pass agree in them, and none is NULL."""
+    """Columns equated with a constant of their type: rows that pass agree in them, and none is NULL."""
     pairs = [tuple(c.arguments) for c in conjuncts(condition) if isinstance(c, Call) and c.function == "eq"]
     both = [pair for a, b in pairs for pair in ((a, b), (b, a))]
-    return frozenset(a.id for a, b in both if isinstance(a, Column) and isinstance(b, Literal))
+    return frozenset(a.id for a, b in both if isinstance(a, Column) and isinstance(b, Literal) and a.type == b.type)
