@@ -50,6 +50,7 @@ class Meeting:
     units: Callable[[Relation], Ids]
     limited: frozenset[str] = frozenset()
     _known: dict[tuple[int, Ids], int | None] = field(default_factory=dict)
+    _values: dict[tuple[int, str], int | None] = field(default_factory=dict)
 
     def most(self, relation: Relation, ids: Ids) -> int | None:
         """Returns the most rows of one privacy unit, or of a public relation, that agree in these columns, of which

@@ -246,3 +246,20 @@ def test_rows_of_a_unit_and_a_computed_key_are_as_many_as_the_key_has_values() -
     )
     sizes = ReferenceBackend(catalog, frames_of(world(Random(2))))
     assert weighed(grouped, catalog.declarations, sizes).rows == 1000
+
+
+def test_a_key_made_of_itself_many_times_is_judged_at_once() -> None:
+    """Each level reads the one below twice; forty levels would take longer than anybody waits."""
+    catalog = catalog_of()
+    maker = Maker(Random(1), catalog)
+    relation: Relation = maker.scan("orders")
+    unit, *read = maker.units(relation)[0], *(column.id for column in maker.columns(relation, INT64)[1:3])
+    for _ in range(40):
+        pair = tuple(Column(id=id, type=INT64) for id in read)
+        made = [call("add", pair), call("subtract", pair), Column(id=unit, type=INT64)]
+        columns = tuple(Computed(id=maker.id(), name="", expression=expression) for expression in made)
+        relation = Project(source=relation, columns=columns)
+        *read, unit = (column.id for column in columns)
+    grouped = Aggregate(source=relation, group_by=(unit, read[0]), aggregates=())
+    sizes = ReferenceBackend(catalog, frames_of(world(Random(2))))
+    assert weighed(grouped, catalog.declarations, sizes).rows is not None
