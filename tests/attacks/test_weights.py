@@ -34,7 +34,7 @@ from dpquery.kernel.plan import (
 from dpquery.kernel.release import ExactAggregates
 from dpquery.kernel.sensitivity import Sensitivity, coarseness, finer_steps, groups_per_unit, sensitivity
 from dpquery.kernel.utilities import candidates, rank_of_extreme, utilities
-from dpquery.plan.expr import Column, Literal
+from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Scan
 from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Value
@@ -256,7 +256,7 @@ def test_a_key_made_of_itself_many_times_is_judged_at_once() -> None:
     unit, *read = maker.units(relation)[0], *(column.id for column in maker.columns(relation, INT64)[1:3])
     for _ in range(40):
         pair = tuple(Column(id=id, type=INT64) for id in read)
-        made = [call("add", pair), call("subtract", pair), Column(id=unit, type=INT64)]
+        made: list[Expression] = [call("add", pair), call("subtract", pair), Column(id=unit, type=INT64)]
         columns = tuple(Computed(id=maker.id(), name="", expression=expression) for expression in made)
         relation = Project(source=relation, columns=columns)
         *read, unit = (column.id for column in columns)
