@@ -65,16 +65,17 @@ def questions() -> list[str]:
 
 
 def outcomes(visits: int = VISITS) -> list[Outcome]:
-    """Returns what came of each question, in order."""
+    """Returns what came of each question that has an answer, in order; of few visits some have none."""
     data, engine = tables(visits), duckdb.connect(":memory:")
     for name, table in data.items():
         engine.register(name, table)
     with tempfile.TemporaryDirectory() as folder:
-        bought = profile(catalog(*GENEROUS), data, Path(folder) / "profile", EPSILON)
-        bounds = {name: bought[name].suggest_max_rows(epsilon=EPSILON) for name in ("visits", "labs")}
+        bought = profile(catalog(*GENEROUS), data, Path(folder) / "profile", EPSILON * PART)
+        bounds = {name: bought[name].suggest_max_rows(epsilon=EPSILON * (1 - PART)) for name in ("visits", "labs")}
         said = {name: bought[name].loss(bound).at_most for name, bound in bounds.items()}
         with session(data, Path(folder), bounds["visits"], bounds["labs"]) as opened:
-            return [_outcome(opened, engine, sql, said) for sql in questions()]
+            made = [_outcome(opened, engine, sql, said) for sql in questions()]
+            return [one for one in made if one.errors]
 
 
 def _outcome(opened: dp.Session, engine: duckdb.DuckDBPyConnection, sql: str, said: Mapping[str, float]) -> Outcome:

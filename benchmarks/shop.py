@@ -33,8 +33,8 @@ def shop_errors(customers: int = CUSTOMERS) -> dict[str, dict[str, float]]:
     cells, totals = [], []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(PROFILES):
-            declared = profile(catalog(), {"orders": table}, Path(folder) / f"profile-{number}", EPSILON)
-            bound = declared["orders"].suggest_max_rows(epsilon=EPSILON)
+            declared = profile(catalog(), {"orders": table}, Path(folder) / f"profile-{number}", EPSILON * PART)
+            bound = declared["orders"].suggest_max_rows(epsilon=EPSILON * (1 - PART))
             place = Path(folder) / f"shop-{number}"
             place.mkdir()
             with session(table, place, bound) as opened:

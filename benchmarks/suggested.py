@@ -1,4 +1,4 @@
-"""The bound that a profile suggests, bought as an owner would: a twentieth of what a question loses."""
+"""The bound that a profile suggests, bought as an owner would: for many people a twentieth of what a question loses."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ PART = Fraction(1, 20)
 
 
 def profile(declared: dp.Catalog, sources: Mapping[str, pa.Table], folder: Path, epsilon: Fraction) -> Profile:
-    """Returns a fresh profile of all private tables, for `PART` of a question's epsilon."""
+    """Returns a fresh profile of all private tables.
+
+    Args:
+        folder: Where its ledger is made; there is none yet.
+        epsilon: What it may lose.
+    """
     folder.mkdir(parents=True)
     ledger = dp.create_ledger(declared, folder / "profile.ledger")
     with dp.connect(declared, sources, ledger=ledger, reuse=False) as session:
-        return session.profile(epsilon=epsilon * PART)
+        return session.profile(epsilon=epsilon)
