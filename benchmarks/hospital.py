@@ -1,8 +1,8 @@
 """Forty questions about a hospital: how far answers at epsilon 1 are off, and whether they said so.
 
 Bounds are those that a profile suggests, bought for a twentieth of a question's epsilon, which is taken off every
-question. What an answer says of bias is the most that the profile supports of the table's rows to be left out, as a
-share of each number.
+question. What an answer says of bias is, where it names a table, the most of its rows that may be left out by the
+profile; it is taken as a share of each number.
 
 Usage: python -m benchmarks.hospital [VISITS]     (default: 400000; the aim is meant for 4000000)
 """
@@ -81,12 +81,16 @@ def outcomes(visits: int = VISITS) -> list[Outcome]:
 def _outcome(opened: dp.Session, engine: duckdb.DuckDBPyConnection, sql: str, said: Mapping[str, float]) -> Outcome:
     answer = opened.sql(sql, epsilon=EPSILON * (1 - PART), confidence=CONFIDENCE)
     exact = _cells(engine.sql(sqlglot.transpile(sql, read="postgres", write="duckdb")[0]).to_arrow_table(), answer)
-    noisy, bias = _cells(answer.to_arrow(), answer), max((said[name] for name in said if name in sql), default=0.0)
+    noisy = _cells(answer.to_arrow(), answer)
+    bias = max((said[name] for name in said for note in answer.notes if note.startswith(name)), default=0.0)
     intervals, errors, beyond = answer.accuracy, [], 0
     places = {key: place for place, key in enumerate(_keys(answer.to_arrow(), answer))}
     for (key, name), true in exact.items():
         found = noisy.get((key, name))
-        if found is None or not true:
+        if not true:
+            continue
+        if found is None:  # too few rows for an answer: as wrong as 0
+            errors.append(1.0)
             continue
         errors.append(abs(found - true) / abs(true))
         low, high = (intervals[name, end][places[key]] for end in ("lower", "upper"))
@@ -110,7 +114,8 @@ def _cells(table: pa.Table, answer: dp.Result) -> dict[tuple[Key, str], float]:
     """Returns the noisy columns' numbers by key and column."""
     keys, found = _keys(table, answer), dict[tuple[Key, str], float]()
     for name in _noisy(answer):
-        found |= {(key, name): float(value) for key, value in zip(keys, table[name].to_pylist(), strict=True)}
+        values = zip(keys, table[name].to_pylist(), strict=True)
+        found |= {(key, name): float(value) for key, value in values if value is not None}
     return found
 
 

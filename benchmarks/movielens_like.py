@@ -1,8 +1,9 @@
 """COUNT and SUM of ratings at the suggested bound beside the best fixed clip in hindsight.
 
-No column has bounds, so the profile is of rows alone; the sum clamps. The ratings are made, with the sizes of MovieLens 100k: 943 users, about 100,000 ratings, the busiest user 737, half of
-the users fewer than 66; the r-th busiest user has 737 * 46 / (r + 45). The best clip knows the data, and pays nothing
-for that: of all bounds the one with the least root mean square error, weights and noise together, at the whole epsilon.
+The ratings are made, with the sizes of MovieLens 100k: 943 users, about 100,000 ratings, the busiest user 737, half of
+the users fewer than 66; the r-th busiest user has 737 * 46 / (r + 45). No column has bounds, so the profile is of rows
+alone; the sum clamps. The best clip knows the data, and pays nothing for that: of all bounds the one with the least root
+mean square error, weights and noise together, at the whole epsilon.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from benchmarks.suggested import profile
 
 USERS, MOST, SHIFT, HIGHEST = 943, 737, 45, 5
 EPSILON, PART = Fraction(1), Fraction(1, 5)
-"""Of a question, and how much of it the profile takes: with a twentieth, of 943 users the busiest tenth stays unseen."""
+"""Of a question, and how much of it the profile takes: with a twentieth, the busiest tenth of 943 users is not seen."""
 PROFILES, RUNS, AIM = 40, 10, 2.0
 CATALOG = """
 version: 2
