@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, PrivateAggregate
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, PrivateAggregate, Weighing
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import (
     ROW_LIMIT,
@@ -162,18 +162,27 @@ def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iter
         shared = f"  one of {made.together} chosen together" if made.together else ""
         shared += f"  one of {made.parallel} in parallel" if made.parallel and not made.stored else ""
         yield f"{made.label}: {made.mechanism} scale={figure(made.scale)}{unit}  {loss}  {_error(made)}{shared}"
-        yield f"  l0={made.l0} linf={amount(made.linf)} l1={amount(made.l1)} l2={figure(made.l2)}"
+        yield f"  linf={amount(made.linf)} l1={amount(made.l1)} l2={figure(made.l2)}"
     yield from dict.fromkeys(_clamps(aggregate))
     names = names_of(aggregate.source)
     if aggregate.unit is not None:
         unit = show(_column(aggregate.source, aggregate.unit), names)
-        bound = aggregate.bound
-        together = "  of all filters together" if bound.together else ""
-        yield f"BoundContributions {unit}  max_groups={bound.max_groups}  max_rows={bound.max_rows}{together}"
+        yield f"Weigh {unit}  {_weighing(aggregate)}"
     else:
         yield "Each row is a privacy unit"
     for line in _below(aggregate.source):
         yield f"  {line}"
+
+
+def _weighing(aggregate: PrivateAggregate) -> str:
+    """Returns what rows of a unit weigh together, where that was decided, and in how many groups a unit counts."""
+    weights = aggregate.weights
+    limited = weights.max_groups is not None and any(measure.count is Count.UNITS for measure in aggregate.measures)
+    groups = f"  max_groups={weights.max_groups}" if limited else ""
+    return f"max_rows={weights.max_rows}  {_WEIGHINGS[weights.weighing]}{groups}"
+
+
+_WEIGHINGS = {Weighing.STORED: "stored", Weighing.WHOLE: "whole", Weighing.COUNTED: "counted here"}
 
 
 def _error(made: Measurement) -> str:
@@ -207,7 +216,8 @@ def _below(relation: Relation) -> Iterator[str]:
         case Scan():
             unit = "" if relation.ownership is None else f"  unit={_owner(relation)}"
             limit = f"  row_limit={relation.row_limit}" if unit and relation.row_limit != ROW_LIMIT else ""
-            yield f"Scan {relation.table}{'  public' if relation.public else unit}{limit}"
+            weights = "" if relation.max_rows is None else f"  weights max_rows={relation.max_rows}"
+            yield f"Scan {relation.table}{'  public' if relation.public else unit}{weights}{limit}"
             return
         case Project():
             yield from _below(relation.source)

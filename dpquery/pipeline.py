@@ -110,13 +110,15 @@ def prepare_together(
             for request in requests:
                 text = request.text
                 alone = bind(parse(text, request.dialect, request.params), catalog, text, request.dialect)
-                protect(alone, catalog, public=public.public_rows, describe=_describe, bounds=request.bounds)
+                protect(
+                    alone, catalog, public=public.public_rows, sizes=public, describe=_describe, bounds=request.bounds
+                )
             text = None  # what is refused from here on concerns all of them
         trees = [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
         logical = bind_together(trees, catalog, first.dialect)
         reads_clock = any(plan.reads_clock for plan in logical)
         private: Sequence[PrivatePlan] = [
-            protect(plan, catalog, public=public.public_rows, describe=_describe, bounds=request.bounds)
+            protect(plan, catalog, public=public.public_rows, sizes=public, describe=_describe, bounds=request.bounds)
             for plan, request in zip(logical, requests, strict=True)
         ]
         private, budgeted = choose_together(
@@ -137,7 +139,7 @@ def prepare_together(
     except Exception as error:
         raise InternalError(f"the query could not be planned ({type(error).__name__}); nothing was charged") from None
     for aggregate in budgeted.aggregates:
-        check(aggregate, ledger.declarations)
+        check(aggregate, ledger.declarations, public)
     return tuple(Prepared(private=plan, budgeted=budgeted, reads_clock=reads_clock) for plan in private)
 
 

@@ -115,7 +115,9 @@ class Session:
                 columns. The least loss for it is charged. Counts and sums can have one; averages with the rows that a
                 group is assumed to have at least: `error={"mean": (0.5, 1000)}`.
             weights: A dict of columns to positive numbers: a column of weight 2 gets twice the loss of one of weight 1.
-            max_groups, max_rows: Contribution bounds instead of the catalog's.
+            max_rows: In place of the table's weights: rows of a privacy unit weigh in full up to so many, counted in
+                the query's own relation (after WHERE). Such answers add up with no others.
+            max_groups: In how many groups a unit counts where units are counted, instead of what the catalog says.
             dialect: The SQL dialect of the query; any that sqlglot reads.
             confidence: Of the intervals, between 0 and 1.
             fresh: Whether everything is measured anew, and charged for, whatever is stored; later answers combine both.

@@ -13,16 +13,11 @@ import pyarrow as pa
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import Relation
-from dpquery.plan.types import Value
 from dpquery.units.sizes import Sizes
 
 
 class PublicFacts(Sizes, Protocol):
     """What planning may know of data: the values and the sizes of public tables."""
-
-    def public_rows(self, table: str, columns: tuple[str, ...]) -> tuple[tuple[Value, ...], ...]:
-        """Returns the different rows of a public table in some of its columns, in any order."""
-        ...
 
 
 class Backend(PublicFacts, Protocol):

@@ -1,46 +1,34 @@
 """The reference backend: slow and obvious, the oracle that every other backend is compared with.
 
-It holds pandas DataFrames and reads every cell of them anew for every query. It keeps groups and values of a unit by
-BLAKE2b; other backends hash differently, so where `max_groups` or `max_rows` bind they may keep other ones, though not
-more of them.
+It holds pandas DataFrames and reads every cell of them anew for every query. It keeps rows, groups and values of a unit
+by BLAKE2b; other backends hash differently, so where `row_limit` binds, or `max_groups` of selected groups, or
+`max_rows` of different values, they may keep other ones, though not more of them.
 """
 
 from __future__ import annotations
 
 import datetime
-import hashlib
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
-from fractions import Fraction
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dpquery.arrow import arrow_type
 from dpquery.backends.owners import leading_to_owners, unique_sets
 from dpquery.backends.reference_reading import read
 from dpquery.backends.reference_relations import Interpreter, Row
+from dpquery.backends.reference_sums import Values, added_up, keyed_hash, weight_of_one
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.blocks import Blocks
 from dpquery.errors import CatalogError, InternalError
-from dpquery.kernel.exponential import Histogram
-from dpquery.kernel.parallel import weighs_together
-from dpquery.kernel.plan import CHOICES, Count, Key, Lattice, Measure, PrivateAggregate
+from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.evaluate import normal
 from dpquery.plan.logical import LONGEST_OWNER, Ownership, OwnerStep, Relation, Released, Scan, output
-from dpquery.plan.ranges import number_of
 from dpquery.plan.types import TEXT, Type, Value
 from dpquery.units.blocks import number_of as number_of_block
-
-Values = tuple[Value, ...]
-Group = tuple[Values, ...]
-"""Values of the keys, one tuple for each."""
 
 
 class ReferenceBackend:
@@ -66,30 +54,10 @@ class ReferenceBackend:
         """Returns the exact integers of a private aggregate: the three steps of `kernel/plan.py`, word by word."""
 
         def scanned(scan: Scan) -> list[Row]:
-            return self._limited(scan, key)
+            return self._scan_owned(scan, key)
 
         rows = Interpreter(scan=scanned, released=_no_released).rows(aggregate.source)
-        units = _by_unit_and_group(aggregate, rows)
-        added: dict[Group, list[list[Any]]] = {} if aggregate.keys else {(): [[] for _ in aggregate.measures]}
-        for unit, groups in units.items():
-            for group in _keep(groups, aggregate.bound.max_groups, key, unit):
-                lists = added.setdefault(group, [[] for _ in aggregate.measures])
-                for measure, contributions in zip(aggregate.measures, lists, strict=True):
-                    contributions.append(_contribution(measure, groups[group], aggregate, key, (unit, group)))
-        numbers = [
-            [_total(measure, lists[index]) for lists in added.values()]
-            for index, measure in enumerate(aggregate.measures)
-        ]
-        keys = [_key_column(each, [group[i] for group in added]) for i, each in enumerate(aggregate.keys)]
-        return ExactAggregates(
-            keys=tuple(keys),
-            numbers=tuple(_integers(column) for column in numbers),
-            histograms=tuple(
-                _histogram([lists[index] for lists in added.values()])
-                for index, measure in enumerate(aggregate.measures)
-                if measure.count in CHOICES
-            ),
-        )
+        return added_up(aggregate, rows, key)
 
     def check(self) -> None:
         """Does nothing: rows are read from the frames that were given, which are the caller's to leave alone."""
@@ -150,9 +118,10 @@ class ReferenceBackend:
         count = len(self._sources[scan.table])
         return [{id: values[index] for id, values in columns.items()} for index in range(count)]
 
-    def _limited(self, scan: Scan, key: int) -> list[Row]:
-        """Returns the rows of a scan: of a unit with more than `row_limit` in the table, or in a block of it, those
-        with the least keyed hash of all declared columns, and of equal hashes the least."""
+    def _scan_owned(self, scan: Scan, key: int) -> list[Row]:
+        """Returns the rows of a scan, with their weight where it is asked for: of a unit with more than `row_limit` in
+        the table, or in a block of it, those with the least keyed hash of all declared columns, and of equal hashes the
+        least."""
         rows = self._scan(scan)
         if scan.ownership is None:
             return rows
@@ -169,6 +138,10 @@ class ReferenceBackend:
             limit = len(indices) if owner is None else scan.row_limit
             order = sorted(indices, key=lambda index: (keyed_hash(content[index], key), content[index]))
             kept.update(order[:limit])
+            if scan.weight is not None and scan.max_rows is not None:
+                given = None if owner is None else weight_of_one(scan.max_rows, min(len(indices), scan.row_limit))
+                for index in indices:
+                    rows[index][scan.weight] = given
         return [row for index, row in enumerate(rows) if index in kept]
 
     def _blocks(self, table: Table, blocks: Blocks) -> list[int | None]:
@@ -229,122 +202,6 @@ class ReferenceBackend:
 def _limited(text: str, most: int, *, is_whole: bool) -> Value:
     """Returns the first characters of a text; None in place of a longer one that counts whole."""
     return None if is_whole and len(text) > most else text[:most]
-
-
-def lattice_value(lattice: Lattice, value: Value) -> int:
-    """Returns the integer that stands for a value: exact, though a float is divided by a power of two."""
-    if isinstance(value, datetime.date):
-        whole = number_of(value)
-        value = int(whole) if whole is not None else 0
-    if isinstance(value, float) and math.isinf(value):
-        step = lattice.lower if value < 0 else lattice.upper
-    else:
-        assert isinstance(value, int | float | Decimal)
-        ratio = Fraction(value) / lattice.grid
-        step = round(min(max(ratio, Fraction(lattice.lower)), Fraction(lattice.upper)))
-    deviation = step - lattice.offset
-    return deviation * deviation - lattice.offset_of_square if lattice.squared else deviation
-
-
-def _by_unit_and_group(aggregate: PrivateAggregate, rows: list[Row]) -> dict[object, dict[Group, list[Row]]]:
-    """Returns the rows of each unit in each group, without rows that have no unit or are in no public group."""
-    units: dict[object, dict[Group, list[Row]]] = {}
-    for number, row in enumerate(rows):
-        unit = number if aggregate.unit is None else row[aggregate.unit]
-        group = tuple(tuple(row[id] for id in key.columns) for key in aggregate.keys)
-        outside = any(
-            key.domain is not None and values not in key.domain
-            for key, values in zip(aggregate.keys, group, strict=True)
-        )
-        if unit is not None and not outside:
-            units.setdefault(unit, {}).setdefault(group, []).append(row)
-    return units
-
-
-def _keep(things: Iterable[Any], most: int, key: int, owner: object) -> list[Any]:
-    """Returns at most so many of the things: those with the least keyed hash of owner and thing."""
-
-    return sorted(things, key=lambda thing: keyed_hash(repr((owner, thing)), key))[:most]
-
-
-def keyed_hash(text: str, key: int) -> bytes:
-    """Returns BLAKE2b of a text under a 128-bit key."""
-    return hashlib.blake2b(text.encode(errors="surrogatepass"), key=key.to_bytes(16, "little")).digest()
-
-
-def _contribution(measure: Measure, rows: list[Row], aggregate: PrivateAggregate, key: int, place: object) -> Any:
-    """Returns what one unit adds to one group: an integer, the values it keeps, or their weights."""
-    most = aggregate.bound.max_rows
-
-    def weighed(places: list[int]) -> dict[int, int]:
-        weight = math.trunc(aggregate.weight * min(Fraction(1), Fraction(most, max(1, len(places)))))
-        return {place: weight * count for place, count in Counter(places).items()}
-
-    counted = [row for row in rows if measure.filter is None or row[measure.filter] is True]
-    values = [row[measure.value] for row in counted if row[measure.value] is not None] if measure.value else []
-    together = weighs_together(aggregate, measure)
-    scale = Fraction(most, max(most, len(rows)))
-    match measure.count:
-        case Count.UNITS | Count.ROWS if together:
-            return math.trunc(len(counted) * scale)
-        case Count.VALUES if together:
-            return math.trunc(len(values) * scale)
-        case Count.UNITS:
-            return min(len(counted), 1)
-        case Count.ROWS:
-            return min(len(counted), most)
-        case Count.VALUES:
-            return min(len(values), most)
-        case Count.DISTINCT:
-            return _keep(dict.fromkeys(values), most, key, place)
-        case Count.SUM:
-            assert measure.lattice is not None
-            exact = sum(lattice_value(measure.lattice, value) for value in values)
-            return math.trunc(exact * (scale if together else min(Fraction(1), Fraction(most, max(1, len(values))))))
-        case Count.QUANTILE:
-            assert measure.lattice is not None
-            return weighed([lattice_value(measure.lattice, value) for value in values])
-        case Count.MODE:
-            assert measure.domain is not None
-            return weighed([measure.domain.index(value) for value in values if value in measure.domain])
-
-
-def _total(measure: Measure, contributions: list[Any]) -> int:
-    if measure.count is Count.DISTINCT:
-        return len({value for kept in contributions for value in kept})
-    if measure.count in CHOICES:
-        return sum(sum(weights.values()) for weights in contributions)
-    return sum(contributions)
-
-
-def _histogram(groups: list[list[dict[int, int]]]) -> Histogram:
-    """Returns the weight of each value in each group, summed over units."""
-    found = []
-    for index, units in enumerate(groups):
-        total: Counter[int] = Counter()
-        for weights in units:
-            total.update(weights)
-        found += [(index, value, weight) for value, weight in total.items() if weight]
-    columns = np.array(found, dtype=np.int64).reshape(-1, 3)
-    return Histogram(group=columns[:, 0], value=columns[:, 1], weight=columns[:, 2])
-
-
-def _key_column(key: Key, groups: list[Values]) -> NDArray[Any]:
-    if key.domain is not None:
-        return np.array([key.domain.index(values) for values in groups], dtype=np.int64)
-    return _objects([value for (value,) in groups])
-
-
-def _integers(numbers: list[int]) -> NDArray[Any]:
-    if all(-(2**63) <= number < 2**63 for number in numbers):
-        return np.array(numbers, dtype=np.int64)
-    return _objects(numbers)
-
-
-def _objects(values: Sequence[object]) -> NDArray[Any]:
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
 
 
 def _no_released(node: Released) -> NoReturn:

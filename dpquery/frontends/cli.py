@@ -54,10 +54,12 @@ Parameters = Annotated[
     typer.Option("--param", "-p", metavar="NAME=VALUE", help="A value for :NAME, or for $1 as 1=VALUE; see the docs."),
 ]
 MaxGroups = Annotated[
-    int | None, typer.Option("--max-groups", metavar="N", help="Groups in which one privacy unit counts.")
+    int | None,
+    typer.Option("--max-groups", metavar="N", help="Groups in which a unit counts, where units are counted."),
 ]
 MaxRows = Annotated[
-    int | None, typer.Option("--max-rows", metavar="N", help="Rows of one privacy unit that count in a group.")
+    int | None,
+    typer.Option("--max-rows", metavar="N", help="Rows of a unit that weigh in full, in place of its table's."),
 ]
 Dialect = Annotated[str, typer.Option("--dialect", metavar="NAME", help="The query's SQL dialect.")]
 

@@ -87,7 +87,7 @@ def _check_row_limits(relation: Relation, limits: dict[str, int]) -> None:
 
 
 def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: Sizes) -> None:
-    """Raises InternalError unless the rows of a unit weigh at most what the plan says. Source: docs/proofs/weights.md."""
+    """Raises InternalError unless the rows of a unit weigh at most what the plan says; docs/proofs/weights.md."""
     weights, proved = aggregate.weights, weighed(aggregate.source, declared, sizes)
     if aggregate.unit is None:
         if weights != WHOLE_ROW:
@@ -96,7 +96,8 @@ def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: S
     if aggregate.is_selected and groups_per_unit(aggregate) is None:
         raise InternalError("a unit may decide about any number of groups")
     rows, most = weights.most_rows, proved.rows
-    if rows is not None and (most is None or rows < most):
+    changed = proved.rows_in_all if weights.weighing is Weighing.COUNTED else most  # a row more moves all weights
+    if rows is not None and (changed is None or rows < changed):
         raise InternalError("a unit may have more rows than a plan says")
     match weights.weighing:
         case Weighing.WHOLE:

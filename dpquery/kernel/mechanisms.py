@@ -15,7 +15,7 @@ from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel import exponential, samplers, tails
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Mechanism, Noise
 from dpquery.kernel.quantiles import divider, drawn_with
-from dpquery.kernel.sensitivity import Sensitivity, coarseness, groups_per_unit, sensitivity
+from dpquery.kernel.sensitivity import Sensitivity, finer_steps, groups_per_unit, sensitivity
 from dpquery.units.declarations import Neighbours
 
 
@@ -60,7 +60,7 @@ class Calibrated:
             return _half_width(self.mechanism, self.parameter, failure)
         power = 2 if self.mechanism is Mechanism.GAUSSIAN else 1
         fine = _half_width(self.mechanism, self.parameter * self.steps**power, failure)
-        return -(-(2 * fine + self.steps) // (2 * self.steps))
+        return -(-(2 * (fine + 1) + self.steps) // (2 * self.steps))  # the exact number may have been rounded too
 
     def tail(self, k: int) -> Fraction:
         """Returns an upper bound on P(noise >= k); of noise in lattice steps alone."""
@@ -183,8 +183,7 @@ def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Cal
         if (measure.count in CHOICES) is not (noise.mechanism is Mechanism.EXPONENTIAL):
             raise InternalError("choices are made by the exponential mechanism, and nothing else is")
         moved = sensitivity(aggregate, measure, neighbours)
-        steps = 1 if measure.count in CHOICES else aggregate.steps(measure) // coarseness(aggregate, measure)
-        drawn = calibrate(moved, noise, steps)
+        drawn = calibrate(moved, noise, finer_steps(aggregate, measure))
         if dividing is not None:
             drawn = replace(drawn, divider=_in_range(divider(moved.l1, moved.l2_squared, dividing), Mechanism.LAPLACE))
         made.append(drawn)

@@ -12,6 +12,7 @@ backend owes the kernel word by word (docs/proofs/weights.md):
    Of different values, how many there are among the pairs of group and value that units keep: see `Count.DISTINCT`.
 
 Nothing is shifted, scaled or rounded before all rows are added.
+Where groups are selected, one in which no unit counts need not be given: it is never shown.
 Where the unit is the row, `unit` is None, every row is a unit, and all weigh 1.
 """
 
@@ -44,8 +45,9 @@ class Count(Enum):
     UNITS = "count_units"
     """Privacy units with at least one row that passes the filter, by group. A unit with rows in G groups, whether they
     pass the filter and whether the group is public or not, weighs min(1, max_groups / G) in each, rounded down to steps
-    of 1 / WEIGHT; without `max_groups`, or where G <= max_groups, 1. Where groups are selected it weighs 1 in the
-    `max_groups` of its groups that have the least hash of (unit, group) under the release's key, and 0 in others."""
+    of 1 / WEIGHT; without `max_groups`, and unless the aggregate `divides_units`, 1. Where groups are selected it
+    weighs 1 in the `max_groups` of its groups that have the least hash of (unit, group) under the release's key, and 0
+    in others."""
     ROWS = "count"
     """Rows."""
     VALUES = "count_values"
@@ -207,7 +209,7 @@ class Weights:
     most_rows: int | None = None
 
     def __post_init__(self) -> None:
-        limits = [limit for limit in (self.max_rows, self.max_groups, self.most_rows) if limit is not None]
+        limits = [self.max_rows, *(limit for limit in (self.max_groups, self.most_rows) if limit is not None)]
         if any(type(limit) is not int or limit < 1 for limit in limits):
             raise ValueError("a limit on rows or groups is at least 1")
         if (self.column is None) is (self.weighing is Weighing.STORED):
@@ -263,7 +265,8 @@ class PrivateAggregate:
         most, groups = self.weights.max_groups, self.public_groups
         if self.unit is None or most is None or groups is None or groups <= most:
             return False
-        return self.weights.weighing is not Weighing.WHOLE or self.weights.max_rows > most
+        rows = self.weights.max_rows if self.weights.weighing is Weighing.WHOLE else self.weights.most_rows
+        return rows is None or rows > most
 
     @property
     def is_selected(self) -> bool:

@@ -179,7 +179,7 @@ def _part(loss: PrivacyLoss, part: Fraction) -> PrivacyLoss:
     return PrivacyLoss(epsilon=loss.epsilon * part, delta=loss.delta * part, rho=loss.rho * part)
 
 
-def divider(l1: int, l2_squared: int, loss: PrivacyLoss) -> Fraction:
+def divider(l1: int | Fraction, l2_squared: int | Fraction, loss: PrivacyLoss) -> Fraction:
     """Returns the scale of the Laplace noise that measures the target rank of a side, in steps of utility.
 
     Args:

@@ -180,6 +180,7 @@ def _select(
     noisy = _noisy(aggregate, exact.numbers, exact.histograms, noises, same, draw)
     deciding = [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
     shown = selection.selected_order(noisy[deciding], tau, exact.keys)
+    shown = shown[exact.numbers[deciding][shown] > 0]  # of groups in which nobody counts, a unit may make any number
     keys = tuple(column[shown] for column in exact.keys)
     return NoisyTable(aggregate=aggregate, keys=keys, numbers=tuple(n[shown] for n in noisy), noises=noises)
 

@@ -79,11 +79,18 @@ def coarseness(aggregate: PrivateAggregate, measure: Measure) -> int:
 
     It is 1 wherever noise on x itself has 64 bits. All rows are added before anything is rounded.
     """
-    if measure.count in CHOICES:
-        return 1
     steps = aggregate.steps(measure)
-    moved = aggregate.weights.max_rows * magnitude(measure)[0] * steps
+    if measure.count in CHOICES or steps == 1:
+        return 1
+    units = measure.count is Count.UNITS
+    most = groups_per_unit(aggregate) or 1 if units else aggregate.weights.max_rows * magnitude(measure)[0]
+    moved = most * steps
     return min(steps, 1 << max(0, math.ceil(moved / MOST_FINE_STEPS) - 1).bit_length())
+
+
+def finer_steps(aggregate: PrivateAggregate, measure: Measure) -> int:
+    """Returns into how many steps a lattice step is divided when noise is added; 1 for choices."""
+    return 1 if measure.count in CHOICES else aggregate.steps(measure) // coarseness(aggregate, measure)
 
 
 def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> Sensitivity:
@@ -93,7 +100,8 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         With M = max_rows, B and W of `magnitude`, K all groups and g of `groups_per_unit`:
         add_remove: sums and counts M B in all norms; units 1, g, g (squared).
         replace_one, one group: M W; 1.
-        replace_one, more groups: sums and counts M W, min(2 M B, K M W), M^2 max(2 B^2, W^2); units 1 and twice min(2 g, K).
+        replace_one, more groups: sums and counts M W, min(2 M B, K M W), M^2 max(2 B^2, W^2); units 1, and twice
+        min(2 g, K).
         Where a sum is released coarser, as many coarse steps more as groups may change.
     Privacy:
         Neighbours as declared; the rows of one unit weigh at most M together (`Weights`, which the gate proves).
@@ -101,7 +109,7 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         docs/proofs/weights.md, Theorems 1 to 6.
     """
     if measure.count is Count.UNITS:
-        return _of_units(aggregate, neighbours)
+        return _coarser(_of_units(aggregate, neighbours), aggregate, measure, neighbours)
     if measure.count in CHOICES:
         return _of_choice(aggregate, measure, neighbours)
     largest, width = (aggregate.weights.max_rows * size for size in magnitude(measure))
@@ -147,7 +155,8 @@ def _coarser(exact: Sensitivity, aggregate: PrivateAggregate, measure: Measure, 
     coarse = coarseness(aggregate, measure)
     if coarse == 1:
         return exact
-    changed = cells(aggregate, neighbours)
+    # what a unit that counts in parts weighs depends on all of its groups
+    changed = aggregate.public_groups if measure.count is Count.UNITS else cells(aggregate, neighbours)
     if changed is None:
         raise InternalError(f"one unit may change any number of groups of {measure.id}, whose steps are too fine")
     step = Fraction(coarse, aggregate.steps(measure))

@@ -65,7 +65,8 @@ def _renamed(relation: Relation, names: Names) -> Relation:
         case Scan():
             columns = tuple(_scan_column(column, names) for column in relation.columns)
             unit = None if relation.unit is None else _new(relation.unit, names)
-            return replace(relation, columns=columns, unit=unit)
+            weight = None if relation.weight is None else _new(relation.weight, names)
+            return replace(relation, columns=columns, unit=unit, weight=weight)
         case Values() | Released():
             return replace(relation, columns=tuple(_output_column(column, names) for column in relation.columns))
         case Filter():

@@ -19,6 +19,7 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
+from dpquery.plan.types import INT64
 
 Leaves = dict[str, Scan | Values]
 """The table that each stored or literal column comes from, by the column's id."""
@@ -35,6 +36,8 @@ def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
             found = [column for column in relation.columns if column.id == id]
             if found:
                 return Column(id=id, type=found[0].type), {id: relation}
+            if id == relation.weight:
+                return Column(id=id, type=INT64), {}
             assert relation.ownership is not None
             return Column(id=id, type=relation.ownership.type), {}
         case Project():

@@ -346,12 +346,15 @@ def sources(relation: Relation) -> tuple[Relation, ...]:
 
 @remembered
 def output(relation: Relation) -> tuple[OutputColumn, ...]:
-    """Returns the columns that a relation gives, in order. A scan's unit, unless it is a column already, and weight come
-    last."""
+    """Returns the columns that a relation gives, in order; of a scan last its unit, if it is no column, and weight."""
     match relation:
         case Scan():
             given = tuple(OutputColumn(id=c.id, name=c.name, type=c.type) for c in relation.columns)
-            if relation.unit is not None and relation.ownership is not None and relation.unit not in {c.id for c in given}:
+            if (
+                relation.unit is not None
+                and relation.ownership is not None
+                and relation.unit not in {c.id for c in given}
+            ):
                 given = (*given, OutputColumn(id=relation.unit, name="", type=relation.ownership.type))
             if relation.weight is not None:
                 given = (*given, OutputColumn(id=relation.weight, name="", type=INT64))

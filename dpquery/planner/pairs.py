@@ -140,7 +140,7 @@ def _products(first: Side, second: Side, kept: Expression | None, measures: Meas
     lower, upper = min(corners), max(corners)
     whole = all(_is_whole(side) for side in (first, second)) and max(-lower, upper) <= EXACT
     value = call("multiply", (_deviation(first, whole), _deviation(second, whole)))
-    lattice = lattices.for_sum(value.type, lower, upper, measures.rows * measures.groups)
+    lattice = lattices.for_sum(value.type, lower, upper, measures.rows)
     shown = [_shown(measures.describe(side.value), side.centre) for side in (first, second)]
     return measures.sum_of(value, kept, lattice, " * ".join(shown))
 
@@ -173,7 +173,7 @@ def _variance(side: Side, count: Expression, measures: Measures) -> Expression:
 
 def _side(column: AggregateColumn, value: Expression, kept: Expression | None, measures: Measures) -> Side:
     lower, upper = measures.bounds(column, value)
-    lattice = lattices.for_deviations(value.type, lower, upper, measures.rows * measures.groups)
+    lattice = lattices.for_deviations(value.type, lower, upper, measures.rows)
     return Side(value=value, filter=kept, lower=lower, upper=upper, lattice=lattice)
 
 

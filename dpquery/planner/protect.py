@@ -10,8 +10,8 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.proposed import proposed
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
-from dpquery.kernel.parallel import chains
-from dpquery.kernel.plan import CHOICES, BoundContributions, Count, Key, Measure, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, Weighing
+from dpquery.kernel.sensitivity import groups_per_unit
 from dpquery.plan.aggregates import Function
 from dpquery.plan.definitions import definition
 from dpquery.plan.expr import Column, Expression
@@ -35,7 +35,6 @@ from dpquery.planner import grouping_sets
 from dpquery.planner.atoms import Known, PublicRows
 from dpquery.planner.blocks import within_blocks
 from dpquery.planner.conditions import conditions_of
-from dpquery.planner.contributions import Contribution, contribution_of
 from dpquery.planner.declared import with_declared
 from dpquery.planner.grouping_sets import Added, Grouping, Measured, Sum
 from dpquery.planner.joined_owners import without_second_joins
@@ -45,6 +44,8 @@ from dpquery.planner.passing import between_keys
 from dpquery.planner.randomised import debiased
 from dpquery.planner.ranges import ranges_of
 from dpquery.planner.rewrite import Measures, measured_type
+from dpquery.planner.weighing import choose
+from dpquery.units.sizes import Sizes
 
 MAX_GROUPS = 100_000
 """Public groups that one aggregation may have."""
@@ -52,7 +53,8 @@ MAX_GROUPS = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Contribution bounds that a query asks for itself; None leaves them to the catalog."""
+    """What a query says itself of the rows of a unit that weigh in full, and of the groups in which a unit counts; None
+    leaves it to the catalog."""
 
     max_groups: int | None = None
     max_rows: int | None = None
@@ -96,6 +98,7 @@ def protect(
     catalog: Catalog,
     *,
     public: PublicRows,
+    sizes: Sizes,
     describe: Callable[[Expression, Relation], str],
     bounds: Bounds,
 ) -> PrivatePlan:
@@ -103,8 +106,9 @@ def protect(
 
     Args:
         public: Reads the values of public tables, for keys.
+        sizes: Facts of stored tables, for what the rows of a unit weigh.
         describe: Writes an expression over a relation for people.
-        bounds: Contribution bounds that replace the catalog's.
+        bounds: What the query says of rows and groups, in place of the catalog.
     Raises:
         MissingBoundsError: An aggregate without a finite sensitivity.
         UnsupportedQueryError: More public groups than can be enumerated, without a delta to select some of them.
@@ -117,7 +121,7 @@ def protect(
     )
     logical = within_blocks(logical, catalog)
     measured = [
-        _protect(index, boundary, catalog, public, describe, bounds)
+        _protect(index, boundary, catalog, public, sizes, describe, bounds)
         for index, boundary in enumerate(logical.boundaries)
     ]
     families = [{number: measured[number] for number in family} for family in logical.families]
@@ -155,15 +159,17 @@ def _protect(
     boundary: Aggregate,
     catalog: Catalog,
     public: PublicRows,
+    sizes: Sizes,
     describe: Callable[[Expression, Relation], str],
     bounds: Bounds,
 ) -> Measured:
     source = boundary.source
     units = proposed(source, catalog.declarations).units
-    bound = _bound(boundary, catalog, bounds)
     known = _known(source, catalog, public)
     keys = _limited(keys_of(boundary.group_by, source, known), boundary, catalog)
     _refuse_owned(boundary, keys, catalog)
+    chosen = choose(boundary, keys, catalog, sizes, bounds.max_rows, bounds.max_groups)
+    weights = chosen.weights
     if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
         raise _without_delta(boundary, keys, lambda expression: describe(expression, source))
     prefix = f"m{index + 1}_"
@@ -172,8 +178,8 @@ def _protect(
         ranges=ranges_of(source, catalog),
         ranges_by_rows=ranges_of(source, catalog, by_rows=True),
         units=units,
-        rows=1 if catalog.declarations.unit_is_row else bound.max_rows,
-        groups=bound.max_groups,
+        rows=weights.max_rows,
+        single=weights.weighing is Weighing.WHOLE and weights.max_rows == 1,
         selects=any(key.domain is None for key in keys),
         describe=lambda expression: describe(expression, source),
         domain=lambda expression: _domain(expression, source, known),
@@ -181,29 +187,28 @@ def _protect(
     computed = measures.express(tuple(_counting_units(column, source, units) for column in boundary.aggregates))
     selection = measures.selection() if measures.selects else None
     unit = min(units) if units else None
-    kept = dict.fromkeys([*([unit] if unit else []), *boundary.group_by])
-    types = {column.id: column.type for column in output(source)}
+    held = [id for id in (unit, weights.column) if id is not None]
+    kept = dict.fromkeys([*held, *boundary.group_by])
+    types = {column.id: column.type for column in output(chosen.source)}
     columns = tuple(Computed(id=id, name="", expression=Column(id=id, type=types[id])) for id in kept)
     read = (*columns, *measures.computed)
-    whole = Project(source=source, columns=read) if read else source
+    whole = Project(source=chosen.source, columns=read) if read else chosen.source
     aggregate = PrivateAggregate(
         source=without_second_joins(whole, catalog.declarations),
         unit=unit,
         keys=keys,
-        bound=bound,
+        weights=weights,
         measures=tuple(measures.found),
         selection=selection,
     )
-    declared = contribution_of(source, catalog)
-    aggregate = _together(aggregate, declared, catalog)
     covering = (id for key in keys if covers_all_rows(key, source, known.ranges) for id in key.columns)
     return Measured(
         aggregate=aggregate,
         computed=computed,
         covering=frozenset(covering),
-        follows=unit is None or _has_one_group(boundary, declared),
+        follows=unit is None or groups_per_unit(aggregate) == 1,
         boundary=boundary,
-        rows=declared.rows,
+        rows=weights.max_rows if weights.weighing is Weighing.WHOLE else None,
         whole=frozenset(measures.whole),
     )
 
@@ -276,41 +281,12 @@ def _without_delta(boundary: Aggregate, keys: tuple[Key, ...], describe: Callabl
     )
 
 
-def _bound(boundary: Aggregate, catalog: Catalog, bounds: Bounds) -> BoundContributions:
-    """Returns the contribution bounds: the query's, else the declared ones, else the catalog's defaults."""
-    declared = contribution_of(boundary.source, catalog)
-    rows = bounds.max_rows or declared.rows or catalog.defaults.max_rows
-    groups = bounds.max_groups or declared.max_groups or catalog.defaults.max_groups
-    if _has_one_group(boundary, declared):
-        groups = 1
-    if catalog.declarations.unit_is_row:
-        rows = groups = 1
-    return BoundContributions(max_groups=groups, max_rows=rows)
-
-
-def _together(aggregate: PrivateAggregate, declared: Contribution, catalog: Catalog) -> PrivateAggregate:
-    """Returns the aggregate with rows bounded for all filters together, where it makes some of them cheaper.
-
-    As far as the declarations say no unit has more rows than count, so that each counts as if bounded for each filter.
-    """
-    bound, neighbours = aggregate.bound, catalog.declarations.neighbours
-    if aggregate.unit is None or declared.rows is None or declared.rows > bound.max_rows:
-        return aggregate
-    made = replace(aggregate, bound=replace(bound, together=True))
-    return made if any(len(chain) > 1 for chain in chains((made,), neighbours)) else aggregate
-
-
 def _possible(released: Relation, boundary: Aggregate) -> Relation:
     """Returns the released groups without those that no row can be in: WHERE rules out their combination of keys."""
     keys = {id: definition(id, boundary.source)[0] for id in boundary.group_by}
     for condition in between_keys(keys, conditions_of(boundary.source)):
         released = Filter(source=released, condition=condition)
     return released
-
-
-def _has_one_group(boundary: Aggregate, declared: Contribution) -> bool:
-    """Whether each unit has rows in one group alone, as far as the declarations say."""
-    return declared.rows == 1 or set(boundary.group_by) <= declared.attributes
 
 
 def _released(index: int, boundary: Aggregate, aggregate: PrivateAggregate, computed: tuple[Computed, ...]) -> Relation:

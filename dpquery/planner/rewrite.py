@@ -51,8 +51,8 @@ class Measures:
         ranges: What is known of the source's columns.
         ranges_by_rows: The same where no unit has more rows than `max_rows`; used where the former give no bounds.
         units: Ids of the source's columns that hold the privacy unit.
-        rows: Rows that one unit may weigh in a group.
-        groups: Groups in which one unit may weigh.
+        rows: What the rows of one unit weigh at most.
+        single: Whether a unit has one row at most.
         selects: Whether groups are selected, so that units are counted in any case.
         describe: An expression to a text for people.
         domain: The public values of an expression, or None.
@@ -63,7 +63,7 @@ class Measures:
     ranges_by_rows: dict[str, Range]
     units: frozenset[str]
     rows: int
-    groups: int
+    single: bool
     selects: bool
     describe: Callable[[Expression], str]
     domain: Callable[[Expression], tuple[Value, ...] | None]
@@ -137,6 +137,8 @@ class Measures:
     def _distinct(self, column: AggregateColumn) -> Expression:
         """Returns the number of different values; of the unit's own column, the number of units."""
         if isinstance(column.argument, Column) and column.argument.id in self.units:
+            if self.single:
+                return self._count(None, column.filter)
             return _read(self._measure(Count.UNITS, None, column.filter, None), INT64)
         return _read(self._measure(Count.DISTINCT, _value(column), column.filter, None), INT64)
 
@@ -174,7 +176,7 @@ class Measures:
         self, value: Expression, kept: Expression | None, count: Expression, lower: Fraction, upper: Fraction
     ) -> Expression:
         """Returns the mean squared deviation less the squared mean deviation, before any clamp."""
-        weight = self.rows * self.groups
+        weight = self.rows
         plain = lattices.for_deviations(value.type, lower, upper, weight)
         lattice = lattices.for_squares(value.type, lower, upper, weight)
         deviations, squares = self.sum_of(value, kept, plain), self.sum_of(value, kept, lattice)
@@ -218,7 +220,7 @@ class Measures:
         if argument is not None and range_of(argument, self.ranges).nullable:
             argument = without_number(argument)
             return _read(self._measure(Count.VALUES, argument, kept, None), INT64)
-        count = Count.UNITS if self.rows == 1 and self.selects and kept is None else Count.ROWS
+        count = Count.UNITS if self.single and self.selects and kept is None else Count.ROWS
         return _read(self._measure(count, None, kept, None), INT64)
 
     def _check_room(self, column: AggregateColumn, value: Expression, largest: Fraction) -> None:
@@ -232,12 +234,12 @@ class Measures:
 
     def _plain_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
         assert column.argument is not None
-        lattice = lattices.for_sum(column.argument.type, lower, upper, self.rows * self.groups)
+        lattice = lattices.for_sum(column.argument.type, lower, upper, self.rows)
         return _read(self._measure(Count.SUM, column.argument, column.filter, lattice), column.type)
 
     def _deviations(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> tuple[Expression, Lattice]:
         assert column.argument is not None
-        lattice = lattices.for_deviations(column.argument.type, lower, upper, self.rows * self.groups)
+        lattice = lattices.for_deviations(column.argument.type, lower, upper, self.rows)
         measure = self._measure(Count.SUM, column.argument, column.filter, lattice)
         return _read(measure, measured_type(column.argument.type, lattice)), lattice
 

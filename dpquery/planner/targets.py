@@ -18,7 +18,7 @@ from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
 from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.plan import CHOICES, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
-from dpquery.kernel.sensitivity import Sensitivity, sensitivity
+from dpquery.kernel.sensitivity import Sensitivity, finer_steps, sensitivity
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
 from dpquery.plan.types import Kind, Type
 from dpquery.planner.aims import Aim, check_names
@@ -272,21 +272,26 @@ def _least(pair: Pair, neighbours: Neighbours, needs: Sequence[tuple[Fraction, F
     moved, step = sensitivity(aggregate, measure, neighbours), measure.lattice.unit if measure.lattice else Fraction(1)
     steps = [(math.floor(width / step), failure) for width, failure in needs]
     mechanisms = [Mechanism.LAPLACE] if pure else [Mechanism.GAUSSIAN, Mechanism.LAPLACE]
-    return min((_solve(moved, m, steps, measure.label) for m in mechanisms), key=lambda noise: _price(noise, pure))
+    finer = finer_steps(aggregate, measure)
+    return min(
+        (_solve(moved, m, steps, measure.label, finer) for m in mechanisms), key=lambda noise: _price(noise, pure)
+    )
 
 
-def _solve(moved: Sensitivity, mechanism: Mechanism, needs: Sequence[tuple[int, Fraction]], label: str) -> Noise:
+def _solve(
+    moved: Sensitivity, mechanism: Mechanism, needs: Sequence[tuple[int, Fraction]], label: str, finer: int
+) -> Noise:
     """Returns the noise of the smallest loss of `DIGITS` digits that keeps all half-widths, in lattice steps."""
     about = max(_about(moved, mechanism, steps, failure) for steps, failure in needs)
     unit = Fraction(10) ** (math.floor(math.log10(about)) - DIGITS)
     low, high = 10 ** (DIGITS - 1), 10 ** (DIGITS + 2)
-    if not _keeps(_noise(mechanism, high * unit), moved, needs):
+    if not _keeps(_noise(mechanism, high * unit), moved, needs, finer):
         raise InvalidLossError(
             f"no noise on {label} is both as small as this and sampled exactly", advice="Ask for a larger error."
         )
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _keeps(_noise(mechanism, middle * unit), moved, needs) else (middle, high)
+        low, high = (low, middle) if _keeps(_noise(mechanism, middle * unit), moved, needs, finer) else (middle, high)
     return _noise(mechanism, high * unit)
 
 
@@ -303,9 +308,9 @@ def _about(moved: Sensitivity, mechanism: Mechanism, steps: int, failure: Fracti
             assert_never(mechanism)
 
 
-def _keeps(noise: Noise, moved: Sensitivity, needs: Sequence[tuple[int, Fraction]]) -> bool:
+def _keeps(noise: Noise, moved: Sensitivity, needs: Sequence[tuple[int, Fraction]], finer: int) -> bool:
     try:
-        made = calibrate(moved, noise)
+        made = calibrate(moved, noise, finer)
     except InvalidLossError:
         return False
     return all(made.half_width(failure) <= steps for steps, failure in needs)

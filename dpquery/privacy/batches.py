@@ -33,7 +33,7 @@ class Noise:
         mechanism: `laplace` or `gaussian`.
         scale: b of exp(-|k| / b), or sigma of exp(-k^2 / (2 sigma^2)), in steps of the lattice.
         sensitivity: An integer number of steps.
-        times: How many such numbers, such as `max_groups`.
+        times: How many such numbers, such as the groups that a person has rows in.
     """
 
     mechanism: str

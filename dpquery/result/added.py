@@ -18,7 +18,7 @@ from dpquery.kernel.plan import Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.kernel.selection import all_codes
 from dpquery.plan.axes import cells, most_summed, summed
-from dpquery.result.combined import CombinedNoise
+from dpquery.result.combined import CombinedNoise, in_finer_steps
 
 MARGIN = 1e-9
 """Relative error of floating point that half-widths allow for."""
@@ -26,7 +26,7 @@ MARGIN = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseOfSum:
-    """The noise of a sum of `count` independent noises of one law."""
+    """The noise of a sum of `count` numbers with independent noises of one law, each rounded where it is finer."""
 
     noise: Calibrated
     count: int
@@ -35,7 +35,11 @@ class NoiseOfSum:
         """Returns a w with P(|noise| > w) <= failure, in lattice steps."""
         if self.count == 1:
             return self.noise.half_width(failure)
-        return _half_width(self.noise.mechanism, self.noise.parameter, self.count, failure)
+        fine, steps = in_finer_steps(self.noise), self.noise.steps
+        width = _half_width(fine.mechanism, fine.parameter, self.count, failure)
+        if steps == 1:
+            return width
+        return -(-(2 * (width + self.count) + self.count * steps) // (2 * steps))  # as of `Calibrated`, of each number
 
 
 NoiseLaw = Calibrated | NoiseOfSum | CombinedNoise

@@ -32,7 +32,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.result.added import AddedTable, NoiseLaw, NoiseOfSum, with_added
 from dpquery.result.carried import Carried
-from dpquery.result.combined import CombinedNoise
+from dpquery.result.combined import CombinedNoise, variance_of
 from dpquery.result.intervals import Measured
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
@@ -260,13 +260,13 @@ def _law(noise: NoiseLaw, table: int, is_added: bool, step: Fraction) -> Law | N
         case Mechanism.LAPLACE:
             scale = float(one.parameter)
         case Mechanism.GAUSSIAN:
-            scale = math.sqrt(one.parameter * count)
+            scale = math.sqrt(variance_of(one) * count)
         case Mechanism.EXPONENTIAL:
             return None
         case _:
             assert_never(one.mechanism)
     if scale < LEAST_SCALE:
-        return None
+        return None  # so a rounding of finer noise, too, is small beside it
     return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * float(step))
 
 

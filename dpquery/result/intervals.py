@@ -5,7 +5,7 @@ known probability; a column that reads k measures uses half-widths that fail wit
 each, so the interval of a cell holds with at least the confidence (union bound), whatever the dependence.
 Where the noise can be followed through the expression (result/simulated.py) and that gives a narrower interval, it is
 taken instead; it holds with about the confidence.
-An interval speaks of noise alone: not of clamping and not of bounded contributions.
+An interval speaks of noise alone: not of clamping and not of the weights of rows.
 """
 
 from __future__ import annotations

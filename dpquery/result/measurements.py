@@ -29,7 +29,7 @@ class Measurement:
         label: What is measured, for people.
         aggregate: `count`, `sum`, `count_distinct`, ...
         mechanism: `laplace`, `gaussian` or `exponential`.
-        l0, linf, l1, l2: Sensitivity of the column over its groups; exact, in the unit of the released number (l2 is
+        linf, l1, l2: Sensitivity of the column over its groups; exact, in the unit of the released number (l2 is
             a float, rounded up, where it is irrational). Of a choice: how far the utilities of a group move apart, in
             ranks (values of full weight) whatever the unit of the value.
         scale: Laplace b or Gaussian sigma, in the same unit. Of a choice: the ranks by which a candidate must be worse
@@ -50,7 +50,6 @@ class Measurement:
     label: str
     aggregate: str
     mechanism: str
-    l0: int
     linf: Fraction
     l1: Fraction
     l2: Fraction | float
@@ -120,7 +119,6 @@ def _describe(
         label=measure.label,
         aggregate=_name(measure),
         mechanism=made.mechanism.value,
-        l0=moved.l0,
         linf=moved.linf * step,
         l1=moved.l1 * step,
         l2=_root(moved.l2_squared, step),
@@ -139,9 +137,11 @@ def _name(measure: Measure) -> str:
     return _AGGREGATES[measure.count]
 
 
-def _root(square: int, step: Fraction) -> Fraction | float:
+def _root(square: int | Fraction, step: Fraction) -> Fraction | float:
     """Returns step * sqrt(square): exact where it is rational, else a float rounded up."""
-    root = math.isqrt(square)
-    if root * root == square:
+    exact = Fraction(square)
+    root = Fraction(math.isqrt(exact.numerator), math.isqrt(exact.denominator))
+    if root * root == exact:
         return root * step
-    return math.nextafter(float(step * Fraction(math.isqrt(square << 128) + 1, 1 << 64)), math.inf)
+    above = Fraction(math.isqrt((exact.numerator << 128) // exact.denominator) + 1, 1 << 64)
+    return math.nextafter(float(step * above), math.inf)

@@ -94,7 +94,7 @@ class Result:
     def accuracy(self) -> pd.DataFrame:
         """One interval for each noisy cell: rows as in the answer, columns (name, "lower") and (name, "upper").
 
-        The interval speaks of noise alone, not of clamping and not of bounded contributions. NaN: nothing is known.
+        The interval speaks of noise alone, not of clamping and not of the weights of rows. NaN: nothing is known.
         """
         columns = {
             (name, end): bound

@@ -200,10 +200,11 @@ def _behind(
     found = []
     for release, lost in releases.values():
         aggregate = wanted.budgeted.aggregate
-        bound = replace(aggregate.bound, together=release.together)
+        given = release.frame.weights
+        weights = replace(aggregate.weights, max_rows=given.max_rows, max_groups=given.max_groups)
         same = wanted.asked is not None and set(release.frame.conditions) == set(wanted.asked.frame.conditions)
         source = aggregate.source if same else unfiltered(aggregate.source)
-        aggregate = replace(aggregate, source=source, measures=tuple(measure for measure, _ in lost), bound=bound)
+        aggregate = replace(aggregate, source=source, measures=tuple(measure for measure, _ in lost), weights=weights)
         noise = tuple(Noise(mechanism=part.noise.mechanism, loss=part.loss) for _, part in lost)
         found.append(BudgetedAggregate(aggregate=aggregate, noise=noise))
     if chosen is not None and found:
@@ -310,7 +311,6 @@ def _release(
         analyst=analyst,
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         frame=asked.frame,
-        together=table.aggregate.bound.together,
         facts=wanted.facts,
         names=_names(table.aggregate),
         groups=tuple(_values(wanted, place, table) for place in range(len(table.keys))) if selected else None,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-from dpquery.kernel.plan import CHOICES, BoundContributions, Count, Measure, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, WHOLE_ROW, Count, Measure, PrivateAggregate, Weighing
 from dpquery.kernel.quantiles import FEWEST, rank_errors
 from dpquery.plan.logical import Scan
 from dpquery.result.measurements import FAILURE
@@ -105,20 +105,21 @@ def errors_of(
         if part.measure not in known:
             together = drawn_with(replace(measure, label="", value=measure.value and "", filter=None), release, part)
             scales = tuple((member.noise.parameter, member.noise.divider) for _, member in together)
-            found = _rank_errors(tuple(drawn for drawn, _ in together), scales, aggregate.unit is None)
+            found = _rank_errors(tuple(drawn for drawn, _ in together), scales, aggregate.weights.weighing)
             known |= {member.measure: error for (_, member), error in zip(together, found, strict=True)}
     return [known[part.measure] for part in parts]
 
 
 @lru_cache(maxsize=1024)
 def _rank_errors(
-    measures: tuple[Measure, ...], scales: tuple[tuple[Fraction, Fraction | None], ...], unit_is_row: bool
+    measures: tuple[Measure, ...], scales: tuple[tuple[Fraction, Fraction | None], ...], weighing: Weighing
 ) -> tuple[float, ...]:
+    column = "" if weighing is Weighing.STORED else None
     aggregate = PrivateAggregate(
         source=Scan(table="", columns=(), public=True),
-        unit=None if unit_is_row else "",
+        unit=None,
         keys=(),
-        bound=BoundContributions(max_groups=1, max_rows=1),
+        weights=replace(WHOLE_ROW, weighing=weighing, column=column),
         measures=measures,
     )
     return tuple(rank_errors(aggregate, scales, FAILURE))

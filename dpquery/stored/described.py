@@ -96,6 +96,8 @@ def _exactness(plain: Measurement, measure: Measure, estimate: Estimate) -> Meas
             scale = float(law.parameter * step)
         case Mechanism.LAPLACE:
             scale = math.sqrt(estimate.variance / 2) * float(step)
+        case Mechanism.GAUSSIAN if isinstance(law, Calibrated):
+            scale = math.sqrt(law.parameter) * float(step)
         case Mechanism.GAUSSIAN:
             scale = math.sqrt(estimate.variance) * float(step)
         case Mechanism.EXPONENTIAL:

@@ -125,7 +125,7 @@ def find(wanted: Wanted, releases: Iterable[Release], *, unit_is_row: bool, enou
         if read is not None:
             for place, made in zip(places, _chosen(*read), strict=True):
                 estimates[place] = made
-    if enough and unit_is_row:  # where units have more rows than count, scaling them down rounds both sums apart
+    if enough:
         for place, moments in enumerate(wanted.asked.moments):
             if estimates[place] is None:
                 estimates[place] = _from_moments(measures[place], moments, wanted.noises[place], ways)

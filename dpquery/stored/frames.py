@@ -1,4 +1,4 @@
-"""What a released number is a number of: rows, their groups, and bounds, in one form for all queries.
+"""What a released number is a number of: rows, their weights and their groups, in one form for all queries.
 
 Projections and filters over the rows are taken apart, so that queries which name, order or nest things differently
 share their releases. docs/concepts/stored-answers.md.
@@ -6,9 +6,10 @@ share their releases. docs/concepts/stored-answers.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate
+from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.canonical import Names, canonical, rename
 from dpquery.plan.expr import Call, Column, Expression, conjuncts, size_of, substitute
 from dpquery.plan.logical import Filter, Project, Relation, Values, output
@@ -27,21 +28,42 @@ class KeyText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """What rows weighed; equal ones over the same rows mean the same.
+
+    How many rows a unit has at most, by proof, is left out: it changes the noise of a number alone.
+
+    Attributes:
+        weighing, max_rows, max_groups: As of the aggregate's `Weights`.
+        column: The text of the stored weights over the base, or None.
+    """
+
+    weighing: Weighing
+    max_rows: int
+    column: str | None
+    max_groups: int | None
+
+    @property
+    def of_rows(self) -> tuple[object, ...]:
+        """What tells one row's weights from another's. Where all rows weigh 1, a bound on them changes no number."""
+        return self.weighing, self.column, None if self.weighing is Weighing.WHOLE else self.max_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """Which groups of which rows were measured, and under which bounds; equal frames mean the same.
+    """Which groups of which rows were measured, and what the rows weighed; equal frames mean the same.
 
     Attributes:
         base: The rows before they are filtered, with the privacy unit.
         conditions: What the rows fulfil, sorted.
         keys: The grouping columns, in order.
-        max_groups, max_rows: The bounds on one unit's contribution.
+        weights: What the rows weighed.
     """
 
     base: str
     conditions: tuple[str, ...]
     keys: tuple[KeyText, ...]
-    max_groups: int
-    max_rows: int
+    weights: Weighed
 
     @property
     def is_selected(self) -> bool:
@@ -98,8 +120,7 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
         base=text_of((renamed, unit)),
         conditions=tuple(sorted(found)),
         keys=tuple(_key(key, tuple(text_of(over_base(id)) for id in key.columns)) for key in aggregate.keys),
-        max_groups=aggregate.bound.max_groups,
-        max_rows=aggregate.bound.max_rows,
+        weights=_weighed(aggregate.weights, over_base),
     )
     measures = tuple(_measure(measure, values, names) for measure in aggregate.measures)
     moments = tuple(_moments(m, values, names) if m.id in whole else () for m in aggregate.measures)
@@ -138,6 +159,11 @@ def _mirrored(condition: Expression) -> Expression:
     if condition.function in ("eq", "ne") and text_of(second) < text_of(first):
         return replace(condition, arguments=(second, first))
     return condition
+
+
+def _weighed(weights: Weights, over_base: Callable[[str], Expression]) -> Weighed:
+    column = None if weights.column is None else text_of(over_base(weights.column))
+    return Weighed(weighing=weights.weighing, max_rows=weights.max_rows, column=column, max_groups=weights.max_groups)
 
 
 def _key(key: Key, columns: tuple[str, ...]) -> KeyText:

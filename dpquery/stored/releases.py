@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated
-from dpquery.kernel.plan import Count, Lattice, Measure, Mechanism
+from dpquery.kernel.plan import WEIGHT, Count, Lattice, Measure, Mechanism, Weighing
 from dpquery.kernel.quantiles import families, places_of
 from dpquery.plan.types import Value
 from dpquery.planner.grouping_sets import Grouping
-from dpquery.stored.frames import Frame, KeyText
+from dpquery.stored.frames import Frame, KeyText, Weighed
 from dpquery.stored.text import text_of, value_of
 
 
@@ -40,18 +40,24 @@ class Facts:
         catalog: The fingerprint of what the catalog says of the tables; the facts hold for no other.
         covering: For each key whether its public values cover every row.
         one_group: Whether each privacy unit has one group.
-        rows: The most rows that one privacy unit has, or None.
     """
 
     catalog: str
     covering: tuple[bool, ...]
     one_group: bool
-    rows: int | None
 
     @staticmethod
     def of(grouping: Grouping, catalog: str) -> Facts:
         """Returns what the catalog of this fingerprint says."""
-        return Facts(catalog=catalog, covering=grouping.covering, one_group=grouping.one_group, rows=grouping.rows)
+        return Facts(catalog=catalog, covering=grouping.covering, one_group=grouping.one_group)
+
+
+CONTRACT = 2
+"""What numbers mean: rows weigh what they do on their table. Under the first, contributions were bounded by query."""
+
+
+class OtherContract(Exception):
+    """A release under another contract: a number of something else than the same words mean now."""
 
 
 Family = tuple[tuple[int, Fraction], ...]
@@ -71,7 +77,6 @@ class Release:
         groups: For each key the shown values of its columns, where groups were selected; else None: all are there.
         tau, delta: The threshold and what it cost, where groups were selected.
         parts: The measures.
-        together: Whether measures with a filter bounded a unit's rows together.
         families: The quantiles that were chosen together, by their places among the parts, with their targets. A part
             of one was paid for, and is exact, with all of them alone.
     """
@@ -86,7 +91,6 @@ class Release:
     tau: int | None
     delta: Fraction
     parts: tuple[Part, ...]
-    together: bool = False
     families: tuple[Family, ...] = ()
 
     def of(self, measures: Sequence[str]) -> tuple[Part, ...] | None:
@@ -106,11 +110,12 @@ def to_text(release: Release) -> str:
     """Returns all of a release but its entry, analyst and time."""
     frame, facts = release.frame, release.facts
     content = {
+        "contract": CONTRACT,
         "base": frame.base,
         "conditions": frame.conditions,
         "keys": [[key.columns, key.domain] for key in frame.keys],
-        "bound": [frame.max_groups, frame.max_rows, *([True] if release.together else [])],
-        "facts": [facts.catalog, facts.covering, facts.one_group, facts.rows],
+        "weights": _weights(frame.weights),
+        "facts": [facts.catalog, facts.covering, facts.one_group],
         "names": release.names,
         "groups": None
         if release.groups is None
@@ -127,22 +132,23 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
     """Returns the release that `to_text` wrote.
 
     Raises:
+        OtherContract: It was released under another contract.
         ValueError, LookupError, TypeError, ArithmeticError: It is no such text.
     """
     content = json.loads(text)
+    if content.get("contract") != CONTRACT:
+        raise OtherContract
     keys = tuple(
         KeyText(columns=tuple(columns), domain=None if domain is None else tuple(map(tuple, domain)))
         for columns, domain in content["keys"]
     )
-    max_groups, max_rows, *together = content["bound"]
     frame = Frame(
         base=content["base"],
         conditions=tuple(content["conditions"]),
         keys=keys,
-        max_groups=int(max_groups),
-        max_rows=int(max_rows),
+        weights=_read_weights(content["weights"]),
     )
-    catalog, covering, one_group, rows = content["facts"]
+    catalog, covering, one_group = content["facts"]
     groups, (tau, delta) = content["groups"], content["selection"]
     shown = None if groups is None else tuple(tuple(tuple(map(value_of, values)) for values in key) for key in groups)
     release = Release(
@@ -150,13 +156,12 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
         analyst=analyst,
         time=time,
         frame=frame,
-        facts=Facts(catalog=catalog, covering=tuple(covering), one_group=one_group, rows=rows),
+        facts=Facts(catalog=catalog, covering=tuple(covering), one_group=one_group),
         names=_names(content["names"]),
         groups=shown,
         tau=tau,
         delta=Fraction(delta),
         parts=tuple(_read_part(part) for part in content["parts"]),
-        together=together == [True],
         families=tuple(tuple((p, Fraction(t)) for p, t in family) for family in content.get("families", ())),
     )
     _check(release)
@@ -168,6 +173,20 @@ def _names(content: list[list[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not all(isinstance(name, str) for name in (*keys, *measures)):
         raise ValueError("names that are no texts")
     return tuple(keys), tuple(measures)
+
+
+def _weights(weights: Weighed) -> list[Any]:
+    return [weights.weighing.value, weights.max_rows, weights.column, weights.max_groups]
+
+
+def _read_weights(content: list[Any]) -> Weighed:
+    weighing, max_rows, column, max_groups = content
+    limits = [max_rows] if max_groups is None else [max_rows, max_groups]
+    if not all(type(limit) is int and limit >= 1 for limit in limits):
+        raise ValueError("limits on rows and groups are whole numbers from 1")
+    if not isinstance(column, str) if weighing == Weighing.STORED.value else column is not None:
+        raise ValueError("stored weights have a column, and others none")
+    return Weighed(weighing=Weighing(weighing), max_rows=max_rows, column=column, max_groups=max_groups)
 
 
 def _check(release: Release) -> None:
@@ -215,25 +234,34 @@ def _part(part: Part) -> list[Any]:
     loss, noise = part.loss, part.noise
     lost = [str(loss.epsilon), str(loss.delta), str(loss.rho)]
     divider = [] if noise.divider is None else [str(noise.divider)]
-    return [part.measure, noise.mechanism.value, str(noise.parameter), lost, _numbers(part.numbers), *divider]
+    drawn = [noise.mechanism.value, str(noise.parameter), noise.steps, *divider]
+    return [part.measure, drawn, lost, _numbers(part.numbers)]
 
 
 def _read_part(content: list[Any]) -> Part:
-    measure, mechanism, parameter, (epsilon, delta, rho), numbers, *rest = content
-    divider = Fraction(rest[0]) if rest else None
-    if (
-        not isinstance(measure, str)
-        or Fraction(parameter) <= 0
-        or len(rest) > 1
-        or (divider is not None and divider <= 0)
-    ):
-        raise ValueError("no measure, or no noise")
+    measure, noise, (epsilon, delta, rho), numbers = content
+    if not isinstance(measure, str):
+        raise ValueError("no measure")
     return Part(
         measure=measure,
-        noise=Calibrated(mechanism=Mechanism(mechanism), parameter=Fraction(parameter), divider=divider),
+        noise=_read_noise(*noise),
         loss=PrivacyLoss(epsilon=Fraction(epsilon), delta=Fraction(delta), rho=Fraction(rho)),
         numbers=_read_numbers(numbers),
     )
+
+
+def _read_noise(mechanism: str, parameter: str, steps: int, divider: str | None = None) -> Calibrated:
+    noise = Calibrated(
+        mechanism=Mechanism(mechanism),
+        parameter=Fraction(parameter),
+        divider=None if divider is None else Fraction(divider),
+        steps=steps,
+    )
+    if noise.parameter <= 0 or (noise.divider is not None and noise.divider <= 0):
+        raise ValueError("no noise")
+    if type(steps) is not int or not 1 <= steps <= WEIGHT or not (noise.is_added or steps == 1):
+        raise ValueError("a lattice step is not divided so")
+    return noise
 
 
 def _numbers(numbers: NDArray[Any]) -> str | list[int]:

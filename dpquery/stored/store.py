@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from dpquery.ledger.ledger import Ledger
-from dpquery.stored.releases import Release, from_text, to_text
+from dpquery.stored.releases import OtherContract, Release, from_text, to_text
 from dpquery.stored.shelf import LOCK, Fields, Shelf, State
 from dpquery.stored.shelf_file import ShelfFile
 from dpquery.stored.text import digest
@@ -78,7 +78,8 @@ class Store:
             if known.state != state:
                 for number, row in self._learned(self._shelf.rows(version, digest(base), known.last)):
                     release = self._read(number, row, base)
-                    known.releases.setdefault(release.frame.conditions, []).append((number, release))
+                    if release is not None:
+                        known.releases.setdefault(release.frame.conditions, []).append((number, release))
                     known.last = number
                 known.state = state
             return known.within(conditions)
@@ -86,7 +87,8 @@ class Store:
     def all(self, version: str) -> Sequence[Release]:
         """Returns all releases of this version of the data, oldest first."""
         with LOCK:
-            return [self._read(number, row) for number, row in self._learned(self._shelf.rows(version))]
+            read = (self._read(number, row) for number, row in self._learned(self._shelf.rows(version)))
+            return [release for release in read if release is not None]
 
     def add(self, version: str, releases: Sequence[Release]) -> None:
         """Keeps releases durably; they were charged for before, and are lost without harm."""
@@ -135,11 +137,14 @@ class Store:
             self._charged |= self._ledger.hashes(unknown)
         return rows
 
-    def _read(self, number: int, row: Fields, base: str | None = None) -> Release:
+    def _read(self, number: int, row: Fields, base: str | None = None) -> Release | None:
+        """Returns the release of a row; None for one under another contract, which answers nothing any more."""
         if row.hash != self._hash(row):
             raise self._shelf.refused(f"row {number} was changed, or was not charged in this ledger")
         try:
             release = from_text(row.content, entry=row.entry, analyst=row.analyst, time=row.time)
+        except OtherContract:
+            return None
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise self._shelf.refused(f"row {number} is of the wrong form") from error
         if digest(release.frame.base) != row.base or base not in (None, release.frame.base):

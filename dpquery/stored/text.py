@@ -30,7 +30,7 @@ _REFERENCES = {
     "WindowColumn": ("id", "partition_by"),
     "Matched": ("id", "left", "right"),
     "SortKey": ("column",),
-    "Scan": ("unit",),
+    "Scan": ("unit", "weight"),
     "Aggregate": ("group_by",),
 }
 """The fields that hold ids of columns."""
@@ -115,7 +115,7 @@ _KNOWN: dict[type, tuple[str, ...]] = {}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """Hashes of what a catalog says of tables and contributions; budgets and analysts are the ledger's."""
+    """Hashes of what a catalog says of tables and weights; budgets and analysts are the ledger's."""
 
     catalog: Catalog
     known: dict[frozenset[str], str] = dataclasses.field(default_factory=dict)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpquery.kernel.plan import Count, Measure
+from dpquery.kernel.plan import Count, Measure, Weighing
 from dpquery.plan.axes import cells, most_summed, summed, within
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, children, columns_of, rebuild
@@ -32,14 +32,16 @@ class Way:
         places: For each group of the released table the number of the asked one that it is part of; -1 for none.
         groups: How many groups are asked.
         same: Whether these are the groups of the released table, up to their order.
-        adds_rows, adds_units: Whether numbers of rows, and of units, may be added up on this way.
+        one_group: Whether each unit has one group, of those that were released and of those that are asked.
+        whole_rows, whole_units: Whether each row weighs 1, and each unit in each of its groups.
     """
 
     places: NDArray[np.int64]
     groups: int
     same: bool
-    adds_rows: bool
-    adds_units: bool
+    one_group: bool
+    whole_rows: bool
+    whole_units: bool
 
     @property
     def count(self) -> int:
@@ -47,16 +49,24 @@ class Way:
         return most_summed(self.places)
 
     def serves(self, measure: Measure) -> bool:
-        """Whether the numbers of this measure can go this way."""
-        if self.count == 1:
+        """Whether the numbers of this measure can go this way.
+
+        What is counted in weights of rows is linear: it adds up, and of some groups it is the same as of all. How much
+        a unit weighs in a group, and which of its values stand for it, may depend on its other groups.
+        """
+        if self.same:
             return True
         match measure.count:
             case Count.ROWS | Count.VALUES | Count.SUM:
-                return self.adds_rows
+                return True
+            case Count.QUANTILE | Count.MODE:
+                return self.count == 1
             case Count.UNITS:
-                return self.adds_units
+                return self.one_group or (self.count == 1 and self.whole_units)
+            case Count.DISTINCT:
+                return self.count == 1 and (self.one_group or self.whole_rows)
             case _:
-                return False  # different values, and choices, never add up
+                assert_never(measure.count)
 
     def follow(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Returns the numbers of the groups that are asked, in the order of their keys."""
@@ -70,8 +80,12 @@ def way(frame: Frame, facts: Facts, asked: Asked, own: Facts, *, unit_is_row: bo
         facts, own: What the catalog said of the released groups, and what it says of those that are asked.
     """
     wanted = asked.frame
-    if frame.is_selected or wanted.is_selected or frame.base != wanted.base or frame.max_rows != wanted.max_rows:
+    if frame.is_selected or wanted.is_selected:
         return None
+    if frame.base != wanted.base or frame.weights.of_rows != wanted.weights.of_rows:
+        return None
+    if frame.weights.weighing is Weighing.COUNTED and set(frame.conditions) != set(wanted.conditions):
+        return None  # rows are weighed where they are counted
     released, kept = _columns(frame), _columns(wanted)
     if len({*released}) < len(released) or len({*kept}) < len(kept):
         return None
@@ -88,16 +102,14 @@ def way(frame: Frame, facts: Facts, asked: Asked, own: Facts, *, unit_is_row: bo
     if len({*places[places >= 0].tolist()}) < groups:
         return None  # a group that is asked was not released
     whole = len(released) == len(kept) and groups == len(places)
-    same = whole and frame.max_groups == wanted.max_groups and not any(removed)
-    one_group = unit_is_row or (known and facts.one_group and own.one_group)
-    if not same and not one_group and not (_keeps_all(frame) and _keeps_all(wanted)):
-        return None
+    same_limits = frame.weights.max_groups == wanted.weights.max_groups
     return Way(
         places=places,
         groups=groups,
-        same=same,
-        adds_rows=one_group,  # a unit in several groups weighs up to `max_rows` in each of them
-        adds_units=one_group,
+        same=whole and same_limits and not any(removed),
+        one_group=unit_is_row or (known and facts.one_group and own.one_group),
+        whole_rows=frame.weights.weighing is Weighing.WHOLE,
+        whole_units=_keeps_all(frame) and _keeps_all(wanted),
     )
 
 
@@ -106,8 +118,9 @@ def _columns(frame: Frame) -> list[str]:
 
 
 def _keeps_all(frame: Frame) -> bool:
-    """Whether no unit loses groups to `max_groups`."""
-    return frame.max_groups >= math.prod(frame.shape)
+    """Whether each unit weighs 1 in each of its groups: there are no more of them than it may count in."""
+    most = frame.weights.max_groups
+    return most is None or most >= math.prod(frame.shape)
 
 
 def _removed(frame: Frame, asked: Asked) -> list[list[Expression]] | None:

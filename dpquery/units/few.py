@@ -5,7 +5,6 @@ The rules of `meeting`, and those of a unit's own rows: docs/proofs/weights.md, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
@@ -23,7 +22,6 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.types import BOOLEAN, FLOAT64
 from dpquery.units.meeting import Ids, Meeting, least
-from dpquery.units.sizes import Sizes
 
 _FLIPPED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 """Comparisons, and what they are when their sides are exchanged."""
@@ -31,30 +29,16 @@ VALUES = {"extract_month": 12, "extract_quarter": 4, "extract_dow": 7, "extract_
 """Functions of few values, beside NULL, whatever their arguments."""
 
 
-class RowsOfUnit(Meeting):
-    """Counts rows of one unit.
+class FewRows(Meeting):
+    """Counts rows of one unit that agree in columns, also by how few values the others have."""
 
-    Args:
-        bounded: Tables of which a scan gives at most `row_limit` rows of a unit, and not so many of each block.
-    """
-
-    __slots__ = ("_bounded",)
-
-    def __init__(self, sizes: Sizes, units: Callable[[Relation], Ids], *, bounded: frozenset[str]) -> None:
-        super().__init__(sizes, units)
-        object.__setattr__(self, "_bounded", bounded)
-
-    def _of_scan(self, scan: Scan, ids: Ids) -> int | None:
-        known = super()._of_scan(scan, ids)
-        if scan.public or scan.ownership is None or scan.table not in self._bounded:
-            return known
-        return least(known, scan.row_limit)
+    __slots__ = ()
 
     def _most(self, relation: Relation, ids: Ids) -> int | None:
         known = super()._most(relation, ids)
         match relation:
             case Aggregate():
-                return least(known, self._combinations(relation.source, frozenset(relation.group_by) - ids))
+                return least(known, self.combinations(relation.source, frozenset(relation.group_by) - ids))
             case SetOperation(kind="intersect" | "except"):
                 return least(known, self._combinations_of_sides(relation, ids))
             case Filter():
@@ -99,11 +83,11 @@ class RowsOfUnit(Meeting):
     def _combinations_of_sides(self, operation: SetOperation, ids: Ids) -> int | None:
         """Returns the most different rows of a set operation that agree in `ids`."""
         columns = [column for column in operation.columns if column.id not in ids]
-        left = self._combinations(operation.left, frozenset(column.left for column in columns))
-        right = self._combinations(operation.right, frozenset(column.right for column in columns))
+        left = self.combinations(operation.left, frozenset(column.left for column in columns))
+        right = self.combinations(operation.right, frozenset(column.right for column in columns))
         return least(left, right) if operation.kind == "intersect" else left
 
-    def _combinations(self, relation: Relation, columns: Ids) -> int | None:
+    def combinations(self, relation: Relation, columns: Ids) -> int | None:
         """Returns the most different values of some columns together that the rows of a unit have."""
         each = [self.values(relation, id) for id in columns]
         return None if None in each else prod(count or 0 for count in each)
@@ -138,7 +122,7 @@ class RowsOfUnit(Meeting):
         return least(found, rows)
 
     def _in_join(self, join: Join, id: str) -> int | None:
-        """A side that is filled up has NULL beside its own values; each value of a public side is there for each unit."""
+        """A side that is filled up has NULL beside its own values; every unit may have each value of a public side."""
         on_the_left = id in {column.id for column in output(join.left)}
         side = join.left if on_the_left else join.right
         filled = join.kind == "full" or join.kind == ("right" if on_the_left else "left")
@@ -161,7 +145,7 @@ class RowsOfUnit(Meeting):
 
     def _of_expression(self, made: Expression, relation: Relation) -> int | None:
         """A function of columns has at most as many values as these have together."""
-        known = {Literal: 1}.get(type(made))
+        known = 1 if isinstance(made, Literal) else None
         if isinstance(made, Call) and made.function in VALUES:
             known = VALUES[made.function] + 1
         if made.type == BOOLEAN:
@@ -169,4 +153,13 @@ class RowsOfUnit(Meeting):
         read = columns_of(made)
         if not isinstance(made, Column) and any(column.type == FLOAT64 for column in read):
             return known  # 0.0 and -0.0 are one value to a group, and two to a function
-        return least(known, self._combinations(relation, frozenset(column.id for column in read)))
+        return least(known, self.combinations(relation, frozenset(column.id for column in read)))
+
+
+class RowsOfUnit(FewRows):
+    """Counts rows of one unit. Every limit of a scan of the `limited` tables bounds them."""
+
+    __slots__ = ()
+
+    def _is_cut(self, scan: Scan) -> bool:
+        return scan.ownership is not None and scan.table in self.limited

@@ -24,11 +24,16 @@ from dpquery.plan.logical import (
     Sort,
     Values,
     Window,
+    is_private,
     output,
 )
 from dpquery.units.sizes import Sizes, Unbounded
+from dpquery.units.sweep import swept
 
 Ids = frozenset[str]
+
+LARGEST_CUT = 10_000
+"""Limits on the rows of a unit up to this are there for a join: they bound how many rows one row meets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +43,12 @@ class Meeting:
     Attributes:
         sizes: Facts of stored tables.
         units: The columns of a relation that hold the privacy unit of each of its rows.
+        limited: Tables of which a scan gives at most `row_limit` rows of a unit, and not so many of each block.
     """
 
     sizes: Sizes
     units: Callable[[Relation], Ids]
+    limited: frozenset[str] = frozenset()
     _known: dict[tuple[int, Ids], int | None] = field(default_factory=dict)
 
     def most(self, relation: Relation, ids: Ids) -> int | None:
@@ -96,7 +103,12 @@ class Meeting:
         names = frozenset(column.name for column in scan.columns if column.id in ids)
         if scan.public:
             return self.sizes.most_equal(scan.table, names) if names else self.sizes.rows(scan.table)
-        return 1 if any(unique <= names for unique in self.sizes.unique(scan.table)) else None
+        if any(unique <= names for unique in self.sizes.unique(scan.table)):
+            return 1
+        return scan.row_limit if self._is_cut(scan) else None
+
+    def _is_cut(self, scan: Scan) -> bool:
+        return scan.ownership is not None and scan.table in self.limited and scan.row_limit <= LARGEST_CUT
 
     def _of_join(self, join: Join, ids: Ids) -> int | None:
         """Rows of one side that agree, times the rows of the other that each of them meets."""
@@ -115,7 +127,9 @@ class Meeting:
         `ids`."""
         pairs = join.equalities
         equated = frozenset(e.id for e in (b if left else a for a, b in pairs) if isinstance(e, Column))
-        return self.most(join.right if left else join.left, ids | equated)
+        own, other = (join.left, join.right) if left else (join.right, join.left)
+        found = self.most(other, ids | equated)
+        return found if is_private(other) else least(found, swept(join, own, other, self.sizes))
 
     def _of_set_operation(self, operation: SetOperation, ids: Ids) -> int | None:
         kept = [column for column in operation.columns if column.id in ids]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from dpquery.errors import InternalError, Span
+from dpquery.plan.types import Value
 
 
 class Sizes(Protocol):
@@ -22,6 +23,10 @@ class Sizes(Protocol):
 
     def most_equal(self, table: str, columns: frozenset[str]) -> int:
         """Returns the most rows of a public table that agree in these columns, of which none is NULL."""
+        ...
+
+    def public_rows(self, table: str, columns: tuple[str, ...]) -> tuple[tuple[Value, ...], ...]:
+        """Returns the different rows of a public table in some of its columns, in any order."""
         ...
 
     def unique(self, table: str) -> tuple[frozenset[str], ...]:

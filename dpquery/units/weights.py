@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from dpquery.plan.expr import Call, Column
 from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private
 from dpquery.units.declarations import Declarations
-from dpquery.units.few import RowsOfUnit
+from dpquery.units.few import FewRows, RowsOfUnit
 from dpquery.units.locality import Locality, locality
-from dpquery.units.meeting import times
 from dpquery.units.sizes import Sizes
 
 
@@ -26,10 +25,12 @@ class Weighed:
 
     Attributes:
         rows: The most rows, or None.
+        rows_in_all: The same of its rows in all blocks together.
         stored: For each column that holds stored weights, the most that they add up to, in rows.
     """
 
     rows: int | None
+    rows_in_all: int | None
     stored: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -44,8 +45,32 @@ def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed
         docs/proofs/weights.md, Lemmas 1 to 6.
     """
     if declared.unit_is_row or not is_private(relation):
-        return Weighed(rows=1 if is_private(relation) else None)
-    return _Rules(declared, sizes, by_row=declared.blocks is None or _by_row(relation)).of(relation)
+        rows = 1 if is_private(relation) else None
+        return Weighed(rows=rows, rows_in_all=rows)
+    in_all = _Rules(declared, sizes, by_row=declared.blocks is None)
+    rules = _Rules(declared, sizes, by_row=True) if declared.blocks is not None and _by_row(relation) else in_all
+    return Weighed(rows=rules.most(relation), rows_in_all=in_all.most(relation), stored=rules.stored(relation))
+
+
+def undated(declared: Declarations) -> frozenset[str]:
+    """Returns the tables whose rows are in no blocks of their own."""
+    return frozenset(name for name, table in declared.tables.items() if table.dated is None)
+
+
+def _own_dates(declared: Declarations) -> frozenset[str]:
+    """Returns the tables whose rows tell their block and their unit themselves: a parent may be in another block."""
+    return frozenset(name for name, t in declared.tables.items() if t.ownership is None or not t.ownership.path)
+
+
+def distinct_groups(relation: Relation, columns: frozenset[str], declared: Declarations, sizes: Sizes) -> int | None:
+    """Returns in how many groups of these columns one unit can have rows, or None."""
+    return _Rules(declared, sizes, by_row=False).rows.combinations(relation, columns)
+
+
+def multiplies(join: Join, declared: Declarations, sizes: Sizes) -> bool:
+    """Whether a row of either side of a join may meet any number of rows of the other, by all that is proved."""
+    meeting = _Rules(declared, sizes, by_row=False).meeting
+    return meeting.met(join, left=True) is None and meeting.met(join, left=False) is None
 
 
 def _by_row(relation: Relation) -> bool:
@@ -69,14 +94,20 @@ def _by_row(relation: Relation) -> bool:
 class _Rules:
     def __init__(self, declared: Declarations, sizes: Sizes, *, by_row: bool) -> None:
         self._declared, self._known = declared, dict[int, tuple[Relation, Locality]]()
-        self._undated = frozenset(
-            name for name, table in declared.tables.items() if by_row or declared.blocks is None or table.dated is None
-        )
-        self._rows = RowsOfUnit(sizes, lambda relation: self._locality(relation).units, bounded=self._undated)
+        self._undated = undated(declared) | (_own_dates(declared) if by_row else frozenset())
+        self.rows = RowsOfUnit(sizes, self.units, limited=self._undated)
+        self.meeting = FewRows(sizes, self.units, limited=self._undated)
 
-    def of(self, relation: Relation) -> Weighed:
-        rows = self._rows.most(relation, frozenset())
-        return Weighed(rows=None if rows is None else max(1, rows), stored=self._stored(relation))
+    def most(self, relation: Relation) -> int | None:
+        """Returns the most rows of a unit, at least 1, or None."""
+        rows = self.rows.most(relation, frozenset())
+        return None if rows is None else max(1, rows)
+
+    def units(self, relation: Relation) -> frozenset[str]:
+        """Returns the columns that hold the unit; a full join has them in the projection over it alone."""
+        if isinstance(relation, Join) and relation.kind == "full":
+            return frozenset()
+        return self._locality(relation).units
 
     def _locality(self, relation: Relation) -> Locality:
         known = self._known.get(id(relation))
@@ -85,48 +116,62 @@ class _Rules:
             self._known[id(relation)] = known
         return known[1]
 
-    def _stored(self, relation: Relation) -> dict[str, int]:
-        """Returns the bound of each column of stored weights; a NULL weighs nothing."""
+    def stored(self, relation: Relation) -> dict[str, int]:
+        """Returns the bound of each column of stored weights, none of which is NULL where the row has a unit."""
         match relation:
             case Scan():
                 if relation.weight is None or relation.max_rows is None or relation.table not in self._undated:
                     return {}
                 return {relation.weight: relation.max_rows}
             case Filter() | Window():
-                return self._stored(relation.source)
+                return self.stored(relation.source)
+            case Project(source=Join(kind="left" | "full") as join):
+                return self._passed(relation, self.stored(join)) | self._filled_up(relation, join)
             case Project():
-                return self._projected(relation)
+                return self._passed(relation, self.stored(relation.source))
             case Join():
                 return self._joined(relation)
             case SetOperation(kind="union_all"):
-                left, right = self._stored(relation.left), self._stored(relation.right)
+                left, right = self.stored(relation.left), self.stored(relation.right)
                 both = [c for c in relation.columns if c.left in left and c.right in right]
                 return {column.id: left[column.left] + right[column.right] for column in both}
             case _:
                 return {}
 
-    def _projected(self, project: Project) -> dict[str, int]:
-        """A weight is passed on, or is of two the one that is there: no row weighs more than both together."""
-        given, found = self._stored(project.source), dict[str, int]()
-        for column in project.columns:
-            match column.expression:
-                case Column(id=id) if id in given:
-                    found[column.id] = given[id]
-                case Call(function="coalesce", arguments=(Column(id=a), Column(id=b))) if a in given and b in given:
-                    found[column.id] = given[a] + given[b]
-                case _:
-                    pass
-        return found
+    def _passed(self, project: Project, given: dict[str, int]) -> dict[str, int]:
+        read = {c.id: c.expression.id for c in project.columns if isinstance(c.expression, Column)}
+        return {id: given[held] for id, held in read.items() if held in given}
 
     def _joined(self, join: Join) -> dict[str, int]:
-        """Each row of a side is there as often as it meets rows of the other side, and once where it stays unmatched."""
+        """Each row of a side is there as often as it meets rows of the other side, and once where it stays unmatched.
+        What is NULL where a side is filled up is no weight."""
         if join.kind in ("semi", "anti"):
-            return self._stored(join.left)
+            return self.stored(join.left)
         found = dict[str, int]()
-        for side, is_left in ((join.left, True), (join.right, False)):
-            met = self._rows.met(join, left=is_left)
-            times_there = None if met is None else max(1, met)
-            for id, most in self._stored(side).items():
-                if (added := times(most, times_there)) is not None:
-                    found[id] = added
+        if join.kind != "full":
+            found |= self._met(join, left=True)
+        if join.kind in ("inner", "cross"):
+            found |= self._met(join, left=False)
+        return found
+
+    def _met(self, join: Join, *, left: bool) -> dict[str, int]:
+        """Returns what the weights of a side add up to over the rows of a join in which the side is there."""
+        met = self.meeting.met(join, left=left)
+        return {} if met is None else {id: most * max(1, met) for id, most in self._side(join, left).items()}
+
+    def _side(self, join: Join, left: bool) -> dict[str, int]:
+        return self.stored(join.left if left else join.right)
+
+    def _filled_up(self, project: Project, join: Join) -> dict[str, int]:
+        """The weight of the right row, or of the left row where it met none: each of these is there once. Where a unit
+        has one left row it meets rows or stays alone, so that the weights are of one side."""
+        rights, lefts = self._met(join, left=False), self._side(join, True)
+        is_one = join.kind == "left" and self.rows.most(join.left, frozenset()) == 1
+        found = dict[str, int]()
+        for column in project.columns:
+            match column.expression:
+                case Call(function="coalesce", arguments=(Column(id=a), Column(id=b))) if a in rights and b in lefts:
+                    found[column.id] = max(rights[a], lefts[b]) if is_one else rights[a] + lefts[b]
+                case _:
+                    pass
         return found

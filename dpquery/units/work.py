@@ -32,10 +32,12 @@ from dpquery.plan.logical import (
 from dpquery.plan.windows import WINDOW_FUNCTIONS
 from dpquery.units.costs import SORT, STEP, cost, lengths, of_aggregate
 from dpquery.units.declarations import Declarations
+from dpquery.units.few import FewRows
 from dpquery.units.locality import Locality, locality
 from dpquery.units.meeting import Ids, Meeting, least, times
 from dpquery.units.public_work import PUBLIC_PART, beyond
 from dpquery.units.sizes import Sizes, Unbounded
+from dpquery.units.weights import undated
 
 AGGREGATE_FIRST = (
     "Make one row of each {unit} of one side first: GROUP BY the {unit}'s column, SELECT DISTINCT, or a table that the "
@@ -79,7 +81,7 @@ class Work:
     _meeting: Meeting = field(init=False)
 
     def __post_init__(self) -> None:
-        self._meeting = Meeting(self.sizes, self._units)
+        self._meeting = FewRows(self.sizes, self._units, undated(self.declared))
 
     def add(self, relation: Relation, needed: Ids) -> int:
         """Returns how many rows one stored row can become in a relation, after adding what its operators cost; 0 where

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpquery.errors import InternalError
 from dpquery.kernel.mechanisms import Calibrated
-from dpquery.kernel.plan import BoundContributions, Count, Key, Measure, Mechanism, PrivateAggregate
+from dpquery.kernel.plan import WHOLE_ROW, Count, Key, Measure, Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.logical import OutputColumn, Values
 from dpquery.plan.types import INT64
@@ -48,12 +49,36 @@ def test_half_widths_of_sums_hold_and_are_not_much_too_wide(
     assert found <= max((1.02 if tight else 1.75) * exact, exact + 2)
 
 
+@pytest.mark.parametrize("mechanism", [LAPLACE, GAUSSIAN])
+@pytest.mark.parametrize("count", [1, 3, 20])
+@pytest.mark.parametrize("failure", [Fraction(1, 20), Fraction(1, 1000)])
+def test_half_widths_of_sums_of_rounded_numbers_hold(mechanism: Mechanism, count: int, failure: Fraction) -> None:
+    """Noise in eighths of a step is rounded to whole steps, in whichever place the exact number stands."""
+    steps, parameter = 8, Fraction(5, 2)
+    noise = Calibrated(mechanism=mechanism, parameter=parameter, steps=steps)
+    fine = Calibrated(mechanism=mechanism, parameter=parameter * (steps if mechanism is LAPLACE else steps**2))
+    reach = 60 * steps
+    law, k = _law(fine, reach), np.arange(-reach, reach + 1)
+    found = NoiseOfSum(noise=noise, count=count).half_width(failure)
+    assert (
+        found
+        <= NoiseOfSum(noise=replace(noise, steps=1), count=count).half_width(failure) + count // 2 + count // steps + 2
+    )
+    for place in range(steps):  # all the exact numbers end in so many eighths: their errors have the same law
+        error = (k + place + steps // 2) // steps * steps - place
+        one = np.bincount(error + reach + steps, weights=law, minlength=2 * (reach + steps) + 1)
+        total = one
+        for _ in range(count - 1):
+            total = np.convolve(total, one)
+        distance = np.abs(np.arange(len(total)) - count * (reach + steps))
+        assert total[distance > found * steps].sum() <= failure * (1 + 1e-9)
+
+
 def _aggregate(*keys: Key) -> PrivateAggregate:
     measure = Measure(id="m1_1", label="COUNT(*)", count=Count.ROWS)
     columns = (OutputColumn(id="a", name="a", type=INT64), OutputColumn(id="b", name="b", type=INT64))
-    bound = BoundContributions(max_groups=1, max_rows=1)
     return PrivateAggregate(
-        source=Values(columns=columns, rows=()), unit=None, keys=keys, bound=bound, measures=(measure,)
+        source=Values(columns=columns, rows=()), unit=None, keys=keys, weights=WHOLE_ROW, measures=(measure,)
     )
 
 

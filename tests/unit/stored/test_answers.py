@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import threading
@@ -17,6 +18,8 @@ from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.kernel.mechanisms import Calibrated
 from dpquery.kernel.plan import Mechanism
 from dpquery.result.combined import CombinedNoise, Component, combined, variance_of, weights_of
+from dpquery.stored import store
+from dpquery.stored.releases import Release, to_text
 from tests.forking import fork
 from tests.unit.stored.shop import Shop
 
@@ -166,24 +169,61 @@ def test_keys_of_some_rows_do_not_add_up_to_all(shop: Shop) -> None:
         assert session.explain(narrower, epsilon="0.01").charge == dp.PrivacyLoss()
 
 
-def test_people_in_several_groups_do_not_add_up(tmp_path: Path) -> None:
+def test_rows_of_people_add_up_and_people_do_not(tmp_path: Path) -> None:
     shop = Shop(tmp_path, unit="customer")
     with shop.session() as session:
-        session.sql("SELECT region, COUNT(*) AS n, COUNT(DISTINCT id) AS u FROM sales GROUP BY region", epsilon="50")
-        for query in (
-            "SELECT COUNT(*) FROM sales",  # bounds on groups hid something of people with three regions
+        query = "SELECT region, COUNT(*) AS n, SUM(score) AS s, COUNT(DISTINCT id) AS u FROM sales GROUP BY region"
+        first = session.sql(query, epsilon="50").to_pandas()
+        both = session.sql("SELECT COUNT(*) AS n, SUM(score) AS s FROM sales", epsilon="0.1")
+        assert both.charge == dp.PrivacyLoss()
+        assert both.to_pandas().iloc[0].tolist() == first[["n", "s"]].sum().tolist()
+        east = session.sql("SELECT COUNT(*) AS n FROM sales WHERE region = 'east'", epsilon="0.1")
+        assert east.charge == dp.PrivacyLoss()
+        assert east.to_pandas()["n"][0] == first.set_index("region")["n"]["east"]
+        nested = "SELECT r, COUNT(*) FROM (SELECT price, id AS who, region AS r FROM sales) AS t GROUP BY r"
+        assert session.explain(nested, epsilon="0.1").charge == dp.PrivacyLoss()
+        for people in (
             "SELECT COUNT(DISTINCT id) FROM sales",
-            "SELECT COUNT(*) FROM sales WHERE region = 'east'",
+            "SELECT COUNT(DISTINCT id) FROM sales WHERE region = 'east'",
         ):
-            assert session.explain(query, epsilon="0.1").charge != dp.PrivacyLoss()
-        session.sql("SELECT kind, COUNT(*) AS n, COUNT(DISTINCT id) AS u FROM sales GROUP BY kind", epsilon="50")
-        assert session.explain("SELECT COUNT(*) FROM sales", epsilon="0.1").charge != dp.PrivacyLoss()
-        assert session.explain("SELECT COUNT(*) FROM sales WHERE kind = 'a'", epsilon="0.1").charge == dp.PrivacyLoss()
+            assert session.explain(people, epsilon="0.1").charge != dp.PrivacyLoss()
+        assert session.explain(query, epsilon="0.1").charge == dp.PrivacyLoss()
+        assert session.explain(query, epsilon="0.1", max_groups=1).charge != dp.PrivacyLoss()
+        session.sql("SELECT kind, COUNT(DISTINCT id) AS u FROM sales GROUP BY kind", epsilon="50")
+        one = "SELECT COUNT(DISTINCT id) FROM sales WHERE kind = 'a'"  # nobody is in more kinds than count
+        assert session.explain(one, epsilon="0.1").charge == dp.PrivacyLoss()
         assert session.explain("SELECT COUNT(DISTINCT id) FROM sales", epsilon="0.1").charge != dp.PrivacyLoss()
-        bounded = "SELECT kind, COUNT(*) FROM sales GROUP BY kind"
-        assert session.explain(bounded, epsilon="0.1").charge == dp.PrivacyLoss()
-        assert session.explain(bounded, epsilon="0.1", max_rows=2).charge != dp.PrivacyLoss()
-        assert session.explain(bounded, epsilon="0.1", max_groups=1).charge != dp.PrivacyLoss()
+
+
+def test_weights_counted_over_a_relation_are_those_of_no_other(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, unit="customer")
+    query = "SELECT region, COUNT(*) AS n FROM sales GROUP BY region"
+    with shop.session() as session:
+        first = session.sql(query, epsilon="50", max_rows=2).to_pandas()
+        whole = session.sql("SELECT COUNT(*) AS n FROM sales", epsilon="0.1", max_rows=2)
+        assert whole.charge == dp.PrivacyLoss() and whole.to_pandas()["n"][0] == first["n"].sum()
+        for options in ({}, {"max_rows": 3}):
+            assert session.explain(query, epsilon="0.1", **options).charge != dp.PrivacyLoss()
+        east = "SELECT COUNT(*) AS n FROM sales WHERE region = 'east'"
+        assert session.explain(east, epsilon="0.1", max_rows=2).charge != dp.PrivacyLoss()
+
+
+def test_answers_of_another_contract_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(tmp_path)
+
+    def without_contract(release: Release) -> str:
+        content = json.loads(to_text(release))
+        del content["contract"]
+        return json.dumps({**content, "bound": [1, 1]})
+
+    with shop.session() as session, monkeypatch.context() as patched:
+        patched.setattr(store, "to_text", without_contract)
+        session.sql(BY_REGION)
+    with shop.session() as session:
+        assert len(session.releases) == 0
+        assert session.sql(BY_REGION).charge != dp.PrivacyLoss()
+        assert len(session.releases) == 1
+        assert session.sql(BY_REGION).charge == dp.PrivacyLoss()
 
 
 def test_more_accuracy_is_added_to_what_was_bought(shop: Shop) -> None:
@@ -219,37 +259,53 @@ def test_weights_are_those_of_least_variance() -> None:
 @pytest.mark.parametrize("failure", [Fraction(1, 20), Fraction(1, 1000), Fraction(1, 10**10)])
 @pytest.mark.parametrize("laws", [("laplace", "laplace"), ("gaussian", "gaussian"), ("laplace", "gaussian")])
 @pytest.mark.parametrize("count", [1, 3])
-def test_half_widths_of_combinations_hold(laws: tuple[str, str], failure: Fraction, count: int) -> None:
-    """By an exact convolution of small laws, which is another way than the one under test."""
-    noises = [Calibrated(mechanism=Mechanism(law), parameter=Fraction(n)) for law, n in zip(laws, (3, 8), strict=True)]
+@pytest.mark.parametrize("steps", [1, 4])
+def test_half_widths_of_combinations_hold(laws: tuple[str, str], failure: Fraction, count: int, steps: int) -> None:
+    """By an exact convolution of small laws, which is another way than the one under test; noise in quarters of a step
+    is rounded to whole steps, where the exact numbers stand at any quarter."""
+    noises = [
+        Calibrated(mechanism=Mechanism(law), parameter=Fraction(n), steps=steps)
+        for law, n in zip(laws, (3, 8), strict=True)
+    ]
     weights = (Fraction(3, 4), Fraction(1, 4))
     law = CombinedNoise(
         components=tuple(Component(noise=n, count=count, weight=w) for n, w in zip(noises, weights, strict=True)),
         rounded=1,
     )
     width = law.half_width(failure)
-    quarters = np.zeros(1)
-    quarters[0] = 1.0
-    for noise, step in zip(noises, (3, 1), strict=True):
-        for _ in range(count):
-            quarters = np.convolve(quarters, _probabilities(noise, step))
-    middle = len(quarters) // 2
-    places = (np.arange(len(quarters)) - middle) / 4
-    rounded = np.floor(places + 0.5)
-    assert quarters[np.abs(rounded) > width].sum() <= float(failure)
-    if failure == Fraction(1, 20):
-        assert quarters[np.abs(rounded) > width * 0.6 - 2].sum() > float(failure)
+    for place in range(steps):
+        parts = np.ones(1)
+        for noise, step in zip(noises, (3, 1), strict=True):
+            for _ in range(count):
+                parts = np.convolve(parts, _probabilities(noise, step, place))
+        middle = len(parts) // 2
+        quarters = np.arange(len(parts)) - middle  # of a step, of the weighted sum before it is rounded
+        error = np.floor(quarters / 4 + 0.5) - count * place / steps
+        assert parts[np.abs(error) > width].sum() <= float(failure)
+        if failure == Fraction(1, 20):
+            assert parts[np.abs(error) > width * 0.6 - 2 - (count if steps > 1 else 0)].sum() > float(failure)
 
 
-def _probabilities(noise: Calibrated, step: int) -> np.ndarray:  # type: ignore[type-arg]
-    """Returns the law of the noise times `step`, in quarters, around the middle."""
-    points = np.arange(-400, 401)
-    parameter = float(noise.parameter)
+def _probabilities(noise: Calibrated, step: int, place: int) -> np.ndarray:  # type: ignore[type-arg]
+    """Returns the law of a released number times `step`, around the middle: its exact number is `place` of those parts
+    of a lattice step in which its noise is drawn."""
+    points = np.arange(-400 * noise.steps, 400 * noise.steps + 1)
+    parameter, size = float(noise.parameter), points / noise.steps
     laplace = noise.mechanism is Mechanism.LAPLACE
-    density = np.exp(-np.abs(points) / parameter) if laplace else np.exp(-(points**2) / (2 * parameter))
-    spread = np.zeros(800 * step + 1)
-    spread[::step] = density / density.sum()
+    density = np.exp(-np.abs(size) / parameter) if laplace else np.exp(-(size**2) / (2 * parameter))
+    whole = (points + place + noise.steps // 2) // noise.steps
+    spread = np.zeros(2 * 401 * step + 1)
+    np.add.at(spread, (whole + 401) * step, density / density.sum())
     return spread
+
+
+@pytest.mark.parametrize("mechanism", [Mechanism.LAPLACE, Mechanism.GAUSSIAN])
+def test_variances_are_those_of_noise_and_rounding(mechanism: Mechanism) -> None:
+    noise = Calibrated(mechanism=mechanism, parameter=Fraction(9, 2), steps=2**24)
+    drawn = (noise.sample(100_000) + 2**23) // 2**24
+    assert variance_of(noise) == pytest.approx(float(drawn.var()), rel=0.05)
+    whole = Calibrated(mechanism=mechanism, parameter=Fraction(9, 2))
+    assert variance_of(noise) == pytest.approx(variance_of(whole), rel=0.03)
 
 
 def test_selected_groups_are_read_from_one_release(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sums from means, and means from sums, where the unit is the row: exact without noise, and free where exact enough."""
+"""Sums from means, and means from sums: exact without noise, and free where exact enough."""
 
 from __future__ import annotations
 
@@ -42,12 +42,15 @@ def test_sums_and_means_follow_from_each_other(
         assert session.explain(asked, epsilon="3.9").charge != FREE  # less exact than asked
 
 
-def test_people_and_what_may_be_null_are_measured(tmp_path: Path) -> None:
-    """Whoever has more rows than count is scaled down and rounded, which sums and deviations do not share."""
-    shop = Shop(tmp_path, unit="customer")
-    with shop.session() as session:
+def test_weighted_rows_of_people_add_up_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zero_noise(monkeypatch)
+    shop, plain = Shop(tmp_path, unit="customer"), Shop(tmp_path, "plain.ledger", unit="customer")
+    with shop.session() as session, plain.session(reuse=False) as measuring:
         session.sql(PAIRS[0][0], epsilon=100)
-        assert session.explain(PAIRS[0][1], epsilon=1).charge != FREE
+        answer = session.sql(PAIRS[0][1], epsilon=1)
+        assert answer.charge == FREE
+        bought, known = answer.to_pandas()["x"], measuring.sql(PAIRS[0][1], epsilon=1).to_pandas()["x"]
+        assert 0 < abs(bought - known).max() < 25.001  # the number of rows was rounded, and counts 50 each
 
 
 def test_the_interval_is_that_of_both_noises() -> None:

@@ -14,7 +14,7 @@ import dpquery as dp
 from dpquery.kernel.accountant import guarantee_of
 from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import (
-    BoundContributions,
+    WHOLE_ROW,
     BudgetedAggregate,
     BudgetedPlan,
     Count,
@@ -23,16 +23,18 @@ from dpquery.kernel.plan import (
     Mechanism,
     Noise,
     PrivateAggregate,
+    Weighing,
 )
 from dpquery.plan.logical import Scan
 from dpquery.stored.chosen import drawn_with, read_at_once
-from dpquery.stored.frames import Frame
+from dpquery.stored.frames import Frame, Weighed
 from dpquery.stored.releases import Facts, Part, Release, from_text, to_text
 from dpquery.units.declarations import Neighbours
 from tests.scripted import zero_noise
 from tests.unit.stored.shop import Shop
 
 FREE = dp.PrivacyLoss()
+WHOLE = Weighed(weighing=Weighing.WHOLE, max_rows=1, column=None, max_groups=None)
 QUARTERS = (
     "QUANTILE_CONT(price, 0.25) AS low",
     "MEDIAN(price) AS mid",
@@ -188,15 +190,17 @@ def test_the_same_family_twice_is_counted_once(shop: Shop) -> None:
         assert batch.charge == FREE and batch.guarantee == dp.PrivacyLoss(epsilon=Fraction(2))
 
 
-def test_bounds_on_people_are_part_of_the_family(tmp_path: Path) -> None:
+def test_weights_of_rows_are_part_of_the_family(tmp_path: Path) -> None:
     shop = Shop(tmp_path, unit="customer")
     with shop.session() as session:
         session.sql(BY_REGION, epsilon="9")
         assert session.explain(BY_REGION, epsilon="9").charge == FREE
-        for bounds in ({"max_rows": 2}, {"max_groups": 1}):
-            assert session.explain(BY_REGION, epsilon="0.1", **bounds).charge != FREE
+        assert session.explain(BY_REGION, epsilon="0.1", max_groups=1).charge == FREE  # of units, and none are counted
+        assert session.explain(BY_REGION, epsilon="0.1", max_rows=2).charge != FREE
         assert session.explain(TILE, epsilon="0.1").charge != FREE
-        assert session.explain(TILE.replace("sales", "sales WHERE region = 'east'"), epsilon="0.1").charge != FREE
+        east = TILE.replace("sales", "sales WHERE region = 'east'")
+        assert session.explain(east, epsilon="0.1").charge == FREE  # rows weigh the same under any filter
+        assert session.explain(east, epsilon="0.1", max_rows=2).charge != FREE
 
 
 def test_selected_groups_of_a_family(tmp_path: Path) -> None:
@@ -239,8 +243,8 @@ def _release(paid: str = "1", targets: tuple[str, ...] = ("1/4", "1/2", "3/4")) 
         entry=1,
         analyst="ann",
         time="now",
-        frame=Frame(base="b", conditions=(), keys=(), max_groups=1, max_rows=1),
-        facts=Facts(catalog="", covering=(), one_group=True, rows=1),
+        frame=Frame(base="b", conditions=(), keys=(), weights=WHOLE),
+        facts=Facts(catalog="", covering=(), one_group=True),
         names=((), ()),
         groups=None,
         tau=None,
@@ -258,7 +262,7 @@ def _aggregate(targets: tuple[str, ...]) -> PrivateAggregate:
         source=Scan(table="t", columns=(), public=False),
         unit=None,
         keys=(),
-        bound=BoundContributions(max_groups=1, max_rows=1),
+        weights=WHOLE_ROW,
         measures=tuple(
             Measure(id=f"q{t}", label="", count=Count.QUANTILE, value="x", lattice=on, target=Fraction(t))
             for t in targets
@@ -304,8 +308,8 @@ def test_a_family_is_written_and_read() -> None:
     assert [part.noise for part in read.parts] == [part.noise for part in release.parts]
     assert [part.noise.divider is not None for part in read.parts] == [False, True, False]
     alone = replace(release, parts=release.parts[:1], families=())
-    assert "families" not in json.loads(to_text(alone))  # as written before there were families
-    assert {len(part) for part in json.loads(to_text(alone))["parts"]} == {5}
+    assert "families" not in json.loads(to_text(alone))
+    assert {len(noise) for _, noise, *_ in json.loads(to_text(alone))["parts"]} == {3}
 
 
 @pytest.mark.parametrize(
@@ -333,15 +337,26 @@ def test_a_damaged_family_is_refused(change: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
-    [(1, "laplace"), (3, ["0", "0", "1"]), (5, "0"), (5, "-1"), (5, "x")],
+    ("places", "value"),
+    [
+        ((1, 0), "laplace"),
+        ((2,), ["0", "0", "1"]),
+        *(((1, 1), value) for value in ("0", "-1", "x")),
+        *(((1, 2), value) for value in (0, 2, "1", True)),
+        *(((1, 3), value) for value in ("0", "-1", "x")),
+    ],
 )
-def test_a_damaged_member_is_refused(place: int, value: object) -> None:
+def test_a_damaged_member_is_refused(places: tuple[int, ...], value: object) -> None:
     content = json.loads(to_text(_release()))
-    content["parts"][1][place] = value
+    *above, last = places
+    part = content["parts"][1]
+    for place in above:
+        part = part[place]
+    part[last] = value
     with pytest.raises((ValueError, LookupError, TypeError, ArithmeticError)):
         from_text(json.dumps(content), entry=1, analyst="ann", time="now")
-    del content["parts"][1][5:]
+    content = json.loads(to_text(_release()))
+    del content["parts"][1][1][3:]
     with pytest.raises(ValueError):
         from_text(json.dumps(content), entry=1, analyst="ann", time="now")
 
