@@ -2,8 +2,8 @@
 
 The ratings are made, with the sizes of MovieLens 100k: 943 users, about 100,000 ratings, the busiest user 737, half of
 the users fewer than 66; the r-th busiest user has 737 * 46 / (r + 45). No column has bounds, so the profile is of rows
-alone; the sum clamps. The best clip knows the data, and pays nothing for that: of all bounds the one with the least root
-mean square error, weights and noise together, at the whole epsilon.
+alone; the sum clamps. The best clip knows the data, and pays nothing for that: of all bounds the one with the least
+root mean square error, weights and noise together, at the whole epsilon.
 """
 
 from __future__ import annotations
