@@ -6,6 +6,7 @@ that an engine keeps of them can make a difference.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -34,6 +35,17 @@ class EmptyTables:
         ]
         self.engine = Engine({}, keep_order=False, made=[*made, "PRAGMA disable_optimizer"])
         self._bound: OrderedDict[str, None] = OrderedDict()
+        self._tables: dict[str, str] = {}
+        self._guard = threading.Lock()
+
+    def table(self, text: str) -> str:
+        """Returns the name of a table with the columns of a SELECT over such tables, without any row."""
+        with self._guard:
+            if text not in self._tables:
+                made = f"empty{len(self._tables)}"
+                self.engine.cursor().execute(f"CREATE TABLE {made} AS {text}")
+                self._tables[text] = made
+            return self._tables[text]
 
     def bind(self, text: str, domains: Iterable[Domain]) -> None:
         """Raises UnsupportedQueryError if the engine cannot run a statement over such tables.

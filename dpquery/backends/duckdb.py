@@ -12,32 +12,31 @@ from dataclasses import replace
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dpquery.backends.binding import EmptyTables
 from dpquery.backends.engine import Domain, Engine, Rows
-from dpquery.backends.histogram_sql import signature, signatures
+from dpquery.backends.exact_results import of_columns, with_histograms
+from dpquery.backends.histogram_sql import signatures
 from dpquery.backends.owners import unique_sets
 from dpquery.backends.private_statements import FEW_ROWS, Prepared, is_small, written
 from dpquery.backends.reading import is_zoned, most_equal, read, without_zone
 from dpquery.backends.relations import RelationWriter
 from dpquery.backends.resources import PUBLIC_PART, Resources
 from dpquery.backends.row_limits import RowLimits
+from dpquery.backends.row_weights import Names, RowWeights, owned_tables, weights_of
 from dpquery.backends.sources import Source, open_source
-from dpquery.backends.statements import fetch, fetch_few, fetch_integers, fetch_objects, fetch_rows, unmasked
+from dpquery.backends.statements import TIME_LIMIT, fetch, fetch_few, fetch_integers, fetch_objects, fetch_rows
 from dpquery.backends.table_reading import TableReader
+from dpquery.backends.time_limits import time_limit
 from dpquery.backends.twice import twice
-from dpquery.backends.unchanged import Files, held, relied_on, state_of
+from dpquery.backends.unchanged import Files, Stamp, held, relied_on, stamps_of, state_of, with_owners_held
 from dpquery.backends.used_columns import narrowed
 from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.identifiers import may_identify, repeats
 from dpquery.errors import BackendError, CatalogError
-from dpquery.kernel.exponential import Histogram
-from dpquery.kernel.plan import CHOICES, Measure, PrivateAggregate
+from dpquery.kernel.plan import Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import Relation, output
 from dpquery.plan.types import Kind, Type
@@ -59,7 +58,7 @@ class DuckDBBackend:
         self._public_rows: dict[tuple[str, tuple[str, ...]], Rows] = {}
         self._most_equal: dict[tuple[str, frozenset[str]], int] = {}
         checked = relied_on(catalog)
-        self._opened = opened = held(_open_all(catalog, sources), checked)
+        self._opened = opened = with_owners_held(catalog, held(_open_all(catalog, sources), checked))
         self._files = Files(opened, checked)
         self._tables = TableReader(catalog=catalog, opened=opened)
         given, self._is_closed = resources or Resources(), False
@@ -72,6 +71,7 @@ class DuckDBBackend:
         names = {table: source.name for table, source in opened.items()}
         self._named = replace(self._tables, places=names)
         self._limits = RowLimits(self._tables, opened, self._number)
+        self._weights = RowWeights(self._tables, opened, self._rows_of)
         self._limited = self._found_limits()
         self._empty = EmptyTables({names[table]: self._needed_types(table) for table in opened})
 
@@ -90,35 +90,50 @@ class DuckDBBackend:
     def prepare(self, aggregate: PrivateAggregate) -> Prepared:
         """Returns the statement of a private aggregate, bound over tables without rows; see `Backend`."""
         aggregate = narrowed(aggregate)
+        return self._written(aggregate, self._limited, self._weights.known(weights_of(aggregate.source)))
+
+    def _written(self, aggregate: PrivateAggregate, limited: frozenset[str], weights: Names) -> Prepared:
         domains = [None if k.domain is None else self._private.domain(k.types, k.domain) for k in aggregate.keys]
         choices = [None if m.domain is None else self._choices(aggregate, m) for m in aggregate.measures]
         needed = tuple(domain for domain in (*domains, *choices) if domain is not None)
-        limited = self._limited
-        text, numbers = written(replace(self._tables, limited=limited), aggregate, domains, choices)
-        self._empty.bind(written(replace(self._named, limited=limited), aggregate, domains, choices)[0], needed)
-        return Prepared(aggregate=aggregate, text=text, numbers=numbers, domains=needed, limited=limited)
+        tables = replace(self._tables, limited=limited, weights=weights)
+        text, numbers = written(tables, aggregate, domains, choices)
+        made = {each: self._named.crowded(each) for each, kept in weights.items() if kept is not None}
+        empty = {each: None if kept is None else self._empty.table(made[each]) for each, kept in weights.items()}
+        named = replace(self._named, limited=limited, weights=empty)
+        self._empty.bind(written(named, aggregate, domains, choices)[0], needed)
+        return Prepared(
+            aggregate=aggregate, text=text, numbers=numbers, domains=needed, limited=limited, weights=weights
+        )
 
     def run(self, statement: Prepared, key: int) -> ExactAggregates:
         """Returns the exact integers of a statement; see `Backend`."""
         self.check()
-        limited = self._limits.above()
-        if limited != statement.limited:  # files have changed, and with them whose rows are too many
+        aggregate = statement.aggregate
+        before = self._state(aggregate)
+        limited, weights = self._limits.above(), self._weights.made(weights_of(aggregate.source))
+        if (limited, weights) != (statement.limited, statement.weights):  # not known before, or files have changed
             self._limited = limited
-            statement = self.prepare(statement.aggregate)
+            statement = self._written(aggregate, limited, weights)
+        exact = self._read(statement, key)
+        if self._state(aggregate) != before:
+            raise BackendError("a file was changed while it was read: rows may not be those whose owners were counted")
+        return exact
+
+    def _read(self, statement: Prepared, key: int) -> ExactAggregates:
         aggregate, cursor = statement.aggregate, self._private.cursor()
         self._private.provide(statement.domains)
         numbers = [divmod(key % 2**128, 2**64)[place - 1] for place in statement.numbers]
         if signatures(aggregate.measures):
-            return _with_histograms(aggregate, fetch(cursor, statement.text, numbers))
+            return with_histograms(aggregate, fetch(cursor, statement.text, numbers))
         text = self._private.statements.prepared(statement.text, numbers, state_of(self._opened))
         fetched = fetch_few if is_small(aggregate) else fetch_objects if aggregate.is_selected else fetch_integers
-        made = fetched(cursor, text)
-        return ExactAggregates(
-            keys=tuple(_key(made[f"key{i}"], k.domain is not None) for i, k in enumerate(aggregate.keys)),
-            numbers=tuple(
-                _wide(made[f"number{i}"], made.get(f"number{i}_digits")) for i in range(len(aggregate.measures))
-            ),
-        )
+        return of_columns(aggregate, fetched(cursor, text))
+
+    def _state(self, aggregate: PrivateAggregate) -> tuple[Stamp, ...]:
+        """Returns what tells one state of the files whose rows are counted by owner from another."""
+        tables = sorted(owned_tables(aggregate.source))
+        return tuple(stamp for table in tables for stamp in stamps_of(self._opened[table]))
 
     def _choices(self, aggregate: PrivateAggregate, measure: Measure) -> Domain:
         """Returns the domain of a mode."""
@@ -232,7 +247,14 @@ class DuckDBBackend:
 
     def _number(self, text: str) -> int:
         """Returns the one number that a SELECT over private tables gives."""
-        return int(fetch(self._private.cursor(), text)[0][0].as_py())
+        ((number,),) = self._rows_of(text)
+        return int(number)
+
+    def _rows_of(self, text: str) -> list[Any]:
+        """Returns what a statement over private tables gives."""
+        cursor = self._private.cursor()
+        with time_limit(cursor.interrupt, TIME_LIMIT):
+            return cursor.execute(text).fetchall()
 
     def _found_limits(self) -> frozenset[str]:
         with contextlib.suppress(duckdb.Error):
@@ -320,65 +342,6 @@ def _needed(catalog: Catalog, table: str) -> dict[str, Type]:
 def _zones(catalog: Catalog, table: str) -> dict[str, str]:
     """Returns the declared zones of a table's columns that have one."""
     return {column.name: column.zone for column in catalog.tables[table].columns.values() if column.zone}
-
-
-def _with_histograms(aggregate: PrivateAggregate, made: pa.Table) -> ExactAggregates:
-    """Returns the aggregates of a statement that gives histograms too; choices of the same values share one."""
-    places = signatures(aggregate.measures)
-    histograms = [_histogram(made[f"kept{i}"]) for i in range(len(places))]
-    numbers, kept = [], []
-    for i, measure in enumerate(aggregate.measures):
-        if measure.count not in CHOICES:
-            numbers.append(_wide(_column(made[f"number{i}"]), _digits(made, i)))
-            continue
-        kept.append(histograms[places[signature(measure)]])
-        counted = np.zeros(len(made), np.int64)
-        np.add.at(counted, kept[-1].group, kept[-1].weight)
-        numbers.append(counted)
-    keys = tuple(_key(_column(made[f"key{i}"]), key.domain is not None) for i, key in enumerate(aggregate.keys))
-    return ExactAggregates(keys=keys, numbers=tuple(numbers), histograms=tuple(kept))
-
-
-def _digits(made: pa.Table, i: int) -> NDArray[Any] | None:
-    """Returns the digits of a number's column, which counts do not have."""
-    name = f"number{i}_digits"
-    return _column(made[name]) if name in made.column_names else None
-
-
-def _histogram(column: pa.ChunkedArray) -> Histogram:
-    """Returns a column of lists of (value, weight) as flat arrays."""
-    lists = column.combine_chunks()
-    parts = lists.flatten()
-    lengths = np.nan_to_num(pc.list_value_length(lists).to_numpy(zero_copy_only=False)).astype(np.int64)
-    return Histogram(
-        group=np.repeat(np.arange(len(lists)), lengths),
-        value=parts.field("value").to_numpy(zero_copy_only=False).astype(np.int64),
-        weight=parts.field("weight").to_numpy(zero_copy_only=False).astype(np.int64),
-    )
-
-
-def _column(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Returns a column as integers, or with NULL or other values as Python values, NULL as None."""
-    if pa.types.is_integer(column.type) and not column.null_count:
-        return np.asarray(column.to_numpy())
-    values = np.empty(len(column), dtype=object)
-    values[:] = column.to_pylist()
-    return values
-
-
-def _wide(values: NDArray[Any], digits: NDArray[Any] | None) -> NDArray[Any]:
-    """Returns numbers, if need be those that `_in_64_bits` split: int64, or Python integers where one does not fit."""
-    values = unmasked(values)
-    if values.dtype != object:
-        return values.astype(np.int64, copy=False)
-    missing = [None] * len(values) if digits is None else unmasked(digits).tolist()
-    whole = [int(d) if v is None else int(v) for v, d in zip(values.tolist(), missing, strict=True)]
-    narrow = all(-(2**63) <= n < 2**63 for n in whole)
-    return np.array(whole, dtype=np.int64 if narrow else object)
-
-
-def _key(column: NDArray[Any], is_code: bool) -> NDArray[Any]:
-    return column.astype(np.int64) if is_code else column.astype(object)
 
 
 def _repeated(table: str, columns: list[str]) -> str:

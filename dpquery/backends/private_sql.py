@@ -3,43 +3,37 @@
 The text is a chain of named subqueries:
 
 - `source_rows`: the relation.
-- `coded`: its rows with an owner and, for public keys, with their codes; what is not public is gone.
-- `masks`, `candidates`: where there are many more groups than a unit may keep, only rows that may be in a kept group.
-- `parts`: per unit and group, the bounded contributions.
-- `heavy`, `dropped`: units that still have more groups than they may keep, and the groups that they lose.
-- `sums`: everything, less what was dropped, per group.
-- `kept0`, `kept1`, ...: the histograms of choices, joined to the groups.
+- `crowded`: where weights are counted here, the units with more rows than may weigh 1, and what each of these weighs.
+- `owned`: the rows with an owner, `unit`, and what they weigh, `weight`.
+- `coded`: `owned` with the codes of public keys; what is not public is gone.
+- `sums`: what is added up by group, with the histograms of choices joined to it: one aggregation of rows.
+- `counted0`, `counted1`, ...: joined to `sums`, the counts that take more: of units that count in some of their groups
+  alone, and of different values.
 
-`masks` holds, for each unit, which of 63 buckets of the hash its groups fall into, and from that the buckets up to the
-one that holds the g-th smallest: the g smallest hashes lie in these, so rows of other buckets are left out before the
-costly aggregation, and only few groups remain to be ranked exactly.
+Few groups find their codes after rows were aggregated, many before.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpquery.backends import histogram_sql
+from dpquery.backends.distinct_sql import divided_units, least_pairs, same, units_in_some
 from dpquery.backends.lattice_sql import lattice_value
 from dpquery.backends.relations import RelationWriter
 from dpquery.backends.sql_names import name, normal
 from dpquery.errors import InternalError
-from dpquery.kernel.parallel import weighs_together
-from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate
-from dpquery.plan.logical import output
+from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing
+from dpquery.plan.logical import Filter, Project, Relation, Scan, output
 
-_OWN = re.compile(
-    r"unit|place|value\d*|code|found|keep|present|counted|weight|kept\d*|(key|number|level)\d+|part\d+_[ns]"
-)
+_OWN = re.compile(r"unit|weight|place|share|value\d*|code|present|counted\d*|kept\d*|(key|number)\d+")
 """Names that the SQL gives to columns of its own."""
-BUCKETS = 63
-MOST_MASKED_GROUPS = 16
-"""Masks are used up to this `max_groups`: each group costs a level of nesting."""
 CODED_FROM = 1_000
 """Groups from which rows get their codes before they are aggregated: then the engine groups by numbers, not texts."""
-MASK_FROM = 64
-"""Masks are used where there are at least this many groups for each that a unit may keep."""
+NARROW = 2**38
+"""Lattice values of a smaller magnitude times a weight are multiplied in 64 bits: they are below 2^62."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,211 +61,156 @@ class PrivateWriter:
 
     def select(self) -> str:
         """Returns the whole statement."""
-        rows = f"source_rows AS ({self.relations.select(self.aggregate.source)})"
-        if self.aggregate.unit is None:
-            return f"WITH {rows} {self._of_rows()}"
-        return self._of_units(rows)
+        source, once = self.aggregate.source, "NOT MATERIALIZED "
+        ctes = [f"source_rows AS {once if _is_quick(source) else ''}({self.relations.select(source)})"]
+        if self.aggregate.unit is not None:
+            if self.aggregate.weights.weighing is Weighing.COUNTED:
+                ctes.append(f"crowded AS MATERIALIZED ({self._crowded()})")
+            ctes.append(f"owned AS {once}({self._owned()})")
+        counts = list(self._counts())
+        if counts or self._is_early:
+            ctes.append(f"coded AS {once if _is_quick(source) else ''}({self._coded()})")
+        sums = self._early() if self._is_early else self._late()
+        if not counts:
+            return f"WITH {', '.join(ctes)} {sums}"
+        return f"WITH {', '.join(ctes)}, sums AS ({sums}) {self._with_counts(counts)}"
 
-    # Where the unit is the row: one aggregation. Few groups find their codes after it, many before.
+    # Rows and their weights.
 
-    def _of_rows(self) -> str:
-        if (self.aggregate.public_groups or 0) >= CODED_FROM and not self._kept:
-            numbers = [f"{self._row_number(m)} AS number{i}" for i, m in self._added(Count.DISTINCT)]
-            coded = f"SELECT {', '.join([*self._codes(), *self._read])} FROM source_rows AS given {self._joined()}"
-            return f"SELECT {', '.join([*self._keys, *numbers])} FROM ({coded}){_group_by(self._keys)}"
-        keys = [name(id) for key in self.aggregate.keys for id in key.columns]
-        numbers = [f"{self._row_number(m)} AS number{i}" for i, m in self._added(Count.DISTINCT)]
-        given = [f"number{i}" for i, _ in self._added(Count.DISTINCT)] + self._kept
+    def _crowded(self) -> str:
+        unit, most = name(self.aggregate.unit or ""), self.aggregate.weights.max_rows
+        weight = f"CAST({most * WEIGHT} // COUNT(*) AS BIGINT) AS weight"
+        return (
+            f"SELECT {unit} AS unit, {weight} FROM source_rows WHERE {unit} IS NOT NULL GROUP BY {unit} "
+            f"HAVING COUNT(*) > {most}"
+        )
+
+    def _owned(self) -> str:
+        """Returns the rows that have owners, with what they weigh; where all weigh 1 there is no column for it."""
+        unit, weights, joins = f"given.{name(self.aggregate.unit or '')}", self.aggregate.weights, ""
+        selected = [f"{unit} AS unit", *(f"given.{id}" for id in dict.fromkeys([*self._raw_keys, *self._read]))]
+        match weights.weighing:
+            case Weighing.WHOLE:
+                pass
+            case Weighing.STORED:
+                selected.append(f"CAST(given.{name(weights.column or '')} AS BIGINT) AS weight")
+            case Weighing.COUNTED:
+                selected.append(f"COALESCE(crowded.weight, {WEIGHT}) AS weight")
+                joins = f" LEFT JOIN crowded ON crowded.unit = {unit}"
+        return f"SELECT {', '.join(selected)} FROM source_rows AS given{joins} WHERE {unit} IS NOT NULL"
+
+    def _coded(self) -> str:
+        given = ["given.unit"] if self.aggregate.unit is not None else []
+        given += ["given.weight"] if self._is_weighed else []
+        columns = [*given, *self._codes(), *(f"given.{id}" for id in self._read)] or ["1 AS present"]
+        return f"SELECT {', '.join(columns)} FROM {self._rows} AS given {self._joined()}"
+
+    # One aggregation.
+
+    @property
+    def _is_early(self) -> bool:
+        """Whether rows get their codes before they are aggregated: decided by the plan alone."""
+        return bool(self.aggregate.keys) and (self.aggregate.public_groups or 0) >= CODED_FROM
+
+    def _early(self) -> str:
+        keys, numbers = self._keys, self._numbers()
         if self._alone:
-            grouped = self._histograms("source_rows", keys)[0]
-        else:
-            columns = ", ".join([*keys, *numbers]) or "COUNT(*) AS present"
-            grouped = f"SELECT {columns} FROM source_rows{_group_by(keys)}"
-        selected = f"SELECT {', '.join([*self._codes(), *given])} FROM ({grouped}) AS given {self._joined()}"
-        if self._alone:
-            return selected
-        return f"{selected} {' '.join(self._with_histograms('source_rows', 'given', keys))}"
+            return f"SELECT {', '.join([*keys, *self._kept])} FROM ({self._histograms('coded', keys)[0]})"
+        grouped = f"SELECT {', '.join([*keys, *numbers])} FROM coded{_group_by(keys)}"
+        if not self._kept:
+            return grouped
+        columns = [f"grouped.{column}" for column in [*keys, *self._summed]] + self._kept
+        joins = self._with_histograms("coded", "grouped", keys)
+        return f"SELECT {', '.join(columns)} FROM ({grouped}) AS grouped {' '.join(joins)}"
 
-    def _row_number(self, measure: Measure) -> str:
-        kept = _filter(measure)
+    def _late(self) -> str:
+        keys, numbers = self._raw_keys, self._numbers()
+        columns = [*self._codes(), *(f"given.{number}" for number in self._summed)]
+        if self._alone:
+            grouped = self._histograms(self._rows, keys)[0]
+            return f"SELECT {', '.join([*columns, *self._kept])} FROM ({grouped}) AS given {self._joined()}"
+        shown = ", ".join([*keys, *numbers]) or "COUNT(*) AS present"
+        grouped = f"SELECT {shown} FROM {self._rows}{_group_by(keys)}"
+        joins = [self._joined(), *self._with_histograms(self._rows, "given", keys)]
+        shown = ", ".join([*columns, *self._kept]) or "given.present"
+        return f"SELECT {shown} FROM ({grouped}) AS given {' '.join(joins)}"
+
+    def _numbers(self) -> list[str]:
+        return [f"{self._number(measure)} AS number{i}" for i, measure in self._added]
+
+    def _number(self, measure: Measure) -> str:
+        """Returns an aggregate of rows: what they weigh is added up, each time its lattice value in a sum."""
         match measure.count:
-            case Count.UNITS | Count.ROWS:
-                return f"COUNT(*){kept}"
-            case Count.VALUES:
-                return f"COUNT({_value(measure)}){kept}"
+            case Count.UNITS if not self._is_one_row:
+                return f"COUNT(DISTINCT unit){_filter(measure)}"
             case Count.DISTINCT:
-                return f"COUNT(DISTINCT {_value(measure)}){kept}"
+                return f"COUNT(DISTINCT {_value(measure)}){_filter(measure)}"
             case Count.SUM:
-                return f"COALESCE(SUM({self._lattice_value(measure)}){kept}, 0)"
+                return f"COALESCE(SUM({self._weighed_value(measure)}){_filter(measure)}, 0)"
+            case Count.VALUES if self._is_weighed:
+                return f"COALESCE(SUM(weight){_filter(measure, f'{_value(measure)} IS NOT NULL')}, 0)"
+            case Count.ROWS if self._is_weighed:
+                return f"COALESCE(SUM(weight){_filter(measure)}, 0)"
+            case Count.VALUES:
+                return f"COUNT({_value(measure)}){_filter(measure)}"
+            case Count.ROWS | Count.UNITS:
+                return f"COUNT(*){_filter(measure)}"
             case Count.QUANTILE | Count.MODE:
                 raise InternalError("a choice is no number")
 
-    # Where units have rows: aggregate per unit and group, bound, aggregate per group.
+    def _weighed_value(self, measure: Measure) -> str:
+        value, lattice = self._lattice_value(measure), measure.lattice
+        if not self._is_weighed or lattice is None:
+            return value
+        return f"{value if max(map(abs, lattice.values)) < NARROW else f'CAST({value} AS HUGEINT)'} * weight"
 
-    def _of_units(self, rows: str) -> str:
-        masked = self._masks()
-        ctes = [rows, f"coded AS {'MATERIALIZED ' if masked else ''}({self._coded()})"]
-        if masked:
-            ctes += [f"masks AS MATERIALIZED ({self._mask()})", f"candidates AS ({self._candidates()})"]
-        if self._alone:
-            ctes.append(f"kept0 AS ({self._histograms(self._candidate_rows, self._keys)[0]})")
-            return f"WITH {', '.join(ctes)} SELECT {', '.join([*self._keys, *self._kept])} FROM kept0"
-        ctes.append(f"parts AS MATERIALIZED ({self._parts()})")
-        numbers = [f"number{i}" for i, _ in self._added()]
-        kept = f"SELECT {', '.join([*self._keys, *numbers]) or '1'} FROM parts"
-        if self._ranks:
-            heavy = f"SELECT unit FROM parts GROUP BY unit HAVING COUNT(*) > {self._max_groups}"
-            ctes += [f"heavy AS MATERIALIZED ({heavy})", f"dropped AS MATERIALIZED ({self._dropped()})"]
-            lost = ", ".join([*self._keys, *(f"-{number}" for number in numbers)])
-            kept += f" UNION ALL SELECT {lost} FROM dropped"
-        sums = [f"CAST(COALESCE(SUM({number}), 0) AS HUGEINT) AS {number}" for number in numbers]
-        summed = ", ".join([*self._keys, *sums]) or "COUNT(*) AS present"
-        ctes.append(f"sums AS (SELECT {summed} FROM ({kept}){_group_by(self._keys)})")
-        return f"WITH {', '.join(ctes)} {self._final()}"
+    # What is counted by unit.
 
-    def _coded(self) -> str:
-        unit = f"given.{name(self.aggregate.unit or '')}"
-        selected = ", ".join([f"{unit} AS unit", *self._codes(), *self._read])
-        return f"SELECT {selected} FROM source_rows AS given {self._joined()} WHERE {unit} IS NOT NULL"
-
-    @property
-    def _read(self) -> list[str]:
-        """Returns the columns of `given` that measures read."""
-        read = [m.value for m in self.aggregate.measures] + [m.filter for m in self.aggregate.measures]
-        return [f"given.{name(id)}" for id in dict.fromkeys(id for id in read if id is not None)]
-
-    def _mask(self) -> str:
-        levels = f"SELECT unit, bit_or({self._bucket}) AS found, found AS level0 FROM coded GROUP BY unit"
-        for level in range(1, self._max_groups):
-            levels = f"SELECT unit, found, level{level - 1} & (level{level - 1} - 1) AS level{level} FROM ({levels})"
-        last = f"level{self._max_groups - 1}"
-        keeping = f"SELECT unit, found, xor({last}, {last} - 1) AS keep FROM ({levels})"
-        return f"SELECT unit, keep FROM ({keeping}) WHERE (found & (~keep)) <> 0"
-
-    def _candidates(self) -> str:
-        inside = f"masks.unit IS NULL OR ({self._bucket} & masks.keep) <> 0"
-        return f"SELECT coded.* FROM coded LEFT JOIN masks ON masks.unit = coded.unit WHERE {inside}"
-
-    def _parts(self) -> str:
-        """Returns the bounded contributions of each unit to each of its groups."""
-        measures = self._added()
-        needed = [f"{call} AS part{i}_{part}" for i, m in measures for part, call in self._needs(m)]
-        if any(weighs_together(self.aggregate, m) for _, m in measures):
-            needed.append("COUNT(*) AS rows_n")
-        unit = ["unit", *self._keys]
-        grouped = f"SELECT {', '.join([*unit, *needed])} FROM {self._candidate_rows}{_group_by(unit)}"
-        numbers = [f"{self._bounded(i, m)} AS number{i}" for i, m in measures]
-        return f"SELECT {', '.join([*unit, *numbers])} FROM ({grouped})"
-
-    def _needs(self, measure: Measure) -> list[tuple[str, str]]:
-        kept = _filter(measure)
-        match measure.count:
-            case Count.UNITS | Count.ROWS:
-                return [("n", f"COUNT(*){kept}")]
-            case Count.VALUES:
-                return [("n", f"COUNT({_value(measure)}){kept}")]
-            case Count.DISTINCT | Count.QUANTILE | Count.MODE:
-                return []
-            case Count.SUM:
-                total = f"COALESCE(SUM({self._lattice_value(measure)}){kept}, 0)"
-                return [("n", f"COUNT({_value(measure)}){kept}"), ("s", total)]
-
-    def _bounded(self, i: int, measure: Measure) -> str:
-        rows = self.aggregate.bound.max_rows
-        together = weighs_together(self.aggregate, measure)
-        match measure.count:
-            case Count.UNITS | Count.ROWS | Count.VALUES if together:
-                scaled = f"CAST((CAST(part{i}_n AS HUGEINT) * {rows}) // rows_n AS BIGINT)"
-                return f"CASE WHEN rows_n <= {rows} THEN part{i}_n ELSE {scaled} END"
-            case Count.UNITS:
-                return f"CAST(part{i}_n > 0 AS BIGINT)"
-            case Count.ROWS | Count.VALUES:
-                return f"LEAST(part{i}_n, {rows})"
-            case Count.SUM:
-                return self._scaled(measure, f"part{i}_s", "rows_n" if together else f"part{i}_n")
-            case Count.DISTINCT | Count.QUANTILE | Count.MODE:
-                raise InternalError("a distinct count or a choice has no contributions to add up")
-
-    def _scaled(self, measure: Measure, total: str, count: str) -> str:
-        """Returns trunc(total * min(1, max_rows / count)): in 64 bits up to the count from which it might not fit."""
-        if measure.lattice is None:
-            raise InternalError("a sum has a lattice")
-        rows = self.aggregate.bound.max_rows
-        most = (2**63 - 1) // (rows * max(1, *map(abs, measure.lattice.values)))
-        narrow = f"TRY_CAST({total} AS BIGINT)"  # total, wherever it is computed: it raises on no row
-        # // of DuckDB cuts towards 0
-        return (
-            f"CASE WHEN {count} <= {rows} THEN {narrow} WHEN {count} <= {most} THEN ({narrow} * {rows}) // {count} "
-            f"ELSE CAST(({total} * {rows}) // {count} AS BIGINT) END"
-        )
-
-    def _dropped(self) -> str:
-        order = ", ".join([self._hash("unit", *self._keys), *self._keys])
-        place = f"row_number() OVER (PARTITION BY unit ORDER BY {order}) AS place"
-        ranked = f"SELECT *, {place} FROM parts SEMI JOIN heavy USING (unit)"
-        return f"SELECT * EXCLUDE (place) FROM ({ranked}) WHERE place > {self._max_groups}"
-
-    def _final(self) -> str:
-        """Returns the last SELECT: the sums, with each distinct count joined to them."""
-        columns, joins = [f"sums.{key}" for key in self._keys], []
+    def _counts(self) -> Iterator[tuple[int, str]]:
+        """Yields the counts that one aggregation of rows cannot give: their measures' places and their SELECTs."""
         for i, measure in enumerate(self.aggregate.measures):
-            if measure.count in CHOICES:
-                continue
-            if measure.count is not Count.DISTINCT:
-                columns.append(f"sums.number{i}")
-                continue
-            on = " AND ".join(f"sums.{key} IS NOT DISTINCT FROM counted{i}.{key}" for key in self._keys) or "TRUE"
-            joins.append(f"LEFT JOIN ({self._distinct(measure)}) AS counted{i} ON {on}")
-            columns.append(f"COALESCE(counted{i}.counted, 0) AS number{i}")
-        columns += self._kept
-        joins += self._with_histograms(self._candidate_rows, "sums", self._keys)
-        return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{self._present()}"
+            passing = "" if measure.filter is None else name(measure.filter)
+            if measure.count is Count.UNITS and self._is_ranked:
+                most = self.aggregate.weights.max_groups or 0
+                yield i, units_in_some("coded", self._keys, passing, most, self._hash("unit", *self._keys))
+            elif measure.count is Count.UNITS and self.aggregate.divides_units:
+                most = self.aggregate.weights.max_groups or 0
+                yield i, divided_units("coded", self._keys, passing, "owned", self._raw_keys, most)
+            elif measure.count is Count.DISTINCT and self._is_weighed:
+                most, hashed = self.aggregate.weights.max_rows, self._hash("unit", *self._keys, "value")
+                yield i, least_pairs("coded", self._keys, passing, _value(measure), most, hashed)
 
-    def _present(self) -> str:
-        """Returns the condition that a group was kept by some unit: among selected groups, no other may exist."""
-        if self.aggregate.selection is None:
-            return ""
-        ids = [measure.id for measure in self.aggregate.measures]
-        return f" WHERE sums.number{ids.index(self.aggregate.selection)} > 0"
-
-    def _distinct(self, measure: Measure) -> str:
-        """Returns the distinct count of each group, over at most `max_rows` values of each unit in each group."""
-        value, unit = _value(measure), ["unit", *self._keys]
-        passing = "" if measure.filter is None else f" AND {name(measure.filter)}"
-        pairs = f"SELECT DISTINCT {', '.join([*unit, f'{value} AS value'])} FROM {self._candidate_rows}"
-        pairs += f" WHERE {value} IS NOT NULL{passing}"
-        if self._ranks:
-            on = " AND ".join(f"pairs.{column} IS NOT DISTINCT FROM dropped.{column}" for column in unit)
-            pairs = f"SELECT * FROM ({pairs}) AS pairs ANTI JOIN dropped ON {on}"
-        place = f"PARTITION BY {', '.join(unit)} ORDER BY {self._hash(*unit, 'value')}, value"
-        ranked = f"SELECT *, row_number() OVER ({place}) AS place FROM ({pairs})"
-        chosen = f"SELECT * FROM ({ranked}) WHERE place <= {self.aggregate.bound.max_rows}"
-        counted = ", ".join([*self._keys, "COUNT(DISTINCT value) AS counted"])
-        return f"SELECT {counted} FROM ({chosen}){_group_by(self._keys)}"
+    def _with_counts(self, counts: list[tuple[int, str]]) -> str:
+        """Returns the sums with the counts joined to them. Among selected groups there are those alone in which some
+        unit counts."""
+        given = {i: f"COALESCE(counted{i}.counted, 0)" for i, _ in counts}
+        plain = [i for i, measure in enumerate(self.aggregate.measures) if measure.count not in CHOICES]
+        columns = [f"sums.{key}" for key in self._keys]
+        columns += [f"{given.get(i, f'sums.number{i}')} AS number{i}" for i in plain]
+        columns += [f"sums.kept{i}" for i in range(len(histogram_sql.signatures(self.aggregate.measures)))]
+        joins = [f"LEFT JOIN ({text}) AS counted{i} ON {same('sums', f'counted{i}', self._keys)}" for i, text in counts]
+        deciding = [i for i, m in enumerate(self.aggregate.measures) if m.id == self.aggregate.selection and i in given]
+        shown = f" WHERE {' AND '.join(f'{given[i]} > 0' for i in deciding)}" if deciding else ""
+        return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{shown}"
 
     # Histograms of choices.
 
     def _histograms(self, rows: str, keys: list[str]) -> list[str]:
         """Returns the SELECT of each histogram, over rows with these key columns."""
-        bound, made = self.aggregate.bound, {}
+        made = {}
         for measure, domain in zip(self.aggregate.measures, self.choices, strict=True):
             if measure.count in CHOICES:
                 value = _value(measure) if domain is not None else self._lattice_value(measure)
-                read = (rows, keys, value, "TRUE" if measure.filter is None else name(measure.filter), domain)
-                made[histogram_sql.signature(measure)] = (
-                    histogram_sql.of_rows(*read)
-                    if self.aggregate.unit is None
-                    else histogram_sql.of_units(*read, most=bound.max_rows, dropped=self._ranks)
+                passing = "TRUE" if measure.filter is None else name(measure.filter)
+                made[histogram_sql.signature(measure)] = histogram_sql.histogram(
+                    rows, keys, value, passing, domain, is_weighed=self._is_weighed
                 )
         return list(made.values())
 
     def _with_histograms(self, rows: str, groups: str, keys: list[str]) -> list[str]:
         """Returns the joins of the groups with their histograms."""
-        joins = []
-        for i, histogram in enumerate(self._histograms(rows, keys)):
-            on = " AND ".join(f"{groups}.{key} IS NOT DISTINCT FROM kept{i}.{key}" for key in keys) or "TRUE"
-            joins.append(f"LEFT JOIN ({histogram}) AS kept{i} ON {on}")
-        return joins
+        made = enumerate(self._histograms(rows, keys))
+        return [f"LEFT JOIN ({text}) AS kept{i} ON {same(groups, f'kept{i}', keys)}" for i, text in made]
 
     @property
     def _kept(self) -> list[str]:
@@ -282,42 +221,55 @@ class PrivateWriter:
     def _alone(self) -> bool:
         """Whether one histogram is all that is asked for: then it alone reads the rows."""
         one = len(histogram_sql.signatures(self.aggregate.measures)) == 1
-        return one and not self._ranks and all(m.count in CHOICES for m in self.aggregate.measures)
+        return one and all(measure.count in CHOICES for measure in self.aggregate.measures)
 
-    def _added(self, *also: Count) -> list[tuple[int, Measure]]:
-        """Returns the measures that are sums of contributions, with their places, and those of the kinds `also`."""
-        others = (*CHOICES, Count.DISTINCT)
-        return [(i, m) for i, m in enumerate(self.aggregate.measures) if m.count not in others or m.count in also]
+    # What the plan says.
+
+    @property
+    def _rows(self) -> str:
+        return "source_rows" if self.aggregate.unit is None else "owned"
+
+    @property
+    def _is_weighed(self) -> bool:
+        return self.aggregate.unit is not None and self.aggregate.weights.weighing is not Weighing.WHOLE
+
+    @property
+    def _is_one_row(self) -> bool:
+        """Whether no unit has more than one row, so that counting rows is counting units."""
+        return self.aggregate.unit is None or (not self._is_weighed and self.aggregate.weights.max_rows == 1)
+
+    @property
+    def _is_ranked(self) -> bool:
+        """Whether a unit could have rows in more selected groups than it may count in."""
+        weights = self.aggregate.weights
+        if not self.aggregate.is_selected or weights.max_groups is None or self._is_one_row:
+            return False
+        return self._is_weighed or weights.max_rows > weights.max_groups
+
+    @property
+    def _added(self) -> list[tuple[int, Measure]]:
+        """Returns the measures that one aggregation gives, with their places."""
+        elsewhere = {i for i, _ in self._counts()}
+        measures = enumerate(self.aggregate.measures)
+        return [(i, m) for i, m in measures if m.count not in CHOICES and i not in elsewhere]
+
+    @property
+    def _summed(self) -> list[str]:
+        return [f"number{i}" for i, _ in self._added]
 
     @property
     def _keys(self) -> list[str]:
         return [f"key{i}" for i in range(len(self.aggregate.keys))]
 
     @property
-    def _max_groups(self) -> int:
-        return self.aggregate.bound.max_groups
+    def _raw_keys(self) -> list[str]:
+        return [name(id) for key in self.aggregate.keys for id in key.columns]
 
     @property
-    def _ranks(self) -> bool:
-        """Whether a unit could have more groups than it may keep."""
-        possible = self.aggregate.public_groups
-        return bool(self.aggregate.keys) and (possible is None or possible > self._max_groups)
-
-    def _masks(self) -> bool:
-        """Whether rows are masked before they are aggregated: decided by the plan alone."""
-        possible = self.aggregate.public_groups
-        many = possible is not None and possible >= MASK_FROM * self._max_groups
-        return self._ranks and many and self._max_groups <= MOST_MASKED_GROUPS
-
-    @property
-    def _candidate_rows(self) -> str:
-        return "candidates" if self._masks() else "coded"
-
-    @property
-    def _bucket(self) -> str:
-        """Returns one bit for the bucket of a row's group; buckets grow with the hash."""
-        hashed = self._hash("coded.unit", *(f"coded.{key}" for key in self._keys))
-        return f"(1::BIGINT << ((({hashed} >> 40) * {BUCKETS}) >> 24)::BIGINT)"
+    def _read(self) -> list[str]:
+        """Returns the columns that measures read."""
+        read = [m.value for m in self.aggregate.measures] + [m.filter for m in self.aggregate.measures]
+        return [name(id) for id in dict.fromkeys(id for id in read if id is not None)]
 
     def _hash(self, *columns: str) -> str:
         """Returns the hash of columns under the key of a run: its two halves are the numbers that a run gives."""
@@ -345,6 +297,17 @@ class PrivateWriter:
         return lattice_value(name(measure.value), types[measure.value], measure.lattice)
 
 
+def _is_quick(relation: Relation) -> bool:
+    """Whether reading the rows twice is quicker than keeping them."""
+    match relation:
+        case Scan():
+            return True
+        case Filter() | Project():
+            return _is_quick(relation.source)
+        case _:
+            return False
+
+
 def _own(key: Key) -> str:
     return normal(f"given.{name(key.columns[0])}", key.types[0])
 
@@ -363,8 +326,9 @@ def _value(measure: Measure) -> str:
     return name(measure.value or "")
 
 
-def _filter(measure: Measure) -> str:
-    return "" if measure.filter is None else f" FILTER (WHERE {name(measure.filter)})"
+def _filter(measure: Measure, *more: str) -> str:
+    conditions = [*([] if measure.filter is None else [name(measure.filter)]), *more]
+    return f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
 
 
 def _group_by(columns: list[str]) -> str:

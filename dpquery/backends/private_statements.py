@@ -8,9 +8,10 @@ from dpquery.backends.engine import Domain
 from dpquery.backends.histogram_sql import signatures
 from dpquery.backends.private_sql import PrivateWriter
 from dpquery.backends.relations import RelationWriter
+from dpquery.backends.row_weights import Names
 from dpquery.backends.table_reading import TableReader
 from dpquery.errors import BackendError
-from dpquery.kernel.plan import CHOICES, Count, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
 
 FEW_ROWS = 1000
 """Fewer rows are fetched row by row, which is quicker: of released tables, and of private ones with fewer groups."""
@@ -25,6 +26,7 @@ class Prepared:
         numbers: Places of the run's numbers that it refers to: the halves of the key.
         domains: The public domains that it reads.
         limited: The tables in which rows are left out of units that have too many.
+        weights: Which units' rows weigh less than 1, as it reads them.
     """
 
     aggregate: PrivateAggregate
@@ -32,6 +34,7 @@ class Prepared:
     numbers: tuple[int, ...]
     domains: tuple[Domain, ...]
     limited: frozenset[str]
+    weights: Names
 
 
 def written(
@@ -47,8 +50,8 @@ def written(
     )
     text, keys = writer.select(), [f"key{i}" for i in range(len(aggregate.keys))]
     if not is_small(aggregate):
-        plain = [(i, m.count) for i, m in enumerate(aggregate.measures) if m.count not in CHOICES]
-        numbers = [part for i, count in plain for part in _in_64_bits(f"number{i}", count)]
+        plain = [(i, m) for i, m in enumerate(aggregate.measures) if m.count not in CHOICES]
+        numbers = [part for i, m in plain for part in _in_64_bits(f"number{i}", is_wide=_is_wide(aggregate, m))]
         kept = [f"kept{i}" for i in range(len(signatures(aggregate.measures)))]
         text = f"SELECT {', '.join([*keys, *numbers, *kept])} FROM ({text})"
     return text, tuple(sorted(relations.numbers))
@@ -64,9 +67,14 @@ def no_released(index: int) -> str:
     raise BackendError(f"release {index} was read below the privacy boundary")
 
 
-def _in_64_bits(number: str, count: Count) -> tuple[str, ...]:
+def _is_wide(aggregate: PrivateAggregate, measure: Measure) -> bool:
+    """Whether a number may take 128 bits: others are no more than there are rows."""
+    return measure.count is Count.SUM or aggregate.steps(measure) > 1
+
+
+def _in_64_bits(number: str, *, is_wide: bool) -> tuple[str, ...]:
     """Returns two columns for a sum of 128 bits: its value where it fits into 64, else its digits; one for a count."""
     fits = f"TRY_CAST({number} AS BIGINT)"
-    if count is not Count.SUM:  # no more than there are rows
+    if not is_wide:
         return (f"{fits} AS {number}",)
     return f"{fits} AS {number}", f"CASE WHEN {fits} IS NULL THEN CAST({number} AS VARCHAR) END AS {number}_digits"

@@ -136,7 +136,7 @@ def _counted(measure: Measure, rows: Weighted) -> Weighted:
         (row, weight)
         for row, weight in rows
         if (measure.filter is None or row[measure.filter] is True)
-        and (measure.value is None or row[measure.value] is not None)
+        and (measure.value is None or row[measure.value or ""] is not None)
     ]
 
 
@@ -169,7 +169,7 @@ def _distinct(
     """Returns how many different values units keep in each group; see `Count.DISTINCT`."""
     found: dict[Group, set[Value]] = {}
     for unit, groups in public.items():
-        pairs = [(group, row[measure.value]) for group, rows in groups.items() for row, _ in _counted(measure, rows)]
+        pairs = [(group, row[measure.value or ""]) for group, rows in groups.items() for row, _ in _counted(measure, rows)]
         for group, value in _keep(dict.fromkeys(pairs), aggregate.weights.max_rows, key, unit):
             found.setdefault(group, set()).add(value)
     return Counter({group: len(values) for group, values in found.items()})
@@ -183,7 +183,7 @@ def _sums(measure: Measure, public: dict[object, dict[Group, Weighted]]) -> Coun
             for row, weight in _counted(measure, rows):
                 times = 1
                 if measure.lattice is not None:
-                    times = lattice_value(measure.lattice, row[measure.value])
+                    times = lattice_value(measure.lattice, row[measure.value or ""])
                 found[group] += weight * times
     return found
 
@@ -194,7 +194,7 @@ def _choices(measure: Measure, public: dict[object, dict[Group, Weighted]]) -> d
     for groups in public.values():
         for group, rows in groups.items():
             for row, weight in _counted(measure, rows):
-                value = row[measure.value]
+                value = row[measure.value or ""]
                 if measure.lattice is not None:
                     found.setdefault(group, Counter())[lattice_value(measure.lattice, value)] += weight
                 elif measure.domain is not None and value in measure.domain:

@@ -1,4 +1,5 @@
-"""Tables as SQL that reads them as declared: types, owners, and no more rows of a unit than the plan lets through."""
+"""Tables as SQL that reads them as declared: types, owners, what rows weigh, and no more rows of a unit than the plan
+lets through."""
 
 from __future__ import annotations
 
@@ -12,8 +13,32 @@ from dpquery.backends.sql_names import name
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
 from dpquery.errors import CatalogError, InternalError
+from dpquery.kernel.plan import WEIGHT
 from dpquery.plan.logical import LONGEST_OWNER, Ownership, Scan
 from dpquery.plan.types import TEXT, Type
+
+WEIGHED_UNITS = "weighed"
+"""What a table of `TableReader.crowded` is called in a scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What the weights of a stored table's rows follow from, besides its rows.
+
+    Attributes:
+        table: Its name.
+        max_rows: What the rows of one unit weigh together at most, in rows.
+        row_limit: The most rows that are read of one unit.
+    """
+
+    table: str
+    max_rows: int
+    row_limit: int
+
+    @property
+    def may_be_less(self) -> bool:
+        """Whether a row may weigh less than 1 at all."""
+        return self.max_rows < self.row_limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +51,7 @@ class TableReader:
         stored: For each table the engine's types of its stored columns.
         places: For each table what stands in FROM.
         limited: Tables in which a unit may have more rows than are read.
+        weights: For weights that are read the name of the table of `crowded`, or None where all rows weigh 1.
     """
 
     catalog: Catalog
@@ -33,6 +59,7 @@ class TableReader:
     stored: dict[str, dict[str, str]] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     limited: frozenset[str] = frozenset()
+    weights: Mapping[Weighed, str | None] = field(default_factory=dict)
 
     def column(self, table: Table, column: str, type: Type, alias: str = "") -> str:
         """Returns SQL for a stored column as a value of a type."""
@@ -61,11 +88,42 @@ class TableReader:
             return self._limited_scan(scan, scan.ownership, table, number)
         columns = [f"{self.column(table, c.name, c.type, 'stored')} AS {name(c.id)}" for c in scan.columns]
         joins = ""
-        if scan.ownership is not None and scan.unit is not None:
-            joins, unit = self._owner(table, scan.ownership)
-            if scan.unit not in {column.id for column in scan.columns}:
+        if scan.ownership is not None and (scan.unit is not None or scan.weight is not None):
+            joins, unit = self._owner(table, scan.ownership, left=scan.unit is None)
+            if scan.unit is not None and scan.unit not in {column.id for column in scan.columns}:
                 columns.append(f"{unit} AS {name(scan.unit)}")
+            if scan.weight is not None:
+                more, weight = self._weight(scan, table, unit)
+                joins += more
+                columns.append(f"{weight} AS {name(scan.weight)}")
         return f"SELECT {', '.join(columns)} FROM {self.places[scan.table]} AS stored{joins}"
+
+    def crowded(self, weighed: Weighed) -> str:
+        """Returns a SELECT of the units whose rows weigh less than 1: `unit`, `block` where rows are in blocks, how
+        many rows are `counted` of it there, and the `weight` of each in steps."""
+        table = self.catalog.tables[weighed.table]
+        if table.ownership is None or not weighed.may_be_less:
+            raise InternalError("only rows that have owners are counted, and only where they may weigh less than 1")
+        joins, unit = self._owner(table, table.ownership)
+        by = ["unit"] if table.blocks is None else ["unit", "block"]
+        read = [f"{unit} AS unit"] if table.blocks is None else [f"{unit} AS unit", f"{self._block(table)} AS block"]
+        weight = f"CAST({weighed.max_rows * WEIGHT} // LEAST(COUNT(*), {weighed.row_limit}) AS BIGINT) AS weight"
+        return (
+            f"SELECT {', '.join(by)}, COUNT(*) AS counted, {weight} "
+            f"FROM (SELECT {', '.join(read)} FROM {self.places[table.name]} AS stored{joins}) "
+            f"WHERE unit IS NOT NULL GROUP BY {', '.join(by)} HAVING COUNT(*) > {weighed.max_rows}"
+        )
+
+    def _weight(self, scan: Scan, table: Table, unit: str) -> tuple[str, str]:
+        """Returns the join that leads to the weight of a row, and SQL for it."""
+        kept = self.weights[weighed] if (weighed := weighed_of(scan)).may_be_less else None
+        if kept is None:
+            return "", f"CASE WHEN {unit} IS NOT NULL THEN {WEIGHT}::BIGINT END"
+        on = f"{WEIGHED_UNITS}.unit = {unit}"
+        if table.blocks is not None:
+            on += f" AND {WEIGHED_UNITS}.block IS NOT DISTINCT FROM {self._block(table)}"
+        weight = f"CASE WHEN {unit} IS NOT NULL THEN COALESCE({WEIGHED_UNITS}.weight, {WEIGHT}) END"
+        return f" LEFT JOIN {kept} AS {WEIGHED_UNITS} ON {on}", weight
 
     def most_rows(self, table: Table) -> str:
         """Returns a SELECT of the most rows that a privacy unit has in a private table, or in a block of it."""
@@ -85,10 +143,16 @@ class TableReader:
         names = {column.name: f"stored{i}" for i, column in enumerate(declared)}
         read = [f"{self.column(table, c.name, c.type, 'stored')} AS {names[c.name]}" for c in declared]
         read += [f"{unit} AS unit", f"{self._block(table)} AS block"]
+        if scan.weight is not None:
+            more, weight = self._weight(scan, table, unit)
+            joins += more
+            read.append(f"{weight} AS weight")
         given = ", ".join(names.values())
         shown = [f"{names[c.name]} AS {name(c.id)}" for c in scan.columns]
         if scan.unit is not None and scan.unit not in {column.id for column in scan.columns}:
             shown.append(f"unit AS {name(scan.unit)}")
+        if scan.weight is not None:
+            shown.append(f"weight AS {name(scan.weight)}")
         same = "whole.unit = heavy.unit AND whole.block IS NOT DISTINCT FROM heavy.block"
         order = f"hash({given}, {number(1)}, {number(2)}), {given}"
         place = f"row_number() OVER (PARTITION BY whole.unit, whole.block ORDER BY {order}) AS place"
@@ -111,8 +175,12 @@ class TableReader:
         column = table.columns[table.blocks.column]
         return f"date_trunc('{table.blocks.by.value}', {self.column(table, column.name, column.type, 'stored')})"
 
-    def _owner(self, table: Table, ownership: Ownership) -> tuple[str, str]:
-        """Returns the joins that lead from `stored` to the owner of a row, and SQL for the owner."""
+    def _owner(self, table: Table, ownership: Ownership, *, left: bool = False) -> tuple[str, str]:
+        """Returns the joins that lead from `stored` to the owner of a row, and SQL for the owner.
+
+        Args:
+            left: Whether rows are kept that lead to no owner; others are of no use where the owner is read.
+        """
         joins, holder, alias = "", table, "stored"
         for i, step in enumerate(ownership.path):
             parent = self.catalog.tables[step.parent]
@@ -120,6 +188,13 @@ class TableReader:
                 f"{self.column(holder, a, type, alias)} = {self.column(parent, b, type, f'owner{i}')}"
                 for a, b, type in step.on
             )
-            joins += f" JOIN {self.places[step.parent]} AS owner{i} ON {on}"
+            joins += f" {'LEFT JOIN' if left else 'JOIN'} {self.places[step.parent]} AS owner{i} ON {on}"
             holder, alias = parent, f"owner{i}"
         return joins, self.column(holder, ownership.column, ownership.type, alias)
+
+
+def weighed_of(scan: Scan) -> Weighed:
+    """Returns what the weights of a scan that has some follow from."""
+    if scan.weight is None or scan.max_rows is None:
+        raise InternalError("a scan without weights was asked for them")
+    return Weighed(scan.table, scan.max_rows, scan.row_limit)

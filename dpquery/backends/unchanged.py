@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from dpquery.backends.owners import leading_to_owners
 from dpquery.backends.sources import Source
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError
@@ -35,13 +36,40 @@ def held(sources: Mapping[str, Source], tables: Iterable[str]) -> dict[str, Sour
     return {**sources, **{table: _held(sources[table]) for table in tables}}
 
 
-def _held(source: Source) -> Source:
+def with_owners_held(catalog: Catalog, sources: Mapping[str, Source]) -> dict[str, Source]:
+    """Returns the sources, those of tables whose rows have owners with memory of their own for what rows weigh by.
+
+    These are the columns that lead to the owner, and that of the block: rows of frames are counted once.
+    """
+    made, leading = dict(sources), leading_to_owners(catalog)
+    for table in catalog.tables.values():
+        if table.ownership is None:
+            continue
+        columns = {column for holder, column in leading if holder == table.name}
+        columns |= set() if table.blocks is None else {table.blocks.column}
+        made[table.name] = _with_held(made[table.name], columns)
+    return made
+
+
+def _with_held(source: Source, columns: Iterable[str]) -> Source:
     if not isinstance(source.data, pa.Table):
         return source
+    data = source.data
+    for column in sorted(set(columns) & set(data.column_names)):
+        place = data.column_names.index(column)
+        data = data.set_column(place, data.field(place), _copied(data.select([column]))[column])
+    return replace(source, data=data)
+
+
+def _held(source: Source) -> Source:
+    return replace(source, data=_copied(source.data)) if isinstance(source.data, pa.Table) else source
+
+
+def _copied(table: pa.Table) -> pa.Table:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, source.data.schema) as stream:
-        stream.write_table(source.data)
-    return replace(source, data=pa.ipc.open_stream(sink.getvalue()).read_all())
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()
 
 
 class Files:

@@ -12,6 +12,7 @@ backend owes the kernel word by word (docs/proofs/weights.md):
    Of different values, how many there are among the pairs of group and value that units keep: see `Count.DISTINCT`.
 
 Nothing is shifted, scaled or rounded before all rows are added.
+Where groups are selected, one in which no unit counts need not be given: it is never shown.
 Where the unit is the row, `unit` is None, every row is a unit, and all weigh 1.
 """
 
@@ -208,7 +209,7 @@ class Weights:
     most_rows: int | None = None
 
     def __post_init__(self) -> None:
-        limits = [limit for limit in (self.max_rows, self.max_groups, self.most_rows) if limit is not None]
+        limits = [self.max_rows, *(limit for limit in (self.max_groups, self.most_rows) if limit is not None)]
         if any(type(limit) is not int or limit < 1 for limit in limits):
             raise ValueError("a limit on rows or groups is at least 1")
         if (self.column is None) is (self.weighing is Weighing.STORED):

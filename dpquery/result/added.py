@@ -37,7 +37,9 @@ class NoiseOfSum:
             return self.noise.half_width(failure)
         fine, steps = in_finer_steps(self.noise), self.noise.steps
         width = _half_width(fine.mechanism, fine.parameter, self.count, failure)
-        return width if steps == 1 else -(-(2 * width + self.count * steps) // (2 * steps))
+        if steps == 1:
+            return width
+        return -(-(2 * (width + self.count) + self.count * steps) // (2 * steps))  # as of `Calibrated`, of each number
 
 
 NoiseLaw = Calibrated | NoiseOfSum | CombinedNoise

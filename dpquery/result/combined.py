@@ -49,7 +49,8 @@ class CombinedNoise:
 
     Attributes:
         components: What is in it; of a mean, weights sum to 1.
-        rounded: How many roundings to whole steps are added up in it, besides those of numbers with finer noise.
+        rounded: How many roundings to whole steps are added up in it, besides those of numbers with finer noise: these
+            were rounded to finer steps before it was added, and to whole ones after.
     """
 
     components: tuple[Component, ...]
@@ -57,8 +58,9 @@ class CombinedNoise:
 
     def half_width(self, failure: Fraction) -> int:
         """Returns a w with P(|noise| > w) <= failure, in lattice steps."""
-        finer = (part.count * abs(part.weight) for part in self.components if part.noise.steps > 1)
-        return _half_width(self.components, failure) + math.ceil(sum(finer, start=Fraction(self.rounded)) / 2)
+        finer = (part for part in self.components if part.noise.steps > 1)
+        moved = (part.count * abs(part.weight) * (Fraction(1, 2) + Fraction(1, part.noise.steps)) for part in finer)
+        return _half_width(self.components, failure) + math.ceil(sum(moved, start=Fraction(self.rounded, 2)))
 
 
 def variance_of(noise: Calibrated) -> float:

@@ -135,7 +135,7 @@ def test_attributes_that_are_set_when_made(owner: type) -> None:
 def test_the_parts_of_losses_and_measurements() -> None:
     assert [f.name for f in dataclasses.fields(dp.PrivacyLoss)] == ["epsilon", "delta", "rho"]
     measured = {f.name for f in dataclasses.fields(dp.Measurement)}
-    assert measured >= {"label", "aggregate", "mechanism", "l0", "linf", "l1", "l2", "scale", "loss", "tau"}
+    assert measured >= {"label", "aggregate", "mechanism", "linf", "l1", "l2", "scale", "loss", "tau"}
 
 
 def test_every_error_has_one_root_and_the_analysts_errors_another() -> None:

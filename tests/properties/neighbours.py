@@ -239,14 +239,21 @@ def _utilities(measure: Measure, weights: Weights, tried: NDArray[np.int64], ext
 
 def changes(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups]) -> list[list[int | Fraction]]:
     """Returns for each measure its change, in lattice steps as noise is added to them, in each group that exists on one
-    side at least; elsewhere both are 0."""
+    side at least; elsewhere both are 0.
+
+    Where groups are selected, one in which nobody counts on one side is shown with a chance that delta pays for: there
+    the number that decides is compared alone.
+    """
     found: list[list[int | Fraction]] = []
     for aggregate, here, there in zip(prepared.aggregates, left, right, strict=True):
         zeros = tuple(() if measure.count in CHOICES else 0 for measure in aggregate.measures)
         groups = here.keys() | there.keys()
         pairs = [(here.get(group, zeros), there.get(group, zeros)) for group in groups]
+        ids = [measure.id for measure in aggregate.measures]
+        deciding = None if aggregate.selection is None else ids.index(aggregate.selection)
         for i, measure in enumerate(aggregate.measures):
-            found.append([_moved(aggregate, measure, a[i], b[i]) for a, b in pairs])
+            seen = [(a, b) for a, b in pairs if deciding in (None, i) or (a[deciding] and b[deciding])]
+            found.append([_moved(aggregate, measure, a[i], b[i]) for a, b in seen])
     return found
 
 

@@ -12,7 +12,6 @@ import pytest
 
 import dpquery as dp
 from dpquery.kernel.plan import (
-    BoundContributions,
     BudgetedAggregate,
     BudgetedPlan,
     Count,
@@ -55,6 +54,7 @@ from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, TEXT, TIMESTAMP, Type
 from dpquery.units.declarations import Declarations
 from tests.properties.neighbours import folder
 from tests.properties.worlds import PUBLIC_TABLES, ROW_TABLES, catalog_of, tables_of
+from tests.weights import by_hand
 
 CATALOGS = {unit: catalog_of(unit=unit) for unit in ("int64", "row")}
 MOMENT = datetime.datetime(2024, 3, 1)
@@ -107,9 +107,7 @@ PAIRS = Key(columns=("v_kind", "v_ok"), types=(TEXT, BOOLEAN), domain=(("a", Tru
 
 def count(source: Relation, unit: str | None = "v_person", **more: object) -> BudgetedAggregate:
     """Returns COUNT(*) over a relation, with noise."""
-    aggregate = PrivateAggregate(
-        source=source, unit=unit, keys=(), bound=BoundContributions(max_groups=1, max_rows=1), measures=(ROWS,)
-    )
+    aggregate = PrivateAggregate(source=source, unit=unit, keys=(), weights=by_hand(unit, 1, 1), measures=(ROWS,))
     aggregate = replace(aggregate, **{k: v for k, v in more.items() if k != "delta"})  # type: ignore[arg-type]
     noise = Noise(mechanism=Mechanism.GAUSSIAN, loss=dp.PrivacyLoss(rho=Fraction(1)))
     delta = more.get("delta", Fraction(0))

@@ -16,14 +16,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from dpquery.kernel import choices, quantiles
+from dpquery.kernel import choices, plan, quantiles
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.choices import choose_together, divide
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import (
-    BoundContributions,
     BudgetedAggregate,
     BudgetedPlan,
     Count,
@@ -37,9 +36,10 @@ from dpquery.kernel.quantiles import asked, families
 from dpquery.kernel.utilities import utilities
 from dpquery.plan.logical import Scan
 from dpquery.units.declarations import Neighbours
+from tests.weights import by_hand
 
 WEIGHT, LAST = 2, 3
-"""A row's weight in these trees, instead of 2^16, and the last of four candidates."""
+"""A row's weight in these trees, instead of 2^24, and the last of four candidates."""
 PAIRS = 12
 """Of units that are tried beside the same others."""
 Weights = tuple[int, ...]
@@ -52,6 +52,7 @@ EPSILON, RHO = PrivacyLoss(epsilon=Fraction(3, 2)), PrivacyLoss(rho=Fraction(1, 
 
 @pytest.fixture(autouse=True)
 def _small_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "WEIGHT", WEIGHT)
     monkeypatch.setattr(quantiles, "WEIGHT", WEIGHT)
     monkeypatch.setattr(choices, "WEIGHT", WEIGHT)
 
@@ -65,7 +66,7 @@ def budgeted(targets: tuple[str, ...], loss: PrivacyLoss, *, unit: str | None, r
         source=Scan(table="t", columns=(), public=False),
         unit=unit,
         keys=(),
-        bound=BoundContributions(max_groups=1, max_rows=rows),
+        weights=by_hand(unit, rows, 1),
         measures=measures,
     )
     noise = Noise(mechanism=Mechanism.EXPONENTIAL, loss=loss)

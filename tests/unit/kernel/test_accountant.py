@@ -26,7 +26,7 @@ from dpquery.kernel.accountant import (
 )
 from dpquery.kernel.loss import ZERO, PrivacyLoss, zcdp_to_approximate
 from dpquery.kernel.plan import (
-    BoundContributions,
+    WHOLE_ROW,
     BudgetedAggregate,
     BudgetedPlan,
     Count,
@@ -50,7 +50,7 @@ def plan(*parts: tuple[list[Noise], str]) -> BudgetedPlan:
                     source=SCAN,
                     unit=None,
                     keys=(),
-                    bound=BoundContributions(max_groups=1, max_rows=1),
+                    weights=WHOLE_ROW,
                     measures=tuple(Measure(id=f"m{i}", label="n", count=Count.ROWS) for i in range(len(noises))),
                 ),
                 noise=tuple(noises),

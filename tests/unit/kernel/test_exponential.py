@@ -18,7 +18,7 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.plan import (
     WEIGHT,
-    BoundContributions,
+    WHOLE_ROW,
     BudgetedAggregate,
     BudgetedPlan,
     Count,
@@ -200,7 +200,7 @@ def plan_of(noise: Noise) -> BudgetedPlan:
         source=Scan(table="t", columns=(), public=False),
         unit=None,
         keys=(),
-        bound=BoundContributions(max_groups=1, max_rows=1),
+        weights=WHOLE_ROW,
         measures=(quantile(0, 10, Fraction(1, 2)),),
     )
     return BudgetedPlan(aggregates=(BudgetedAggregate(aggregate=aggregate, noise=(noise,)),))
@@ -222,7 +222,7 @@ def test_a_choice_costs_epsilon_or_an_eighth_of_its_square() -> None:
 
 def test_the_coefficient_of_a_loss() -> None:
     """Worked out by hand: two groups, each moving apart by 3."""
-    moved = Sensitivity(l0=2, linf=3, l1=6, l2_squared=18)
+    moved = Sensitivity(linf=3, l1=6, l2_squared=18)
     pure = calibrate(moved, Noise(mechanism=Mechanism.EXPONENTIAL, loss=PrivacyLoss(epsilon=Fraction(1, 2))))
     assert pure.parameter == Fraction(1, 12)
     paid = calibrate(moved, Noise(mechanism=Mechanism.EXPONENTIAL, loss=PrivacyLoss(rho=Fraction(1, 2))))
@@ -232,11 +232,11 @@ def test_the_coefficient_of_a_loss() -> None:
 @pytest.mark.parametrize("loss", [PrivacyLoss(), PrivacyLoss(epsilon=Fraction(1), rho=Fraction(1))])
 def test_a_choice_is_paid_in_one_currency(loss: PrivacyLoss) -> None:
     with pytest.raises(InternalError):
-        calibrate(Sensitivity(l0=1, linf=1, l1=1, l2_squared=1), Noise(mechanism=Mechanism.EXPONENTIAL, loss=loss))
+        calibrate(Sensitivity(linf=1, l1=1, l2_squared=1), Noise(mechanism=Mechanism.EXPONENTIAL, loss=loss))
 
 
 def test_a_weight_is_what_the_proof_says() -> None:
-    assert WEIGHT == 2**16
+    assert WEIGHT == 2**24
     assert utilities.spread(quantile(0, 10, Fraction(1, 4)), 5) == (30, 40)
     assert utilities.spread(quantile(0, 10, 0), 5) == utilities.spread(quantile(0, 10, 1), 5) == (10, 10)
     assert utilities.spread(mode(3), 5) == (5, 10)
@@ -247,7 +247,7 @@ def test_many_values_and_one_that_is_frequent_are_no_error() -> None:
     kept = Histogram(
         group=np.zeros(2**22, np.int64),
         value=np.arange(2**22),
-        weight=np.concatenate(([2**40], np.full(2**22 - 1, WEIGHT))),
+        weight=np.concatenate(([2**48], np.full(2**22 - 1, WEIGHT))),
     )
     measure = quantile(0, 2**23, Fraction(1, 2))
     assert choose(measure, Fraction(1), kept, 1)[0] == 0

@@ -19,7 +19,6 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import Calibrated, calibrated
 from dpquery.kernel.plan import (
     WEIGHT,
-    BoundContributions,
     BudgetedAggregate,
     BudgetedPlan,
     Count,
@@ -34,6 +33,7 @@ from dpquery.plan.logical import Scan
 from dpquery.result.measurements import measurements
 from dpquery.units.declarations import Neighbours
 from tests.scripted import zero_noise
+from tests.weights import by_hand
 
 Weights = dict[int, int]
 LOWER, UPPER = 0, 20
@@ -48,7 +48,7 @@ def aggregate(*targets: str, unit: str | None = None, rows: int = 1) -> PrivateA
         source=Scan(table="t", columns=(), public=False),
         unit=unit,
         keys=(),
-        bound=BoundContributions(max_groups=1, max_rows=rows),
+        weights=by_hand(unit, rows, 1),
         measures=measures,
     )
 

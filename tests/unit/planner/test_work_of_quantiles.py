@@ -12,7 +12,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.kernel import quantiles
-from dpquery.kernel.plan import BoundContributions, Count, Lattice, Measure, PrivateAggregate
+from dpquery.kernel.plan import WHOLE_ROW, Count, Lattice, Measure, PrivateAggregate
 from dpquery.plan.logical import Scan
 from tests.unit.stored.shop import Shop
 
@@ -92,7 +92,7 @@ def _aggregate(n: int) -> PrivateAggregate:
         source=Scan(table="t", columns=(), public=False),
         unit=None,
         keys=(),
-        bound=BoundContributions(max_groups=1, max_rows=1),
+        weights=WHOLE_ROW,
         measures=tuple(
             Measure(id=str(t), label="", count=Count.QUANTILE, value="x", lattice=lattice, target=t) for t in targets
         ),

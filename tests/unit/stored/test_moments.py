@@ -50,7 +50,7 @@ def test_weighted_rows_of_people_add_up_alike(tmp_path: Path, monkeypatch: pytes
         answer = session.sql(PAIRS[0][1], epsilon=1)
         assert answer.charge == FREE
         bought, known = answer.to_pandas()["x"], measuring.sql(PAIRS[0][1], epsilon=1).to_pandas()["x"]
-        assert abs(bought - known).max() < 1e-4  # each was rounded to whole steps of its lattice
+        assert 0 < abs(bought - known).max() < 25.001  # the number of rows was rounded, and counts 50 each
 
 
 def test_the_interval_is_that_of_both_noises() -> None:

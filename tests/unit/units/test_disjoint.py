@@ -16,7 +16,6 @@ from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of, in_pa
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.parallel import chains, weighs_together
 from dpquery.kernel.plan import (
-    BoundContributions,
     BudgetedAggregate,
     BudgetedPlan,
     Count,
@@ -25,6 +24,7 @@ from dpquery.kernel.plan import (
     Mechanism,
     Noise,
     PrivateAggregate,
+    Weighing,
 )
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
@@ -43,6 +43,7 @@ from dpquery.plan.logical import (
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type, Value, decimal
 from dpquery.units.declarations import Neighbours
 from dpquery.units.disjoint import MOST_PAIRS, disjoint
+from tests.weights import by_hand
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 MONEY = decimal(9, 2)
@@ -262,7 +263,7 @@ FILTERS = {
 }
 
 
-def aggregate(*measures: Measure, unit: str | None = None, rows: int = 1, together: bool = False) -> PrivateAggregate:
+def aggregate(*measures: Measure, unit: str | None = None, rows: int = 1) -> PrivateAggregate:
     given = tuple(OutputColumn(id=c.id, name=c.id, type=c.type) for c in (X, S, Y))
     columns = [Computed(id=id, name="", expression=kept) for id, kept in FILTERS.items()]
     columns += [Computed(id=id, name="", expression=Y) for id in ("u", "v")]
@@ -270,7 +271,7 @@ def aggregate(*measures: Measure, unit: str | None = None, rows: int = 1, togeth
         source=Project(source=Values(columns=given, rows=()), columns=tuple(columns)),
         unit=unit,
         keys=(),
-        bound=BoundContributions(max_groups=3, max_rows=rows, together=together),
+        weights=by_hand(unit, rows, 3, Weighing.WHOLE),
         measures=measures,
     )
 
@@ -320,20 +321,17 @@ def test_of_rows_that_are_units_each_is_counted_once_whatever_is_counted(count: 
 
 @pytest.mark.parametrize("count", [Count.UNITS, Count.ROWS, Count.VALUES, Count.SUM, Count.DISTINCT, Count.QUANTILE])
 @pytest.mark.parametrize("rows", [1, 2])
-def test_units_of_several_rows_are_in_parallel_only_where_rows_are_bounded_together(count: Count, rows: int) -> None:
+def test_weights_of_rows_add_up_over_disjoint_filters_and_nothing_else_does(count: Count, rows: int) -> None:
     measures = counted("m1", "low", count), counted("m2", "high", count)
-    apart = plan(aggregate(*measures, unit="u", rows=rows), 2, 3)
-    assert charge_of(apart, BudgetKind.PURE, ADD) == PrivacyLoss(epsilon=Fraction(5))
     bounded = count in (Count.ROWS, Count.VALUES, Count.SUM) or (count is Count.UNITS and rows == 1)
-    made = aggregate(*measures, unit="u", rows=rows, together=True)
+    made = aggregate(*measures, unit="u", rows=rows)
     assert all(weighs_together(made, measure) is bounded for measure in measures)
     assert charge_of(plan(made, 2, 3), BudgetKind.PURE, ADD) == PrivacyLoss(epsilon=Fraction(3 if bounded else 5))
     assert charge_of(plan(made, 2, 3), BudgetKind.PURE, REPLACE) == PrivacyLoss(epsilon=Fraction(5))
 
 
 def test_what_has_no_filter_is_bounded_alone() -> None:
-    assert not weighs_together(aggregate(unit="u", together=True), counted("m1", None))
-    assert not weighs_together(aggregate(together=True), counted("m1", "low"))
+    assert not weighs_together(aggregate(unit="u"), counted("m1", None))
 
 
 def test_quantiles_chosen_together_stay_together() -> None:
@@ -369,7 +367,7 @@ def over(source: Relation, kept: Expression, *, unit: str | None = None) -> Priv
         source=Project(source=source, columns=columns),
         unit=unit,
         keys=(),
-        bound=BoundContributions(max_groups=1, max_rows=1, together=unit is not None),
+        weights=by_hand(unit, 1, 1),
         measures=(counted("m1", "kept"),),
     )
 

@@ -1,0 +1,89 @@
+"""Counts of units and of different values in DuckDB's SQL, where a unit may count in a part of its groups alone.
+
+Each is a SELECT of the columns of the keys and `counted`; groups in which nothing counts may be missing, and without
+keys there is one row. Rows have the columns `unit` and those of the keys.
+"""
+
+from __future__ import annotations
+
+from dpquery.kernel.plan import WEIGHT
+
+
+def units_in_some(rows: str, keys: list[str], passing: str, most: int, hashed: str) -> str:
+    """Returns the units of each selected group: a unit counts in the `most` of its groups with the least hash, if it
+    has a row there that passes.
+
+    Args:
+        rows: What to read.
+        keys: Its columns of the groups.
+        passing: The filter in SQL, or "".
+        hashed: The hash of `unit` and `keys` in SQL.
+    """
+    pair = ["unit", *keys]
+    place = f"row_number() OVER (PARTITION BY unit ORDER BY {', '.join([hashed, *keys])}) AS place"
+    ctes = [
+        f"pairs AS MATERIALIZED (SELECT DISTINCT {', '.join(pair)} FROM {rows})",
+        f"many AS MATERIALIZED (SELECT unit FROM pairs GROUP BY unit HAVING COUNT(*) > {most})",
+        f"ranked AS (SELECT {', '.join(pair)}, {place} FROM pairs SEMI JOIN many ON many.unit = pairs.unit)",
+        f"lost AS MATERIALIZED (SELECT {', '.join(pair)} FROM ranked WHERE place > {most})",
+    ]
+    found = _different(rows, pair, passing) if passing else "pairs"
+    kept = f"{found} AS found ANTI JOIN lost ON {same('found', 'lost', pair)}"
+    return f"WITH {', '.join(ctes)} {_counted('COUNT(*)', kept, keys)}"
+
+
+def divided_units(rows: str, keys: list[str], passing: str, owned: str, raw: list[str], most: int) -> str:
+    """Returns the units of each public group, where a unit with rows in G groups weighs min(1, most / G) in each,
+    rounded down to steps.
+
+    Args:
+        rows, keys, passing: As for `units_in_some`.
+        owned: Where all groups of a unit are, public or not.
+        raw: Its columns of the groups.
+    """
+    pair = ["unit", *keys]
+    places = f"(SELECT DISTINCT {', '.join(['unit', *raw])} FROM {owned})"
+    share = f"CAST({most * WEIGHT} // COUNT(*) AS BIGINT) AS share"
+    spread = f"SELECT unit, {share} FROM {places} GROUP BY unit HAVING COUNT(*) > {most}"
+    joined = f"{_different(rows, pair, passing)} AS found LEFT JOIN spread ON spread.unit = found.unit"
+    summed = _counted(f"COALESCE(SUM(COALESCE(spread.share, {WEIGHT})), 0)", joined, keys)
+    return f"WITH spread AS MATERIALIZED ({spread}) {summed}"
+
+
+def least_pairs(rows: str, keys: list[str], passing: str, value: str, most: int, hashed: str) -> str:
+    """Returns the different values of each group: of a unit count the `most` pairs of group and value, over all groups,
+    with the least hash.
+
+    Args:
+        rows, keys, passing: As for `units_in_some`.
+        value: The column of the values.
+        hashed: The hash of `unit`, `keys` and `value` in SQL.
+    """
+    triple = ["unit", *keys, "value"]
+    given = ", ".join(["unit", *keys, f"{value} AS value"])
+    present = f"{value} IS NOT NULL" + (f" AND {passing}" if passing else "")
+    place = f"row_number() OVER (PARTITION BY unit ORDER BY {', '.join([hashed, *keys, 'value'])}) AS place"
+    ctes = [
+        f"pairs AS MATERIALIZED (SELECT DISTINCT {given} FROM {rows} WHERE {present})",
+        f"many AS MATERIALIZED (SELECT unit FROM pairs GROUP BY unit HAVING COUNT(*) > {most})",
+        f"ranked AS (SELECT {', '.join(triple)}, {place} FROM pairs SEMI JOIN many ON many.unit = pairs.unit)",
+    ]
+    few = f"SELECT {', '.join(triple)} FROM pairs ANTI JOIN many ON many.unit = pairs.unit"
+    kept = f"({few} UNION ALL SELECT {', '.join(triple)} FROM ranked WHERE place <= {most}) AS found"
+    return f"WITH {', '.join(ctes)} {_counted('COUNT(DISTINCT value)', kept, keys)}"
+
+
+def same(left: str, right: str, columns: list[str]) -> str:
+    """Returns where rows of two tables agree in columns; NULL agrees with NULL."""
+    return " AND ".join(f"{left}.{column} IS NOT DISTINCT FROM {right}.{column}" for column in columns) or "TRUE"
+
+
+def _different(rows: str, columns: list[str], passing: str) -> str:
+    where = f" WHERE {passing}" if passing else ""
+    return f"(SELECT DISTINCT {', '.join(columns)} FROM {rows}{where})"
+
+
+def _counted(counted: str, rows: str, keys: list[str]) -> str:
+    grouped = f" GROUP BY {', '.join(f'found.{key}' for key in keys)}" if keys else ""
+    shown = [*(f"found.{key} AS {key}" for key in keys), f"{counted} AS counted"]
+    return f"SELECT {', '.join(shown)} FROM {rows}{grouped}"
