@@ -49,7 +49,7 @@ GROUP BY test""",
         offer={"rho": "0.02"},
         exact="SELECT test, COUNT(*), AVG(value) FROM labs WHERE test IN ('hdl', 'sbp') GROUP BY test",
         keys=1,
-        remark="Of a patient with more than 100 results each weighs less, so n is some 2 % low, in every chart alike.",
+        remark="Of a patient with more than 100 results each weighs less, so n is a little low, in every chart alike.",
     ),
     Step(
         title="Charts that add up",
