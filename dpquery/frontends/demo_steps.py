@@ -49,7 +49,7 @@ GROUP BY test""",
         offer={"rho": "0.02"},
         exact="SELECT test, COUNT(*), AVG(value) FROM labs WHERE test IN ('hdl', 'sbp') GROUP BY test",
         keys=1,
-        remark="Of a patient with more than 100 results each weighs less, so n is a little low, in every chart alike.",
+        remark="Results of patients with more than 100 weigh less, so n is a little low: in all charts alike.",
     ),
     Step(
         title="Charts that add up",
@@ -63,7 +63,7 @@ GROUP BY p.sex""",
         exact="""SELECT p.sex, COUNT(*), AVG(l.value) FROM patients p JOIN labs l ON p.id = l.id WHERE l.test = 'hdl'
             GROUP BY p.sex""",
         keys=1,
-        remark="Up to the noise, n of F and of M add up to n of hdl above: what is low there is low here, by as much.",
+        remark="The counts of F and M add up to that of hdl above, up to the noise: no chart counts otherwise.",
     ),
     Step(
         title="Totals of each patient",
