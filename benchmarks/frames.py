@@ -57,6 +57,7 @@ def overheads(runs: int = 51) -> dict[str, float]:
     given = frame(1000).assign(k2=lambda made: made["k"] % 3)
     given.dp.protect(
         privacy_unit="who",
+        max_rows=8,
         bounds={"k": (0, 19), "k2": (0, 2), "x": (0, 25)},
         budget={"epsilon": 10**5},
         defaults={"epsilon": 1, "least_charge": "1e-12"},

@@ -12,6 +12,7 @@ import pandas as pd
 ROW_LIMIT = 10_000
 """Visits of one person that are read, and of person 7 at most."""
 CATALOG = f"""
+version: 2
 dataset: ward
 privacy_unit: person
 budget: {{epsilon: 1000, delta: 1e-3}}
@@ -26,6 +27,7 @@ tables:
       note: {{type: text, nullable: true}}
   visits:
     unit: id
+    max_rows: 8
     row_limit: {ROW_LIMIT}
     columns:
       id: {{type: int64}}

@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from dpquery.catalog import Catalog, ColumnDeclaration, Table
 from dpquery.catalog.names import quoted, shown
+from dpquery.catalog.rows import AUTO, has_one_row
 from dpquery.catalog.write import write_catalog
 from dpquery.errors import ParameterError, UnknownNameError
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
@@ -40,7 +41,7 @@ class Suggestions:
 
     Attributes:
         bounds: For each column, as (table, column), its lower and upper bound.
-        max_rows: For each table how many rows of one unit to count.
+        max_rows: For each table how many rows of one unit to declare.
         missing: Columns for which the noise is larger than any step of the histogram.
         charge: What the ledger counted.
     """
@@ -60,6 +61,11 @@ class Suggestions:
         ]
         notes += [
             f"{table}.{column}: too few units for this epsilon; nothing was found." for table, column in self.missing
+        ]
+        notes += [
+            f"{name}.max_rows: nothing was found; write a number."
+            for name, table in self.catalog.tables.items()
+            if table.max_rows is AUTO and name not in self.max_rows
         ]
         return write_catalog(self.catalog, bounds=self.bounds, max_rows=self.max_rows, notes=notes, why="suggested")
 
@@ -95,7 +101,8 @@ def suggest(catalog: Catalog, ask: Ask, columns: Sequence[str] | None, coverage:
         raise ParameterError("coverage lies between 0 and 1", advice="0.99 is usual.")
     wanted = _chosen(catalog, columns)
     asked = [one for table, column in wanted for one in _of_column(catalog.tables[table], column)]
-    for name in dict.fromkeys(table for table, _ in wanted):
+    measured = _measured(catalog) if columns is None else []
+    for name in dict.fromkeys([*(table for table, _ in wanted), *measured]):
         asked += _of_rows(catalog.tables[name], catalog)
     longest = max(len(one.steps) for one in asked) + 1
     level = 1 - MISSED / longest
@@ -140,7 +147,7 @@ def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[tuple[str, Co
         if isinstance(names, str):
             raise ParameterError("columns are a list of names, not one text", advice="Write ['spend'].")
         found = [one for name in names for one in _named(private, name)]
-    if not found:
+    if not found and not (names is None and _measured(catalog)):
         reason = "there is no column to find bounds for"
         reason += ": numbers, dates and timestamps have bounds already" if names is None else ""
         raise ParameterError(reason, advice="Name one, as visits.spend, to find others.")
@@ -148,6 +155,11 @@ def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[tuple[str, Co
         if not _has_bounds(column.type) or column.randomized is not None:
             raise ParameterError(f"{table}.{column.name} can have no bounds: it is {column.type}")
     return list(dict.fromkeys(found))
+
+
+def _measured(catalog: Catalog) -> list[str]:
+    """Returns the tables whose number of rows is to be measured, and that name their unit themselves."""
+    return [name for name, table in catalog.tables.items() if table.max_rows is AUTO and _unit(table) is not None]
 
 
 def _named(private: Mapping[str, Table], name: str) -> list[tuple[str, ColumnDeclaration]]:
@@ -187,7 +199,7 @@ def _of_column(table: Table, column: ColumnDeclaration) -> list[_Asked]:
 def _of_rows(table: Table, catalog: Catalog) -> list[_Asked]:
     """Returns the histogram of rows of one unit, where the table names its unit."""
     unit = _unit(table)
-    if unit is None or any(columns <= {unit} for columns in table.unique):
+    if unit is None or has_one_row(table.ownership, table.unique):
         return []
     steps = tuple(m * 10**k for k in range(7) for m in (1, 2, 3, 4, 5, 6, 8) if m * 10**k <= LARGEST_ROWS)
     inner = f"SELECT COUNT(*) AS v FROM {quoted(table.name)} GROUP BY {quoted(unit)}"

@@ -102,7 +102,7 @@ def _weighted(aggregate: PrivateAggregate, rows: Sequence[Row]) -> dict[object, 
         case Weighing.STORED:
             column = weights.column
             assert column is not None
-            return {unit: [(row, row[column] or 0) for row in own] for unit, own in units.items()}
+            return {unit: [(row, int(row[column] or 0)) for row in own] for unit, own in units.items()}
         case Weighing.COUNTED:
             return {
                 unit: [(row, weight_of_one(weights.max_rows, len(own))) for row in own] for unit, own in units.items()
@@ -169,7 +169,9 @@ def _distinct(
     """Returns how many different values units keep in each group; see `Count.DISTINCT`."""
     found: dict[Group, set[Value]] = {}
     for unit, groups in public.items():
-        pairs = [(group, row[measure.value or ""]) for group, rows in groups.items() for row, _ in _counted(measure, rows)]
+        pairs = [
+            (group, row[measure.value or ""]) for group, rows in groups.items() for row, _ in _counted(measure, rows)
+        ]
         for group, value in _keep(dict.fromkeys(pairs), aggregate.weights.max_rows, key, unit):
             found.setdefault(group, set()).add(value)
     return Counter({group: len(values) for group, values in found.items()})

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpquery.catalog.names import plain, shown
+from dpquery.catalog.rows import Measured, has_one_row, rows_of
 from dpquery.catalog.tables import WORK, ColumnDeclaration, Table
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.loss import show_amount
@@ -80,10 +81,10 @@ def _work(catalog: Catalog) -> Iterator[str]:
     if catalog.privacy_unit == "row":
         return
     private = [table for table in catalog.tables.values() if not table.public]
-    rows = max((table.max_rows or catalog.defaults.max_rows for table in private), default=1)
+    rows = max((n for table in private if not isinstance(n := rows_of(table, catalog), Measured)), default=1)
     yield (
-        f"    so a {catalog.privacy_unit} with {rows} rows in each table changes the time of a query by at most "
-        f"{rows * catalog.work:,} steps,"
+        f"    so a {catalog.privacy_unit} with {rows:,} {'row' if rows == 1 else 'rows'} in each table changes the "
+        f"time of a query by at most {rows * catalog.work:,} steps,"
     )
     limits = {table.row_limit or catalog.defaults.row_limit for table in private}
     most = max(limits, default=catalog.defaults.row_limit)
@@ -107,18 +108,27 @@ def _about(table: Table, catalog: Catalog) -> Iterator[str]:
     yield f"Table {table.name}: {'public' if table.public else 'private'}" + _note(table.description)
     if not table.public:
         yield f"  unit: {_unit(table, catalog.privacy_unit)}"
-        rows, groups = table.max_rows or catalog.defaults.max_rows, table.max_groups or catalog.defaults.max_groups
         if catalog.privacy_unit != "row":
-            yield (
-                f"  counted of one {catalog.privacy_unit}: at most {rows} rows in a group{_default(table.max_rows)}, "
-                f"in at most {groups} groups{_default(table.max_groups)}"
-            )
+            yield f"  rows of one {catalog.privacy_unit}: {rows_in_words(table, catalog)}"
+            if (groups := table.max_groups or catalog.defaults.max_groups) is not None:
+                yield f"  one {catalog.privacy_unit} counts in at most {groups:,} groups{_default(table.max_groups)}"
         if catalog.privacy_unit != "row" and table.row_limit is not None:
             each = " in a block" if table.blocks else ""
             yield f"  read of one {catalog.privacy_unit}: at most {table.row_limit:,} rows{each}"
         yield from _blocks(table, catalog)
     for columns in table.unique:
         yield f"  no two rows agree in: {', '.join(sorted(columns))}"
+
+
+def rows_in_words(table: Table, catalog: Catalog) -> str:
+    """Returns how many rows one unit has in a private table."""
+    rows = rows_of(table, catalog)
+    if isinstance(rows, Measured):
+        return "to be measured, with dpquery profile (max_rows: auto)"
+    if has_one_row(table.ownership, table.unique):
+        return "at most 1"
+    within = f"in one {table.blocks.by.value}" if table.blocks is not None else "in all"
+    return f"at most {rows:,} {within}{_default(table.max_rows)}"
 
 
 def _blocks(table: Table, catalog: Catalog) -> Iterator[str]:
@@ -138,7 +148,7 @@ def _unit(table: Table, privacy_unit: str) -> str:
     return f"the {privacy_unit} in {way}column {table.ownership.column} ({table.ownership.type})"
 
 
-def _default(own: int | None) -> str:
+def _default(own: int | Measured | None) -> str:
     return " (default)" if own is None else ""
 
 

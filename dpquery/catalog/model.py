@@ -27,8 +27,8 @@ from dpquery.units.declarations import Declarations, Neighbours, TableDeclaratio
 class Catalog:
     """Tables, privacy unit, bounds, public keys and budgets of one dataset.
 
-    Built from YAML with `load` or `from_yaml`, or from the same content as plain Python values. Every mistake is
-    reported together, in one CatalogError.
+    Built from YAML with `load` or `from_yaml`, or from the same content as plain Python values, which have no version.
+    Every mistake is reported together, in one CatalogError.
 
     Attributes:
         dataset: The name that the ledger is bound to.
@@ -68,7 +68,7 @@ class Catalog:
         reading = Reading()
         left_out = {name for name in ("analysts", "defaults") if given[name] is None}
         tree = tree_of_python({n: v for n, v in given.items() if n not in left_out}, "", reading)
-        self._fill(read_contents(tree, reading))
+        self._fill(read_contents(tree, reading, is_file=False))
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Catalog:
@@ -144,7 +144,7 @@ def _dated(column: ColumnDeclaration) -> tuple[str, Type, str]:
 
 
 def _catalog_of_yaml(text: str, reading: Reading) -> Catalog:
-    contents = read_contents(tree_of_yaml(text, reading), reading)
+    contents = read_contents(tree_of_yaml(text, reading), reading, is_file=True)
     catalog = object.__new__(Catalog)
     catalog._fill(contents)
     return catalog

@@ -13,8 +13,10 @@ from dpquery.catalog.names import fold, name_fault, shown
 from dpquery.catalog.ownership import resolve_ownership
 from dpquery.catalog.public_keys import resolve_keys_from
 from dpquery.catalog.read_table import TableDraft, distinct_names, read_table
-from dpquery.catalog.tables import MAX_GROUPS, MAX_ROWS, WORK, Defaults, Table
+from dpquery.catalog.rows import require_rows
+from dpquery.catalog.tables import WORK, Defaults, Table
 from dpquery.catalog.tree import Node, Reading, Word
+from dpquery.catalog.versions import require_version
 from dpquery.catalog.zones import zone_of
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import LEAST_SHARE, Budget, limit_of
@@ -40,9 +42,15 @@ class Contents(NamedTuple):
     work: int
 
 
-def read_contents(root: Node, reading: Reading) -> Contents:
-    """Returns what the tree declares; raises CatalogError with all mistakes."""
-    fields = reading.fields(root, required=REQUIRED, optional=OPTIONAL)
+def read_contents(root: Node, reading: Reading, *, is_file: bool) -> Contents:
+    """Returns what the tree declares; raises CatalogError with all mistakes.
+
+    Args:
+        is_file: Whether it was written as YAML, which says its version.
+    """
+    fields = reading.fields(root, required=REQUIRED, optional=(*OPTIONAL, *(("version",) if is_file else ())))
+    if is_file:
+        require_version(root, fields.get("version"), reading)
     dataset = _read_name(fields["dataset"], reading) if "dataset" in fields else None
     unit = _read_privacy_unit(fields["privacy_unit"], reading) if "privacy_unit" in fields else None
     neighbours = _read_neighbours(fields["neighbours"], reading) if "neighbours" in fields else Neighbours.ADD_REMOVE
@@ -61,6 +69,7 @@ def read_contents(root: Node, reading: Reading) -> Contents:
     in_blocks = {n: (d.blocks_node, d.blocks) for n, d in drafts.items() if d.blocks and d.blocks_node}
     by_path = [name for name, draft in drafts.items() if draft.unit and isinstance(draft.unit.content, Mapping)]
     require_short_owners(drafts, owners, reading)
+    require_rows(drafts, owners, unit, fields.get("defaults"), reading)
     check_blocks(in_blocks, by_path, unit, neighbours, reading)
     reading.finish()
     assert dataset is not None
@@ -159,8 +168,8 @@ def _read_defaults(node: Node, reading: Reading) -> Defaults:
         epsilon=amounts.get("epsilon"),
         rho=amounts.get("rho"),
         delta=amounts.get("delta"),
-        max_groups=counts.get("max_groups") or MAX_GROUPS,
-        max_rows=counts.get("max_rows") or MAX_ROWS,
+        max_groups=counts.get("max_groups"),
+        max_rows=counts.get("max_rows"),
         row_limit=counts.get("row_limit") or ROW_LIMIT,
         least_charge=least,
         zone=zone_of(fields["zone"], reading) if "zone" in fields else "",

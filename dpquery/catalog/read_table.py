@@ -10,6 +10,7 @@ from types import MappingProxyType
 from dpquery.catalog.blocks import Blocks, read_blocks
 from dpquery.catalog.lengths import read_length, require_short
 from dpquery.catalog.names import fold, name_fault, shown, suggestion
+from dpquery.catalog.rows import Measured, read_rows
 from dpquery.catalog.tables import ColumnDeclaration, Randomized, Table
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.catalog.values import parse_type, parse_value
@@ -34,7 +35,7 @@ class TableDraft:
     public: bool
     unit: Node | None
     unique: tuple[frozenset[str], ...]
-    max_rows: int | None
+    max_rows: int | Measured | None
     max_groups: int | None
     row_limit: int | None
     columns: Mapping[str, ColumnDeclaration | None]
@@ -106,10 +107,12 @@ def read_table(name: str, node: Node, reading: Reading, zone: str = "") -> Table
         for column, inner in distinct_names(declared, reading).items():
             columns[column] = _read_column(column, inner, reading, keys_from, zone)
     public = bool("public" in fields and reading.flag(fields["public"]))
-    counts = {f: reading.count(fields[f]) for f in ("max_rows", "max_groups", "row_limit") if f in fields}
+    counts = {f: reading.count(fields[f]) for f in ("max_groups", "row_limit") if f in fields}
+    rows = read_rows(fields["max_rows"], reading) if "max_rows" in fields else None
     if public:
-        for field in counts:
-            reading.refuse(fields[field], f"{field} bounds what a privacy unit adds; a public table has none")
+        for field in ("max_rows", *counts):
+            if field in fields:
+                reading.refuse(fields[field], f"{field} bounds what a privacy unit adds; a public table has none")
         for said in columns.values():
             if said is not None and said.randomized is not None:
                 reading.refuse(node, f"{shown(said.name)} is randomized, which only private tables can have")
@@ -121,7 +124,7 @@ def read_table(name: str, node: Node, reading: Reading, zone: str = "") -> Table
         unit=fields.get("unit"),
         unique=unique,
         columns=columns,
-        max_rows=counts.get("max_rows"),
+        max_rows=rows,
         max_groups=counts.get("max_groups"),
         row_limit=counts.get("row_limit"),
         keys_from=keys_from,

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpquery.catalog.blocks import Blocks
 from dpquery.catalog.names import composed, fold
+from dpquery.catalog.rows import Measured
 from dpquery.kernel.accountant import LEAST_SHARE
 from dpquery.plan.logical import LONGEST_TEXT, ROW_LIMIT, Ownership
 from dpquery.plan.ranges import Range, number_of
@@ -15,7 +16,6 @@ from dpquery.plan.types import BOOLEAN, Type, Value
 
 DEFAULT_SHARE_OF_DELTA = Fraction(1, 1000)
 """Of the dataset's delta, what a query may use that says none, and whose catalog says none."""
-MAX_GROUPS, MAX_ROWS = 4, 8  # where the catalog has no default
 WORK = 10_000
 """Steps that one stored row may cause in one query, where the catalog says nothing."""
 
@@ -26,8 +26,8 @@ class Defaults:
 
     Attributes:
         epsilon, rho, delta: Loss offered to one query, or None.
-        max_groups: Groups in which one privacy unit counts.
-        max_rows: Rows that one privacy unit counts with in one group.
+        max_groups: Groups in which one privacy unit counts, or None.
+        max_rows: Rows that one privacy unit has in a table, in all or in each block; or None, so that tables say it.
         row_limit: Rows of one privacy unit that are read of a table, or of a block of it.
         zone: Time zone of the dates and timestamps that say none; "" for none.
         least_charge: What a fresh question costs at least, as a share of the analyst's limit, or else the dataset's.
@@ -36,8 +36,8 @@ class Defaults:
     epsilon: Fraction | None = None
     rho: Fraction | None = None
     delta: Fraction | None = None
-    max_groups: int = MAX_GROUPS
-    max_rows: int = MAX_ROWS
+    max_groups: int | None = None
+    max_rows: int | None = None
     row_limit: int = ROW_LIMIT
     least_charge: Fraction = LEAST_SHARE
     zone: str = ""
@@ -102,7 +102,9 @@ class Table:
         public: Whether everybody may know its rows.
         ownership: How a row finds its privacy unit; None for public tables, and where the unit is the row.
         unique: Sets of columns of which no two rows agree.
-        max_rows, max_groups: Contribution bounds for this table instead of the defaults, or None.
+        max_rows: Rows that one privacy unit has, in all or in each block; AUTO where it is to be measured; None where
+            the default says it, the table has one row of each unit, or nobody is protected. See `rows_of`.
+        max_groups: Groups in which one privacy unit counts instead of the default, or None.
         columns: The declared columns by name, in order.
         description: A sentence for people.
         blocks: How rows are in blocks that have a budget each, or None.
@@ -113,7 +115,7 @@ class Table:
     public: bool
     ownership: Ownership | None
     unique: tuple[frozenset[str], ...]
-    max_rows: int | None
+    max_rows: int | Measured | None
     max_groups: int | None
     columns: Mapping[str, ColumnDeclaration]
     description: str = ""

@@ -148,8 +148,8 @@ class Reading:
         self._expected(node, "true or false")
         return None
 
-    def count(self, node: Node) -> int | None:
-        """Returns an integer from 1 to 2^31 - 1."""
+    def count(self, node: Node, other: str = "") -> int | None:
+        """Returns an integer from 1 to 2^31 - 1; `other` names what else may be written here."""
         content = node.content
         number: int | None = None
         if isinstance(content, Word) and content.plain and content.text.isascii() and content.text.isdigit():
@@ -158,7 +158,7 @@ class Reading:
             number = content
         if number is not None and 1 <= number < 2**31:
             return number
-        self._expected(node, "an integer of at least 1 (and below 2^31)")
+        self._expected(node, f"{other}an integer of at least 1 (and below 2^31)")
         return None
 
     def _expected(self, node: Node, what: str) -> None:

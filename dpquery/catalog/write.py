@@ -9,7 +9,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpquery.catalog.tables import MAX_GROUPS, MAX_ROWS, WORK, ColumnDeclaration, Table
+from dpquery.catalog.rows import Measured
+from dpquery.catalog.tables import WORK, ColumnDeclaration, Table
+from dpquery.catalog.versions import VERSION
 from dpquery.kernel.accountant import LEAST_SHARE, Budget
 from dpquery.plan.logical import LONGEST_TEXT, ROW_LIMIT
 from dpquery.plan.types import Type, Value
@@ -43,6 +45,7 @@ def write_catalog(
 
 
 def _whole(catalog: Catalog) -> Iterator[str]:
+    yield f"version: {VERSION}"
     yield f"dataset: {text(catalog.dataset)}"
     yield f"privacy_unit: {text(catalog.privacy_unit)}"
     yield f"neighbours: {catalog.neighbours.value}"
@@ -55,8 +58,8 @@ def _whole(catalog: Catalog) -> Iterator[str]:
     given = catalog.defaults
     parts = [(name, getattr(given, name)) for name in ("epsilon", "rho", "delta")]
     said = [f"{name}: {_amount(amount)}" for name, amount in parts if amount is not None]
-    said += [f"max_groups: {given.max_groups}"] if given.max_groups != MAX_GROUPS else []
-    said += [f"max_rows: {given.max_rows}"] if given.max_rows != MAX_ROWS else []
+    said += [f"max_groups: {given.max_groups}"] if given.max_groups is not None else []
+    said += [f"max_rows: {given.max_rows}"] if given.max_rows is not None else []
     said += [f"row_limit: {given.row_limit}"] if given.row_limit != ROW_LIMIT else []
     said += [f"least_charge: {_amount(given.least_charge)}"] if given.least_charge != LEAST_SHARE else []
     said += [f"zone: {text(given.zone)}"] if given.zone else []
@@ -91,7 +94,8 @@ def _table(table: Table, bounds: Bounds, max_rows: Mapping[str, int], why: str) 
     if table.name in max_rows:
         yield f"    max_rows: {max_rows[table.name]}  # {why}"
     elif table.max_rows is not None:
-        yield f"    max_rows: {table.max_rows}"
+        rows = table.max_rows
+        yield f"    max_rows: {rows.value if isinstance(rows, Measured) else rows}"
     if table.max_groups is not None:
         yield f"    max_groups: {table.max_groups}"
     if table.row_limit is not None:

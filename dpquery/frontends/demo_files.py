@@ -22,13 +22,14 @@ OWN = {
 NAFLD = """\
 # The NAFLD study: fatty liver disease in a county of Minnesota, 1997 to 2014 (Allen and others, Hepatology 67, 2018).
 # It is public, so nobody needs protection here. The demo treats it as if it were not.
+version: 2                     # of the language of catalogs
 dataset: nafld                 # the ledger is bound to this name
 privacy_unit: patient          # each patient is protected, with all rows of that patient in all tables
 neighbours: add_remove         # answers hardly tell whether a patient is in the study at all
 
 budget: {epsilon: 4, delta: 1e-6}                 # the hard limit, all analysts together, for ever
 analysts: {reader: {epsilon: 3, delta: 8e-7}}     # who may ask, and how much of it
-defaults: {epsilon: 0.1, max_groups: 4}           # for queries that do not say themselves
+defaults: {epsilon: 0.1}                          # for queries that do not say themselves
 
 # Bounds are medical common sense, not looked up in the data: that would tell something about single patients.
 # Values beyond are clamped. The files hold one more column, case_id: as it is not declared, no query can name it.
@@ -47,7 +48,7 @@ tables:
       died: {type: boolean, description: whether the follow-up ended by death}
   labs:
     unit: id
-    max_rows: 100              # rows of one patient that count; a patient with more weighs no more than that
+    max_rows: 100              # rows of one patient in all: of a patient with more, each row weighs less
     columns:
       id: {type: int64}
       days: {type: int64, lower: -7300, upper: 7300, description: since the index date}
@@ -57,8 +58,8 @@ tables:
       value: {type: float64, lower: 0, upper: 400}
   events:
     unit: id
-    max_rows: 3
-    max_groups: 8              # instead of the default 4: types of event in which one patient counts
+    max_rows: 24
+    max_groups: 8              # types of event in which one patient counts
     columns:
       id: {type: int64}
       days: {type: int64, lower: -18250, upper: 7300, description: since the index date}

@@ -11,6 +11,7 @@ import yaml
 
 from dpquery.backends.schemas import Columns, schemas_of
 from dpquery.catalog.names import name_fault
+from dpquery.catalog.versions import VERSION
 from dpquery.catalog.write import text
 from dpquery.errors import CatalogError
 
@@ -56,11 +57,12 @@ def _head(dataset: str) -> Iterator[str]:
     yield "# A catalog to edit: whatever is not declared cannot be queried. No value of the data was read for it."
     yield "# Then: dpquery check THIS_FILE; dpquery ledger create THIS_FILE, once, which starts the budget."
     yield "# Bounds that nobody knows: dpquery suggest-bounds THIS_FILE --epsilon 0.1, which spends some of it."
+    yield f"version: {VERSION}"
     yield f"dataset: {text(dataset)}"
-    yield "privacy_unit: row  # or a word for whom you protect, such as person; then each table says `unit: COLUMN`"
+    yield "privacy_unit: row  # or a word for whom you protect, such as person; each table then says unit and max_rows"
     yield "budget: {epsilon: 1}  # or {epsilon: 1, delta: 1e-6}, which also allows groups without public keys"
     yield "# analysts: {alice: {epsilon: 0.5}}"
-    yield "# defaults: {epsilon: 0.1, max_groups: 4, max_rows: 8}"
+    yield "# defaults: {epsilon: 0.1}"
     yield "tables:"
 
 
@@ -68,7 +70,7 @@ def _table(name: str, columns: Columns) -> Iterator[str]:
     yield f"  {text(name)}:"
     yield "    # unit: COLUMN  # whose row it is; or unit: {via: TABLE, on: {COLUMN: COLUMN}}; or public: true"
     yield "    # unique: [[COLUMN]]  # if no two rows agree in it"
-    yield "    # max_rows: 8  # rows of one unit that count in a group"
+    yield "    # max_rows: N  # with a unit: how many rows one has here in all; or auto, measured by dpquery profile"
     yield "    columns:"
     for column, type, zone in columns:
         fault = name_fault(column)
@@ -111,6 +113,7 @@ def import_smartnoise(path: str, dataset: str) -> str:
         raise CatalogError("some tables protect rows and others people; a catalog protects one of them")
     lines = [
         "# Made from SmartNoise's metadata. Lines with ! say what could not be carried over.",
+        f"version: {VERSION}",
         f"dataset: {text(dataset)}",
         f"privacy_unit: {'row' if all(rows) else 'person'}" + ("" if all(rows) else "  # a word for whom you protect"),
         "budget: {epsilon: 1, delta: 1e-6}  # ! metadata have none: decide",
@@ -160,8 +163,9 @@ def _smartnoise_table(schema: str, name: str, table: Mapping[str, Any], *, by_ro
         yield f"    # ! private_id of {', '.join(map(_shown, units))} is left out: row_privacy protects rows"
     most = table.get("max_ids", table.get("max_contributions"))
     if isinstance(most, int) and not isinstance(most, bool) and most >= 1 and not by_row:
-        yield f"    max_rows: {most}  # max_ids: rows of one person; here those that count in one group"
-        yield f"    max_groups: {most}"
+        yield f"    max_rows: {most}  # max_ids: rows of one person in all"
+    elif not by_row:
+        yield f"    max_rows: auto  # ! {_most_said(most)}: write a number, or have it measured by dpquery profile"
     for field, value in table.items():
         if not isinstance(value, Mapping) and field not in ("row_privacy", "max_ids", "max_contributions", "columns"):
             reason = _WITHOUT.get(str(field), "unknown here")
@@ -169,6 +173,12 @@ def _smartnoise_table(schema: str, name: str, table: Mapping[str, Any], *, by_ro
     yield "    columns:"
     for column, said in columns.items():
         yield from _smartnoise_column(str(column), said, is_unit=str(column) in units)
+
+
+def _most_said(most: object) -> str:
+    if most is None:
+        return "there is no max_ids to say how many rows one person has"
+    return f"max_ids {_shown(str(most))} is no number of rows of one person"
 
 
 def _smartnoise_column(name: str, said: object, *, is_unit: bool) -> Iterator[str]:

@@ -6,11 +6,15 @@ accuracy and never privacy.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
 from dpquery.catalog import Catalog
+from dpquery.catalog.names import plain
 from dpquery.catalog.proposed import proposed
+from dpquery.catalog.rows import Measured, has_one_row, rows_of
+from dpquery.errors import MissingBoundsError
 from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
 from dpquery.plan.logical import (
     Aggregate,
@@ -27,6 +31,7 @@ from dpquery.plan.logical import (
     Window,
     is_private,
     output,
+    sources,
 )
 from dpquery.plan.remembered import remembered
 from dpquery.units.joins import unique_sets
@@ -87,15 +92,52 @@ def contribution_of(relation: Relation, catalog: Catalog) -> Contribution:
             assert_never(relation)
 
 
+def counted_rows(relation: Relation, catalog: Catalog, asked: int | None) -> int:
+    """Returns how many rows of one unit count: as the query asks, else as declared of the relation, else the catalog's
+    default, else the most that a table has which it reads.
+
+    Raises:
+        MissingBoundsError: Only a measurement would tell, and none was made.
+    """
+    if (known := asked or contribution_of(relation, catalog).rows or catalog.defaults.max_rows) is not None:
+        return known
+    return most_declared(relation, catalog)
+
+
+def most_declared(relation: Relation, catalog: Catalog) -> int:
+    """Returns the most rows of one unit that a table has which a relation reads.
+
+    Raises:
+        MissingBoundsError: Only a measurement would tell, and none was made.
+    """
+    rows = {name: rows_of(catalog.tables[name], catalog) for name in _tables(relation, catalog)}
+    unknown = [name for name, most in rows.items() if isinstance(most, Measured)]
+    if unknown:
+        raise MissingBoundsError(
+            f"the rows of one {catalog.privacy_unit} in {plain(unknown[0])} were not measured (max_rows: auto)",
+            advice="The owner measures them with dpquery profile or writes a number, or the query says max_rows=.",
+        )
+    return max((most for most in rows.values() if not isinstance(most, Measured)), default=1)
+
+
+def _tables(relation: Relation, catalog: Catalog) -> Iterator[str]:
+    """Yields the private tables that a relation reads."""
+    if isinstance(relation, Scan) and not catalog.tables[relation.table].public:
+        yield relation.table
+    for source in sources(relation):
+        yield from _tables(source, catalog)
+
+
 def _scan(scan: Scan, catalog: Catalog) -> Contribution:
     table = catalog.tables[scan.table]
     if catalog.declarations.unit_is_row and not scan.public:
         return Contribution(rows=1, attributes=frozenset(c.id for c in output(scan)))
     if scan.unit is None or scan.ownership is None:
         return Contribution(rows=None, attributes=frozenset())
-    if not scan.ownership.path and frozenset({scan.ownership.column}) in table.unique:
+    if has_one_row(scan.ownership, table.unique):
         return Contribution(rows=1, attributes=frozenset(c.id for c in output(scan)))
-    return Contribution(rows=table.max_rows, attributes=frozenset({scan.unit}), max_groups=table.max_groups)
+    rows = None if isinstance(table.max_rows, Measured) else table.max_rows
+    return Contribution(rows=rows, attributes=frozenset({scan.unit}), max_groups=table.max_groups)
 
 
 def _filter(relation: Filter, catalog: Catalog) -> Contribution:

@@ -34,7 +34,7 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
-from dpquery.planner.contributions import contribution_of
+from dpquery.planner.contributions import contribution_of, counted_rows
 
 ELSEWHERE = (
     "Read it in COUNT, SUM, AVG, COUNT_IF, FILTER or WHERE of the query that aggregates over people, or as a column of "
@@ -160,8 +160,7 @@ def repeats(relation: Relation, catalog: Catalog, max_rows: int | None) -> int:
     """Returns in how many counted rows of a group one report may stand: in several where its table is joined."""
     if not _has_join(relation) or catalog.declarations.unit_is_row:
         return 1
-    declared = contribution_of(relation, catalog).rows
-    return 1 if declared == 1 else max_rows or declared or catalog.defaults.max_rows
+    return 1 if contribution_of(relation, catalog).rows == 1 else counted_rows(relation, catalog, max_rows)
 
 
 def _has_join(relation: Relation) -> bool:

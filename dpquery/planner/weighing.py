@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dpquery.catalog import Catalog, Table
+from dpquery.catalog.rows import Measured, rows_of
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.plan import WHOLE_ROW, Key, Weighing, Weights
 from dpquery.plan.expr import Call, Column, Literal
@@ -31,6 +32,7 @@ from dpquery.plan.logical import (
     with_sources,
 )
 from dpquery.plan.types import BOOLEAN, INT64
+from dpquery.planner.contributions import most_declared
 from dpquery.units.meeting import LARGEST_CUT
 from dpquery.units.sizes import Sizes
 from dpquery.units.weights import Weighed, distinct_groups, multiplies, weighed
@@ -74,12 +76,11 @@ def choose(
     if declared.unit_is_row or not is_private(source):
         return Chosen(source=source, weights=WHOLE_ROW)
     source = _cut(_within_keys(source, keys), catalog, sizes)
-    limits = _limits(source, catalog)
     whole, carried = weighed(source, declared, sizes), _carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored
     groups = _groups(boundary, keys, source, catalog, sizes, max_groups)
     column = min(carried.ids & stored.keys(), key=lambda id: (stored[id], id), default=None)
-    offered = stored[column] if column is not None else max_rows or max(limits)
+    offered = stored[column] if column is not None else max_rows or most_declared(source, catalog)
     if whole.rows is not None and whole.rows <= (max_rows or offered):
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
     if max_rows is None and column is not None:
@@ -89,10 +90,13 @@ def choose(
         )
         return Chosen(source=kept, weights=made)
     if max_rows is None and _is_multiplied(source) and whole.rows is not None:
-        _refuse_dear(boundary, whole, max(limits))
+        _refuse_dear(boundary, whole, most_declared(source, catalog))
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
     counted = Weights(
-        weighing=Weighing.COUNTED, max_rows=max_rows or max(limits), max_groups=groups, most_rows=whole.rows_in_all
+        weighing=Weighing.COUNTED,
+        max_rows=max_rows or most_declared(source, catalog),
+        max_groups=groups,
+        most_rows=whole.rows_in_all,
     )
     return Chosen(source=source, weights=counted)
 
@@ -133,16 +137,10 @@ def _scans(relation: Relation) -> Iterator[Scan]:
         yield from _scans(source)
 
 
-def _limits(relation: Relation, catalog: Catalog) -> list[int]:
-    return [limit_of(scan, catalog) for scan in _scans(relation)]
-
-
-def limit_of(scan: Scan, catalog: Catalog) -> int:
-    """Returns M of a table whose rows have owners."""
-    table = catalog.tables[scan.table]
-    if scan.ownership is not None and not scan.ownership.path and frozenset({scan.ownership.column}) in table.unique:
-        return 1
-    return table.max_rows or catalog.defaults.max_rows
+def limit_of(scan: Scan, catalog: Catalog) -> int | None:
+    """Returns M of a table whose rows have owners; None where it was to be measured, and was not."""
+    rows = rows_of(catalog.tables[scan.table], catalog)
+    return None if isinstance(rows, Measured) else rows
 
 
 # Carrying weights from scans to the boundary.
@@ -160,10 +158,11 @@ def _carry(relation: Relation, catalog: Catalog) -> _Carried:
         return _Carried(relation)
     match relation:
         case Scan():
-            if relation.ownership is None:
+            most = limit_of(relation, catalog)
+            if relation.ownership is None or most is None:
                 return _Carried(relation)
             id = f"wt_{relation.columns[0].id if relation.columns else relation.unit}"
-            return _Carried(replace(relation, weight=id, max_rows=limit_of(relation, catalog)), frozenset({id}))
+            return _Carried(replace(relation, weight=id, max_rows=most), frozenset({id}))
         case Filter() | Window():
             below = _carry(relation.source, catalog)
             return _Carried(replace(relation, source=below.relation), below.ids)
@@ -316,6 +315,6 @@ def _multiplying(relation: Relation, catalog: Catalog, sizes: Sizes) -> Iterator
 
 def _limited(relation: Relation, names: frozenset[str], catalog: Catalog) -> Relation:
     if isinstance(relation, Scan):
-        cut = relation.ownership is not None and relation.table in names
-        return replace(relation, row_limit=min(relation.row_limit, limit_of(relation, catalog))) if cut else relation
+        most = limit_of(relation, catalog) if relation.ownership is not None and relation.table in names else None
+        return relation if most is None else replace(relation, row_limit=min(relation.row_limit, most))
     return with_sources(relation, tuple(_limited(source, names, catalog) for source in sources(relation)))

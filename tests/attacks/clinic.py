@@ -28,6 +28,7 @@ from dpquery.session import Session
 PEOPLE = 60
 BUDGET = "{epsilon: 10000, delta: 1e-2}"
 CATALOG = """
+version: 2
 dataset: clinic
 privacy_unit: person
 budget: BUDGET

@@ -75,7 +75,7 @@ def test_given_values_are_read_once(tmp_path: Path) -> None:
     """API-03: lists and dictionaries may change after the catalog was made; it does not."""
     keys = ["F", "M"]
     columns = {"id": {"type": "int64"}, "sex": {"type": "text", "keys": keys}}
-    tables = {"t": {"unit": "id", "columns": columns}}
+    tables = {"t": {"unit": "id", "max_rows": 8, "columns": columns}}
     budget = {"epsilon": "1"}
     catalog = Catalog(dataset="d", privacy_unit="person", tables=tables, budget=budget)
     keys.append("X")
@@ -234,7 +234,7 @@ def test_python_values_have_exact_types() -> None:
         [],
         7,
     ]:
-        tables = {"t": {"unit": "id", "columns": good | {"v": bad}}}
+        tables = {"t": {"unit": "id", "max_rows": 8, "columns": good | {"v": bad}}}
         with pytest.raises(CatalogError):
             Catalog(dataset="d", privacy_unit="person", tables=tables, budget={"epsilon": 1})
 
@@ -294,7 +294,7 @@ def test_rows_as_units_are_warned_about(name: str) -> None:
 @pytest.mark.parametrize("budget", [{"epsilon": 100}, {"epsilon": 1, "delta": "0.01"}, {"rho": 50}])
 def test_large_budgets_are_warned_about(budget: dict[str, object]) -> None:
     """API-08: what is copied from an example and grown is commented on."""
-    tables = {"t": {"unit": "id", "columns": {"id": {"type": "int64"}}}}
+    tables = {"t": {"unit": "id", "max_rows": 8, "columns": {"id": {"type": "int64"}}}}
     assert Catalog(dataset="d", privacy_unit="person", tables=tables, budget=budget).warnings
 
 

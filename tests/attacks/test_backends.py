@@ -284,6 +284,7 @@ def test_names_of_tables_and_columns_are_quoted(tmp_path: Path, no_noise: None, 
     tables = {
         name: {
             "unit": name,
+            "max_rows": 8,
             "columns": {
                 name: {"type": "int64"},
                 f"{name}k": {"type": "text", "keys": ["a", "b"]},
@@ -316,10 +317,10 @@ HIDDEN = ["a\0b", "a\nb", "a\u202eb", "a\u200bb", "", " a", "a ", "\ufeff", "a" 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_names_with_hidden_characters_are_refused(name: str) -> None:
     """BAK-02: at registration, in tables, columns, analysts and the dataset."""
-    good: dict[str, Any] = {"t": {"unit": "id", "columns": {"id": {"type": "int64"}}}}
+    good: dict[str, Any] = {"t": {"unit": "id", "max_rows": 8, "columns": {"id": {"type": "int64"}}}}
     mistakes: list[dict[str, Any]] = [
         {"tables": {name: good["t"]}},
-        {"tables": {"t": {"unit": name, "columns": {name: {"type": "int64"}}}}},
+        {"tables": {"t": {"unit": name, "max_rows": 8, "columns": {name: {"type": "int64"}}}}},
         {"tables": good, "analysts": {name: {"epsilon": 1}}},
         {"tables": good, "dataset": name},
         {"tables": good, "privacy_unit": name},

@@ -13,6 +13,7 @@ import dpquery as dp
 from dpquery.errors import CatalogError, InsufficientBudgetError, LedgerError
 
 CATALOG = """
+version: 2
 dataset: clinic
 privacy_unit: patient
 neighbours: replace_one
@@ -25,6 +26,7 @@ tables:
   visits:
     unit: id
     blocks: {column: day, by: month}
+    max_rows: 8
     columns:
       id: {type: int64}
       day: {type: date, lower: 2024-01-01, upper: 2024-12-31}

@@ -15,6 +15,7 @@ from dpquery.kernel.accountant import charge_of
 from tests.attacks.clinic import Clinic
 
 TABLE = """
+version: 2
 dataset: clinic
 privacy_unit: person
 budget: BUDGET
@@ -235,6 +236,7 @@ def test_unowned_rows_of_foreign_keys_are_nobodys(tmp_path: Path, no_noise: None
 def test_each_row_is_a_unit_where_the_owner_says_so(tmp_path: Path, no_noise: None) -> None:
     """BND-01: with the row as unit, a join that multiplies rows is refused."""
     text = """
+version: 2
 dataset: clinic
 privacy_unit: row
 budget: BUDGET

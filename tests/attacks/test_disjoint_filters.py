@@ -25,6 +25,7 @@ FROM (VALUES ('a'), ('A'), ('a '), ('b'), (NULL)) AS s(s), (VALUES ('é'), ('e')
      (VALUES ('2024-03-31 00:30:00+00'::TIMESTAMPTZ, DATE '2024-03-31'), (NULL, NULL)) AS t(t, d);
 """
 CATALOG = """
+version: 2
 dataset: attacked
 privacy_unit: row
 budget: {epsilon: 1000000}

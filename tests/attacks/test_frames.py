@@ -22,7 +22,7 @@ import dpquery as dp
 from dpquery.frontends.accessor import datasets
 from tests.scripted import zero_noise
 
-SAID: dict[str, Any] = {"privacy_unit": "who", "bounds": {"x": (0, 10)}}
+SAID: dict[str, Any] = {"privacy_unit": "who", "max_rows": 8, "bounds": {"x": (0, 10)}}
 
 
 @pytest.fixture(autouse=True)
@@ -213,7 +213,7 @@ def test_a_frame_of_another_process_needs_a_ledger_that_lives(frame: pd.DataFram
     code = """
 import pickle, sys, dpquery as dp
 frame = pickle.load(open(sys.argv[1] + "/f.pickle", "rb"))
-said = {"privacy_unit": "who", "bounds": {"x": (0, 10)}, "budget": {"epsilon": 1}}
+said = {"privacy_unit": "who", "max_rows": 8, "bounds": {"x": (0, 10)}, "budget": {"epsilon": 1}}
 for more in ({}, {"dataset": "new"}, {"ledger": sys.argv[1] + "/none.ledger"}):
     try:
         frame.dp.protect(**said, **more)
@@ -295,7 +295,7 @@ def test_names_of_columns_are_never_sql(name: str, monkeypatch: pytest.MonkeyPat
     zero_noise(monkeypatch)
     made = pd.DataFrame({"who": [1, 2, 3], name: [1.0, 2, 4], "key": ["a", "b", "a"]})
     said = {"bounds": {name: (0, 10)}, "keys": {"key": ["a", "b"]}, "budget": {"epsilon": 1000}}
-    made.dp.protect(privacy_unit="who", **said, defaults={"epsilon": 20, "least_charge": "1e-12"})
+    made.dp.protect(privacy_unit="who", max_rows=8, **said, defaults={"epsilon": 20, "least_charge": "1e-12"})
     assert made.dp.sum(name) == 7
     assert made.dp.groupby("key")[name].sum().to_dict() == {"a": 5, "b": 2}
     assert made.dp.assign_bounds({name: (0, 3)}).sum([name])[name] == 6
@@ -310,7 +310,7 @@ def test_names_of_columns_are_never_sql(name: str, monkeypatch: pytest.MonkeyPat
 def test_names_that_nobody_can_see_are_left_out(name: str) -> None:
     """PAR-08: such a column cannot be named."""
     made = pd.DataFrame({"who": [1, 2, 3], name: [1.0, 2, 4]})
-    made.dp.protect(privacy_unit="who", budget={"epsilon": 1})
+    made.dp.protect(privacy_unit="who", max_rows=8, budget={"epsilon": 1})
     assert made.dp.columns == ("who",)
     for call in (lambda: made.dp.count(name, epsilon=1), lambda: made.dp.query(f"`{name}` > 1")):
         with pytest.raises(dp.QueryError):

@@ -316,12 +316,14 @@ def test_a_million_groups_of_private_keys_are_answered(tmp_path: Path) -> None:
     ids = np.arange(1_000_000)
     rows = pa.table({"id": ids, "visit": ids})
     catalog = """
+version: 2
 dataset: many
 privacy_unit: person
 budget: BUDGET
 tables:
   visits:
     unit: id
+    max_rows: 8
     columns: {id: {type: int64}, visit: {type: int64}}
 """
     many = Clinic(tmp_path, catalog=catalog, tables={"visits": rows})

@@ -290,6 +290,7 @@ ODD_TEXTS = [
 ]
 
 ADVERSARIAL = """
+version: 2
 dataset: clinic
 privacy_unit: person
 budget: BUDGET

@@ -108,8 +108,16 @@ def database(random: Random) -> Database:
     frames["parts"] = rows(random, random.choice([0, 5, *[60] * 8]))
     frames["parts"]["of"] = pd.array([random.randrange(70) for _ in range(len(frames["parts"]))], dtype="Int64")
     tables = {
-        "visits": {"unit": "person", "columns": {"person": {"type": "text"}, "id": {"type": "int64"}, **columns}},
-        "parts": {"unit": {"via": "visits", "on": {"of": "id"}}, "columns": {"of": {"type": "int64"}, **columns}},
+        "visits": {
+            "unit": "person",
+            "max_rows": 8,
+            "columns": {"person": {"type": "text"}, "id": {"type": "int64"}, **columns},
+        },
+        "parts": {
+            "unit": {"via": "visits", "on": {"of": "id"}},
+            "max_rows": 8,
+            "columns": {"of": {"type": "int64"}, **columns},
+        },
         "codes": public,
     }
     return Database(catalog=catalog_of(tables), frames=frames)

@@ -21,6 +21,7 @@ from dpquery.sql.bind import bind
 from dpquery.sql.parse import parse
 
 CATALOG = """
+version: 2
 dataset: d
 privacy_unit: person
 budget: {epsilon: 1}
@@ -31,6 +32,7 @@ tables:
     columns: {id: {type: text, max_length: 4}, t: {type: text, max_length: 3, nullable: true}}
   v:
     unit: {via: p, on: {id: id}}
+    max_rows: 8
     columns: {id: {type: text, max_length: 6}, n: {type: int64, nullable: true}}
   c:
     public: true

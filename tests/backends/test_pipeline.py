@@ -44,6 +44,7 @@ TABLES: dict[str, object] = {
     },
     "flags": {
         "unit": {"via": "labs", "on": {"lab_id": "lab_id"}},
+        "max_rows": 8,
         "columns": {"lab_id": {"type": "int64"}, "flag": {"type": "text", "keys": ["high", "low"]}},
     },
     "tests": {

@@ -46,7 +46,7 @@ def visits(
 ) -> tuple[Backend, Relation]:
     """Returns a backend that holds one private table with a unit `u`, and a scan of it."""
     columns: dict[str, object] = {"u": {"type": unit}, **{name: {"type": type} for name, type in types.items()}}
-    catalog = catalog_of({"v": {"unit": "u", "columns": columns}})
+    catalog = catalog_of({"v": {"unit": "u", "max_rows": 8, "columns": columns}})
     return engine(catalog, {"v": pd.DataFrame(values)}), scan(catalog, "v")
 
 
@@ -318,7 +318,7 @@ def test_what_one_unit_keeps_depends_on_its_own_rows_alone(engine: Engine) -> No
     values = {"u": [f"u{i % 30}" for i in range(300)], "k": [i * i % 11 for i in range(300)], "x": [*range(300)]}
     frame = pd.DataFrame(values)
     columns = {"u": {"type": "text"}, "k": {"type": "int64"}, "x": {"type": "int64"}}
-    catalog = catalog_of({"v": {"unit": "u", "columns": columns}})
+    catalog = catalog_of({"v": {"unit": "u", "max_rows": 8, "columns": columns}})
     source = scan(catalog, "v")
     measures = (UNITS, ROWS, total("v_x", lattice(0, 1000)))
     plan = aggregate(source, *measures, unit="v_u", keys={"v_k": tuple(range(11))}, groups=2, rows=3)
@@ -490,13 +490,19 @@ def owned(
     """Returns three tables: orders of people, items of orders, notes on items by two columns."""
     catalog = catalog_of(
         {
-            "orders": {"unit": "person", "columns": {"person": {"type": "text"}, "order": {"type": "int64"}}},
+            "orders": {
+                "unit": "person",
+                "max_rows": 8,
+                "columns": {"person": {"type": "text"}, "order": {"type": "int64"}},
+            },
             "items": {
                 "unit": {"via": "orders", "on": {"of": "order"}},
+                "max_rows": 8,
                 "columns": {"of": {"type": "int64"}, "line": {"type": "text"}, "price": {"type": "int64"}},
             },
             "notes": {
                 "unit": {"via": "items", "on": {"o": "of", "l": "line"}},
+                "max_rows": 8,
                 "columns": {"o": {"type": "int64"}, "l": {"type": "text"}, "word": {"type": "text"}},
             },
         }
@@ -560,7 +566,7 @@ def people(engine: Engine) -> tuple[Backend, Relation, Relation]:
     codes = {"code": {"type": "text"}, "panel": {"type": "text"}}
     catalog = catalog_of(
         {
-            "v": {"unit": "u", "columns": columns},
+            "v": {"unit": "u", "max_rows": 8, "columns": columns},
             "codes": {"public": True, "unique": [["code"]], "columns": codes},
         }
     )

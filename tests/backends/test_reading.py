@@ -279,7 +279,7 @@ def test_public_rows_are_read_as_declared_each_once(engine: Engine) -> None:
 
 
 def test_no_value_of_a_private_table_is_public(engine: Engine) -> None:
-    catalog = catalog_of({"t": {"unit": "x", "columns": {"x": {"type": "int64"}}}})
+    catalog = catalog_of({"t": {"unit": "x", "max_rows": 8, "columns": {"x": {"type": "int64"}}}})
     backend = engine(catalog, {"t": pd.DataFrame({"x": [1]})})
     with pytest.raises(Exception):  # noqa: B017
         backend.public_rows("t", ("x",))

@@ -18,7 +18,7 @@ from dpquery.errors import BackendError, CatalogError
 from tests.attacks.clinic import Clinic, frames
 from tests.backends.engines import catalog_of
 
-CATALOG = catalog_of({"t": {"unit": "id", "columns": {"id": {"type": "int64"}}}})
+CATALOG = catalog_of({"t": {"unit": "id", "max_rows": 8, "columns": {"id": {"type": "int64"}}}})
 DATA = {"t": pd.DataFrame({"id": range(10)})}
 SETTINGS = (
     "SELECT name, value FROM duckdb_settings() WHERE name IN ('memory_limit', 'temp_directory', 'temp_file_encryption')"

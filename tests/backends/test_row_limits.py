@@ -23,9 +23,10 @@ from tests.backends.plans import MANY, literal, scan
 
 LIMIT = 5
 TABLES: dict[str, Any] = {
-    "people": {"unit": "id", "columns": {"id": {"type": "int64"}}},
+    "people": {"unit": "id", "max_rows": 8, "columns": {"id": {"type": "int64"}}},
     "visits": {
         "unit": "person",
+        "max_rows": 8,
         "row_limit": LIMIT,
         "columns": {
             "person": {"type": "int64"},
@@ -36,6 +37,7 @@ TABLES: dict[str, Any] = {
     },
     "items": {
         "unit": {"via": "visits", "on": {"visit": "number"}},
+        "max_rows": 8,
         "row_limit": 3,
         "columns": {"visit": {"type": "int64"}, "label": {"type": "text"}},
     },
@@ -190,7 +192,9 @@ def test_where_nobody_has_too_many_rows_nothing_is_written_for_it(tmp_path: Path
 
 
 def test_a_file_that_grew_is_counted_again(tmp_path: Path) -> None:
-    catalog = made(items={"unit": "person", "columns": {"person": {"type": "int64"}, "label": {"type": "text"}}})
+    catalog = made(
+        items={"unit": "person", "max_rows": 8, "columns": {"person": {"type": "int64"}, "label": {"type": "text"}}}
+    )
     tables: dict[str, object] = dict(frames())
     tables["items"] = pd.DataFrame({"person": [1], "label": ["x"]})
     path = tmp_path / "visits.parquet"

@@ -22,6 +22,7 @@ from dpquery.plan.types import TEXT
 from tests.scripted import zero_noise
 
 CATALOG = """
+version: 2
 dataset: study
 privacy_unit: person
 budget: {epsilon: 100}

@@ -69,7 +69,7 @@ def test_a_script_that_ends_with_an_open_session_ends_in_silence(tmp_path: Path)
         "import pandas as pd, dpquery as dp, sys\n"
         "columns = {'id': {'type': 'int64'}, 'age': {'type': 'int64', 'lower': 0, 'upper': 9}}\n"
         "catalog = dp.Catalog(dataset='d', privacy_unit='person', budget={'epsilon': 2},\n"
-        "                     tables={'t': {'unit': 'id', 'columns': columns}})\n"
+        "                     tables={'t': {'unit': 'id', 'max_rows': 8, 'columns': columns}})\n"
         "ledger = dp.create_ledger(catalog, sys.argv[1])\n"
         "session = dp.connect(catalog, {'t': pd.DataFrame({'id': range(9), 'age': range(9)})}, ledger=ledger)\n"
         "print(session.sql('SELECT COUNT(*) AS n, MEDIAN(age) AS m FROM t', epsilon=1))\n"

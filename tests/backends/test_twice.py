@@ -18,12 +18,14 @@ import pytest
 import dpquery as dp
 
 CATALOG = dp.Catalog.from_yaml("""
+version: 2
 dataset: study
 privacy_unit: person
 budget: {epsilon: 1}
 tables:
   people:
     unit: id
+    max_rows: 8
     columns: {id: {type: int64}, ill: {type: boolean}}
   known:
     public: true
@@ -112,7 +114,9 @@ def test_other_data_are_taken(tmp_path: Path) -> None:
 def test_a_protected_frame_is_not_public_too() -> None:
     frame = PEOPLE.rename(columns={"id": "patient"})
     with pytest.raises(dp.CatalogError, match="has the same rows"):
-        dp.protect(frame, privacy_unit="patient", budget={"epsilon": 1}, dataset="twice", public={"known": frame})
+        dp.protect(
+            frame, privacy_unit="patient", max_rows=8, budget={"epsilon": 1}, dataset="twice", public={"known": frame}
+        )
 
 
 def test_repeated_values_beside_rows_as_units_are_told_to_the_owner() -> None:

@@ -18,6 +18,7 @@ from dpquery.errors import BackendError
 from tests.scripted import zero_noise
 
 CODES = """
+version: 2
 dataset: study
 privacy_unit: row
 budget: {epsilon: 100}
@@ -30,6 +31,7 @@ tables:
     columns: {code: {type: int64}, panel: {type: text}}
 """
 OWNED = """
+version: 2
 dataset: study
 privacy_unit: person
 budget: {epsilon: 100}
@@ -106,7 +108,9 @@ def test_what_was_counted_of_a_public_file_holds(
     """One row of a person meets at most as many public rows as the gate counted, of tables without keys too."""
     zero_noise(monkeypatch)
     file, bag = tmp_path / "codes.parquet", CODES.replace("    unique: [[code]]\n", "")
-    bag = bag.replace("privacy_unit: row", "privacy_unit: person").replace("people:\n", "people:\n    unit: id\n")
+    bag = bag.replace("privacy_unit: row", "privacy_unit: person").replace(
+        "people:\n", "people:\n    unit: id\n    max_rows: 8\n"
+    )
     bag = bag.replace("{code: {type: int64}}", "{id: {type: int64}, code: {type: int64}}")
     frame([1, 2, 3]).to_parquet(file)
     people = PEOPLE.assign(id=range(100))

@@ -13,6 +13,7 @@ from dpquery.session import Session
 from tests.docs.worlds import session_over
 
 CATALOG = """\
+version: 2
 dataset: hospital
 privacy_unit: patient
 budget: {epsilon: 4, delta: 1e-6}
@@ -41,6 +42,7 @@ tables:
       taken: {type: date, lower: 2010-01-01, upper: 2019-12-31}
   flags:
     unit: {via: labs, on: {lab: lab}}
+    max_rows: 8
     columns: {lab: {type: int64}, flag: {type: text, keys: [high, low]}}
   tests:
     public: true
@@ -48,6 +50,7 @@ tables:
     columns: {code: {type: text}, panel: {type: text}}
 """
 ROWS = """\
+version: 2
 dataset: sales
 privacy_unit: row
 budget: {epsilon: 4, delta: 1e-6}

@@ -11,8 +11,8 @@ import dpquery as dp
 from tests.docs.pages import ROOT
 
 TABLES = {
-    "people": {"unit": "id", "columns": {"id": {"type": "int64"}, "note": {"type": "text"}}},
-    "things": {"unit": {"via": "people", "on": {"note": "note"}}, "columns": {"note": {"type": "text"}}},
+    "people": {"unit": "id", "max_rows": 8, "columns": {"id": {"type": "int64"}, "note": {"type": "text"}}},
+    "things": {"unit": {"via": "people", "on": {"note": "note"}}, "max_rows": 8, "columns": {"note": {"type": "text"}}},
 }
 BUDGET = {"epsilon": 1000, "delta": "1e-6"}
 

@@ -47,26 +47,31 @@ CATALOG = Catalog(
     dataset="keyed",
     privacy_unit="person",
     tables={
-        "shops": {"unit": "person", "columns": {name: {"type": "int64"} for name in COLUMNS["shops"]}},
+        "shops": {"unit": "person", "max_rows": 8, "columns": {name: {"type": "int64"} for name in COLUMNS["shops"]}},
         "visits": {
             "unit": {"via": "shops", "on": {"a": "a", "b": "b"}},
+            "max_rows": 8,
             "columns": {name: {"type": "int64"} for name in COLUMNS["visits"]},
         },
         "items": {
             "unit": {"via": "visits", "on": {"visit": "visit"}},
+            "max_rows": 8,
             "columns": {name: {"type": "int64"} for name in COLUMNS["items"]},
         },
         "parts": {
             "unit": {"via": "items", "on": {"item": "item"}},
+            "max_rows": 8,
             "columns": {name: {"type": "int64"} for name in COLUMNS["parts"]},
         },
         "notes": {
             "unit": {"via": "shops", "on": {"shop": "shop"}},
+            "max_rows": 8,
             "columns": {name: {"type": "int64"} for name in COLUMNS["notes"]},
         },
-        "boxes": {"unit": "person", "columns": {name: {"type": "int64"} for name in COLUMNS["boxes"]}},
+        "boxes": {"unit": "person", "max_rows": 8, "columns": {name: {"type": "int64"} for name in COLUMNS["boxes"]}},
         "lids": {
             "unit": {"via": "boxes", "on": {"visit": "visit"}},
+            "max_rows": 8,
             "columns": {name: {"type": "int64"} for name in COLUMNS["lids"]},
         },
         "codes": {"public": True, "columns": {name: {"type": "int64"} for name in COLUMNS["codes"]}},

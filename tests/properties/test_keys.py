@@ -19,6 +19,7 @@ import dpquery as dp
 from tests.scripted import zero_noise
 
 CATALOG = """\
+version: 2
 dataset: visits
 privacy_unit: person
 budget: {epsilon: 1000000}

@@ -39,6 +39,7 @@ from dpquery.units.sizes import Unbounded
 from dpquery.units.work import Work
 
 CATALOG = Catalog.from_yaml("""
+version: 2
 dataset: d
 privacy_unit: person
 budget: {epsilon: 1}
@@ -49,6 +50,7 @@ tables:
     columns: {id: {type: int64}, x: {type: int64}, t: {type: text, max_length: 40}}
   v:
     unit: id
+    max_rows: 8
     columns: {id: {type: int64}, x: {type: int64}, t: {type: text, max_length: 40}}
   c:
     public: true

@@ -144,9 +144,13 @@ def catalog_of(
     for name, columns in (ROW_TABLES if unit == "row" else PERSON_TABLES).items():
         tables[name] = {"columns": {c: _column(c, unit if type == "unit" else type) for c, type in columns.items()}}
     if unit != "row":
-        tables["people"] = {"unit": "id", **({"unique": [["id"]]} if unique else {}), **_dict(tables["people"])}
+        tables["people"] = {
+            "unit": "id",
+            **({"unique": [["id"]]} if unique else {"max_rows": 8}),
+            **_dict(tables["people"]),
+        }
         tables["visits"] = {"unit": "person", "max_rows": 3, "max_groups": 2, **_dict(tables["visits"])}
-        tables["items"] = {"unit": {"via": "visits", "on": {"visit": "visit"}}, **_dict(tables["items"])}
+        tables["items"] = {"unit": {"via": "visits", "on": {"visit": "visit"}}, "max_rows": 8, **_dict(tables["items"])}
     for name, columns in PUBLIC_TABLES.items():
         tables[name] = {"public": True, "columns": {c: _column(c, type) for c, type in columns.items()}}
     tables["places"] = {"unique": [["code"]], **_dict(tables["places"])}

@@ -23,6 +23,7 @@ from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse"
 CATALOG = """\
+version: 2
 dataset: shop
 privacy_unit: customer
 budget: {epsilon: 1000}

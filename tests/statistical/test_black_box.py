@@ -70,7 +70,7 @@ def catalog(neighbours: str, budget: dict[str, object]) -> dp.Catalog:
         "value": {"type": "float64", "lower": -1, "upper": 4},
         "note": {"type": "text"},
     }
-    tables = {"visits": {"unit": "person", "columns": columns}}
+    tables = {"visits": {"unit": "person", "max_rows": 8, "columns": columns}}
     return dp.Catalog(dataset="d", privacy_unit="person", neighbours=neighbours, budget=budget, tables=tables)
 
 

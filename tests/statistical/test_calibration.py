@@ -62,8 +62,7 @@ def session(
     }
     if unit != "row":
         columns["person"] = {"type": "int64"}
-    table = {"columns": columns, **({} if unit == "row" else {"unit": "person"})}
-    table |= {} if most is None else {"max_rows": most}
+    table = {"columns": columns, **({} if unit == "row" else {"unit": "person", "max_rows": most or 8})}
     catalog = dp.Catalog(
         dataset="d",
         privacy_unit=unit,

@@ -96,7 +96,7 @@ def session(shelf: str, budget: dict[str, object], unit: str, neighbours: str) -
     }
     if unit == "person":
         columns["person"] = {"type": "int64"}
-    table = {"columns": columns, **({"unit": "person"} if unit == "person" else {})}
+    table = {"columns": columns, **({"unit": "person", "max_rows": 8} if unit == "person" else {})}
     catalog = dp.Catalog(
         dataset="d",
         privacy_unit=unit,

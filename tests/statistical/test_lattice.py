@@ -37,7 +37,7 @@ def catalog() -> dp.Catalog:
         "tiny": {"type": "float64", "lower": 0, "upper": 1e-12},
         "money": {"type": "decimal(12,2)", "lower": 0, "upper": 1000},
     }
-    tables = {"visits": {"unit": "person", "columns": columns}}
+    tables = {"visits": {"unit": "person", "max_rows": 8, "columns": columns}}
     return dp.Catalog(dataset="d", privacy_unit="person", budget={"epsilon": 1_000_000}, tables=tables)
 
 

@@ -46,7 +46,7 @@ def session(
 ) -> dp.Session:
     """Returns a session over visits, as (person, note)."""
     columns = {"person": {"type": "int64"}, "note": {"type": "text"}}
-    tables = {"visits": {"unit": "person", "columns": columns}}
+    tables = {"visits": {"unit": "person", "max_rows": 8, "columns": columns}}
     catalog = dp.Catalog(dataset="d", privacy_unit="person", neighbours=neighbours, budget=budget, tables=tables)
     ledger = dp.Ledger.create(f"{shelf}/{next(_numbers)}", catalog.declarations, catalog.budget, catalog.analysts)
     data = {"person": pa.array([p for p, _ in rows], pa.int64()), "note": pa.array([n for _, n in rows], pa.string())}

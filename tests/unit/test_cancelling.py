@@ -19,6 +19,7 @@ from dpquery.kernel.release import ExactAggregates
 from tests.waiting import PATIENCE, wait_until
 
 CATALOG = """\
+version: 2
 dataset: clinic
 privacy_unit: patient
 budget: {epsilon: 10}
@@ -26,6 +27,7 @@ analysts: {alice: {epsilon: 4}, bob: {epsilon: 2}}
 tables:
   visits:
     unit: id
+    max_rows: 8
     columns: {id: {type: int64}, age: {type: int64, lower: 0, upper: 100}}
 """
 

@@ -14,6 +14,7 @@ import dpquery as dp
 from dpquery import connecting
 
 CATALOG = dp.Catalog.from_yaml("""
+version: 2
 dataset: shop
 privacy_unit: row
 budget: {epsilon: 1}

@@ -27,7 +27,7 @@ def catalog() -> dp.Catalog:
         dataset="clinic",
         privacy_unit="patient",
         budget={"epsilon": 4},
-        tables={"visits": {"unit": "id", "columns": columns}},
+        tables={"visits": {"unit": "id", "max_rows": 8, "columns": columns}},
     )
 
 

@@ -14,6 +14,7 @@ from dpquery.catalog.write import write_catalog
 from tests.scripted import zero_noise
 
 CATALOG = """\
+version: 2
 dataset: shop
 privacy_unit: person
 budget: {epsilon: 20}

@@ -36,7 +36,8 @@ def protect(
     bounds: Mapping[str, tuple[object, object]] | None = None,
     keys: Mapping[str, Sequence[object] | str] | None = None,
     max_groups: int | None = None,
-    max_rows: int | None = None,
+    max_rows: int | str | None = None,
+    unique: Sequence[Sequence[str]] | None = None,
     budget: Mapping[str, object] | None = None,
     ledger: Place | None = None,
     new_ledger: bool = False,
@@ -56,7 +57,10 @@ def protect(
         privacy_unit: The column that tells whose row it is, or "row" where each row is a unit of its own.
         bounds: The lower and upper bound of columns; values beyond are clamped.
         keys: Public group keys of columns: a list, or "categories" of a categorical column.
-        max_groups, max_rows: In how many groups, and with how many rows in each, one unit counts.
+        max_groups: In how many groups one unit counts.
+        max_rows: How many rows one unit has in all: a number, or "auto" where it is to be measured. It has no default;
+            only rows that are units, and a unit that is `unique`, need none.
+        unique: Lists of columns in which no two rows agree.
         budget: The hard limit for all answers about these people: {"epsilon": 2}, {"epsilon": 2, "delta": 1e-6} or
             {"rho": 0.1, "delta": 1e-6}. Said once for a dataset.
         ledger: The path of the ledger that counts what was spent. Without it one counts that ends with the process.
@@ -95,6 +99,10 @@ def protect(
         table: dict[str, object] = {"columns": entries}
         table |= {"unit": privacy_unit} if privacy_unit != "row" else {}
         table |= {key: n for key, n in (("max_groups", max_groups), ("max_rows", max_rows)) if n is not None}
+        table |= {"unique": unique} if unique is not None else {}
+        said = max_rows is not None or "max_rows" in (defaults or {}) or _has_one(privacy_unit, unique)
+        if not is_row and not said:
+            raise CatalogError(_three_ways(privacy_unit))
         unit, called = datasets.declared_for(name, privacy_unit, "" if is_row else declared[privacy_unit].type, people)
         catalog = Catalog(
             dataset=name,
@@ -120,6 +128,19 @@ def protect(
     made = Protected(held, root({name: _bounded(column, entries[name]) for name, column in declared.items()}, called))
     remember(data, made)
     return made
+
+
+def _has_one(unit: str, unique: Sequence[Sequence[str]] | None) -> bool:
+    """Whether no two rows agree in the unit's own column, as declared."""
+    return isinstance(unique, list | tuple) and any(isinstance(s, list | tuple) and [*s] == [unit] for s in unique)
+
+
+def _three_ways(unit: str) -> str:
+    return (
+        f"say how many rows one {unit!r} has in all, for which there is no default: max_rows=N, where you know one "
+        f"(of a unit with more each row weighs less); or unique=[[{unit!r}]], where none has two; or max_rows='auto', "
+        "where it is to be measured, with suggest_bounds(epsilon='0.05'), which is charged"
+    )
 
 
 def _warn_of_identifiers(kept: Any, table: Table) -> None:

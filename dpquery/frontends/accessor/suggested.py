@@ -22,7 +22,7 @@ class SuggestedBounds:
 
     Attributes:
         bounds: For each column its lower and upper bound, as `protect(bounds=)` and `assign_bounds` take them.
-        max_rows: How many rows of one unit to count, as `protect(max_rows=)` takes it; None where it was not found.
+        max_rows: How many rows one unit has in all, as `protect(max_rows=)` takes it; None where it was not found.
         missing: Columns for which the noise is larger than any step of the histogram.
         charge: What the ledger counted.
     """

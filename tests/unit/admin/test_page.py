@@ -46,7 +46,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         privacy_unit="customer",
         budget={"epsilon": 2},
         analysts={"alice": {"epsilon": 1}, "bob": {"epsilon": 1}},
-        tables={"visits": {"unit": "customer", "columns": {"customer": {"type": "int64"}}}},
+        tables={"visits": {"unit": "customer", "max_rows": 8, "columns": {"customer": {"type": "int64"}}}},
     )
     made = dp.create_ledger(catalog, tmp_path / "shop.ledger")
     made.charge(analyst="alice", loss=PrivacyLoss(epsilon=Fraction("0.95")), query=HOSTILE)

@@ -20,14 +20,14 @@ from dpquery.units.declarations import Neighbours
 
 
 def column(declaration: str) -> ColumnDeclaration:
-    head = "dataset: d\nprivacy_unit: p\nbudget: {epsilon: 1}\n"
-    text = f"{head}tables: {{t: {{unit: id, columns: {{id: {{type: int64}}, x: {declaration}}}}}}}"
+    head = "version: 2\ndataset: d\nprivacy_unit: p\nbudget: {epsilon: 1}\n"
+    text = f"{head}tables: {{t: {{unit: id, max_rows: 8, columns: {{id: {{type: int64}}, x: {declaration}}}}}}}"
     return Catalog.from_yaml(text).table("t").columns["x"]
 
 
 def python_catalog(declared: dict[str, Any], **others: Any) -> Catalog:
     content: dict[str, Any] = {"dataset": "d", "privacy_unit": "p", "budget": {"epsilon": 1}}
-    content["tables"] = {"t": {"unit": "id", "columns": {"id": {"type": "int64"}, "x": declared}}}
+    content["tables"] = {"t": {"unit": "id", "max_rows": 8, "columns": {"id": {"type": "int64"}, "x": declared}}}
     return Catalog(**(content | others))
 
 
@@ -190,19 +190,22 @@ def test_budget_kinds_and_defaults() -> None:
     )
     assert catalog.budget.kind is BudgetKind.ZCDP
     assert catalog.analysts["a"].rho == Fraction(1, 2)
-    assert (catalog.defaults.rho, catalog.defaults.max_rows, catalog.defaults.max_groups) == (Fraction(1, 100), 3, 4)
+    assert (catalog.defaults.rho, catalog.defaults.max_rows, catalog.defaults.max_groups) == (Fraction(1, 100), 3, None)
     assert catalog.neighbours is Neighbours.REPLACE_ONE
     assert "replace_one: all rows of one unit replaced" in catalog.to_text()
-    plain = python_catalog({"type": "text"})
-    assert (plain.defaults.max_rows, plain.defaults.max_groups, dict(plain.analysts)) == (8, 4, {})
+    plain = python_catalog({"type": "text"})  # no numbers that nobody said
+    assert (plain.defaults.max_rows, plain.defaults.max_groups, dict(plain.analysts)) == (None, None, {})
 
 
 def test_ownership_follows_any_number_of_steps() -> None:
-    tables: dict[str, Any] = {"t0": {"unit": "who", "columns": {"who": {"type": "text"}, "k": {"type": "date"}}}}
+    tables: dict[str, Any] = {
+        "t0": {"unit": "who", "max_rows": 8, "columns": {"who": {"type": "text"}, "k": {"type": "date"}}}
+    }
     for i in range(1, 40):
         on = {"k": "k", "n": f"hidden{i}"}
         tables[f"t{i}"] = {
             "unit": {"via": f"t{i - 1}", "on": on},
+            "max_rows": 8,
             "columns": {"k": {"type": "date"}, "n": {"type": "int64"}},
         }
     catalog = Catalog(dataset="d", privacy_unit="p", budget={"epsilon": 1}, tables=dict(reversed(tables.items())))
@@ -221,14 +224,19 @@ def test_with_the_row_as_unit_tables_have_no_owner() -> None:
 
 
 def test_names_of_yaml_keep_their_text() -> None:
-    text = "{dataset: 123, privacy_unit: NO, budget: {epsilon: 1}, tables: {on: {unit: 1, columns: {1: {type: text}}}}}"
+    head = "version: 2, dataset: 123, privacy_unit: NO, budget: {epsilon: 1}"
+    text = f"{{{head}, tables: {{on: {{unit: 1, max_rows: 8, columns: {{1: {{type: text}}}}}}}}}}"
     catalog = Catalog.from_yaml(text)
     assert (catalog.dataset, catalog.privacy_unit, list(catalog.tables)) == ("123", "NO", ["on"])
 
 
 def test_keys_from_finds_names_with_dots() -> None:
     tables: dict[str, Any] = {
-        "t": {"unit": "id", "columns": {"id": {"type": "text"}, "x": {"type": "text", "keys_from": "a.b.c"}}},
+        "t": {
+            "unit": "id",
+            "max_rows": 8,
+            "columns": {"id": {"type": "text"}, "x": {"type": "text", "keys_from": "a.b.c"}},
+        },
         "a.b": {"public": True, "columns": {"c": {"type": "text"}}},
     }
     catalog = Catalog(dataset="d", privacy_unit="p", budget={"epsilon": 1}, tables=tables)
@@ -250,7 +258,7 @@ LINKED: dict[str, Any] = {
     "p": {"public": True, "columns": {"key": ID, "y": ID}},
     "r": {"columns": {"KEY": ID, "y": {"type": "text"}}},
 }
-ORDER_UNIT: dict[str, Any] = {"t": {"unit": "order_id", "columns": {"order_id": ID}}}
+ORDER_UNIT: dict[str, Any] = {"t": {"unit": "order_id", "max_rows": 8, "columns": {"order_id": ID}}}
 
 
 @pytest.mark.parametrize(
@@ -263,7 +271,10 @@ ORDER_UNIT: dict[str, Any] = {"t": {"unit": "order_id", "columns": {"order_id": 
         ({"defaults": {"rho": 1}}, "the budget has no rho"),
         ({"tables": ORDER_UNIT}, "'order_id' looks like less than a person"),
         ({"tables": {"t": {"public": True, "columns": {"a": ID}}}}, "No table is private"),
-        ({"tables": {"t": {"unit": "a", "columns": {"a": ID | {"keys": [1, 2]}}}}}, "tell who is in the data"),
+        (
+            {"tables": {"t": {"unit": "a", "max_rows": 8, "columns": {"a": ID | {"keys": [1, 2]}}}}},
+            "tell who is in the data",
+        ),
     ],
 )
 def test_advice(changes: dict[str, Any], message: str) -> None:
@@ -307,7 +318,10 @@ def test_advice_on_identifiers_goes_by_use() -> None:
 @pytest.mark.parametrize("other", ["text", "decimal(9,0)"])
 def test_one_unit_has_one_type(other: str) -> None:
     """API-20: 7 and '7' would be two units of one person."""
-    tables = {"t": {"unit": "id", "columns": {"id": ID}}, "s": {"unit": "who", "columns": {"who": {"type": other}}}}
+    tables = {
+        "t": {"unit": "id", "max_rows": 8, "columns": {"id": ID}},
+        "s": {"unit": "who", "max_rows": 8, "columns": {"who": {"type": other}}},
+    }
     with pytest.raises(CatalogError, match=r"tables.s.unit: the unit is .* here and int64 in table 't'"):
         python_catalog({"type": "text"}, tables=tables)
 

@@ -30,7 +30,7 @@ IN_PYTHON: dict[str, Any] = {
         "alice": {"epsilon": Fraction(1), "delta": 2e-7},
         "dashboards": {"epsilon": Decimal(2), "delta": "5e-7"},
     },
-    "defaults": {"epsilon": "0.1", "max_groups": 4, "max_rows": 8},
+    "defaults": {"epsilon": "0.1", "max_groups": 4},
     "tables": {
         "patients": {
             "unit": "id",
@@ -55,6 +55,7 @@ IN_PYTHON: dict[str, Any] = {
         },
         "lab_flags": {
             "unit": {"via": "labs", "on": {"lab_id": "lab_id"}},
+            "max_rows": 40,
             "columns": {"lab_id": {"type": "int64"}, "flag": {"type": "text", "keys": ("high", "low")}},
         },
         "tests": {
@@ -88,7 +89,7 @@ def test_content_of_the_example(hospital: Catalog) -> None:
     assert hospital.budget == Budget.of(epsilon=4, delta="1e-6")
     assert hospital.budget.kind is BudgetKind.APPROXIMATE
     assert hospital.analysts["alice"] == Budget.of(epsilon=1, delta="2e-7")
-    assert hospital.defaults == Defaults(epsilon=Fraction(1, 10), max_groups=4, max_rows=8)
+    assert hospital.defaults == Defaults(epsilon=Fraction(1, 10), max_groups=4)
     assert list(hospital.tables) == ["patients", "labs", "lab_flags", "tests"]
     patients = hospital.table("patients")
     assert patients.unique == (frozenset({"id"}),)
@@ -128,7 +129,8 @@ def test_text_names_everything_declared(hospital: Catalog) -> None:
         "clamped to 2010-01-01 .. 2019-12-31",
         "public keys are those of tests.code",
         "public keys 'F', 'M'",
-        "at most 20 rows in a group, in at most 4 groups (default)",
+        "rows of one patient: at most 1\n",
+        "rows of one patient: at most 20 in all\n  one patient counts in at most 4 groups (default)\n",
         "Table tests: public",
     ):
         assert word in text
@@ -147,7 +149,8 @@ def test_lookup_follows_sql(hospital: Catalog) -> None:
 
 
 def test_quoted_lookup_finds_declared_capitals() -> None:
-    text = "{dataset: d, privacy_unit: p, budget: {epsilon: 1}, tables: {T: {unit: Id, columns: {Id: {type: int64}}}}}"
+    head = "version: 2, dataset: d, privacy_unit: p, budget: {epsilon: 1}"
+    text = f"{{{head}, tables: {{T: {{unit: Id, max_rows: 8, columns: {{Id: {{type: int64}}}}}}}}}}"
     table = Catalog.from_yaml(text).find_table("t", quoted=False)
     assert table is not None and table.name == "T"
     assert table.find_column("Id", quoted=True) is table.find_column("ID", quoted=False) is not None

@@ -11,6 +11,7 @@ from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError
 
 TEN_MISTAKES = """\
+version: 2
 dataset: shop
 privacy_unit: customer
 budget: {epsilon: -1}
@@ -41,26 +42,30 @@ def test_ten_mistakes_are_reported_together_with_their_lines(tmp_path: Path) -> 
         Catalog.load(file)
     places = [re.match(r"shop\.yaml:(\d+): ([^ ]*): ", problem) for problem in caught.value.problems]
     assert [(int(p[1]), p[2]) for p in places if p] == [
-        (3, "budget.epsilon"),
-        (4, "defaults.max_rows"),
-        (7, "tables.people.unit"),
-        (10, "tables.people.columns.age.lower"),
-        (11, "tables.people.columns.sex.keys[2]"),
-        (12, "tables.people.columns.size.lowr"),
-        (14, "tables.orders.unit.via"),
-        (17, "tables.orders.columns.price.upper"),
-        (18, "tables.orders.columns.shop.keys_from"),
-        (19, "tables.shops"),
+        (4, "budget.epsilon"),
+        (5, "defaults.max_rows"),
+        (8, "tables.people.unit"),
+        (11, "tables.people.columns.age.lower"),
+        (12, "tables.people.columns.sex.keys[2]"),
+        (13, "tables.people.columns.size.lowr"),
+        (15, "tables.orders.unit.via"),
+        (18, "tables.orders.columns.price.upper"),
+        (19, "tables.orders.columns.shop.keys_from"),
+        (20, "tables.shops"),
     ]
     assert "did you mean 'lower'?" in str(caught.value)
     assert "did you mean 'people'?" in str(caught.value)
+
+
+END = "defaults: {max_rows: 8}\nversion: 2\n"
+"""What any catalog of people says; at the end, so that lines of mistakes are easily counted."""
 
 
 def with_table(body: str, head: str = "privacy_unit: p") -> str:
     """Returns a catalog with one table `t` of this body, written in braces, beside the public table `codes`."""
     return (
         f"dataset: d\n{head}\nbudget: {{epsilon: 1}}\ntables:\n  t: {body}\n"
-        "  codes: {public: true, columns: {code: {type: text}, n: {type: int64}}}\n"
+        "  codes: {public: true, columns: {code: {type: text}, n: {type: int64}}}\n" + END
     )
 
 
@@ -69,7 +74,7 @@ def with_column(column: str) -> str:
 
 
 def with_head(head: str) -> str:
-    return f"{head}\ntables: {{t: {{unit: id, columns: {{id: {{type: int64}}}}}}}}\n"
+    return f"{head}\ntables: {{t: {{unit: id, max_rows: 8, columns: {{id: {{type: int64}}}}}}}}\nversion: 2\n"
 
 
 def refusals(text: str) -> tuple[str, ...]:
@@ -300,7 +305,7 @@ tables:
   c: {unit: {via: b, on: {id: b_id}}, columns: {id: {type: int64}, x: {type: text, keys_from: d.x}}}
   d: {public: true, columns: {x: {type: txt}}}
 """
-    assert [problem[:6] for problem in refusals(text)] == ["line 5", "line 8"]
+    assert [problem[:6] for problem in refusals(text + END)] == ["line 5", "line 8"]
 
 
 CHAINS = {
@@ -324,7 +329,7 @@ CHAINS = {
 @pytest.mark.parametrize(("tables", "message"), CHAINS.items(), ids=range(len(CHAINS)))
 def test_mistake_in_ownership(tables: str, message: str) -> None:
     columns = "columns: {x: {type: int64}, y: {type: text}, f: {type: float64}}"
-    problems = refusals(HEAD + "budget: {epsilon: 1}\ntables: " + tables.replace("C}", columns + "}"))
+    problems = refusals(HEAD + "budget: {epsilon: 1}\ntables: " + tables.replace("C}", columns + "}") + "\n" + END)
     assert len(problems) == 1 and message in problems[0], problems
 
 

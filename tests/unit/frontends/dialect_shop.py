@@ -9,6 +9,7 @@ import pandas as pd
 import dpquery as dp
 
 CATALOG = """\
+version: 2
 dataset: shop
 privacy_unit: person
 budget: {epsilon: 4}

@@ -26,6 +26,7 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 
 SHOP = """\
+version: 2
 dataset: shop
 privacy_unit: person
 budget: {epsilon: 2}
@@ -34,6 +35,7 @@ defaults: {epsilon: 0.5}
 tables:
   visits:
     unit: person
+    max_rows: 8
     columns:
       person: {type: int64}
       town: {type: text, keys: [east, west]}
@@ -450,7 +452,7 @@ def test_data_get_new_versions(open_shop: Path, dpquery: Run) -> None:
 
 def test_check_tells_of_identifiers_beside_rows(tmp_path: Path, dpquery: Run) -> None:
     """API-07: with data, by the values; a key of few values is none."""
-    said = "dataset: shop\nprivacy_unit: row\nbudget: {epsilon: 2}\ntables:\n  visits:\n    columns: "
+    said = "version: 2\ndataset: shop\nprivacy_unit: row\nbudget: {epsilon: 2}\ntables:\n  visits:\n    columns: "
     (tmp_path / "c.yaml").write_text(said + "{who: {type: int64}, kind: {type: text}}\n")
     pd.DataFrame({"who": [i % 90 for i in range(300)], "kind": ["a", "b", "c"] * 100}).to_csv(tmp_path / "visits.csv")
     code, _, err = dpquery("check", tmp_path / "c.yaml")

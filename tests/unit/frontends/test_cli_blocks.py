@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from dpquery.frontends.cli import app
 
 CATALOG = """
+version: 2
 dataset: clinic
 privacy_unit: row
 budget: {epsilon: 1}

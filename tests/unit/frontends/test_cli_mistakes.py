@@ -14,12 +14,14 @@ from dpquery.frontends.server.users import Users
 from dpquery.frontends.wording import as_options, as_settings
 
 CATALOG = """\
+version: 2
 dataset: shop
 privacy_unit: person
 budget: {epsilon: 2, delta: 1e-6}
 tables:
   visits:
     unit: person
+    max_rows: 8
     columns: {person: {type: int64}, epsilon: {type: int64}}
 """
 

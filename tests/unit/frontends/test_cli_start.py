@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 
 import dpquery as dp
+from dpquery.catalog.rows import AUTO
 from dpquery.frontends.cli import run
 from tests.scripted import zero_noise
 from tests.unit.frontends.dialect_shop import charges, write_shop
@@ -126,10 +127,15 @@ def test_smartnoise_metadata_become_a_catalog(tmp_path: Path, dpquery: Run) -> N
     code, out, err = dpquery("import-smartnoise", tmp_path / "m.yaml", "--dataset", "pums")
     assert (code, err) == (0, "")
     table = dp.Catalog.from_yaml(out).tables["PUMS"]
-    assert (table.max_rows, table.max_groups, table.ownership is not None and table.ownership.column) == (3, 3, "pid")
+    assert (table.max_rows, table.max_groups, table.ownership is not None and table.ownership.column) == (
+        3,
+        None,
+        "pid",
+    )
     assert (table.columns["age"].lower, table.columns["age"].upper, table.columns["age"].nullable) == (0, 100, False)
     assert (table.columns["income"].upper, table.columns["income"].nullable) == (500000.0, True)
     assert table.columns["wide"].lower is None and "odd" not in table.columns
+    assert out.splitlines()[1] == "version: 2"
     for said in (
         "rows: 1000 is left out",
         "censor_dims",
@@ -138,6 +144,14 @@ def test_smartnoise_metadata_become_a_catalog(tmp_path: Path, dpquery: Run) -> N
         "lower 5 and upper None",
     ):
         assert said in out
+
+
+@pytest.mark.parametrize("most", ["", "      max_ids: 0\n", "      max_ids: many\n"])
+def test_smartnoise_without_a_number_of_rows_has_it_measured(most: str, tmp_path: Path, dpquery: Run) -> None:
+    (tmp_path / "m.yaml").write_text(SMARTNOISE.replace("      max_ids: 3\n", most))
+    out = dpquery("import-smartnoise", tmp_path / "m.yaml")[1]
+    assert dp.Catalog.from_yaml(out).tables["PUMS"].max_rows is AUTO
+    assert "# ! " in next(line for line in out.splitlines() if "max_rows: auto" in line)
 
 
 def test_smartnoise_rows_and_missing_units(tmp_path: Path, dpquery: Run) -> None:

@@ -20,14 +20,17 @@ import pandas as pd
 import dpquery as dp
 people = pd.DataFrame({"who": range(400), "x": range(400), "smokes": [True, False] * 200})
 """
-PROTECT = PEOPLE + "people.dp.protect(privacy_unit='who', bounds={'x': (0, 400)}, budget={'epsilon': 100})"
+PROTECT = PEOPLE + "people.dp.protect(privacy_unit='who', max_rows=8, bounds={'x': (0, 400)}, budget={'epsilon': 100})"
 LEDGER = (
     PEOPLE
     + """
 from pathlib import Path
 columns = {"who": {"type": "int64"}, "x": {"type": "int64", "lower": 0, "upper": 400}}
 catalog = dp.Catalog(
-    dataset="people", privacy_unit="who", budget={"epsilon": 10}, tables={"people": {"unit": "who", "columns": columns}}
+    dataset="people",
+    privacy_unit="who",
+    budget={"epsilon": 10},
+    tables={"people": {"unit": "who", "max_rows": 8, "columns": columns}}
 )
 if not Path("people.ledger").exists():
     dp.create_ledger(catalog, "people.ledger").close()

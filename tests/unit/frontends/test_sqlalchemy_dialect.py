@@ -101,7 +101,7 @@ def test_comments_say_what_is_declared(engine: sa.Engine) -> None:
     said = seen.get_table_comment("visits")["text"] or ""
     assert said == (
         "private  # one row each (person is protected); unit: the person in column person (int64); "
-        "counted of one person: at most 1 rows in a group (default), in at most 1 groups (default)"
+        "rows of one person: at most 1 in all (default); one person counts in at most 1 groups (default)"
     )
     assert (seen.get_table_comment("towns")["text"] or "").startswith("public; no two rows agree in: size, town")
 

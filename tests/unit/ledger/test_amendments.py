@@ -138,6 +138,7 @@ def test_a_replay_believes_no_entry_that_changes_the_promise(ledger: Ledger, cas
 
 
 CATALOG = """
+version: 2
 dataset: shop
 privacy_unit: customer
 budget: {epsilon: 9}

@@ -651,10 +651,12 @@ def test_acts_change_no_total(site: Site) -> None:
 # Sessions
 
 CATALOG = """
+version: 2
 dataset: shop
 privacy_unit: person
 budget: {epsilon: 1}
 analysts: {ann: {epsilon: 0.5}}
+defaults: {max_rows: 8}
 tables:
   visits: {unit: person, columns: {person: {type: int64}, town: {type: text, keys: [east, west]}}}
 """

@@ -17,6 +17,7 @@ import dpquery as dp
 from tests.scripted import zero_noise
 
 CATALOG = """\
+version: 2
 dataset: shop
 privacy_unit: customer
 budget: {BUDGET}

@@ -12,6 +12,7 @@ import dpquery as dp
 from tests.scripted import zero_noise
 
 CATALOG = """\
+version: 2
 dataset: survey
 privacy_unit: person
 budget: {epsilon: 100, delta: 1e-6}

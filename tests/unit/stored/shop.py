@@ -12,6 +12,7 @@ import pyarrow as pa
 import dpquery as dp
 
 CATALOG = """\
+version: 2
 dataset: {DATASET}
 privacy_unit: {UNIT}
 budget: {BUDGET}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpquery.catalog import Catalog
+from dpquery.catalog.describe import rows_in_words
 from dpquery.catalog.tables import ColumnDeclaration, Table
 from dpquery.plan.types import BOOLEAN, Value
 from dpquery.units.declarations import Neighbours
@@ -21,11 +22,11 @@ def table_comment(table: Table, catalog: Catalog) -> str:
     said = [f"{table.description}."] if table.description.strip() else []
     if table.public:
         return " ".join([*said, "Public: its rows are answered as they are, free."])
-    rows = table.max_rows or catalog.defaults.max_rows
-    groups = table.max_groups or catalog.defaults.max_groups
     said.append(f"Private: protects each {catalog.privacy_unit}.")
     if catalog.privacy_unit != "row":
-        said.append(f"One {catalog.privacy_unit} counts with at most {rows} rows in a group, in {groups} groups.")
+        said.append(f"Rows of one {catalog.privacy_unit}: {rows_in_words(table, catalog)}.")
+        groups = table.max_groups or catalog.defaults.max_groups
+        said += [f"One {catalog.privacy_unit} counts in at most {groups} groups."] if groups is not None else []
     return " ".join(said)
 
 

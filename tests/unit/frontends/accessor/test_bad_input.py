@@ -34,7 +34,8 @@ def frame() -> pd.DataFrame:
 
 
 def said(**more: Any) -> dict[str, Any]:
-    return {"privacy_unit": "who", "bounds": {"x": (0, 10)}, "keys": {"sex": ["F", "M"]}, "budget": BUDGET, **more}
+    given = {"privacy_unit": "who", "max_rows": 8, "bounds": {"x": (0, 10)}, "keys": {"sex": ["F", "M"]}}
+    return {**given, "budget": BUDGET, **more}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,12 @@ def said(**more: Any) -> dict[str, Any]:
         ({"budget": {"epsilon": True}}, "epsilon"),
         ({"budget": {"epsilon": float("nan")}}, "epsilon"),
         ({"max_rows": 0}, "at least 1"),
+        ({"max_rows": "many"}, "expected auto, or an integer of at least 1"),
+        ({"max_rows": None, "unique": [["x"]]}, "say how many rows one 'who' has in all"),
+        ({"max_rows": None, "defaults": {"epsilon": 1}}, "unique=[['who']]"),
+        ({"max_rows": None, "unique": ["who"]}, "max_rows='auto'"),
+        ({"unique": ["who"]}, "expected a list of columns"),
+        ({"unique": "who"}, "expected a list"),
         ({"dataset": ""}, "empty"),
         ({"dataset": "a\u202eb"}, "invisible"),
         ({"public": {"who": 3}}, "int"),

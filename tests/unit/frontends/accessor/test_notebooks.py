@@ -41,6 +41,7 @@ def frame() -> pd.DataFrame:
     made["day"] = pd.date_range("2020-01-01", periods=40)
     made.dp.protect(
         privacy_unit="who",
+        max_rows=8,
         bounds={"x": (0, 40), "k": (1, 4), "day": ("2020-01-01", "2020-03-31")},
         keys={"sex": ["F", "M"]},
         budget={"epsilon": 500},

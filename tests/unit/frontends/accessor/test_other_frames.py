@@ -45,13 +45,15 @@ def test_every_sort_of_frame(make: Callable[[], Any], monkeypatch: pytest.Monkey
     assert people.query("x > 1 and sex != 'M'").count() == 1
     public = {"polars": pl.DataFrame({"sex": ["F"], "word": ["f"]}), "arrow": pa.table({"sex": ["F"], "word": ["f"]})}
     with pytest.raises(dp.CatalogError, match="one budget"):
-        dp.protect(made, privacy_unit="who", dataset="with public", budget={"epsilon": 100})
+        dp.protect(made, privacy_unit="who", max_rows=8, dataset="with public", budget={"epsilon": 100})
     other = make()  # nobody knows that these are the same people
-    again = dp.protect(other, privacy_unit="who", dataset="with public", budget={"epsilon": 100}, public=public)
+    again = dp.protect(
+        other, privacy_unit="who", max_rows=8, dataset="with public", budget={"epsilon": 100}, public=public
+    )
     for name in public:
         assert again.join(name, on="sex").value_counts("word", epsilon=10).to_dict() == {"f": 2}
     with pytest.raises(dp.InsufficientBudgetError):
-        dp.protect(made, privacy_unit="who", bounds={"x": (0, 10)}).sum("x", epsilon=950)
+        dp.protect(made, privacy_unit="who", max_rows=8, bounds={"x": (0, 10)}).sum("x", epsilon=950)
 
 
 def test_units_that_are_rows_and_units_with_missing_values(monkeypatch: pytest.MonkeyPatch) -> None:

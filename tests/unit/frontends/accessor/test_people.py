@@ -113,11 +113,11 @@ def test_frames_of_the_same_people_share_a_budget(name: str, monkeypatch: pytest
     zero_noise(monkeypatch)
     make, unit = RENAMED[name]
     first = frame()
-    first.dp.protect(privacy_unit="id", bounds={"x": (0, 5)}, budget=BUDGET)
+    first.dp.protect(privacy_unit="id", max_rows=8, bounds={"x": (0, 5)}, budget=BUDGET)
     first.dp.count(epsilon="0.5")
     made = make(first)
     made.attrs = {}
-    found = made.dp.protect(privacy_unit=unit, bounds={"x": (0, 5)}, budget=BUDGET)
+    found = made.dp.protect(privacy_unit=unit, max_rows=8, bounds={"x": (0, 5)}, budget=BUDGET)
     assert found.remaining.epsilon * 2 == 1
     assert found.count(epsilon="0.1") == len(made) and found.query("x > 0").sum("x", epsilon="0.1") > 0
     assert found.sql("WITH a AS (SELECT * FROM this) SELECT COUNT(*) AS n FROM a", epsilon="0.1").to_pandas()["n"][0]
@@ -127,34 +127,40 @@ def test_frames_of_the_same_people_share_a_budget(name: str, monkeypatch: pytest
     with pytest.raises(dp.InsufficientBudgetError):
         found.count(epsilon="0.1")
     with pytest.raises(dp.LedgerError, match="changes nothing"):
-        made.dp.protect(privacy_unit=unit, budget={"epsilon": 2})
+        made.dp.protect(privacy_unit=unit, max_rows=8, budget={"epsilon": 2})
     again = make(first)
     again.attrs = {}
-    assert again.dp.protect(privacy_unit=unit).remaining.epsilon == 0
+    assert again.dp.protect(privacy_unit=unit, max_rows=8).remaining.epsilon == 0
 
 
 def test_a_name_says_that_these_are_other_people() -> None:
-    frame().dp.protect(privacy_unit="id", budget=BUDGET).count(epsilon=1)
-    other = frame().dp.protect(privacy_unit="id", budget=BUDGET, dataset="shops")
+    frame().dp.protect(privacy_unit="id", max_rows=8, budget=BUDGET).count(epsilon=1)
+    other = frame().dp.protect(privacy_unit="id", max_rows=8, budget=BUDGET, dataset="shops")
     assert other.remaining.epsilon == 1
     with pytest.raises(dp.CatalogError, match=r"several datasets.*'id', 'shops'"):
-        frame([3, 70]).rename(columns={"id": "n"}).dp.protect(privacy_unit="n", budget=BUDGET)
-    assert frame([3]).dp.protect(privacy_unit="id", dataset="shops").remaining.epsilon == 1
+        frame([3, 70]).rename(columns={"id": "n"}).dp.protect(privacy_unit="n", max_rows=8, budget=BUDGET)
+    assert frame([3]).dp.protect(privacy_unit="id", max_rows=8, dataset="shops").remaining.epsilon == 1
 
 
 def test_people_add_up_over_frames() -> None:
-    frame(range(10)).dp.protect(privacy_unit="id", budget=BUDGET).count(epsilon="0.5")
-    frame(range(9, 20)).rename(columns={"id": "b"}).dp.protect(privacy_unit="b")
-    fourth = frame([2]).rename(columns={"id": "e"}).dp.protect(privacy_unit="e")
+    frame(range(10)).dp.protect(privacy_unit="id", max_rows=8, budget=BUDGET).count(epsilon="0.5")
+    frame(range(9, 20)).rename(columns={"id": "b"}).dp.protect(privacy_unit="b", max_rows=8)
+    fourth = frame([2]).rename(columns={"id": "e"}).dp.protect(privacy_unit="e", max_rows=8)
     assert fourth.remaining.epsilon * 2 == 1
-    third = frame([19]).rename(columns={"id": "c"}).dp.protect(privacy_unit="c")
+    third = frame([19]).rename(columns={"id": "c"}).dp.protect(privacy_unit="c", max_rows=8)
     assert third.remaining.epsilon * 2 == 1
-    assert frame([20]).rename(columns={"id": "d"}).dp.protect(privacy_unit="d", budget=BUDGET).remaining.epsilon == 1
+    assert (
+        frame([20])
+        .rename(columns={"id": "d"})
+        .dp.protect(privacy_unit="d", max_rows=8, budget=BUDGET)
+        .remaining.epsilon
+        == 1
+    )
 
 
 def test_rows_are_no_units_where_a_column_tells_whose_they_are() -> None:
     """API-20: who says "row" of the same people's rows begins no budget."""
-    frame().dp.protect(privacy_unit="id", budget=BUDGET)
+    frame().dp.protect(privacy_unit="id", max_rows=8, budget=BUDGET)
     rows = pd.concat([frame(), frame()]).rename(columns={"id": "key"})
     with pytest.raises(dp.CatalogError, match=r"column 'key' has the units of the dataset 'id'"):
         rows.dp.protect(privacy_unit="row", budget=BUDGET)
@@ -166,5 +172,5 @@ def test_rows_are_no_units_where_a_column_tells_whose_they_are() -> None:
 
 
 def test_nothing_of_people_is_shown() -> None:
-    found = frame().dp.protect(privacy_unit="id", budget=BUDGET)
+    found = frame().dp.protect(privacy_unit="id", max_rows=8, budget=BUDGET)
     assert "people" not in repr(datasets.find("id")) and "uint64" not in repr(found)

@@ -26,7 +26,7 @@ def frame(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
 
 
 def _protected(frame: pd.DataFrame, **said: Any) -> Any:
-    return frame.dp.protect(**{"privacy_unit": "who", "budget": {"epsilon": 20}, **said})
+    return frame.dp.protect(**{"privacy_unit": "who", "max_rows": "auto", "budget": {"epsilon": 20}, **said})
 
 
 def test_columns_without_bounds_are_found_and_charged_once(frame: pd.DataFrame) -> None:
@@ -54,7 +54,7 @@ def test_protect_and_assign_bounds_take_what_is_found(frame: pd.DataFrame, colum
 
 def test_moments_with_a_zone_come_back_as_bounds(frame: pd.DataFrame) -> None:
     found = _protected(frame).suggest_bounds("at", epsilon=5)
-    assert _protected(frame, bounds=found.bounds, budget=None).min("at", epsilon=1).year == 2020
+    assert _protected(frame, bounds=found.bounds, max_rows=4, budget=None).min("at", epsilon=1).year == 2020
 
 
 def test_rows_by_themselves(frame: pd.DataFrame) -> None:
@@ -66,7 +66,7 @@ def test_other_frames(frame: pd.DataFrame) -> None:
     import pyarrow as pa
 
     table = pa.Table.from_pandas(frame[["who", "spend"]])
-    made = dp.protect(table, privacy_unit="who", dataset="arrow", budget={"epsilon": 9})
+    made = dp.protect(table, privacy_unit="who", max_rows=8, dataset="arrow", budget={"epsilon": 9})
     assert made.suggest_bounds(epsilon=5).bounds == {"spend": (5, 10)}
 
 
