@@ -50,7 +50,7 @@ def catalog(*, unit_is_row: bool) -> dp.Catalog:
     }
     table: dict[str, object] = {"columns": columns}
     if not unit_is_row:
-        table |= {"unit": "user_id", "max_rows": 3, "max_groups": 4}
+        table |= {"unit": "user_id", "max_rows": 12}
     return dp.Catalog(
         dataset="visits",
         privacy_unit="row" if unit_is_row else "user",

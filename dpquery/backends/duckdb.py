@@ -27,7 +27,7 @@ from dpquery.backends.row_limits import RowLimits
 from dpquery.backends.row_weights import Names, RowWeights, owned_tables, weights_of
 from dpquery.backends.sources import Source, open_source
 from dpquery.backends.statements import TIME_LIMIT, fetch, fetch_few, fetch_integers, fetch_objects, fetch_rows
-from dpquery.backends.table_reading import TableReader
+from dpquery.backends.table_reading import Kept, TableReader, Weighed
 from dpquery.backends.time_limits import time_limit
 from dpquery.backends.twice import twice
 from dpquery.backends.unchanged import Files, Stamp, held, relied_on, stamps_of, state_of, with_owners_held
@@ -35,6 +35,7 @@ from dpquery.backends.used_columns import narrowed
 from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.identifiers import may_identify, repeats
+from dpquery.catalog.names import quoted
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
@@ -71,7 +72,7 @@ class DuckDBBackend:
         names = {table: source.name for table, source in opened.items()}
         self._named = replace(self._tables, places=names)
         self._limits = RowLimits(self._tables, opened, self._number)
-        self._weights = RowWeights(self._tables, opened, self._rows_of)
+        self._weights = RowWeights(self._tables, opened, self._private, self._rows_of)
         self._limited = self._found_limits()
         self._empty = EmptyTables({names[table]: self._needed_types(table) for table in opened})
 
@@ -98,13 +99,19 @@ class DuckDBBackend:
         needed = tuple(domain for domain in (*domains, *choices) if domain is not None)
         tables = replace(self._tables, limited=limited, weights=weights)
         text, numbers = written(tables, aggregate, domains, choices)
-        made = {each: self._named.crowded(each) for each, kept in weights.items() if kept is not None}
-        empty = {each: None if kept is None else self._empty.table(made[each]) for each, kept in weights.items()}
+        empty = {each: None if kept is None else self._without_rows(each, kept) for each, kept in weights.items()}
         named = replace(self._named, limited=limited, weights=empty)
         self._empty.bind(written(named, aggregate, domains, choices)[0], needed)
         return Prepared(
             aggregate=aggregate, text=text, numbers=numbers, domains=needed, limited=limited, weights=weights
         )
+
+    def _without_rows(self, each: Weighed, kept: Kept) -> Kept:
+        """Returns where the engine that binds statements keeps weights of no rows."""
+        if kept.column is None:
+            return Kept(self._empty.table(self._named.crowded(each)))
+        place = self._named.places[each.table]
+        return Kept(self._empty.table(f"SELECT *, 0 AS {quoted(kept.column)} FROM {place}"), kept.column)
 
     def run(self, statement: Prepared, key: int) -> ExactAggregates:
         """Returns the exact integers of a statement; see `Backend`."""

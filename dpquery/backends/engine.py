@@ -118,14 +118,23 @@ class Engine:
             with self._guard:
                 cursor = self._root.cursor()
                 self._cursors.append(cursor)
+            self._threads.cursor, self._threads.domains = cursor, set()
+            self._threads.held = set[str]()
+            self._threads.statements = Statements(cursor)
+        held: set[str] = self._threads.held
+        if len(held) < len(self._data):
             try:
-                for registered, data in self._data.items():
-                    cursor.register(registered, data)
+                for registered in self._data.keys() - held:
+                    cursor.register(registered, self._data[registered])
+                    held.add(registered)
             except duckdb.Error:
                 raise CatalogError("a source has a column of a type that the engine does not read") from None
-            self._threads.cursor, self._threads.domains = cursor, set()
-            self._threads.statements = Statements(cursor)
         return cursor
+
+    def hold(self, registered: str, data: pa.Table) -> None:
+        """Makes a table of a new name readable in every thread, as long as the engine is there."""
+        with self._guard:
+            self._data = {**self._data, registered: data}
 
     def close(self) -> None:
         """Ends the engine and removes its temporary files; what runs fails."""

@@ -244,7 +244,8 @@ class PrivateWriter:
         weights = self.aggregate.weights
         if not self.aggregate.is_selected or weights.max_groups is None or self._is_one_row:
             return False
-        return self._is_weighed or weights.max_rows > weights.max_groups
+        rows = weights.most_rows if self._is_weighed else weights.max_rows
+        return rows is None or rows > weights.max_groups
 
     @property
     def _added(self) -> list[tuple[int, Measure]]:

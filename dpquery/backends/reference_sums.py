@@ -102,7 +102,7 @@ def _weighted(aggregate: PrivateAggregate, rows: Sequence[Row]) -> dict[object, 
         case Weighing.STORED:
             column = weights.column
             assert column is not None
-            return {unit: [(row, int(row[column] or 0)) for row in own] for unit, own in units.items()}
+            return {unit: [(row, _weight(row[column])) for row in own] for unit, own in units.items()}
         case Weighing.COUNTED:
             return {
                 unit: [(row, weight_of_one(weights.max_rows, len(own))) for row in own] for unit, own in units.items()
@@ -232,3 +232,8 @@ def _objects(values: Sequence[object]) -> NDArray[Any]:
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
+
+
+def _weight(stored: Value) -> int:
+    """Returns a stored weight in steps; NULL weighs nothing."""
+    return stored if isinstance(stored, int) else 0

@@ -22,6 +22,19 @@ WEIGHED_UNITS = "weighed"
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """Where weights are found of which some are below 1.
+
+    Attributes:
+        name: A table of `TableReader.crowded`; or where weights are kept by row, a copy of the stored table with them.
+        column: The column of the copy that holds them, or None.
+    """
+
+    name: str
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Weighed:
     """What the weights of a stored table's rows follow from, besides its rows.
 
@@ -51,7 +64,7 @@ class TableReader:
         stored: For each table the engine's types of its stored columns.
         places: For each table what stands in FROM.
         limited: Tables in which a unit may have more rows than are read.
-        weights: For weights that are read the name of the table of `crowded`, or None where all rows weigh 1.
+        weights: For weights that are read where they are, or None where all rows weigh 1.
     """
 
     catalog: Catalog
@@ -59,7 +72,7 @@ class TableReader:
     stored: dict[str, dict[str, str]] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     limited: frozenset[str] = frozenset()
-    weights: Mapping[Weighed, str | None] = field(default_factory=dict)
+    weights: Mapping[Weighed, Kept | None] = field(default_factory=dict)
 
     def column(self, table: Table, column: str, type: Type, alias: str = "") -> str:
         """Returns SQL for a stored column as a value of a type."""
@@ -93,10 +106,9 @@ class TableReader:
             if scan.unit is not None and scan.unit not in {column.id for column in scan.columns}:
                 columns.append(f"{unit} AS {name(scan.unit)}")
             if scan.weight is not None:
-                more, weight = self._weight(scan, table, unit)
-                joins += more
+                joins, weight = self._weight(scan, table, joins, unit)
                 columns.append(f"{weight} AS {name(scan.weight)}")
-        return f"SELECT {', '.join(columns)} FROM {self.places[scan.table]} AS stored{joins}"
+        return f"SELECT {', '.join(columns)} FROM {self._place(scan)} AS stored{joins}"
 
     def crowded(self, weighed: Weighed) -> str:
         """Returns a SELECT of the units whose rows weigh less than 1: `unit`, `block` where rows are in blocks, how
@@ -114,16 +126,41 @@ class TableReader:
             f"WHERE unit IS NOT NULL GROUP BY {', '.join(by)} HAVING COUNT(*) > {weighed.max_rows}"
         )
 
-    def _weight(self, scan: Scan, table: Table, unit: str) -> tuple[str, str]:
-        """Returns the join that leads to the weight of a row, and SQL for it."""
+    def weights_below_one(self, weighed: Weighed, kept: str, row: str) -> str:
+        """Returns a SELECT of the rows that do not weigh 1, each with its `weight`: NULL where it belongs to nobody.
+
+        Args:
+            kept: The table of `crowded`.
+            row: The column that tells rows apart.
+        """
+        table = self.catalog.tables[weighed.table]
+        if table.ownership is None:
+            raise InternalError("rows without owners have no weights")
+        joins, unit = self._owner(table, table.ownership, left=True)
+        joins, weight = self._joined_weight(table, kept, joins, unit)
+        given = f"SELECT {quoted(row)} AS row, {weight} AS weight FROM {self.places[table.name]} AS stored{joins}"
+        return f"SELECT row, weight FROM ({given}) WHERE weight IS DISTINCT FROM {WEIGHT}"
+
+    def _place(self, scan: Scan) -> str:
+        """Returns what a scan reads from: the table, or its copy with weights."""
+        kept = None if scan.weight is None else self.weights.get(weighed_of(scan))
+        return self.places[scan.table] if kept is None or kept.column is None else kept.name
+
+    def _weight(self, scan: Scan, table: Table, joins: str, unit: str) -> tuple[str, str]:
+        """Returns the joins of a scan with what leads to the weight of a row, and SQL for it."""
         kept = self.weights[weighed] if (weighed := weighed_of(scan)).may_be_less else None
         if kept is None:
-            return "", f"CASE WHEN {unit} IS NOT NULL THEN {WEIGHT}::BIGINT END"
+            return joins, f"CASE WHEN {unit} IS NOT NULL THEN {WEIGHT}::BIGINT END"
+        if kept.column is not None:
+            return "" if scan.unit is None else joins, f"CAST(stored.{quoted(kept.column)} AS BIGINT)"
+        return self._joined_weight(table, kept.name, joins, unit)
+
+    def _joined_weight(self, table: Table, kept: str, joins: str, unit: str) -> tuple[str, str]:
         on = f"{WEIGHED_UNITS}.unit = {unit}"
         if table.blocks is not None:
             on += f" AND {WEIGHED_UNITS}.block IS NOT DISTINCT FROM {self._block(table)}"
         weight = f"CASE WHEN {unit} IS NOT NULL THEN COALESCE({WEIGHED_UNITS}.weight, {WEIGHT}) END"
-        return f" LEFT JOIN {kept} AS {WEIGHED_UNITS} ON {on}", weight
+        return f"{joins} LEFT JOIN {kept} AS {WEIGHED_UNITS} ON {on}", weight
 
     def most_rows(self, table: Table) -> str:
         """Returns a SELECT of the most rows that a privacy unit has in a private table, or in a block of it."""
@@ -144,8 +181,8 @@ class TableReader:
         read = [f"{self.column(table, c.name, c.type, 'stored')} AS {names[c.name]}" for c in declared]
         read += [f"{unit} AS unit", f"{self._block(table)} AS block"]
         if scan.weight is not None:
-            more, weight = self._weight(scan, table, unit)
-            joins += more
+            leading, weight = self._weight(scan, table, joins, unit)
+            joins = leading or joins
             read.append(f"{weight} AS weight")
         given = ", ".join(names.values())
         shown = [f"{names[c.name]} AS {name(c.id)}" for c in scan.columns]
@@ -157,7 +194,7 @@ class TableReader:
         order = f"hash({given}, {number(1)}, {number(2)}), {given}"
         place = f"row_number() OVER (PARTITION BY whole.unit, whole.block ORDER BY {order}) AS place"
         ctes = [
-            f"whole AS NOT MATERIALIZED (SELECT {', '.join(read)} FROM {self.places[table.name]} AS stored{joins})",
+            f"whole AS NOT MATERIALIZED (SELECT {', '.join(read)} FROM {self._place(scan)} AS stored{joins})",
             "heavy AS MATERIALIZED (SELECT unit, block FROM whole WHERE unit IS NOT NULL GROUP BY unit, block "
             f"HAVING COUNT(*) > {scan.row_limit})",
             f"ranked AS NOT MATERIALIZED (SELECT whole.*, {place} FROM whole SEMI JOIN heavy ON {same})",

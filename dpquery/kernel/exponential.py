@@ -121,7 +121,7 @@ def in_order(given: Histogram, measure: Measure, groups: int) -> Histogram:
     if not len(group):
         return given
     inside = group.min() >= 0 and group.max() < groups and value.min() >= first and value.max() <= last
-    if not inside or weight.min() < 1 or _sum(weight) >= LARGEST_UTILITY:  # 2^45 rows: no engine holds so many
+    if not inside or weight.min() < 1 or _sum(weight) >= LARGEST_UTILITY:  # 2^37 rows: no engine holds so many
         raise InternalError("a histogram holds what cannot be")
     if not _ascends(group, value):
         size = last - first + 1

@@ -5,6 +5,7 @@ The rules of `meeting`, and those of a unit's own rows: docs/proofs/weights.md, 
 
 from __future__ import annotations
 
+import builtins
 from math import prod
 
 from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
@@ -94,6 +95,12 @@ class FewRows(Meeting):
 
     def values(self, relation: Relation, id: str) -> int | None:
         """Returns how many different values a column has in the rows of one unit, NULL among them, or None."""
+        key = (builtins.id(relation), id)
+        if key not in self._values:
+            self._values[key] = self._of_column(relation, id)
+        return self._values[key]
+
+    def _of_column(self, relation: Relation, id: str) -> int | None:
         if id in self.units(relation):
             return 1
         found: int | None = None
@@ -134,10 +141,8 @@ class FewRows(Meeting):
         counts = []
         for part in conjuncts(filtered.condition):
             match part:
-                case Call(function="eq", arguments=(Column(id=read), Literal())) if read == id:
-                    counts.append(1)
-                case Call(function="in", arguments=(Column(id=read), *listed)) if read == id:
-                    if all(isinstance(one, Literal) for one in listed):
+                case Call(function="eq" | "in", arguments=(Column(id=read, type=type), *listed)) if read == id:
+                    if all(isinstance(one, Literal) and one.type == type for one in listed):
                         counts.append(len(listed))
                 case _:
                     pass
@@ -150,7 +155,7 @@ class FewRows(Meeting):
             known = VALUES[made.function] + 1
         if made.type == BOOLEAN:
             known = 3
-        read = columns_of(made)
+        read = tuple(columns_of(made))
         if not isinstance(made, Column) and any(column.type == FLOAT64 for column in read):
             return known  # 0.0 and -0.0 are one value to a group, and two to a function
         return least(known, self.combinations(relation, frozenset(column.id for column in read)))

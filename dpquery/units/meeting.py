@@ -50,6 +50,7 @@ class Meeting:
     units: Callable[[Relation], Ids]
     limited: frozenset[str] = frozenset()
     _known: dict[tuple[int, Ids], int | None] = field(default_factory=dict)
+    _values: dict[tuple[int, str], int | None] = field(default_factory=dict)
 
     def most(self, relation: Relation, ids: Ids) -> int | None:
         """Returns the most rows of one privacy unit, or of a public relation, that agree in these columns, of which
@@ -154,7 +155,7 @@ def least(a: int | None, b: int | None) -> int | None:
 
 
 def fixed(condition: Expression) -> Ids:
-    """Columns that a condition equates with a constant: rows that pass agree in them, and none is NULL."""
+    """Columns equated with a constant of their type: rows that pass agree in them, and none is NULL."""
     pairs = [tuple(c.arguments) for c in conjuncts(condition) if isinstance(c, Call) and c.function == "eq"]
     both = [pair for a, b in pairs for pair in ((a, b), (b, a))]
-    return frozenset(a.id for a, b in both if isinstance(a, Column) and isinstance(b, Literal))
+    return frozenset(a.id for a, b in both if isinstance(a, Column) and isinstance(b, Literal) and a.type == b.type)

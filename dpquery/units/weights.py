@@ -94,6 +94,7 @@ def _by_row(relation: Relation) -> bool:
 class _Rules:
     def __init__(self, declared: Declarations, sizes: Sizes, *, by_row: bool) -> None:
         self._declared, self._known = declared, dict[int, tuple[Relation, Locality]]()
+        self._bounds = dict[int, dict[str, int]]()
         self._undated = undated(declared) | (_own_dates(declared) if by_row else frozenset())
         self.rows = RowsOfUnit(sizes, self.units, limited=self._undated)
         self.meeting = FewRows(sizes, self.units, limited=self._undated)
@@ -118,6 +119,12 @@ class _Rules:
 
     def stored(self, relation: Relation) -> dict[str, int]:
         """Returns the bound of each column of stored weights, none of which is NULL where the row has a unit."""
+        known = self._bounds.get(id(relation))
+        if known is None:
+            known = self._bounds[id(relation)] = self._stored(relation)
+        return known
+
+    def _stored(self, relation: Relation) -> dict[str, int]:
         match relation:
             case Scan():
                 if relation.weight is None or relation.max_rows is None or relation.table not in self._undated:

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpquery.catalog import Catalog
-from dpquery.kernel.plan import BoundContributions, Count, Key, Lattice, Measure, PrivateAggregate
+from dpquery.kernel.plan import (
+    WHOLE_ROW,
+    Count,
+    Key,
+    Lattice,
+    Measure,
+    PrivateAggregate,
+    Weighing,
+    Weights,
+)
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
@@ -28,7 +37,7 @@ from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, TEXT, Type, Value
 UNITS = Measure(id="units", label="units", count=Count.UNITS)
 ROWS = Measure(id="rows", label="rows", count=Count.ROWS)
 MANY = 1_000_000
-"""A contribution bound that does not bind."""
+"""A limit that does not bind."""
 
 
 def scan(catalog: Catalog, table: str, alias: str = "") -> Scan:
@@ -118,15 +127,19 @@ def aggregate(
     groups: int = MANY,
     rows: int = MANY,
 ) -> PrivateAggregate:
-    """Returns a private aggregate; with a key that has no domain, the measure `units` selects groups."""
+    """Returns a private aggregate; with a key that has no domain, the measure `units` selects groups.
+
+    Rows weigh 1 where no limit on them is given; else their weights are counted over the source.
+    """
     known = {c.id: c.type for c in output(source)}
     made = tuple(Key.of(id, known[id], domain) for id, domain in (keys or {}).items())
     selected = any(key.domain is None for key in made)
+    weighing = Weighing.WHOLE if rows == MANY else Weighing.COUNTED
     return PrivateAggregate(
         source=source,
         unit=unit,
         keys=made,
-        bound=BoundContributions(max_groups=groups, max_rows=rows),
+        weights=WHOLE_ROW if unit is None else Weights(weighing=weighing, max_rows=rows, max_groups=groups),
         measures=measures,
         selection=UNITS.id if selected else None,
     )

@@ -14,7 +14,7 @@ from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.backends.reference import ReferenceBackend
 from dpquery.catalog import Catalog
 from dpquery.catalog.write import write_catalog
-from dpquery.kernel.plan import BoundContributions, Count, Key, Measure, PrivateAggregate
+from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.logical import Relation, Scan
 from dpquery.sql.bind import bind
@@ -73,7 +73,7 @@ def groups(backend: Backend, text: str, column: int = 1) -> dict[object, int]:
         source=relation,
         unit=relation.unit,
         keys=(Key.of(columns[column].id, columns[column].type, None),),
-        bound=BoundContributions(max_groups=10, max_rows=10),
+        weights=Weights(weighing=Weighing.WHOLE, max_rows=10, max_groups=10),
         measures=(Measure(id="u", label="", count=Count.UNITS, value=None, filter=None),),
         selection="u",
     )

@@ -14,13 +14,14 @@ import pytest
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError
-from dpquery.kernel.plan import Lattice, Measure, PrivateAggregate
+from dpquery.kernel.plan import WEIGHT, Lattice, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Relation, column
 from dpquery.plan.types import FLOAT64, INT64, Value
 from tests.backends.engines import Engine, Groups, catalog_of, run
 from tests.backends.plans import (
+    MANY,
     ROWS,
     UNITS,
     aggregate,
@@ -56,8 +57,8 @@ def rows_as_units(engine: Engine, types: dict[str, str], values: dict[str, Any])
     return engine(catalog, {"v": pd.DataFrame(values)}), scan(catalog, "v")
 
 
-def one_total(engine: Engine, type: str, stored: Any, on: Lattice, *, rows: int = 5) -> int:
-    """Returns the sum over one unit's values, at most five of them unless `rows` says so."""
+def one_total(engine: Engine, type: str, stored: Any, on: Lattice, *, rows: int = MANY) -> int:
+    """Returns the sum over one unit's values, in steps of weight if `rows` says how many may weigh 1."""
     backend, source = visits(engine, {"x": type}, {"u": ["a"] * len(stored), "x": stored})
     return run(backend, aggregate(source, total("v_x", on), unit="v_u", rows=rows))[()][0]
 
@@ -84,13 +85,13 @@ def test_tables_without_units_give_nothing(engine: Engine, domain: tuple[Value, 
         assert run(backend, plan) == {}
 
 
-def test_rows_outside_the_domain_are_dropped_before_groups_are_chosen(engine: Engine) -> None:
+def test_rows_outside_the_domain_are_dropped_after_rows_and_groups_were_counted(engine: Engine) -> None:
     outside = [f"other{i}" for i in range(50)] + [None]
     values = {"u": ["a"] * 52, "k": [*outside, "x"]}
     backend, source = visits(engine, {"k": "text"}, values)
-    for key in range(20):
-        plan = aggregate(source, UNITS, unit="v_u", keys={"v_k": ("x", "y", "z")}, groups=1, rows=1)
-        assert run(backend, plan, key) == {("x",): (1,)}
+    for key in range(3):
+        plan = aggregate(source, UNITS, ROWS, unit="v_u", keys={"v_k": ("x", "y", "z")}, groups=1, rows=1)
+        assert run(backend, plan, key) == {("x",): (WEIGHT // 52, WEIGHT // 52)}
 
 
 def test_keys_are_compared_exactly(engine: Engine) -> None:
@@ -191,10 +192,11 @@ def test_a_unit_with_ten_thousand_rows_weighs_max_rows(engine: Engine) -> None:
         for rows in (1, 7, 10_000, 20_000):
             plan = aggregate(source, *measures, unit="v_u", keys=keys, rows=rows)
             ((units, count, known, summed, different, one),) = run(backend, plan).values()
-            kept = min(rows, 10_000)
-            assert (units, count, known, one) == (2, kept + 1, kept + 1, 1)
-            assert summed == math.trunc(Fraction(exact * kept, 10_000)) + 5
-            assert kept <= different <= min(kept + 1, 10_000)
+            weight = min(WEIGHT, rows * WEIGHT // 10_000)
+            assert (units, one) == (2, 1)
+            assert count == known == 10_000 * weight + WEIGHT <= (rows + 1) * WEIGHT
+            assert summed == exact * weight + 5 * WEIGHT
+            assert min(rows, 10_000) <= different <= min(rows + 1, 10_000)
 
 
 def test_a_unit_in_ten_thousand_groups_keeps_max_groups(engine: Engine) -> None:
@@ -203,37 +205,31 @@ def test_a_unit_in_ten_thousand_groups_keeps_max_groups(engine: Engine) -> None:
     plan = aggregate(source, UNITS, ROWS, unit="v_u", keys={"v_k": None}, groups=3, rows=1)
     found = run(backend, plan)
     assert sum(units for units, _ in found.values()) == 4
-    assert all(units == rows for units, rows in found.values())
+    light = WEIGHT // 10_000
+    assert all(rows == light + (WEIGHT if group == (3,) else 0) for group, (_, rows) in found.items())
 
 
 @pytest.mark.parametrize(
-    ("values", "rows", "expected"),
-    [
-        ([7, 7, 7], 2, 14),
-        ([5, 5, 6], 2, 10),  # 16 * 2 / 3 = 10.67
-        ([-5, -5, -6], 2, -10),  # towards 0, not down
-        ([100, -100, 1], 1, 0),
-        ([100, -100, -1], 1, 0),
-        ([-7, -7], 1, -7),
-        ([1], 5, 1),
-        ([3, None, None], 1, 3),  # NULL is not counted
-        ([None, None], 1, 0),
-    ],
+    ("values", "rows"),
+    [([7, 7, 7], 2), ([5, 5, 6], 2), ([-5, -5, -6], 2), ([100, -100, 1], 1), ([1], 5), ([3, None, None], 1)],
 )
-def test_sums_are_scaled_towards_zero(engine: Engine, values: list[Any], rows: int, expected: int) -> None:
+def test_sums_are_of_weights_and_not_rounded(engine: Engine, values: list[Any], rows: int) -> None:
+    weight = min(WEIGHT, rows * WEIGHT // len(values))
     stored = pd.array(values, dtype="Int64")
+    expected = weight * sum(value or 0 for value in values)
     assert one_total(engine, "int64", stored, lattice(-100, 100), rows=rows) == expected
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("rows", [2, 3, 4, 20])
-def test_scaled_sums_are_exact_beyond_64_bits(engine: Engine, sign: int, rows: int) -> None:
-    values = [sign * (2**60 - 1 - i) for i in range(rows)]
-    expected = sign * (sum(map(abs, values)) * 2 // rows)
-    assert one_total(engine, "int64", values, lattice(-(2**60), 2**60, 1), rows=2) == expected
+def test_weighed_sums_are_exact_beyond_64_bits(engine: Engine, sign: int, rows: int) -> None:
+    for bits in (37, 38, 39, 52, 60):
+        values = [sign * (2**bits - 1 - i) for i in range(rows)]
+        expected = sum(values) * (2 * WEIGHT // rows)
+        assert one_total(engine, "int64", values, lattice(-(2**bits), 2**bits, 1), rows=2) == expected
 
 
-def test_each_measure_is_bounded_by_its_own_number_of_values(engine: Engine) -> None:
+def test_rows_weigh_the_same_in_every_measure(engine: Engine) -> None:
     values = {
         "u": ["a"] * 6,
         "x": pd.array([1, 2, 3, None, None, 6], dtype="Int64"),
@@ -252,8 +248,10 @@ def test_each_measure_is_bounded_by_its_own_number_of_values(engine: Engine) -> 
         distinct("v_x", filter="v_f"),
     )
     assert run(backend, aggregate(source, *measures, unit="v_u")) == {(): (6, 3, 1, 4, 2, 12, 3, 2)}
-    assert run(backend, aggregate(source, *measures, unit="v_u", rows=2)) == {(): (2, 2, 1, 2, 2, 6, 3, 2)}
-    assert run(backend, aggregate(source, *measures, unit="v_u", rows=1)) == {(): (1, 1, 1, 1, 1, 3, 1, 1)}
+    for rows in (1, 2):
+        w = rows * WEIGHT // 6
+        expected = (6 * w, 3 * w, 1, 4 * w, 2 * w, 12 * w, 3 * w, rows)
+        assert run(backend, aggregate(source, *measures, unit="v_u", rows=rows)) == {(): expected}
 
 
 def test_a_filter_that_nothing_passes_leaves_the_group(engine: Engine) -> None:
@@ -263,20 +261,6 @@ def test_a_filter_that_nothing_passes_leaves_the_group(engine: Engine) -> None:
     who = Measure(id="who", label="", count=UNITS.count, filter="v_f")
     plan = aggregate(source, UNITS, who, distinct("v_k", filter="v_f"), unit="v_u", keys={"v_k": None})
     assert run(backend, plan) == {("x",): (1, 0, 0), ("y",): (1, 0, 0)}
-
-
-def test_all_measures_keep_the_same_groups(engine: Engine) -> None:
-    """One choice per release: a unit with four rows in each group weighs four times its units everywhere."""
-    names = [f"u{i}" for i in range(40) for _ in range(6 * 4)]
-    keys = [f"k{(i + j) % 9}" for i in range(40) for j in range(6) for _ in range(4)]
-    backend, source = visits(engine, {"k": "text"}, {"u": names, "k": keys})
-    measures = (UNITS, ROWS, values_of("v_k"), distinct("v_k"), distinct("v_u"))
-    for domain in (None, tuple(f"k{i}" for i in range(9))):
-        plan = aggregate(source, *measures, unit="v_u", keys={"v_k": domain}, groups=2)
-        found = run(backend, plan)
-        assert sum(numbers[0] for numbers in found.values()) == 80
-        for units, rows, known, one, people in found.values():
-            assert (rows, known, one, people) == (4 * units, 4 * units, 1, units)
 
 
 def test_which_groups_are_kept_depends_on_the_key_alone(engine: Engine) -> None:
@@ -311,7 +295,7 @@ def test_bounds_hold_for_tuples_of_keys(engine: Engine) -> None:
     backend, source = visits(engine, {"k": "text", "l": "int64"}, values)
     for key in range(10):
         plan = aggregate(source, UNITS, unit="v_u", keys={"v_k": ("x", "y"), "v_l": (1, 2)}, groups=2)
-        assert sum(units for (units,) in run(backend, plan, key).values()) == 2
+        assert run(backend, plan, key) == {(k, i): (WEIGHT // 2,) for k in ("x", "y") for i in (1, 2)}
 
 
 def test_what_one_unit_keeps_depends_on_its_own_rows_alone(engine: Engine) -> None:
@@ -326,7 +310,6 @@ def test_what_one_unit_keeps_depends_on_its_own_rows_alone(engine: Engine) -> No
     parts = [run(engine(catalog, {"v": frame[frame["u"] == f"u{i}"]}), plan) for i in range(30)]
     added: dict[Any, list[int]] = {}
     for part in parts:
-        assert len(part) <= 2
         for group, numbers in part.items():
             added[group] = [a + b for a, b in zip(added.get(group, [0] * 3), numbers, strict=True)]
     assert whole == {group: tuple(numbers) for group, numbers in added.items()}
@@ -444,7 +427,7 @@ def test_decimals_on_a_lattice_are_exact(
 def test_sums_beyond_64_bits_are_exact(engine: Engine) -> None:
     values = {"u": [f"u{i}" for i in range(9)], "k": ["x"] * 8 + ["y"], "n": [LARGEST] * 9}
     backend, source = visits(engine, {"k": "text", "n": "int64"}, values)
-    plan = aggregate(source, UNITS, total("v_n", lattice(0, 2**61)), unit="v_u", keys={"v_k": None}, rows=1)
+    plan = aggregate(source, UNITS, total("v_n", lattice(0, 2**61)), unit="v_u", keys={"v_k": None})
     assert run(backend, plan) == {("x",): (8, 2**64), ("y",): (1, 2**61)}
 
 
@@ -530,7 +513,7 @@ def test_rows_are_owned_through_one_foreign_key(engine: Engine) -> None:
     plan = aggregate(source, UNITS, ROWS, total("items_price", lattice(0, 100)), unit="items_unit")
     assert run(backend, plan) == {(): (2, 4, 1 + 2 + 4 + 8)}
     plan = aggregate(source, ROWS, total("items_price", lattice(0, 100)), unit="items_unit", rows=1)
-    assert run(backend, plan) == {(): (2, 3 + 4)}  # ann has 3 items worth 11
+    assert run(backend, plan) == {(): (3 * (WEIGHT // 3) + WEIGHT, 11 * (WEIGHT // 3) + 4 * WEIGHT)}  # ann has 3 items
 
 
 def test_rows_are_owned_through_two_foreign_keys(engine: Engine) -> None:
@@ -590,22 +573,25 @@ def test_private_rows_join_public_ones(engine: Engine) -> None:
     assert run(backend, aggregate(left, UNITS, ROWS, unit="v_u", keys=keys)) == {("one",): (2, 4), (None,): (3, 3)}
     cross = joined(codes, source, kind="cross")
     plan = aggregate(cross, UNITS, ROWS, unit="v_u", keys={"codes_code": ("d", "x")}, rows=2)
-    assert run(backend, plan) == {("d",): (4, 2 + 2 + 1 + 1)}
+    weights = 3 * (2 * WEIGHT // 15) + 2 * (2 * WEIGHT // 10) + 2 * (2 * WEIGHT // 5)
+    assert run(backend, plan) == {("d",): (4, weights)}
 
 
 def test_bounds_hold_after_joins_and_filters(engine: Engine) -> None:
-    """Each of four rows of person 1 meets five public rows; the bound is on what comes out."""
+    """Each of three rows of person 1 meets four public rows; the bound is on what comes out."""
     backend, source, codes = people(engine)
     cross = where(joined(source, codes, kind="cross"), "codes_code", "is_not_null")
     plan = aggregate(cross, UNITS, ROWS, values_of("v_x"), distinct("codes_code"), unit="v_u", rows=3)
-    assert run(backend, plan)[()][:3] == (4, 12, 12)
+    ones = {count: count * (3 * WEIGHT // count) for count in (12, 8, 4)}
+    known = ones[12] // 12 * 8 + ones[8] + 2 * ones[4]
+    assert run(backend, plan)[()][:3] == (4, ones[12] + ones[8] + 2 * ones[4], known)
 
 
 def test_totals_per_person_are_exact_before_they_are_bounded(engine: Engine) -> None:
     backend, source, _ = people(engine)
     totals = grouped(source, ["v_u"], n=("count", None, INT64), s=("sum", "v_x", FLOAT64), m=("avg", "v_x", FLOAT64))
     measures = (UNITS, total("n", lattice(0, 2)), total("s", lattice(0, 100)), total("m", lattice(0, 100)))
-    plan = aggregate(totals, *measures, unit="v_u", keys={"n": (1, 2, 3)}, groups=1, rows=1)
+    plan = aggregate(totals, *measures, unit="v_u", keys={"n": (1, 2, 3)})
     assert run(backend, plan) == {(1,): (2, 2, 16, 16), (2,): (1, 2, 12, 6), (3,): (1, 2, 3, 2)}
 
 

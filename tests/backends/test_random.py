@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from dpquery.backends.reference import ReferenceBackend
-from dpquery.kernel.plan import CHOICES, BoundContributions, Count, PrivateAggregate
-from dpquery.kernel.sensitivity import groups_per_unit, sensitivity
+from dpquery.kernel.plan import CHOICES, Count, PrivateAggregate, Weighing, Weights
+from dpquery.kernel.sensitivity import sensitivity
 from dpquery.units.declarations import Neighbours
 from tests.backends.engines import Engine, Groups, histograms, run
 from tests.backends.generator import Database, Generator, database
@@ -32,9 +32,9 @@ def made(seed: int) -> tuple[Database, PrivateAggregate]:
 
 
 def bounded(plan: PrivateAggregate, groups: int, rows: int) -> PrivateAggregate:
-    """Returns the plan under other bounds; where the unit is the row, both are 1 already."""
-    bound = BoundContributions(max_groups=groups, max_rows=rows)
-    return plan if plan.unit is None else replace(plan, bound=bound)
+    """Returns the plan with weights that are counted over its source; where the unit is the row, all rows weigh 1."""
+    weights = Weights(weighing=Weighing.COUNTED, max_rows=rows, max_groups=groups)
+    return plan if plan.unit is None else replace(plan, weights=weights)
 
 
 def check(engine: Engine, seeds: range) -> None:
@@ -42,37 +42,29 @@ def check(engine: Engine, seeds: range) -> None:
     for seed in seeds:
         data, plan = made(seed)
         tested, reference = engine(data.catalog, data.frames), ReferenceBackend(data.catalog, data.frames)
-        scaled, chosen = bounded(plan, MANY, 2), bounded(plan, 2, 2)
-        whole, whole_scaled, expected = run(reference, plan), run(reference, scaled), run(reference, chosen)
-        assert run(tested, plan) == whole
+        assert run(tested, plan) == run(reference, plan)
         assert histograms(tested, plan) == histograms(reference, plan)
-        assert histograms(tested, scaled) == histograms(reference, scaled), "weights are the same everywhere"
-        check_scaled(scaled, run(tested, scaled), whole_scaled)
-        together = replace(scaled, bound=replace(scaled.bound, together=scaled.unit is not None))
-        check_scaled(together, run(tested, together), run(reference, together))
-        found = run(tested, chosen)
-        assert run(tested, chosen) == found, "the same key gives the same answer"
-        check_choice(chosen, found, expected, whole, whole_scaled)
-        check_neighbours(engine, data, chosen, found, Random(seed))
+        for groups in (MANY, 2):
+            weighed = bounded(plan, groups, 2)
+            found, expected = run(tested, weighed), run(reference, weighed)
+            if groups == MANY or not plan.is_selected:
+                assert histograms(tested, weighed) == histograms(reference, weighed)
+            assert run(tested, weighed) == found, "the same key gives the same answer"
+            check_weighed(weighed, found, expected)
+            check_neighbours(engine, data, weighed, found, Random(seed))
 
 
-def check_scaled(plan: PrivateAggregate, found: Groups, expected: Groups) -> None:
-    """Where units keep all groups, backends agree on every integer; but they may keep different values."""
-    kept = [i for i, m in enumerate(plan.measures) if m.count is Count.DISTINCT and plan.unit is not None]
-    assert without(found, kept, plan) == without(expected, kept, plan)
-
-
-def check_choice(plan: PrivateAggregate, found: Groups, expected: Groups, whole: Groups, whole_scaled: Groups) -> None:
-    """Where a hash decides, units keep as many groups as the reference says, and none that they do not have."""
-    assert found.keys() <= whole.keys()
-    assert total_units(found) == total_units(expected)
-    for group, numbers in found.items():
-        for index, measure in enumerate(plan.measures):
-            if measure.count is Count.DISTINCT:
-                most = whole[group][index] if plan.unit is None else min(whole[group][index], 2 * numbers[0])
-                assert numbers[index] <= most
-            elif measure.count is not Count.SUM:  # a choice weighs no more where fewer groups are kept
-                assert numbers[index] <= whole_scaled[group][index]
+def check_weighed(plan: PrivateAggregate, found: Groups, expected: Groups) -> None:
+    """Backends agree on every integer, but for what a hash decides: which values a unit keeps, and in which of its
+    groups it counts where groups are selected."""
+    chosen = [i for i, m in enumerate(plan.measures) if m.count is Count.DISTINCT and plan.unit is not None]
+    if plan.is_selected and plan.weights.max_groups == 2 and plan.unit is not None:
+        assert total_units(found) == total_units(expected)
+        units = [i for i, m in enumerate(plan.measures) if m.count is Count.UNITS]
+        shown = found.keys() & expected.keys()
+        found, expected = ({group: given[group] for group in shown} for given in (found, expected))
+        chosen += units
+    assert without(found, chosen, plan) == without(expected, chosen, plan)
 
 
 def without(groups: Groups, dropped: list[int], plan: PrivateAggregate) -> Groups:
@@ -93,7 +85,6 @@ def check_neighbours(engine: Engine, data: Database, plan: PrivateAggregate, bef
         return
     rest = data.without(random.choice(people))
     after = run(engine(rest.catalog, rest.frames), plan)
-    moved: set[object] = set()
     for index, measure in enumerate(plan.measures):
         nothing = (0,) * len(plan.measures)
         changes = {
@@ -101,15 +92,11 @@ def check_neighbours(engine: Engine, data: Database, plan: PrivateAggregate, bef
             for group in before.keys() | after.keys()
         }
         if measure.count in CHOICES:
-            most = plan.weight * plan.bound.max_rows
-            assert all(abs(change) <= most for change in changes.values())
-            moved |= {group for group, change in changes.items() if change}
+            assert sum(map(abs, changes.values())) <= plan.weight * plan.weights.max_rows
             continue
-        bound = sensitivity(plan, measure, Neighbours.ADD_REMOVE)
-        assert sum(map(abs, changes.values())) <= bound.l1
-        assert sum(change**2 for change in changes.values()) <= Fraction(bound.l2_squared)
-        moved |= {group for group, change in changes.items() if change}
-    assert len(moved) <= groups_per_unit(plan), "one unit weighs in the same groups in every measure"
+        bound, steps = sensitivity(plan, measure, Neighbours.ADD_REMOVE), plan.steps(measure)
+        assert sum(map(abs, changes.values())) <= bound.l1 * steps
+        assert sum(change**2 for change in changes.values()) <= Fraction(bound.l2_squared) * steps**2
 
 
 @pytest.mark.parametrize("seeds", batches(FAST), ids=str)

@@ -14,7 +14,7 @@ import pytest
 
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.catalog import Catalog
-from dpquery.kernel.plan import BoundContributions, Count, Key, Lattice, Measure, PrivateAggregate
+from dpquery.kernel.plan import Count, Key, Lattice, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Filter, Join, Relation, Scan, column
 from dpquery.plan.types import INT64
@@ -68,7 +68,7 @@ def counted(source: Relation, unit: str, by: str | None = None) -> PrivateAggreg
         source=source,
         unit=unit,
         keys=keys,
-        bound=BoundContributions(max_groups=4, max_rows=MANY),
+        weights=Weights(weighing=Weighing.WHOLE, max_rows=MANY),
         measures=(Measure(id="n", label="", count=Count.ROWS),),
     )
 

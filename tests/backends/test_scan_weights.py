@@ -28,6 +28,7 @@ from dpquery.plan.types import INT64, TEXT
 from tests.backends.engines import KEY, catalog_of, groups_of
 from tests.backends.test_weighings import ZERO
 
+Opener = Callable[[Catalog], DuckDBBackend]
 START = datetime.date(2024, 1, 1)
 VISITS: dict[str, Any] = {
     "unit": "person",
@@ -102,8 +103,25 @@ def of_visits(backend: DuckDBBackend, catalog: Catalog, max_rows: int) -> dict[A
     return asked(backend, counted(source, "visits_person", "visits_weight", "visits_number"))
 
 
-def backend_of(catalog: Catalog, **sources: Any) -> DuckDBBackend:
-    return DuckDBBackend(catalog, {"visits": visits(), "items": items()} | sources)
+def backend_of(catalog: Catalog) -> DuckDBBackend:
+    return DuckDBBackend(catalog, {"visits": visits(), "items": items()})
+
+
+@pytest.fixture(params=["frame", "parquet", "duckdb"])
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    """Opens the tables of a catalog as frames, whose weights are kept by row, or as files, by unit."""
+    frames = {"visits": visits(), "items": items()}
+    sources: dict[str, Any] = dict(frames)
+    for name, frame in frames.items():
+        if request.param == "parquet":
+            sources[name] = str(tmp_path / f"{name}.parquet")
+            frame.to_parquet(sources[name])
+        elif request.param == "duckdb":
+            sources[name] = str(tmp_path / f"{name}.duckdb")
+            with duckdb.connect(sources[name]) as made:
+                made.register("given", pa.Table.from_pandas(frame, preserve_index=False))
+                made.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+    return lambda catalog: DuckDBBackend(catalog, {name: sources[name] for name in catalog.tables})
 
 
 def expected(owners: list[Any], max_rows: int, limit: int = 10**7) -> dict[int, int]:
@@ -114,8 +132,10 @@ def expected(owners: list[Any], max_rows: int, limit: int = 10**7) -> dict[int, 
 
 
 @pytest.mark.parametrize("max_rows", [1, 3, 5, 6, 39, 40, 41, 10**7, 10**12])
-def test_a_row_weighs_less_where_its_owner_has_too_many(max_rows: int) -> None:
-    assert of_visits(backend_of(made()), made(), max_rows) == expected(PEOPLE, max_rows)
+def test_a_row_weighs_less_where_its_owner_has_too_many(
+    max_rows: int, stored: Callable[[Catalog], DuckDBBackend]
+) -> None:
+    assert of_visits(stored(made()), made(), max_rows) == expected(PEOPLE, max_rows)
 
 
 def test_where_nobody_has_too_many_rows_nothing_is_joined() -> None:
@@ -132,31 +152,35 @@ def owners_of_items() -> list[Any]:
 
 
 @pytest.mark.parametrize("max_rows", [1, 10, 100, 1000])
-def test_rows_that_are_owned_by_foreign_key_are_counted_by_their_owner(max_rows: int) -> None:
+def test_rows_that_are_owned_by_foreign_key_are_counted_by_their_owner(
+    max_rows: int, stored: Callable[[Catalog], DuckDBBackend]
+) -> None:
     catalog = made()
     aggregate = counted(weighed(catalog, "items", max_rows), "items_unit", "items_weight", "items_label")
-    found = asked(backend_of(catalog), aggregate)
+    found = asked(stored(catalog), aggregate)
     assert found == {f"i{i}": weight for i, weight in expected(owners_of_items(), max_rows).items()}
 
 
 @pytest.mark.parametrize("max_rows", [1, 10, 1000])
-def test_rows_have_weights_where_a_join_tells_the_owner(max_rows: int) -> None:
+def test_rows_have_weights_where_a_join_tells_the_owner(
+    max_rows: int, stored: Callable[[Catalog], DuckDBBackend]
+) -> None:
     catalog = made()
     source, orders = weighed(catalog, "items", max_rows, unit=False), weighed(catalog, "visits", 1)
     same = (column(source, "items_visit"), column(orders, "visits_number"))
     for kind in ("inner", "left"):
-        joined = Join(left=source, right=orders, kind=kind, equalities=(same,))  # type: ignore[arg-type]
-        found = asked(backend_of(catalog), counted(joined, "visits_person", "items_weight", "items_label"))
+        joined = Join(left=source, right=orders, kind=kind, equalities=(same,))
+        found = asked(stored(catalog), counted(joined, "visits_person", "items_weight", "items_label"))
         assert found == {f"i{i}": weight for i, weight in expected(owners_of_items(), max_rows).items()}
 
 
 @pytest.mark.parametrize("max_rows", [1, 4, 1000])
-def test_rows_in_blocks_are_counted_in_each_block(max_rows: int) -> None:
+def test_rows_in_blocks_are_counted_in_each_block(max_rows: int, stored: Opener) -> None:
     blocks = {"blocks": {"column": "day", "by": "month"}}
     catalog = catalog_of({"visits": VISITS | blocks}, neighbours="replace_one")
     months = [None if day is None else day.month for day in DAYS]
     owners = [None if person is None else (person, month) for person, month in zip(PEOPLE, months, strict=True)]
-    assert of_visits(DuckDBBackend(catalog, {"visits": visits()}), catalog, max_rows) == expected(owners, max_rows)
+    assert of_visits(stored(catalog), catalog, max_rows) == expected(owners, max_rows)
 
 
 def test_rows_weigh_the_same_whatever_is_asked_of_them() -> None:
@@ -170,11 +194,11 @@ def test_rows_weigh_the_same_whatever_is_asked_of_them() -> None:
 
 
 @pytest.mark.parametrize("max_rows", [1, 3, 5, 8, 9, 100])
-def test_rows_that_are_not_read_weigh_nothing(max_rows: int) -> None:
+def test_rows_that_are_not_read_weigh_nothing(max_rows: int, stored: Opener) -> None:
     """Of a unit with more rows than are read, those that are read share what it weighs."""
     limit = 8
     catalog = made(row_limit=limit)
-    found = of_visits(backend_of(catalog), catalog, max_rows)
+    found = of_visits(stored(catalog), catalog, max_rows)
     steps = expected(PEOPLE, max_rows, limit)
     assert Counter(PEOPLE[i] for i in found) == {1: limit, 2: 5, 3: 1, 4: 6}
     assert all(weight == steps[i] for i, weight in found.items())
@@ -242,13 +266,18 @@ def test_no_stale_rows_of_a_dataset_are_weighed(change: Callable[[Path, pd.DataF
 
 
 def test_what_was_counted_once_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog, asked_for = made(), []
+    catalog, asked_for = made(), list[Weighed]()
     backend = backend_of(catalog)
     verify = RowWeights._verify
-    monkeypatch.setattr(RowWeights, "_verify", lambda self, *given: asked_for.append(given) or verify(self, *given))
+
+    def verified(self: RowWeights, each: Weighed, made: str) -> None:
+        asked_for.append(each)
+        verify(self, each, made)
+
+    monkeypatch.setattr(RowWeights, "_verify", verified)
     for max_rows in (3, 3, 40, 40, 3, 1000):
         of_visits(backend, catalog, max_rows)
-    assert [each.max_rows for each, _ in asked_for] == [3, 40, 1000]
+    assert [each.max_rows for each in asked_for] == [3, 40, 1000]
 
 
 def test_nothing_is_read_before_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +326,7 @@ def test_a_file_that_is_changed_while_it_is_read_gives_no_answer(
 @pytest.mark.parametrize("kind", ["frame", "arrow"])
 def test_a_frame_that_is_changed_in_place_weighs_what_it_did(kind: str) -> None:
     frame = pd.DataFrame({"person": [1, 2, 2, 2, 3], "number": range(5), "day": [START] * 5})
-    memory = frame["person"].array._ndarray  # type: ignore[attr-defined]
+    memory = frame["person"].array._ndarray
     source: Any = frame
     if kind == "arrow":
         source = pa.table({"person": pa.array(memory), "number": pa.array(frame["number"].array), "day": frame["day"]})

@@ -192,9 +192,14 @@ def test_stored_weights_alone_have_a_column() -> None:
             weights(weighing, 1, column=column)
 
 
-def test_a_table_that_is_owned_by_a_foreign_key_has_no_blocks() -> None:
-    """Its rows would change with a parent's, which may be in another block."""
+def test_rows_whose_parent_may_be_in_another_block_have_no_weights_of_one() -> None:
+    """Without its parent a row has no unit: a change of one block then moves rows of others."""
     known = declarations(dated=True)
     dated = replace(known.tables["items"], dated=("day", DATE, ""))
-    with pytest.raises(ValueError, match="foreign key"):
-        replace(known, tables={**known.tables, "items": dated})
+    known = replace(known, tables={**known.tables, "items": dated})
+    source = kept(scan("items", "v", max_rows=5, limit=7), "v_person", "v_w", v_place=number(1))
+    for made in (weights(STORED, 5, column="v_w"), weights(WHOLE, 7), weights(COUNTED, 3, most=7)):
+        checked(plan(source, made), declarations(dated=True))
+        with pytest.raises(InternalError):
+            checked(plan(source, made), known)
+    checked(plan(source, weights(COUNTED, 3)), known)

@@ -1,0 +1,142 @@
+"""The table of sensitivities against all that a unit can add: exact norms by brute force over small worlds.
+
+What a unit adds to the groups is a vector of sums of weight times value, with weights that add up to M at most. Norms
+are convex, so they are largest where each weight is whole and each value at an end; fractions are tried too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+
+from dpquery.kernel.plan import Count, Measure, Weighing
+from dpquery.kernel.sensitivity import sensitivity
+from dpquery.units.declarations import Neighbours
+from tests.weighing import ROWS, UNITS, aggregate, total, weights
+
+Vector = tuple[Fraction, ...]
+ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
+
+
+def shares(units: int, groups: int) -> Iterator[tuple[int, ...]]:
+    """Yields all ways to lay at most so many units into groups."""
+    for given in itertools.product(range(units + 1), repeat=groups):
+        if sum(given) <= units:
+            yield given
+
+
+def vectors(most: int, groups: int, lower: int, upper: int, parts: int = 1) -> set[Vector]:
+    """Returns what a unit of weight `most` can add, in parts of a row, each with an end of the range or 0."""
+    found = set()
+    for low in shares(most * parts, groups):
+        for high in shares(most * parts - sum(low), groups):
+            pairs = zip(low, high, strict=True)
+            found.add(tuple(Fraction(a * lower + b * upper, parts) for a, b in pairs))
+    return found
+
+
+def norms(differences: Iterator[Vector]) -> tuple[Fraction, Fraction, Fraction]:
+    linf = l1 = l2 = Fraction(0)
+    for vector in differences:
+        sizes = [abs(number) for number in vector]
+        linf, l1 = max(linf, *sizes), max(l1, sum(sizes, Fraction(0)))
+        l2 = max(l2, sum((size * size for size in sizes), Fraction(0)))
+    return linf, l1, l2
+
+
+def moved(added: set[Vector], neighbours: Neighbours) -> tuple[Fraction, Fraction, Fraction]:
+    """Returns the largest norms: of one vector, or of the difference of any two."""
+    if neighbours is ADD:
+        return norms(iter(added))
+    return norms(tuple(a - b for a, b in zip(x, y, strict=True)) for x, y in itertools.product(added, repeat=2))
+
+
+def declared(
+    measure: Measure, most: int, groups: int, neighbours: Neighbours, limit: int | None = None
+) -> tuple[Fraction, Fraction, Fraction]:
+    made = weights(Weighing.COUNTED, most, groups=limit)
+    found = sensitivity(aggregate(measure, weights=made, keys=groups), measure, neighbours)
+    return Fraction(found.linf), Fraction(found.l1), Fraction(found.l2_squared)
+
+
+RANGES = [(0, 3), (-2, 3), (-3, 3), (-3, 1), (-3, 0), (1, 2), (-2, -1), (2, 2), (0, 1), (-1, 1)]
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("ends", RANGES)
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("most", [1, 2])
+def test_sums_move_as_far_as_is_declared_and_no_farther(
+    most: int, groups: int, ends: tuple[int, int], neighbours: Neighbours
+) -> None:
+    """All norms are reached, whatever the ends."""
+    linf, l1, l2 = declared(total(*ends), most, groups, neighbours)
+    real = moved(vectors(most, groups, *ends), neighbours)
+    assert real == (linf, l1, l2)
+
+
+@pytest.mark.parametrize("ends", [(-2, 3), (-1, 1), (0, 2)])
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_weights_that_are_no_whole_rows_move_no_farther(ends: tuple[int, int], neighbours: Neighbours) -> None:
+    whole, parts = (moved(vectors(1, 2, *ends, parts=parts), neighbours) for parts in (1, 3))
+    assert whole == parts
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_counts_and_different_values(most: int, groups: int, neighbours: Neighbours) -> None:
+    """Of different values a unit adds those that others do not have: any numbers that add up to M at most."""
+    real = moved(vectors(most, groups, 0, 1), neighbours)
+    distinct = Measure(id="d", label="", count=Count.DISTINCT, value="v_visit")
+    for measure in (ROWS, distinct):
+        assert declared(measure, most, groups, neighbours) == real
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("groups", [1, 2, 3, 5])
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+def test_units_that_share_what_they_count_for(limit: int, groups: int, neighbours: Neighbours) -> None:
+    """A unit in G groups, some of them not public, weighs min(1, g / G) in each."""
+    added = set()
+    for inside in itertools.product((0, 1), repeat=groups):
+        for outside in range(4):
+            count = sum(inside) + outside
+            weight = min(Fraction(1), Fraction(limit, max(1, count)))
+            added.add(tuple(weight * there for there in inside))
+    real = moved(added, neighbours)
+    found = declared(UNITS, 50, groups, neighbours, limit)
+    assert all(a <= b for a, b in zip(real, found, strict=True))
+    if neighbours is ADD or groups >= 2 * limit:
+        assert real == found, "reached"
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_units_that_are_kept_in_some_selected_groups(kept: int, neighbours: Neighbours) -> None:
+    groups = 6
+    added = {tuple(Fraction(x) for x in one) for one in itertools.product((0, 1), repeat=groups) if sum(one) <= kept}
+    made = weights(Weighing.COUNTED, 50, groups=kept)
+    found = sensitivity(aggregate(UNITS, weights=made, keys=None), UNITS, neighbours)
+    assert moved(added, neighbours) == (found.linf, found.l1, found.l2_squared)
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_rounding_down_to_coarser_steps(groups: int, neighbours: Neighbours) -> None:
+    """Beside any other weights, numbers that are rounded down move by less than a step more in each group."""
+    measure, most = total(-(2**20), 2**20), 1
+    plan = aggregate(measure, weights=weights(Weighing.COUNTED, most), keys=groups)
+    coarse, steps, found = 4, plan.steps(measure), sensitivity(plan, measure, neighbours)
+    ends = [-(2**20) * steps, 0, 2**20 * steps]
+    vertices = [tuple(end if i == j else 0 for j in range(groups)) for i in range(groups) for end in ends]
+    others = vertices if neighbours is REPLACE else [(0,) * groups]
+    for base in itertools.product((0, 1, 3), repeat=groups):
+        for x, y in itertools.product(vertices, others):
+            moves = [(a + c) // coarse - (b + c) // coarse for a, b, c in zip(x, y, base, strict=True)]
+            sizes = [abs(Fraction(move * coarse, steps)) for move in moves]
+            assert max(sizes) <= found.linf and sum(sizes) <= found.l1
+            assert sum(size**2 for size in sizes) <= found.l2_squared

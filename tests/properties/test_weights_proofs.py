@@ -1,0 +1,89 @@
+"""What is proved of a unit's rows, weights and values holds of the rows of random relations, and is reached.
+
+docs/proofs/weights.md, Lemmas 1 to 5; the reference interpreter makes the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from random import Random
+
+from dpquery.backends.reference import ReferenceBackend
+from dpquery.backends.reference_relations import Interpreter, Row
+from dpquery.kernel.plan import WEIGHT
+from dpquery.plan.logical import Relation, Released, output
+from dpquery.plan.types import Value
+from dpquery.units.declarations import Declarations
+from dpquery.units.few import RowsOfUnit
+from dpquery.units.locality import NotUnitLocal, locality
+from dpquery.units.weights import undated, weighed
+from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
+
+PLANS = 250
+
+
+def relations() -> Iterator[tuple[Maker, Relation, ReferenceBackend, list[list[Row]]]]:
+    """Yields relations, the backend over a world, and the rows of each unit."""
+    for seed in range(PLANS):
+        random = Random(f"weights {seed}")
+        catalog = catalog_of()
+        maker = Maker(random, catalog)
+        relation, backend = maker.relation(random.randint(0, 4)), ReferenceBackend(catalog, frames_of(world(random)))
+        unit, units = maker.units(relation)[0], dict[object, list[Row]]()
+        for row in _rows(backend, relation):
+            if row[unit] is not None:
+                units.setdefault(row[unit], []).append(row)
+        yield maker, relation, backend, list(units.values())
+
+
+def _rows(backend: ReferenceBackend, relation: Relation) -> list[Row]:
+    def none(node: Released) -> list[Row]:
+        raise AssertionError(node)
+
+    return Interpreter(scan=lambda scan: backend._scan_owned(scan, 7), released=none).rows(relation)
+
+
+def test_no_unit_has_more_rows_than_is_proved() -> None:
+    tight = 0
+    for maker, relation, backend, units in relations():
+        most, proved = max(map(len, units), default=0), weighed(relation, maker.declared, backend)
+        assert proved.rows is not None and most <= proved.rows == proved.rows_in_all, relation
+        tight += most == proved.rows
+    assert tight > PLANS // 10
+
+
+def test_no_unit_weighs_more_than_is_proved_and_none_of_its_weights_is_null() -> None:
+    tried = tight = 0
+    for maker, relation, backend, units in relations():
+        for id, bound in weighed(relation, maker.declared, backend).stored.items():
+            most = max((sum(_whole(row[id]) for row in rows) for rows in units), default=0)
+            assert most <= bound * WEIGHT, (id, most / WEIGHT, bound, relation)
+            tried, tight = tried + 1, tight + (most == bound * WEIGHT)
+    assert tried > PLANS // 4
+    assert tight > PLANS // 40
+
+
+def test_no_column_has_more_values_in_a_unit_than_is_proved() -> None:
+    tight = 0
+    for maker, relation, backend, units in relations():
+        declared = maker.declared
+        rules = RowsOfUnit(backend, partial(_units, declared=declared), limited=undated(declared))
+        for column in output(relation):
+            proved = rules.values(relation, column.id)
+            most = max((len({row[column.id] for row in rows}) for rows in units), default=0)
+            assert proved is not None and most <= proved, (column, most, proved, relation)
+            tight += most == proved > 1
+    assert tight > PLANS // 10
+
+
+def _units(relation: Relation, declared: Declarations) -> frozenset[str]:
+    try:
+        return locality(relation, declared).units
+    except NotUnitLocal:  # a bare full join
+        return frozenset()
+
+
+def _whole(weight: Value) -> int:
+    assert type(weight) is int
+    return weight
