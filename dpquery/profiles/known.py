@@ -34,7 +34,8 @@ from dpquery.stored.text import Fingerprints
 
 LITTLE = Fraction(1, 2**16)
 """So little is offered that whatever is stored is accurate enough."""
-UNKNOWN = "what it leaves out is not known, as no profile was bought (dpquery profile)"
+UNKNOWN = "what it leaves out is not known"
+UNBOUGHT = f"{UNKNOWN}, as no profile was bought (dpquery profile)"
 
 
 @dataclass(slots=True)
@@ -106,7 +107,8 @@ class KnownProfiles:
         found = self.get(name, reuse)
         if found is not None:
             return found.sentence
-        return f"{plain(name)}, max_rows {bound_of(self.catalog.tables[name], self.catalog):,}: {UNKNOWN}"
+        told = UNKNOWN if reuse is None else UNBOUGHT  # where nothing is stored, no profile is either
+        return f"{plain(name)}, max_rows {bound_of(self.catalog.tables[name], self.catalog):,}: {told}"
 
 
 def _scanned(relation: Relation) -> Iterator[str]:

@@ -166,7 +166,9 @@ def test_answers_say_what_is_left_out(tmp_path: Path, quiet: None) -> None:
         (other,) = session.sql(query, epsilon="1/2", max_rows=3).notes
         assert other == "orders: what the query's own max_rows 3 leaves out is not known"
     with opened(tmp_path, catalog(), reuse=False) as session:
-        assert "no profile" in session.sql(query, epsilon="1/2").notes[0]
+        told = "orders, max_rows 8: what it leaves out is not known"
+        assert session.sql(query, epsilon="1/2").notes == (told,)
+        assert session.profile("orders", epsilon=4).charge.epsilon == 4, "nothing is stored"
 
 
 def test_blocks_count_in_the_fullest_one_and_all_are_charged(tmp_path: Path, quiet: None) -> None:
