@@ -16,7 +16,7 @@ from dpquery.backends.base import PublicFacts
 from dpquery.backends.owners import unique_sets
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import plain
-from dpquery.errors import InternalError
+from dpquery.errors import InternalError, QueryError
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import Relation, Scan, sources
@@ -68,8 +68,11 @@ class KnownProfiles:
 
     def _look(self, name: str, reuse: Reuse) -> TableProfile | None:
         question = rows_of(self.catalog.tables[name], self.catalog)
-        if name not in self.prepared:
-            self.prepared[name] = self._prepare(question)
+        try:
+            if name not in self.prepared:
+                self.prepared[name] = self._prepare(question)
+        except QueryError:
+            return None  # what is refused was never answered, so it is not stored
         parts = pipeline.divide((self.prepared[name],), ledger=self.ledger, reuse=reuse)
         if parts.rest.aggregates:
             return None

@@ -168,7 +168,7 @@ def test_answers_say_what_is_left_out(tmp_path: Path, quiet: None) -> None:
     with opened(tmp_path, catalog(), reuse=False) as session:
         told = "orders, max_rows 8: what it leaves out is not known"
         assert session.sql(query, epsilon="1/2").notes == (told,)
-        assert session.profile("orders", epsilon=4).charge.epsilon == 4, "nothing is stored"
+        assert session.profile("orders", epsilon=1).charge.epsilon == 1, "nothing is stored"
 
 
 def test_blocks_count_in_the_fullest_one_and_all_are_charged(tmp_path: Path, quiet: None) -> None:
@@ -181,9 +181,11 @@ def test_blocks_count_in_the_fullest_one_and_all_are_charged(tmp_path: Path, qui
 
 
 def test_the_currencies_of_all_budgets(tmp_path: Path) -> None:
-    for number, (budget, asked) in enumerate(
-        [("{rho: 1, delta: 1e-6}", {"rho": "0.5"}), ("{epsilon: 9, delta: 1e-6}", {"epsilon": 1})]
-    ):
+    asks: list[tuple[str, dict[str, Any]]] = [
+        ("{rho: 1, delta: 1e-6}", {"rho": "0.5"}),
+        ("{epsilon: 9, delta: 1e-6}", {"epsilon": 1}),
+    ]
+    for number, (budget, asked) in enumerate(asks):
         folder = tmp_path / str(number)
         folder.mkdir()
         declared = dp.Catalog.from_yaml(
@@ -263,3 +265,15 @@ def test_many_columns_fit_into_one_profile(tmp_path: Path) -> None:
     frame = pd.DataFrame({"id": range(50), **dict.fromkeys(names, 3)})
     with dp.connect(declared, {"t": frame}, ledger=dp.create_ledger(declared, tmp_path / "l")) as session:
         assert len(session.profile(epsilon=5)["t"].outside) == 80
+
+
+def test_a_profile_that_cannot_be_planned_stops_no_query(tmp_path: Path) -> None:
+    """Its query exceeds the work that is allowed; so nobody can have bought it."""
+    columns = {"id": {"type": "int64"}}
+    tables = {"t": {"unit": "id", "columns": columns}}
+    declared = dp.Catalog(dataset="d", privacy_unit="person", budget={"epsilon": 9}, tables=tables, work=25)
+    ledger = dp.create_ledger(declared, tmp_path / "l")
+    with dp.connect(declared, {"t": pd.DataFrame({"id": [1, 2]})}, ledger=ledger) as session:
+        with pytest.raises(dp.UnsupportedQueryError):
+            session.profile(epsilon=1)
+        assert "no profile was bought" in session.sql("SELECT COUNT(*) AS n FROM t", epsilon=1).notes[0]
