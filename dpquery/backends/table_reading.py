@@ -97,7 +97,7 @@ class TableReader:
         table = self.catalog.tables[scan.table]
         if any(c.type == TEXT and c.max_length != table.columns[c.name].max_length for c in scan.columns):
             raise InternalError("a text is to be read at another length than the catalog declares")
-        if scan.ownership is not None and scan.table in self.limited:
+        if scan.ownership is not None and (scan.table in self.limited or scan.row_limit < self._declared_limit(table)):
             return self._limited_scan(scan, scan.ownership, table, number)
         columns = [f"{self.column(table, c.name, c.type, 'stored')} AS {name(c.id)}" for c in scan.columns]
         joins = ""
@@ -204,6 +204,10 @@ class TableReader:
             f"SELECT * FROM (WITH {', '.join(ctes)} SELECT {columns} FROM whole ANTI JOIN heavy ON {same} "
             f"UNION ALL SELECT {columns} FROM ranked WHERE place <= {scan.row_limit})"
         )
+
+    def _declared_limit(self, table: Table) -> int:
+        """Returns how many rows of a unit are read where a plan asks for no fewer; `limited` is about these alone."""
+        return table.row_limit or self.catalog.defaults.row_limit
 
     def _block(self, table: Table) -> str:
         """Returns SQL for what tells the block of a row; NULL is the undated one, and without blocks the only one."""
