@@ -63,7 +63,7 @@ class TableReader:
         opened: The source of each table.
         stored: For each table the engine's types of its stored columns.
         places: For each table what stands in FROM.
-        limited: Tables in which a unit may have more rows than are read.
+        limited: Tables in which a unit may have more rows than the catalog lets be read. A plan may read fewer.
         weights: For weights that are read where they are, or None where all rows weigh 1.
     """
 
@@ -97,7 +97,8 @@ class TableReader:
         table = self.catalog.tables[scan.table]
         if any(c.type == TEXT and c.max_length != table.columns[c.name].max_length for c in scan.columns):
             raise InternalError("a text is to be read at another length than the catalog declares")
-        if scan.ownership is not None and scan.table in self.limited:
+        declared = table.row_limit or self.catalog.defaults.row_limit
+        if scan.ownership is not None and (scan.table in self.limited or scan.row_limit < declared):
             return self._limited_scan(scan, scan.ownership, table, number)
         columns = [f"{self.column(table, c.name, c.type, 'stored')} AS {name(c.id)}" for c in scan.columns]
         joins = ""
