@@ -173,8 +173,13 @@ def answer(
     reuse: Reuse | None,
     analyst: str,
     least: Fraction,
+    notes: Sequence[tuple[str, ...]],
 ) -> Batch:
-    """Answers queries that were prepared together: the stages in order, and nothing else."""
+    """Answers queries that were prepared together: the stages in order, and nothing else.
+
+    Args:
+        notes: For each what its answer says beside its intervals.
+    """
     recorded = ";\n".join(request.recorded for request in requests)
 
     def measured(plan: BudgetedPlan) -> NoisyAggregates:
@@ -188,15 +193,21 @@ def answer(
     answered = measure(parts, reuse, ledger.declarations, measured)
 
     def finished() -> Batch:
-        return _finished(requests, prepared, answered, backend)
+        return _finished(requests, prepared, answered, backend, notes)
 
     return finished() if answered.entry is None else one_error(finished, answered.entry)
 
 
-def _finished(requests: Sequence[Request], prepared: Sequence[Prepared], answered: Answered, backend: Backend) -> Batch:
+def _finished(
+    requests: Sequence[Request],
+    prepared: Sequence[Prepared],
+    answered: Answered,
+    backend: Backend,
+    notes: Sequence[tuple[str, ...]],
+) -> Batch:
     """Returns the answers that follow from released and public tables."""
     results = []
-    for request, made in zip(requests, prepared, strict=True):
+    for request, made, told in zip(requests, prepared, notes, strict=True):
         finished = finish(
             answered.tables,
             made.private.result,
@@ -217,6 +228,7 @@ def _finished(requests: Sequence[Request], prepared: Sequence[Prepared], answere
                 blocks=answered.blocks,
                 charged_with=len(requests),
                 entry=answered.entry,
+                notes=told,
             )
         )
     return Batch(results, charge=answered.charge, guarantee=answered.guarantee, measurements=answered.measurements)

@@ -23,6 +23,9 @@ from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
 from dpquery.prepared import Plans
 from dpquery.prices import prices
+from dpquery.profiles.buying import buy
+from dpquery.profiles.known import KnownProfiles
+from dpquery.profiles.profile import Profile
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
 from dpquery.sql.parameters import Given
@@ -62,6 +65,7 @@ class Session:
         self._only_own = reuse == "own"
         self._store = Store(ledger) if reuse else None
         self._fingerprints, self._repeats, self._plans = Fingerprints(catalog), Repeats(), Plans()
+        self._profiles = KnownProfiles(catalog=catalog, ledger=ledger, public=backend)
 
     @property
     def catalog(self) -> Catalog:
@@ -202,6 +206,7 @@ class Session:
                     reuse=reuse,
                     analyst=self._analyst,
                     least=self._catalog.defaults.least_charge,
+                    notes=[self._profiles.notes(one, requests[0].bounds, reuse) for one in prepared],
                 )
         except InsufficientBudgetError as error:
             raise in_words_of(error, requests, lambda others: self._charge_of(others, reuse)) from None
@@ -303,7 +308,40 @@ class Session:
         def ask(queries: Sequence[str], confidence: str) -> Batch:
             return self.batch(queries, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
 
-        return suggest(self._catalog, ask, columns, coverage)
+        reuse = self._reuse(False)
+        known = {name: found for name in self._catalog.tables if (found := self._profiles.get(name, reuse))}
+        return suggest(self._catalog, ask, columns, coverage, known, Offer.of(epsilon, delta, rho))
+
+    def profile(
+        self,
+        table: str | None = None,
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        fresh: bool = False,
+    ) -> Profile:
+        """Returns how rows and values of units lie against the declared bounds, and charges the ledger once: half for
+        numbers of rows, the rest for months with rows and for values beyond bounds.
+
+        It is stored like any answer: the same again is free while the data version lasts, and answers, suggested bounds
+        and `dpquery check` then say what `max_rows` leaves out. Where rows are in blocks, all blocks are charged.
+
+        Args:
+            table: One private table; by default all of them.
+            epsilon, delta, rho: What it may lose, as in `sql`; a twentieth of an epsilon is usual for many people.
+            fresh: Whether it is measured anew, whatever is stored.
+        """
+        defaults, offer = self._catalog.defaults, Offer.of(epsilon, delta, rho)
+
+        def ask(queries: Sequence[str], weights: Mapping[str, object]) -> Batch:
+            requests = [
+                request_of(defaults, query, None, offer, Bounds(), "postgres", "0.95", None, weights)
+                for query in queries
+            ]
+            return self._answers(tuple(requests), fresh=fresh)
+
+        return buy(self._catalog, ask, table, self._charged.data_version)
 
     def for_analyst(self, name: str) -> Session:
         """Returns a session of another analyst over the same catalog, data and ledger; to close one closes all."""

@@ -21,6 +21,8 @@ from dpquery.catalog.write import write_catalog
 from dpquery.errors import ParameterError, UnknownNameError
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
 from dpquery.plan.types import Kind, Type, Value
+from dpquery.planner.allocate import Offer
+from dpquery.profiles.profile import TableProfile
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
 
@@ -52,6 +54,7 @@ class Suggestions:
     charge: PrivacyLoss
     catalog: Catalog = field(repr=False)
     coverage: Fraction = field(repr=False)
+    profiled: frozenset[str] = field(default=frozenset(), repr=False)
 
     def __str__(self) -> str:
         part = f"about {float(self.coverage * 100):g} % of units"
@@ -59,6 +62,8 @@ class Suggestions:
             f"Bounds and max_rows with a comment are suggested: {part} have all their values, or rows, within.",
             f"Charged {self.charge}. Edit them as you see fit, and load the catalog with the same ledger.",
         ]
+        if self.profiled:
+            notes.append(f"max_rows of {', '.join(sorted(self.profiled))}: of the profile, for queries of 24 groups.")
         notes += [
             f"{table}.{column}: too few units for this epsilon; nothing was found." for table, column in self.missing
         ]
@@ -86,12 +91,21 @@ class _Asked:
     query: str
 
 
-def suggest(catalog: Catalog, ask: Ask, columns: Sequence[str] | None, coverage: object) -> Suggestions:
+def suggest(
+    catalog: Catalog,
+    ask: Ask,
+    columns: Sequence[str] | None,
+    coverage: object,
+    profiles: Mapping[str, TableProfile],
+    offer: Offer,
+) -> Suggestions:
     """Returns suggested bounds.
 
     Args:
         columns: As `column` or `table.column`; None for all numbers, dates and timestamps without bounds.
         coverage: The part of units that bounds hold all of, between 0 and 1.
+        profiles: What was bought of tables; their rows are not asked again, and the bound is the profile's.
+        offer: What this may lose; it stands for usual queries where the catalog does not say what they lose.
     Raises:
         UnknownNameError: A column is not declared.
         ParameterError: A column can have no bounds, or there is nothing to ask.
@@ -103,12 +117,13 @@ def suggest(catalog: Catalog, ask: Ask, columns: Sequence[str] | None, coverage:
     asked = [one for table, column in wanted for one in _of_column(catalog.tables[table], column)]
     measured = _measured(catalog) if columns is None else []
     for name in dict.fromkeys([*(table for table, _ in wanted), *measured]):
-        asked += _of_rows(catalog.tables[name], catalog)
+        asked += [] if name in profiles else _of_rows(catalog.tables[name], catalog)
     longest = max(len(one.steps) for one in asked) + 1
     level = 1 - MISSED / longest
     answers = ask([one.query for one in asked], str(level))
     bounds: dict[tuple[str, str], tuple[Value, Value]] = {}
-    rows: dict[str, int] = {}
+    rows = {name: _of_profile(profiles[name], offer) for name, _ in wanted if name in profiles}
+    profiled = frozenset(rows)
     found = [_step(one, answer, part) for one, answer in zip(asked, answers, strict=True)]
     for one, place in zip(asked, found, strict=True):
         if one.column is None and place is not None and place < len(one.steps):
@@ -123,7 +138,15 @@ def suggest(catalog: Catalog, ask: Ask, columns: Sequence[str] | None, coverage:
         charge=answers.charge,
         catalog=catalog,
         coverage=part,
+        profiled=profiled,
     )
+
+
+def _of_profile(found: TableProfile, offer: Offer) -> int:
+    """Returns the bound for queries that lose what the catalog says, or else as much as is offered here."""
+    if found.epsilon is None and found.rho is None:
+        return found.suggest_max_rows(epsilon=offer.epsilon, rho=offer.rho)
+    return found.suggest_max_rows()
 
 
 def _pairs(

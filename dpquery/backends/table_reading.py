@@ -63,7 +63,7 @@ class TableReader:
         opened: The source of each table.
         stored: For each table the engine's types of its stored columns.
         places: For each table what stands in FROM.
-        limited: Tables in which a unit may have more rows than the catalog lets be read. A plan may read fewer.
+        limited: Tables in which a unit may have more rows than are read.
         weights: For weights that are read where they are, or None where all rows weigh 1.
     """
 
@@ -97,8 +97,7 @@ class TableReader:
         table = self.catalog.tables[scan.table]
         if any(c.type == TEXT and c.max_length != table.columns[c.name].max_length for c in scan.columns):
             raise InternalError("a text is to be read at another length than the catalog declares")
-        declared = table.row_limit or self.catalog.defaults.row_limit
-        if scan.ownership is not None and (scan.table in self.limited or scan.row_limit < declared):
+        if scan.ownership is not None and (scan.table in self.limited or scan.row_limit < self._declared_limit(table)):
             return self._limited_scan(scan, scan.ownership, table, number)
         columns = [f"{self.column(table, c.name, c.type, 'stored')} AS {name(c.id)}" for c in scan.columns]
         joins = ""
@@ -205,6 +204,10 @@ class TableReader:
             f"SELECT * FROM (WITH {', '.join(ctes)} SELECT {columns} FROM whole ANTI JOIN heavy ON {same} "
             f"UNION ALL SELECT {columns} FROM ranked WHERE place <= {scan.row_limit})"
         )
+
+    def _declared_limit(self, table: Table) -> int:
+        """Returns how many rows of a unit are read where a plan asks for no fewer; `limited` is about these alone."""
+        return table.row_limit or self.catalog.defaults.row_limit
 
     def _block(self, table: Table) -> str:
         """Returns SQL for what tells the block of a row; NULL is the undated one, and without blocks the only one."""

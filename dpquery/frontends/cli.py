@@ -33,8 +33,9 @@ from dpquery.frontends.cli_options import (
     spill_of,
 )
 from dpquery.frontends.cli_owner import data_commands
+from dpquery.frontends.cli_profile import show_profiles
 from dpquery.frontends.cli_server import serve, user_commands
-from dpquery.frontends.cli_start import import_smartnoise, init, suggest_bounds
+from dpquery.frontends.cli_start import import_smartnoise, init, profile, suggest_bounds
 from dpquery.frontends.wording import as_options
 from dpquery.interrupting import interruptible_work
 
@@ -74,14 +75,16 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit
 
 
-def check(catalog: CatalogFile, source: Sources = None) -> None:
-    """Print what a catalog declares, with advice; with data, check that it can be read as declared."""
+def check(catalog: CatalogFile, source: Sources = None, ledger: LedgerFile = None) -> None:
+    """Print what a catalog declares, with advice; with data, check that it can be read as declared; with a ledger, what
+    its profile says of max_rows."""
     from dpquery.catalog import Catalog
 
     declared = Catalog.load(catalog)
     typer.echo(declared.to_text(), nl=False)
     for warning in declared.warnings:
         say(f"Warning: {warning}")
+    show_profiles(declared, ledger, catalog)
     found, problems = find_sources(declared, catalog.parent, source or ())
     if problems and not source:
         say("Data: not checked, as not every table has a file beside the catalog; name them with --source.")
@@ -197,7 +200,7 @@ def demo(
 
 PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": demo, "init": init, "import-smartnoise": import_smartnoise, "check": check},
-    "Ask": {"explain": explain, "query": query, "suggest-bounds": suggest_bounds, "budget": budget},
+    "Ask": {"explain": explain, "query": query, "profile": profile, "suggest-bounds": suggest_bounds, "budget": budget},
     "Serve": {"serve": serve},
 }
 for panel, commands in PANELS.items():

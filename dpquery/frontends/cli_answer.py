@@ -123,8 +123,8 @@ def _plain(value: object) -> Any:
 
 
 def _table(answer: Result) -> str:
-    """Returns the answer as it prints itself, without the last line, the charge; what is not printable is escaped."""
-    shown = str(answer).rpartition("\n")[0] + "\n"
+    """Returns the answer as it prints itself, without notes and charge; what is not printable is escaped."""
+    shown = answer.to_text() + "\n"
     return "".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in shown)
 
 
@@ -138,7 +138,9 @@ def _wide_table(answer: Result) -> str:
 
 
 def show_charge(answer: Result, session: Session) -> None:
-    """Says what an answer cost, and what is left."""
+    """Says what is known of rows that are left out, what an answer cost, and what is left."""
+    for note in answer.notes:
+        say(f"[{note}]")
     level = f"{answer.confidence * 100:g} % intervals of the noise; " if len(answer.accuracy.columns) else ""
     place = f" to {answer.blocks}" if answer.blocks else ""
     charged = f"charged {answer.charge}{place}" if answer.charge.epsilon or answer.charge.rho else "nothing was charged"

@@ -1,4 +1,5 @@
-"""Catalogs to edit: `dpquery init`, `dpquery import-smartnoise` and `dpquery suggest-bounds`."""
+"""Catalogs to edit: `dpquery init`, `dpquery import-smartnoise`, `dpquery suggest-bounds`; and what bounds leave out:
+`dpquery profile`."""
 
 from __future__ import annotations
 
@@ -54,3 +55,29 @@ def suggest_bounds(
             found = session.suggest_bounds(columns or None, epsilon=epsilon, delta=delta, rho=rho, coverage=coverage)
         typer.echo(str(found), nl=False)
         say(f"[charged {found.charge}; left for {session.analyst}: {session.remaining}]")
+
+
+def profile(
+    catalog: CatalogFile,
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="One private table; by default all of them.")
+    ] = None,
+    source: Sources = None,
+    ledger: LedgerFile = None,
+    analyst: Analyst = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    groups: Annotated[int, typer.Option("--groups", metavar="K", help="Groups of the usual queries.")] = 24,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it anew, whatever is stored.")] = False,
+) -> None:
+    """Print how rows and values of units lie against the declared bounds, with noise, and charge the ledger once."""
+    from dpquery.profiles.ladder import check_groups
+
+    check_groups(groups)
+    with session_over(catalog, source or (), ledger, analyst) as session:
+        with left_if_interrupted(session):
+            found = session.profile(table, epsilon=epsilon, delta=delta, rho=rho, fresh=fresh)
+        typer.echo(found.to_text(groups=groups))
+        charged = f"charged {found.charge}" if found.charge.epsilon or found.charge.rho else "nothing was charged"
+        say(f"[95 % intervals of the noise; {charged}; left for {session.analyst}: {session.remaining}]")

@@ -46,23 +46,24 @@ STEPS = (
 SELECT test, COUNT(*) AS n, AVG(CLAMP(value, 20, 220)) AS mean
 FROM labs
 GROUP BY test""",
-        offer={"rho": "0.02", "max_rows": 40},
+        offer={"rho": "0.02"},
         exact="SELECT test, COUNT(*), AVG(value) FROM labs WHERE test IN ('hdl', 'sbp') GROUP BY test",
         keys=1,
-        remark="At most 40 rows of a patient weigh, so n comes out low. The interval speaks of the noise alone.",
+        remark="Results of patients with more than 100 weigh less, so n is a little low: in all charts alike.",
     ),
     Step(
-        title="A join",
-        lesson="Private tables join on the patient. However many rows that makes, one patient weighs 40 at most.",
+        title="Charts that add up",
+        lesson="Private tables join on the patient. Each result has the same weight here as in the table above.",
         sql="""\
-SELECT p.sex, AVG(CLAMP(l.value, 20, 120)) AS hdl
+SELECT p.sex, COUNT(*) AS n, AVG(CLAMP(l.value, 20, 120)) AS hdl
 FROM patients p JOIN labs l ON p.id = l.id
 WHERE l.test = 'hdl'
 GROUP BY p.sex""",
-        offer={"rho": "0.01", "max_rows": 40},
-        exact="""SELECT p.sex, AVG(l.value) FROM patients p JOIN labs l ON p.id = l.id WHERE l.test = 'hdl'
+        offer={"rho": "0.02"},
+        exact="""SELECT p.sex, COUNT(*), AVG(l.value) FROM patients p JOIN labs l ON p.id = l.id WHERE l.test = 'hdl'
             GROUP BY p.sex""",
         keys=1,
+        remark="The counts of F and M add up to that of hdl above, up to the noise: no chart counts otherwise.",
     ),
     Step(
         title="Totals of each patient",

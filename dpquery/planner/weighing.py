@@ -201,12 +201,18 @@ def _join(join: Join, catalog: Catalog) -> _Carried:
 
 
 def _either(join: Join, ids: frozenset[str]) -> list[Computed]:
-    """Returns columns that hold the weight of the right row, or of the left row where there is none."""
+    """Returns columns that hold the weight of the right row, or of the left row where there is none; of a full join
+    the other way round, too."""
     sides = [sorted(ids & {column.id for column in output(side)}) for side in (join.left, join.right)]
     return [
         Computed(id=f"{right}_or_{left}", name="", expression=call("coalesce", (_weight(right), _weight(left))))
         for left in sides[0]
         for right in sides[1]
+    ] + [
+        Computed(id=f"{left}_or_{right}", name="", expression=call("coalesce", (_weight(left), _weight(right))))
+        for left in sides[0]
+        for right in sides[1]
+        if join.kind == "full"
     ]
 
 

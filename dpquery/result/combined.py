@@ -7,6 +7,7 @@ plans alone, so this is post-processing. docs/concepts/stored-answers.md.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -124,8 +125,8 @@ def _by_grid(components: tuple[Component, ...], failure: float) -> int:
     the half step by which each one moved."""
     step = math.sqrt(math.fsum(_variance(part) for part in components)) / CELLS
     law = np.ones(1)
-    for part in components:
-        law = _convolved(law, _law(part, step))
+    for part, times in Counter(components).items():
+        law = _convolved(law, _power(_law(part, step), times))
     middle = len(law) // 2
     both = law[middle + 1 :] + law[:middle][::-1]
     outside = np.append(both[::-1].cumsum()[::-1], 0.0)
@@ -236,6 +237,16 @@ def _gaussian_up_to(noise: Calibrated, k: NDArray[np.float64]) -> NDArray[np.flo
     density = np.exp(-(points**2) / (2 * float(noise.parameter)))
     total = density.cumsum() / density.sum()
     return np.where(k < -reach, 0.0, total[np.clip(k, -reach, reach).astype(np.int64) + reach])
+
+
+def _power(law: NDArray[np.float64], times: int) -> NDArray[np.float64]:
+    """Returns the law of the sum of so many independent ones of one law, around its middle."""
+    if times == 1:
+        return law
+    size = (len(law) - 1) * times + 1
+    length = 1 << (size - 1).bit_length()
+    made = np.fft.irfft(np.fft.rfft(law, length) ** times, length)[:size]
+    return np.maximum(made, 0.0)
 
 
 def _convolved(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:

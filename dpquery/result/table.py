@@ -36,6 +36,7 @@ class Result:
         measurements: How each noisy column was measured.
         blocks: The blocks that were charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
         protects: What the charge and the guarantee are about, as "the rows of one patient in one month".
+        notes: What is known of the rows that bounds leave out, a line for each table; of the table, not of a cell.
         confidence: The probability with which the interval of a cell holds: at least, or about where it is simulated.
     """
 
@@ -51,6 +52,7 @@ class Result:
         blocks: str = "",
         charged_with: int = 1,
         entry: int | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self._charged_with = charged_with
         self._table, self._finished = finished.table, finished
@@ -60,6 +62,7 @@ class Result:
         self.blocks: str = blocks
         self.protects: str = protects
         self.confidence = confidence
+        self.notes: tuple[str, ...] = notes
         self._entry = entry if any(not measurement.stored for measurement in measurements) else None
 
     @property
@@ -95,6 +98,7 @@ class Result:
         """One interval for each noisy cell: rows as in the answer, columns (name, "lower") and (name, "upper").
 
         The interval speaks of noise alone, not of clamping and not of the weights of rows. NaN: nothing is known.
+        `accuracy.attrs["notes"]` holds the answer's `notes`.
         """
         columns = {
             (name, end): bound
@@ -104,6 +108,7 @@ class Result:
         frame = pd.DataFrame(columns, index=range(len(self._table)))
         if columns:
             frame.columns = pd.MultiIndex.from_tuples(list(columns))
+        frame.attrs["notes"] = list(self.notes)
         return frame
 
     def plot(self, kind: str | None = None) -> Figure:
@@ -132,12 +137,16 @@ class Result:
         return len(self._table)
 
     def __str__(self) -> str:
+        return "\n".join([self.to_text(), *self._noted(), self._footer()])
+
+    def to_text(self) -> str:
+        """Returns the table for people, each noisy cell with its interval; neither notes nor the charge."""
         rows = self._cells()
         widths = [max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(self.columns)]
         numeric = [_is_number(field.type) for field in self._table.schema]
         lines = [_line(self.columns, widths, numeric), "  ".join("-" * width for width in widths)]
         lines += [_line(row, widths, numeric) for row in rows]
-        return "\n".join([*lines, *self._more(), self._footer()])
+        return "\n".join([*lines, *self._more()])
 
     def __repr__(self) -> str:
         return str(self)
@@ -150,7 +159,7 @@ class Result:
             "<tr>" + "".join(f"<td {a}>{html.escape(c)}</td>" for a, c in zip(align, row, strict=True)) + "</tr>"
             for row in self._cells()
         )
-        foot = "<br>".join(html.escape(line) for line in [*self._more(), self._footer()])
+        foot = "<br>".join(html.escape(line) for line in [*self._more(), *self._noted(), self._footer()])
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p><small>{foot}</small></p>"
 
     def _cells(self) -> list[list[str]]:
@@ -169,6 +178,9 @@ class Result:
     def _more(self) -> list[str]:
         hidden = len(self._table) - SHOWN_ROWS
         return [f"... {hidden} more rows"] if hidden > 0 else []
+
+    def _noted(self) -> list[str]:
+        return [f"[{note}]" for note in self.notes] if self._intervals else []
 
     def _footer(self) -> str:
         charge = self.source if self.charge == PrivacyLoss() else f"charged {self.charge}"

@@ -171,14 +171,18 @@ class _Rules:
 
     def _filled_up(self, project: Project, join: Join) -> dict[str, int]:
         """The weight of the right row, or of the left row where it met none: each of these is there once. Where a unit
-        has one left row it meets rows or stays alone, so that the weights are of one side."""
+        has one left row it meets rows or stays alone, so that the weights are of one side. A full join is alike from
+        its left."""
         rights, lefts = self._met(join, left=False), self._side(join, True)
         is_one = join.kind == "left" and self.rows.most(join.left, frozenset()) == 1
+        firsts, others = (self._met(join, left=True), self._side(join, False)) if join.kind == "full" else ({}, {})
         found = dict[str, int]()
         for column in project.columns:
             match column.expression:
                 case Call(function="coalesce", arguments=(Column(id=a), Column(id=b))) if a in rights and b in lefts:
                     found[column.id] = max(rights[a], lefts[b]) if is_one else rights[a] + lefts[b]
+                case Call(function="coalesce", arguments=(Column(id=a), Column(id=b))) if a in firsts and b in others:
+                    found[column.id] = firsts[a] + others[b]
                 case _:
                     pass
         return found

@@ -97,6 +97,15 @@ def test_a_limit_that_nobody_reaches_leaves_all_rows(engine: Engine) -> None:
     assert found == {1: 40, 2: LIMIT, 3: 1, 4: LIMIT + 1}
 
 
+@pytest.mark.parametrize("most", [1, 2, LIMIT, 30])
+def test_a_plan_may_read_fewer_rows_than_the_catalog_lets_through(engine: Engine, most: int) -> None:
+    """As where joins multiply rows of a unit: nobody reaches the catalog's limit, and the plan's holds."""
+    catalog = made(visits=TABLES["visits"] | {"row_limit": 1000})
+    source = replace(limited(catalog, "visits"), row_limit=most)
+    found = by_person(engine, catalog, source, "visits_person")
+    assert found == {person: min(ROWS[person], most) for person in (1, 2, 3, 4)}
+
+
 def test_rows_that_are_owned_by_foreign_key_are_counted_by_their_owner(engine: Engine) -> None:
     catalog = made()
     assert set(by_person(engine, catalog, limited(catalog, "items"), "items_unit").values()) == {3}

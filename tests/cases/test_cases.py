@@ -24,6 +24,8 @@ HERE = Path(__file__).parent
 CASES = [case for path in sorted(HERE.glob("*/*.case")) for case in read_cases(path)]
 ACCEPTED = [case for case in CASES if case.refuse is None]
 REFUSED = [case for case in CASES if case.refuse is not None]
+COARSER = 1 + Fraction(1, 10**6)
+"""Sums of very many steps are rounded before noise is added, which may move each group by a step more."""
 ROOT = re.compile(r"([0-9/]+)?\*?sqrt\((\d+)\)")
 
 
@@ -110,13 +112,10 @@ def _check_norms(case: Case, measured: tuple[Measurement, ...]) -> None:
     for line, found in zip(section.lines, measured, strict=True):
         linf, l1, l2, label = line.split(maxsplit=3)
         assert label == found.label
-        assert (Fraction(linf), Fraction(l1)) == (found.linf, found.l1)
         squared = _square(l2)
-        if isinstance(found.l2, Fraction):
-            assert found.l2**2 == squared
-        else:
-            assert Fraction(found.l2) ** 2 >= squared
-            assert math.isclose(found.l2**2, squared, rel_tol=1e-12)
+        assert Fraction(linf) <= found.linf <= Fraction(linf) * COARSER
+        assert Fraction(l1) <= found.l1 <= Fraction(l1) * COARSER
+        assert squared <= Fraction(found.l2) ** 2 <= squared * COARSER**2
 
 
 def _square(text: str) -> Fraction:

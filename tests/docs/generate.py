@@ -88,6 +88,10 @@ exactly that name.
 A query has a *privacy boundary*: its lowest aggregates over the rows of different privacy units. Below the boundary
 each row belongs to one unit, above it everything is computed from noisy numbers. The
 [pipeline](../concepts/pipeline.md) page explains why.
+
+Rows of people have [weights](../concepts/weights.md): those of one unit in a table weigh `max_rows` together, in every
+query. `COUNT(*)` adds up weights, `SUM(x)` weighs each x, averages, quantiles and modes are those of weighed rows; so
+parts add up to totals. `COUNT(DISTINCT unit)` counts units, and one row of each unit weighs 1.
 """
 
 
@@ -154,8 +158,8 @@ depends on the data. They need bounds, as `SUM` does, and give a value within th
 - The k most frequent values are groups: `GROUP BY x ORDER BY COUNT(*) DESC LIMIT k`. One grouped count pays for any k;
   sorting and cutting noisy groups is free.
 - The least value is that of a single person, and no mechanism may show it. `MIN` asks for the K-th smallest value, K =
-  1 + 2 g m ln(20 N) / epsilon for N points of the lattice, g groups and m rows of one person. It is seldom below the
-  least, and the larger the loss, the nearer K is to 1. `MAX` is its mirror image. For a bound of typical values, ask
+  1 + 2 m ln(20 N) / epsilon for N points of the lattice, where the rows of one person weigh at most m. It is seldom
+  below the least, and the larger the loss, the nearer K is to 1. `MAX` is its mirror image. For a bound of typical values, ask
   for `QUANTILE_DISC(x, 0.99)` instead.
 - `MODE` chooses among public values, as a key has them (below); of values that are equally frequent the least is
   first. Within one unit all of these are exact.

@@ -159,7 +159,7 @@ def test_comments_show_what_is_declared(study: Study) -> None:
     ((said,),) = study.rows("SELECT obj_description('orders'::regclass, 'pg_class')")
     assert said == (
         "One row for each order. Private: protects each customer. "
-        "One customer counts with at most 60 rows in a group, in 12 groups."
+        "Rows of one customer: at most 60 in all (default). One customer counts in at most 12 groups."
     )
 
 

@@ -98,8 +98,9 @@ def test_python_says_it_in_the_same_words() -> None:
     with pytest.raises(CatalogError, match=r"tables\.t: say how many rows one patient has in all"):
         Catalog(**said, tables={"t": table})
     assert Catalog(**said, tables={"t": table | {"max_rows": "auto"}}).table("t").max_rows is AUTO
+    said["version"] = 2
     with pytest.raises(TypeError, match="version"):
-        Catalog(**said, tables={"t": table | {"max_rows": 2}}, version=2)
+        Catalog(**said, tables={"t": table | {"max_rows": 2}})
 
 
 def test_in_blocks_it_is_asked_of_one_block() -> None:

@@ -192,3 +192,32 @@ def test_bounds_are_suggested_and_charged(tmp_path: Path, dpquery: Run, monkeypa
     assert (found.columns["spent"].lower, found.columns["spent"].upper, found.max_rows) == (20.0, 20.0, 1)
     code, out, err = dpquery("suggest-bounds", shop, "visits.nothing")
     assert (code, out, charges(shop)) == (2, "", 1) and "UnknownNameError" in err
+
+
+def test_a_profile_is_bought_once_and_checked(tmp_path: Path, dpquery: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    zero_noise(monkeypatch)
+    shop = write_shop(tmp_path)
+    code, out, err = dpquery("profile", shop, "--epsilon", "3")
+    assert code == 0 and "charged epsilon 3; left for analyst: epsilon 1" in err
+    assert "Table visits" in out and "1  1,200 ± " in out and "max_rows 1 suits queries of 24 groups" in out
+    assert "units by values of spent: within 1,200 ± " in out
+    code, again, err = dpquery("profile", shop, "--epsilon", "3")
+    assert (code, again, charges(shop)) == (0, out, 1) and "nothing was charged" in err
+    assert "queries of 5 groups" in dpquery("profile", shop, "--epsilon", "3", "--groups", "5")[1]
+    code, out, err = dpquery("check", shop)
+    assert code == 0 and "Profile of the data, with noise" in out
+    assert "visits, max_rows 1: 1,200 ± " in out and "suits queries of 24 groups at epsilon 0.5" in out
+    assert "visits, max_rows 1: 1,200" in dpquery("query", shop, "SELECT COUNT(*) AS n FROM visits", "-e", "0.2")[2]
+    assert dpquery("profile", shop, "towns")[0] == 2 and dpquery("profile", shop, "--groups", "0")[0] == 2
+
+
+def test_check_finds_the_ledger_that_is_named(tmp_path: Path, dpquery: Run) -> None:
+    shop = write_shop(tmp_path)
+    assert "Profile" not in dpquery("check", shop)[1]
+    place = tmp_path / "shop.ledger"
+    moved = tmp_path / "elsewhere.ledger"
+    assert dpquery("check", shop, "--ledger", moved)[0] == 2
+    place.write_text("no ledger")
+    code, _, err = dpquery("check", shop)
+    assert code == 0 and "Profile: not looked for" in err
+    assert dpquery("check", shop, "--ledger", place)[0] == 2

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+import dpquery as dp
 from dpquery.catalog import Catalog
 from dpquery.frontends import demo_files
 from dpquery.frontends.cli import run
+from dpquery.frontends.demo_steps import STEPS
 from dpquery.ledger.ledger import Ledger
+from tests.scripted import zero_noise
+
+JOINED = "FROM patients p JOIN labs l ON p.id = l.id WHERE l.test = 'hdl'"
+HDL = "SELECT COUNT(*) AS n FROM labs WHERE test = 'hdl'"
+PARTS = (
+    f"SELECT p.sex, COUNT(*) AS n {JOINED} GROUP BY p.sex",
+    f"SELECT p.died, COUNT(*) AS n {JOINED} GROUP BY p.died",
+    f"SELECT p.age / 10 AS decade, COUNT(*) AS n {JOINED} GROUP BY p.age / 10",
+    f"SELECT p.sex, p.age / 10 AS decade, COUNT(*) AS n {JOINED} GROUP BY p.sex, p.age / 10",
+    "SELECT days / 365 AS year, COUNT(*) AS n FROM labs WHERE test = 'hdl' GROUP BY days / 365",
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +61,37 @@ def test_answers_stand_beside_the_exact_ones(printed: str) -> None:
     first = re.search(r"([\d,]+) +± 30 +17,549", printed)
     assert first is not None
     assert abs(int(first[1].replace(",", "")) - 17_549) < 300  # ten scales of 10 either way: fails once in e^30
-    assert printed.count("(public study)") == 7
+    assert printed.count("(public study)") == 8
     assert "dyslipidemia" in printed
     assert "tau" in printed
+
+
+@pytest.fixture
+def exact(folder: Path, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dp.Session]:
+    """A session over the demo's files and catalog whose noise is 0."""
+    catalog = Catalog.load(folder / demo_files.CATALOG)
+    sources = {name: str(folder / f"{name}.parquet") for name in demo_files.TABLES}
+    ledger = dp.create_ledger(catalog, tmp_path / "other.ledger")
+    zero_noise(monkeypatch)
+    with dp.connect(catalog, sources, ledger=ledger, analyst="reader", reuse=False) as session:
+        yield session
+
+
+def test_without_noise_all_charts_of_a_table_add_up_to_one_total(exact: dp.Session, folder: Path) -> None:
+    totals = {text: exact.sql(text, rho="0.001").to_pandas()["n"] for text in (HDL, *PARTS)}
+    labs = pd.read_parquet(folder / "labs.parquet")
+    weights = (100 / labs.groupby("id")["id"].transform("size")).clip(upper=1)
+    total = int(totals[HDL].sum())
+    assert abs(total - weights[labs["test"] == "hdl"].sum()) <= 1
+    for text in PARTS:
+        assert len(totals[text]) > 1
+        assert abs(int(totals[text].sum()) - total) <= (len(totals[text]) + 1) / 2, text  # each is rounded to a row
+
+
+def test_without_noise_the_tour_adds_up(exact: dp.Session) -> None:
+    steps = [step for step in STEPS if step.title in ("Averages by group", "Charts that add up")]
+    by_test, by_sex = (exact.sql(step.sql, **step.offer).to_pandas() for step in steps)
+    assert abs(int(by_sex["n"].sum()) - int(by_test.set_index("test").loc["hdl", "n"])) <= 1
 
 
 def test_refusals_are_shown(printed: str) -> None:
