@@ -14,7 +14,7 @@ class Group:
 
     Attributes:
         plain: Whether the answers, without noise and where no weight binds, are those of plain SQL.
-        gaps: For the place of a text the reason why it is not measured like the first.
+        gaps: For the place of a text the reason why it is not measured like the first; for place 0 why all are refused.
     """
 
     heading: str
@@ -22,6 +22,10 @@ class Group:
     plain: bool = True
     texts: list[str] = field(default_factory=list)
     gaps: dict[int, str] = field(default_factory=dict)
+
+    def gap(self, place: int) -> str | None:
+        """Returns why a text is not answered like the first; None where it is."""
+        return self.gaps.get(0, self.gaps.get(place))
 
 
 def read_groups() -> list[Group]:
