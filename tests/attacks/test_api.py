@@ -272,7 +272,7 @@ def test_claims_are_enforced(tmp_path: Path, no_noise: None) -> None:
 def test_small_units_are_warned_about(unit: str) -> None:
     """API-07: the owner hears, in words, whom a small unit leaves unprotected."""
     columns = {f"{unit}_id": {"type": "int64"}, "patient_id": {"type": "int64"}}
-    table: dict[str, object] = {"columns": columns, "unit": f"{unit}_id"}
+    table: dict[str, object] = {"columns": columns, "unit": f"{unit}_id", "max_rows": 8}
     catalog = Catalog(dataset="d", privacy_unit=unit, tables={"t": table}, budget={"epsilon": 1})
     assert catalog.warnings
 

@@ -32,6 +32,7 @@ Opener = Callable[[Catalog], DuckDBBackend]
 START = datetime.date(2024, 1, 1)
 VISITS: dict[str, Any] = {
     "unit": "person",
+    "max_rows": 1000,
     "columns": {
         "person": {"type": "int64"},
         "number": {"type": "int64", "lower": 0, "upper": 1000},
@@ -40,6 +41,7 @@ VISITS: dict[str, Any] = {
 }
 ITEMS: dict[str, Any] = {
     "unit": {"via": "visits", "on": {"visit": "number"}},
+    "max_rows": 1000,
     "columns": {"visit": {"type": "int64"}, "label": {"type": "text"}},
 }
 ROWS = {1: 40, 2: 5, 3: 1, 4: 6, None: 50}

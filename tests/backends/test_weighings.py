@@ -25,6 +25,7 @@ CATALOG = catalog_of(
     {
         "v": {
             "unit": "u",
+            "max_rows": 10_000,
             "columns": {
                 "u": {"type": "int64"},
                 "k": {"type": "text"},
