@@ -24,17 +24,17 @@ PROMISED = 180
 """Pairs that hold, at least."""
 
 
-def _pairs() -> list[Any]:
+def _pairs(*, other: bool = False) -> list[Any]:
     return [
-        _expected(group, place, group.texts[0], group.texts[place])
+        _expected(group, place, group.texts[0], group.texts[place], other=other)
         for group in GROUPS
         for place in range(1, len(group.texts))
     ]
 
 
-def _expected(group: Group, place: int, *values: Any) -> Any:
+def _expected(group: Group, place: int, *values: Any, other: bool = False) -> Any:
     """Returns the values of one test, which is expected to fail where the table says so."""
-    gap = group.gap(place)
+    gap = group.gap(place, other=other)
     marks = [] if gap is None else [pytest.mark.xfail(reason=gap, strict=True)]
     return pytest.param(*values, id=f"{group.asked}-{place}", marks=marks)
 
@@ -53,6 +53,16 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dp.Session]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def otherwise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dp.Session]]:
+    """The clinic with Gaussian noise, and where one patient replaces another."""
+    folder = tmp_path_factory.mktemp("otherwise")
+    for contract in ("rho", "replace_one"):
+        (folder / contract).mkdir()
+    with session(LIGHT, folder / "rho", "rho") as one, session(LIGHT, folder / "replace_one", "replace_one") as other:
+        yield [one, other]
+
+
 @pytest.mark.parametrize(("first", "second"), _pairs())
 def test_texts_are_measured_alike(heavy: dp.Session, first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     zero_noise(monkeypatch)
@@ -60,6 +70,14 @@ def test_texts_are_measured_alike(heavy: dp.Session, first: str, second: str, mo
     assert _noises(one.measurements) == _noises(other.measurements)
     assert one.charge == other.charge
     assert _rows(one) == _rows(other)
+
+
+@pytest.mark.parametrize(("first", "second"), _pairs(other=True))
+def test_texts_have_the_same_noise_under_other_contracts(otherwise: list[dp.Session], first: str, second: str) -> None:
+    for opened in otherwise:
+        one, other = opened.explain(first), opened.explain(second)
+        assert _noises(one.measurements) == _noises(other.measurements)
+        assert one.charge == other.charge
 
 
 @pytest.mark.parametrize("group", [_expected(group, 0, group) for group in GROUPS if group.plain])
