@@ -33,6 +33,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.types import BOOLEAN, INT64
 from dpquery.planner.contributions import most_declared
+from dpquery.planner.simpler import simpler
 from dpquery.units.meeting import LARGEST_CUT
 from dpquery.units.sizes import Sizes
 from dpquery.units.weights import Weighed, distinct_groups, multiplies, weighed
@@ -75,7 +76,7 @@ def choose(
     source, declared = boundary.source, catalog.declarations
     if declared.unit_is_row or not is_private(source):
         return Chosen(source=source, weights=WHOLE_ROW)
-    source = _cut(_within_keys(source, keys), catalog, sizes)
+    source = _cut(_within_keys(simpler(source), keys), catalog, sizes)
     whole, carried = weighed(source, declared, sizes), _carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored
     groups = _groups(boundary, keys, source, catalog, sizes, max_groups)
@@ -282,7 +283,7 @@ def _within_keys(source: Relation, keys: tuple[Key, ...]) -> Relation:
 
 
 def _grouped(relation: Relation, id: str, listed: tuple[Literal, ...]) -> Relation:
-    """Returns the relation with a filter below the aggregate that groups by a column, if one is found."""
+    """Returns the relation with a filter below the aggregate or window that groups by a column, if one is found."""
     match relation:
         case Filter():
             return replace(relation, source=_grouped(relation.source, id, listed))
@@ -293,12 +294,19 @@ def _grouped(relation: Relation, id: str, listed: tuple[Literal, ...]) -> Relati
                 if isinstance(made, Column)
                 else relation
             )
+        case Window() if all(id in column.partition_by for column in relation.columns):
+            return replace(relation, source=_listed(relation.source, id, listed))
         case Aggregate() if id in relation.group_by:
-            of = next(column.type for column in output(relation.source) if column.id == id)
-            kept = Call(function="in", arguments=(Column(id=id, type=of), *listed), type=BOOLEAN)
-            return replace(relation, source=Filter(source=relation.source, condition=kept))
+            return replace(relation, source=_listed(relation.source, id, listed))
         case _:
             return relation
+
+
+def _listed(relation: Relation, id: str, listed: tuple[Literal, ...]) -> Relation:
+    of = next(column.type for column in output(relation) if column.id == id)
+    return Filter(
+        source=relation, condition=Call(function="in", arguments=(Column(id=id, type=of), *listed), type=BOOLEAN)
+    )
 
 
 # Joins of private tables on both sides of which a unit has many rows: these are cut below the join.

@@ -59,26 +59,30 @@ class FewRows(Meeting):
         if not (isinstance(number, Column) and isinstance(limit, Literal) and type(limit.value) is int):
             return None
         most = {"eq": 1, "le": limit.value, "lt": limit.value - 1}.get(function)
-        return None if most is None or not self._numbers(number.id, relation, ids) else max(0, most)
+        beside = None if most is None else self._numbers(number.id, relation, ids)
+        return None if most is None or beside is None else max(0, most) * beside
 
-    def _numbers(self, id: str, relation: Relation, ids: Ids) -> bool:
-        """Whether a column numbers rows, no two of a unit that agree in `ids` alike."""
+    def _numbers(self, id: str, relation: Relation, ids: Ids) -> int | None:
+        """Returns how many rows of a unit that agree in `ids` a column may number alike: as many as the other columns
+        of its partitions have values. None where it numbers no rows."""
         ids |= self.units(relation)
         match relation:
             case Filter():
                 return self._numbers(id, relation.source, ids)
             case Project():
                 made = {c.id: c.expression.id for c in relation.columns if isinstance(c.expression, Column)}
-                return id in made and self._numbers(
-                    made[id], relation.source, frozenset(made[one] for one in ids if one in made)
-                )
+                if id not in made:
+                    return None
+                return self._numbers(made[id], relation.source, frozenset(made[one] for one in ids if one in made))
             case Window():
                 made_here = next((column for column in relation.columns if column.id == id), None)
                 if made_here is None:
                     return self._numbers(id, relation.source, ids)
-                return made_here.function == "row_number" and ids >= set(made_here.partition_by)
+                if made_here.function != "row_number":
+                    return None
+                return self.combinations(relation.source, frozenset(made_here.partition_by) - ids)
             case _:
-                return False
+                return None
 
     def _combinations_of_sides(self, operation: SetOperation, ids: Ids) -> int | None:
         """Returns the most different rows of a set operation that agree in `ids`."""
