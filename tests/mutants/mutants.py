@@ -268,7 +268,8 @@ MUTANTS = (
         name="values are given to one person before they are bounded",
         file="backends/distinct_sql.py",
         old='f"pairs AS MATERIALIZED (SELECT DISTINCT {given} FROM {rows} WHERE {present})"',
-        new="""f"pairs AS MATERIALIZED (SELECT {', '.join(['MIN(unit) AS unit', *keys, f'{value} AS value'])} FROM {rows} "
+        new="""f"pairs AS MATERIALIZED (SELECT {', '.join(['MIN(unit) AS unit', *keys, f'{value} AS value'])} "
+        f"FROM {rows} "
         f"WHERE {present} GROUP BY {', '.join([*keys, value])})\"""",
         tests=NEIGHBOURS,
         only="take_over",
