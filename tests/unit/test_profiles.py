@@ -17,6 +17,7 @@ from dpquery.profiles.profile import Profile
 from tests.scripted import zero_noise
 
 CATALOG = """\
+version: 2
 dataset: shop
 privacy_unit: person
 neighbours: NEIGHBOURS
@@ -270,7 +271,7 @@ def test_many_columns_fit_into_one_profile(tmp_path: Path) -> None:
 def test_a_profile_that_cannot_be_planned_stops_no_query(tmp_path: Path) -> None:
     """Its query exceeds the work that is allowed; so nobody can have bought it."""
     columns = {"id": {"type": "int64"}}
-    tables = {"t": {"unit": "id", "columns": columns}}
+    tables = {"t": {"unit": "id", "max_rows": 8, "columns": columns}}
     declared = dp.Catalog(dataset="d", privacy_unit="person", budget={"epsilon": 9}, tables=tables, work=25)
     ledger = dp.create_ledger(declared, tmp_path / "l")
     with dp.connect(declared, {"t": pd.DataFrame({"id": [1, 2]})}, ledger=ledger) as session:
