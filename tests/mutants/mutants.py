@@ -2904,7 +2904,7 @@ MUTANTS = (
         file="kernel/parallel.py",
         old="return is_sum and coarseness(aggregate, measure) == 1",
         new="return is_sum",
-        tests=DISJOINT,
+        tests="tests/unit/kernel/test_parallel.py",
     ),
     Mutant(
         name="weights counted over other rows are the same",
