@@ -268,7 +268,8 @@ MUTANTS = (
         name="values are given to one person before they are bounded",
         file="backends/distinct_sql.py",
         old='f"pairs AS MATERIALIZED (SELECT DISTINCT {given} FROM {rows} WHERE {present})"',
-        new="""f"pairs AS MATERIALIZED (SELECT {', '.join(['MIN(unit) AS unit', *keys, f'{value} AS value'])} FROM {rows} "
+        new="""f"pairs AS MATERIALIZED (SELECT {', '.join(['MIN(unit) AS unit', *keys, f'{value} AS value'])} "
+        f"FROM {rows} "
         f"WHERE {present} GROUP BY {', '.join([*keys, value])})\"""",
         tests=NEIGHBOURS,
         only="take_over",
@@ -2903,7 +2904,7 @@ MUTANTS = (
         file="kernel/parallel.py",
         old="return is_sum and coarseness(aggregate, measure) == 1",
         new="return is_sum",
-        tests=DISJOINT,
+        tests="tests/unit/kernel/test_parallel.py",
     ),
     Mutant(
         name="weights counted over other rows are the same",

@@ -244,3 +244,12 @@ def test_units_that_count_in_parts_have_steps_of_their_own() -> None:
     found = sensitivity(many, UNITS, ADD)
     assert found.l1 == 2**18 + 1 + Fraction(2, WEIGHT) * (2**18 + 2)
     assert found.linf == 1 + Fraction(2, WEIGHT)
+
+
+def test_units_that_count_in_parts_change_in_groups_of_other_blocks() -> None:
+    """Rows of a block are few; what the unit weighs in a group depends on how many groups it has in all blocks."""
+    plan = aggregate(UNITS, weights=weights(Weighing.STORED, 1, column="w", groups=2**18 + 1, most=2**18 + 2), keys=0)
+    plan = replace(plan, keys=(Key.of("v_place", INT64, range(2**19)),))
+    assert cells(plan, ADD) == 2**18 + 2
+    assert coarseness(plan, UNITS) == 2
+    assert sensitivity(plan, UNITS, ADD).l1 == 2**18 + 1 + Fraction(2, WEIGHT) * 2**19

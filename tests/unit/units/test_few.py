@@ -220,6 +220,8 @@ def test_values_that_a_condition_lists() -> None:
     assert listed_in("in", place, number(1), number(2), number(2)) == 3
     read = Call(function="in", arguments=(place, number(1), of("v_visit")), type=BOOLEAN)
     assert values(Filter(source=V, condition=read), "v_place") is None
+    other = Call(function="eq", arguments=(place, Literal(value=1.0, type=FLOAT64)), type=BOOLEAN)
+    assert values(Filter(source=V, condition=other), "v_place") is None
     assert listed_in("ne", place, number(1)) is None
     assert listed_in("not", call("in", (place, number(1)))) is None
     assert listed_in("or", call("eq", (place, number(1))), OK) is None
