@@ -216,3 +216,17 @@ def test_a_file_that_grew_is_counted_again(tmp_path: Path) -> None:
     frames()["visits"].to_parquet(path)
     found = groups_of(aggregate, backend.run(statement, KEY))
     assert found == {(1,): (LIMIT,), (2,): (LIMIT,), (3,): (1,), (4,): (LIMIT,)}
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+@pytest.mark.parametrize("table", ["people", "visits", "items"])
+def test_a_plan_may_read_fewer_rows_than_the_catalog_lets(engine: Engine, table: str, most: int) -> None:
+    """As below a join of private tables, where the product of both limits bounds the rows of a unit."""
+    large = {name: TABLES[name] | {"row_limit": 1000} for name in ("people", "visits", "items")}
+    catalog = made(**large)  # that no unit reaches
+    read = limited(catalog, table)
+    unit = read.unit
+    assert unit is not None
+    whole = by_person(engine, catalog, read, unit)
+    found = by_person(engine, catalog, replace(read, row_limit=min(most, read.row_limit)), unit)
+    assert found == {person: min(most, count) for person, count in whole.items()}
