@@ -80,8 +80,6 @@ def choose(
     whole, carried = weighed(source, declared, sizes), _carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored
     groups = _groups(boundary, keys, source, catalog, sizes, max_groups)
-    if whole.rows == 1:
-        return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=groups))
     column = min(carried.ids & stored.keys(), key=lambda id: (stored[id], id), default=None)
     if whole.rows == 1:  # whatever max_rows is, which may be unknown yet
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=groups))
