@@ -245,3 +245,17 @@ def test_a_unit_with_one_row_in_each_block_is_one_unit(engine: Engine, selected:
     else:
         assert {group: (units, rows) for group, (units, _, rows) in found.items()} == {(n,): (2, 6) for n in range(3)}
     assert sum(values for _, values, _ in found.values()) <= 2
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+@pytest.mark.parametrize("table", ["people", "visits", "items"])
+def test_a_plan_may_read_fewer_rows_than_the_catalog_lets(engine: Engine, table: str, most: int) -> None:
+    """As below a join of private tables, where the product of both limits bounds the rows of a unit."""
+    large = {name: TABLES[name] | {"row_limit": 1000} for name in ("people", "visits", "items")}
+    catalog = made(**large)  # that no unit reaches
+    read = limited(catalog, table)
+    unit = read.unit
+    assert unit is not None
+    whole = by_person(engine, catalog, read, unit)
+    found = by_person(engine, catalog, replace(read, row_limit=min(most, read.row_limit)), unit)
+    assert found == {person: min(most, count) for person, count in whole.items()}

@@ -17,6 +17,7 @@ import pytest
 import dpquery as dp
 from tests.properties import queries
 from tests.properties.neighbours import (
+    ENGINES,
     Database,
     Groups,
     Hall,
@@ -66,9 +67,9 @@ def databases(hall: Hall, made: World) -> tuple[list[tuple[str, Database]], list
     return visited, list(itertools.combinations(range(len(visited)), 2))
 
 
-def check_world(made: World, random: Random, shelf: str, *, count: int) -> tuple[int, int]:
+def check_world(made: World, random: Random, shelf: str, *, count: int, engine: str = "duckdb") -> tuple[int, int]:
     """Checks `count` random queries on all neighbours of a world; returns how many pairs there were, and moved."""
-    hall = Hall(made.catalog, shelf)
+    hall = Hall(made.catalog, shelf, engine)
     opened, pairs = databases(hall, made)
     checked = moved = 0
     for _ in range(count):
@@ -88,11 +89,12 @@ def check_world(made: World, random: Random, shelf: str, *, count: int) -> tuple
     return checked, moved
 
 
-def test_random_queries_move_no_more_than_is_declared(shelf: str) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_random_queries_move_no_more_than_is_declared(shelf: str, engine: str) -> None:
     checked = moved = 0
     for seed in range(10):
         random = Random(seed)
-        found = check_world(world(random), random, shelf, count=10)
+        found = check_world(world(random), random, shelf, count=10, engine=engine)
         checked, moved = checked + found[0], moved + found[1]
     assert checked >= 300
     assert moved >= checked / 3, f"only {moved} of {checked} pairs differ at all"
@@ -169,9 +171,9 @@ def in_all_cells(**given: object) -> list[Row]:
     return [{"cell": cell, "note": f"{cell} {i}", **given} for cell in CELLS for i in range(4)]
 
 
-def N(l0: int, linf: int, l1: int, l2_squared: int) -> Norms:
+def N(linf: int, l1: int, l2_squared: int) -> Norms:
     """Returns norms in the unit of the released number."""
-    return Norms(l0=Fraction(l0), linf=Fraction(linf), l1=Fraction(l1), l2_squared=Fraction(l2_squared))
+    return Norms(linf=Fraction(linf), l1=Fraction(l1), l2_squared=Fraction(l2_squared))
 
 
 NOBODY: Rows = {}
@@ -186,159 +188,103 @@ def many(*more: Row) -> Rows:
 ADD, REPLACE, ROW = "add_remove", "replace_one", "row"
 LOW, HIGH = {"score": -(10**15)}, {"score": 10**15}
 
+HEAVY = visits(9, *in_kinds("a"))
+SHARED = [{"kind": "a", "note": "shared", **HIGH}] * 20
+OLD = people(9, *[{"sex": "F", "age": 10**9}] * 5)
+
 WORST_CASES = {
-    # add or remove a person: g groups, and m rows in each
-    "count": (ADD, "COUNT(*)", "kind", 2, 3, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(2, 3, 6, 18)]),
-    "count, one row": (ADD, "COUNT(*)", "kind", 2, 1, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(2, 1, 2, 2)]),
-    "count in all groups": (
-        ADD,
-        "COUNT(*)",
-        "kind",
-        9,
-        5,
-        [(NOBODY, visits(9, *in_kinds("abcd")))],
-        [N(4, 5, 20, 100)],
-    ),
-    "grand total": (ADD, "COUNT(*)", None, 5, 4, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(1, 4, 4, 16)]),
-    "values": (ADD, "COUNT(score)", "kind", 3, 2, [(NOBODY, visits(9, *in_kinds("abcd", score=0)))], [N(3, 2, 6, 12)]),
-    "units": (ADD, "COUNT(DISTINCT person)", "kind", 2, 3, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(2, 1, 2, 2)]),
-    "distinct": (ADD, "COUNT(DISTINCT note)", "kind", 2, 3, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(2, 3, 6, 18)]),
-    "distinct, grand total": (
-        ADD,
-        "COUNT(DISTINCT note)",
-        None,
-        2,
-        7,
-        [(NOBODY, visits(9, *in_kinds("a")))],
-        [N(1, 7, 7, 49)],
-    ),
-    "positive sum": (
-        *(ADD, "SUM(age)", "sex", 7, 3),
-        [(NOBODY, people(9, *({"sex": sex, "age": 10**9} for sex in "FM" for _ in range(5))))],
-        [N(2, 300, 600, 180_000)],
-    ),
-    "negative sum": (
-        *(ADD, "SUM(-age)", "sex", 1, 2),
-        [(NOBODY, people(9, *({"sex": sex, "age": 10**9} for sex in "FM" for _ in range(5))))],
-        [N(1, 200, 200, 40_000)],
-    ),
-    "sum far above zero": (
-        *(ADD, "SUM(age + 20)", "sex", 1, 2),
-        [(NOBODY, people(9, *({"sex": sex, "age": 10**9} for sex in "FM" for _ in range(5))))],
-        [N(1, 240, 240, 57_600)],
-    ),
-    "sum far below zero": (
-        *(ADD, "SUM(-20 - age)", "sex", 1, 2),
-        [(NOBODY, people(9, *({"sex": sex, "age": 10**9} for sex in "FM" for _ in range(5))))],
-        [N(1, 240, 240, 57_600)],
-    ),
-    "sum of a constant": (ADD, "SUM(5)", "kind", 2, 2, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(2, 10, 20, 200)]),
+    # add or remove a person: all rows of a unit weigh M together, and M B in all norms
+    "count": (ADD, "COUNT(*)", "kind", None, 3, [(NOBODY, HEAVY)], [N(3, 3, 9)]),
+    "grand total": (ADD, "COUNT(*)", None, 5, 4, [(NOBODY, visits(9, *in_kinds("abcd")))], [N(4, 4, 16)]),
+    "values": (ADD, "COUNT(score)", "kind", None, 2, [(NOBODY, visits(9, *in_kinds("a", score=0)))], [N(2, 2, 4)]),
+    "units": (ADD, "COUNT(DISTINCT person)", "kind", 2, 3, [(NOBODY, visits(9, *in_kinds("ab")))], [N(1, 2, 2)]),
+    "distinct": (ADD, "COUNT(DISTINCT note)", "kind", None, 3, [(NOBODY, HEAVY)], [N(3, 3, 9)]),
+    "distinct, grand total": (ADD, "COUNT(DISTINCT note)", None, None, 7, [(NOBODY, HEAVY)], [N(7, 7, 49)]),
+    "positive sum": (ADD, "SUM(age)", "sex", None, 3, [(NOBODY, OLD)], [N(300, 300, 90_000)]),
+    "negative sum": (ADD, "SUM(-age)", "sex", None, 2, [(NOBODY, OLD)], [N(200, 200, 40_000)]),
+    "sum far above zero": (ADD, "SUM(age + 20)", "sex", None, 2, [(NOBODY, OLD)], [N(240, 240, 57_600)]),
+    "sum far below zero": (ADD, "SUM(-20 - age)", "sex", None, 2, [(NOBODY, OLD)], [N(240, 240, 57_600)]),
+    "sum of a constant": (ADD, "SUM(5)", "kind", None, 2, [(NOBODY, HEAVY)], [N(10, 10, 100)]),
     "sum across zero": (
-        ADD,
-        "SUM(score)",
-        "kind",
-        2,
-        2,
-        [(NOBODY, visits(9, *in_kinds("abcd", **HIGH)))],
-        [N(2, 80, 160, 12_800)],
+        *(ADD, "SUM(score)", "kind", None, 2),
+        [(NOBODY, visits(9, *in_kinds("a", **HIGH)))],
+        [N(80, 80, 6400)],
     ),
     "sum of floats": (
-        *(ADD, "SUM(cost)", "kind", 2, 2),
-        [(NOBODY, visits(9, *in_kinds("abcd", cost=float("inf"))))],
-        [N(2, 1000, 2000, 2_000_000)],
+        *(ADD, "SUM(cost)", "kind", None, 2),
+        [(NOBODY, visits(9, *in_kinds("a", cost=float("inf"))))],
+        [N(1000, 1000, 1_000_000)],
     ),
     "deviations": (
-        *(ADD, "AVG(score)", "kind", 2, 2),
-        [(NOBODY, visits(9, *in_kinds("abcd", **extreme))) for extreme in (LOW, HIGH)],
-        [N(2, 2, 4, 8), N(2, 60, 120, 7200)],
+        *(ADD, "AVG(score)", "kind", None, 2),
+        [(NOBODY, visits(9, *in_kinds("a", **extreme))) for extreme in (LOW, HIGH)],
+        [N(2, 2, 4), N(60, 60, 3600)],
     ),
     "squares": (
-        *(ADD, "VAR_POP(score)", "kind", 2, 2),
-        [(NOBODY, visits(9, *in_kinds("abcd", score=score))) for score in (10, 40)],
-        [N(2, 2, 4, 8), N(2, 60, 120, 7200), N(2, 900, 1800, 1_620_000)],
+        *(ADD, "VAR_POP(score)", "kind", None, 2),
+        [(NOBODY, visits(9, *in_kinds("a", score=score))) for score in (10, 40)],
+        [N(2, 2, 4), N(60, 60, 3600), N(900, 900, 810_000)],
     ),
     "filtered": (
-        *(ADD, "SUM(score) FILTER (WHERE ok)", "kind", 1, 2),
-        [(NOBODY, visits(9, *in_kinds("abcd", ok=True, **HIGH)))],
-        [N(1, 80, 80, 6400)],
+        *(ADD, "SUM(score) FILTER (WHERE ok)", "kind", None, 2),
+        [(NOBODY, visits(9, *in_kinds("a", ok=True, **HIGH)))],
+        [N(80, 80, 6400)],
     ),
     "selected": (
         *(ADD, "SUM(score)", "note", 5, 2),
-        [(NOBODY, visits(9, *in_kinds("abcd", **HIGH), *in_kinds("abcd", **HIGH)))],
-        [N(5, 80, 400, 32_000), N(5, 1, 5, 5)],
+        [(NOBODY, visits(9, *SHARED)), (NOBODY, visits(9, *in_kinds("abcd")))],
+        [N(80, 80, 6400), N(1, 5, 5)],
     ),
     "keys that follow from each other": (
-        *(ADD, "COUNT(*)", "kind, UPPER(kind)", 9, 5),
-        [(NOBODY, visits(9, *in_kinds("abcd")))],
-        [N(4, 5, 20, 100)],
+        *(ADD, "COUNT(*)", "kind, UPPER(kind)", None, 5),
+        [(NOBODY, HEAVY)],
+        [N(5, 5, 25)],
     ),
-    "many groups": (
-        *(ADD, "COUNT(*)", "cell", 2, 3),
-        [(NOBODY, visits(9, *in_all_cells()))],
-        [N(2, 3, 6, 18)],
+    "many groups": (ADD, "COUNT(*)", "cell", None, 3, [(NOBODY, visits(9, *[{"cell": 4}] * 30))], [N(3, 3, 9)]),
+    "units in many groups": (
+        *(ADD, "COUNT(DISTINCT person)", "cell", 5, 3),
+        [(NOBODY, visits(9, *({"cell": cell} for cell in CELLS[:5]))), (NOBODY, visits(9, *in_all_cells()))],
+        [N(1, 5, 5)],
     ),
-    "sum in many groups": (
-        *(ADD, "SUM(score)", "cell", 1, 2),
-        [(NOBODY, visits(9, *in_all_cells(**HIGH)))],
-        [N(1, 80, 80, 6400)],
-    ),
-    "distinct in many groups": (
-        *(ADD, "COUNT(DISTINCT note)", "cell", 2, 3),
-        [(NOBODY, visits(9, *in_all_cells()))],
-        [N(2, 3, 6, 18)],
-    ),
+    # replace a person: L1 and L2 of two vectors, in one group the width W
     "many groups, replaced": (
-        *(REPLACE, "COUNT(*)", "cell", 2, 3),
-        [(visits(8, *in_all_cells()), visits(9, *in_all_cells())), (NOBODY, visits(9, *in_all_cells()))],
-        [N(4, 3, 12, 36)],
+        *(REPLACE, "COUNT(*)", "cell", None, 3),
+        [(visits(8, *[{"cell": 4}] * 30), visits(9, *[{"cell": 5}] * 30))],
+        [N(3, 6, 18)],
     ),
-    # replace a person: k of the groups are shared and move by the width W, the others by at most M
     "count, replaced": (
-        *(REPLACE, "COUNT(*)", "kind", 2, 3),
-        [(visits(8, *in_kinds("ab")), visits(9, *in_kinds("cd")))],
-        [N(4, 3, 12, 36)],
+        *(REPLACE, "COUNT(*)", "kind", None, 3),
+        [(visits(8, *in_kinds("a")), visits(9, *in_kinds("b")))],
+        [N(3, 6, 18)],
     ),
-    "keys that follow from each other, replaced": (
-        *(REPLACE, "COUNT(*)", "kind, UPPER(kind)", 3, 1),
-        [(visits(8, *in_kinds("ab")), visits(9, *in_kinds("cd")))],
-        [N(4, 1, 4, 4)],
-    ),
-    "count in three of four, replaced": (
-        *(REPLACE, "COUNT(*)", "kind", 3, 1),
-        [
-            (visits(8, *in_kinds("abc")), visits(9, *in_kinds("bcd"))),
-            (visits(8, *in_kinds("ab")), visits(9, *in_kinds("cd"))),
-        ],
-        [N(4, 1, 4, 4)],
-    ),
-    "grand total, replaced": (REPLACE, "COUNT(*)", None, 1, 3, [(NOBODY, visits(9, *in_kinds("ab")))], [N(1, 3, 3, 9)]),
+    "grand total, replaced": (REPLACE, "COUNT(*)", None, 1, 3, [(NOBODY, HEAVY)], [N(3, 3, 9)]),
     "units, replaced": (
         *(REPLACE, "COUNT(DISTINCT person)", "kind", 2, 3),
         [(visits(8, *in_kinds("ab")), visits(9, *in_kinds("cd")))],
-        [N(4, 1, 4, 4)],
+        [N(1, 4, 4)],
     ),
     "distinct, replaced": (
-        *(REPLACE, "COUNT(DISTINCT note)", "kind", 1, 3),
+        *(REPLACE, "COUNT(DISTINCT note)", "kind", None, 3),
         [(visits(8, *in_kinds("a")), visits(9, *in_kinds("b")))],
-        [N(2, 3, 6, 18)],
+        [N(3, 6, 18)],
     ),
     "sum across zero, replaced": (
-        *(REPLACE, "SUM(score)", "kind", 2, 1),
+        *(REPLACE, "SUM(score)", "kind", None, 1),
         [
-            (visits(8, *in_kinds("ab", **HIGH)), visits(9, *in_kinds("cd", **HIGH))),
-            (visits(8, *in_kinds("ab", **LOW)), visits(9, *in_kinds("ab", **HIGH))),
+            (visits(8, *in_kinds("a", **HIGH)), visits(9, *in_kinds("c", **HIGH))),
+            (visits(8, *in_kinds("a", **LOW)), visits(9, *in_kinds("a", **HIGH))),
         ],
-        [N(4, 60, 160, 7200)],
+        [N(60, 80, 3600)],
     ),
     "positive sum, replaced": (
-        *(REPLACE, "SUM(age)", "sex", 1, 2),
+        *(REPLACE, "SUM(age)", "sex", None, 2),
         [(people(8, *[{"sex": "F", "age": 200}] * 5), people(9, *[{"sex": "M", "age": 200}] * 5))],
-        [N(2, 200, 400, 80_000)],
+        [N(200, 400, 80_000)],
     ),
     "grand total across zero, replaced": (
         *(REPLACE, "SUM(score)", None, 1, 2),
         [(visits(8, *in_kinds("a", **LOW)), visits(9, *in_kinds("a", **HIGH)))],
-        [N(1, 120, 120, 14_400)],
+        [N(120, 120, 14_400)],
     ),
     "deviations, replaced": (
         *(REPLACE, "AVG(score)", None, 1, 2),
@@ -346,90 +292,50 @@ WORST_CASES = {
             (visits(8, *in_kinds("a", **LOW)), visits(9, *in_kinds("a", **HIGH))),
             (NOBODY, visits(9, *in_kinds("a", **HIGH))),
         ],
-        [N(1, 2, 2, 4), N(1, 120, 120, 14_400)],
-    ),
-    "selected, replaced": (
-        *(REPLACE, "COUNT(*)", "note", 2, 2),
-        [(visits(8, *in_kinds("ab"), *in_kinds("ab")), visits(9, *in_kinds("cd"), *in_kinds("cd")))],
-        [N(4, 2, 8, 16), N(4, 1, 4, 4)],
+        [N(2, 2, 4), N(120, 120, 14_400)],
     ),
     # choices: how far a unit moves the utilities of a group apart, in ranks
-    "median": (
-        *(ADD, "MEDIAN(score)", "kind", 2, 3),
-        [(many(), many(*in_kinds("abcd", **LOW)))],
-        [N(2, 3, 6, 18)],
-    ),
-    "first quartile": (
-        *(ADD, "QUANTILE_DISC(score, 0.25)", "kind", 3, 2),
-        [(many(), many(*in_kinds("abcd", **LOW)))],
-        [N(3, 3, 9, 27)],
-    ),
+    "median": (ADD, "MEDIAN(score)", "kind", None, 3, [(many(), many(*in_kinds("a", **LOW)))], [N(3, 3, 9)]),
     "last decile": (
         *(ADD, "QUANTILE_DISC(score, 0.9)", None, 1, 5),
         [(many(), many(*in_kinds("abcd", **HIGH)))],
-        [N(1, 9, 9, 81)],
+        [N(9, 9, 81)],
     ),
-    "minimum": (
-        *(ADD, "MIN(score)", "kind", 2, 2),
-        [(many(), many(*in_kinds("abcd", **LOW)))],
-        [N(2, 4, 8, 32)],
-    ),
-    "maximum": (
-        *(ADD, "MAX(score)", "kind", 1, 2),
-        [(many(), many(*in_kinds("abcd", **HIGH)))],
-        [N(1, 4, 4, 16)],
-    ),
-    "mode": (ADD, "MODE(kind)", None, 1, 3, [(many(), many(*in_kinds("b")))], [N(1, 3, 3, 9)]),
-    "mode in groups": (ADD, "MODE(ok)", "kind", 2, 3, [(many(), many(*in_kinds("abcd", ok=True)))], [N(2, 3, 6, 18)]),
-    "filtered median": (
-        *(ADD, "MEDIAN(score) FILTER (WHERE ok)", "kind", 1, 2),
-        [(many(), many(*in_kinds("abcd", ok=True, **LOW)))],
-        [N(1, 2, 2, 4)],
-    ),
-    "median in all": (ADD, "MEDIAN(score)", None, 2, 1, [(many(), many(*in_kinds("a", **HIGH)))], [N(1, 1, 1, 1)]),
+    "minimum": (ADD, "MIN(score)", "kind", None, 2, [(many(), many(*in_kinds("a", **LOW)))], [N(4, 4, 16)]),
+    "maximum": (ADD, "MAX(score)", "kind", None, 2, [(many(), many(*in_kinds("a", **HIGH)))], [N(4, 4, 16)]),
+    "mode": (ADD, "MODE(kind)", None, 1, 3, [(many(), many(*in_kinds("b")))], [N(3, 3, 9)]),
+    "mode in groups": (ADD, "MODE(ok)", "kind", None, 3, [(many(), many(*in_kinds("a", ok=True)))], [N(3, 3, 9)]),
     "median, replaced": (
-        *(REPLACE, "MEDIAN(score)", "kind", 2, 1),
-        [
-            (visits(8, *in_kinds("ab", **LOW)), visits(9, *in_kinds("cd", **LOW))),
-            (visits(8, *in_kinds("ab", **LOW)), visits(9, *in_kinds("ab", **HIGH))),
-        ],
-        [N(4, 2, 4, 8)],
-    ),
-    "first quartile, replaced": (
-        *(REPLACE, "QUANTILE_DISC(score, 0.25)", None, 1, 2),
+        *(REPLACE, "MEDIAN(score)", "kind", None, 1),
         [(visits(8, *in_kinds("a", **LOW)), visits(9, *in_kinds("a", **HIGH)))],
-        [N(1, 4, 4, 16)],
+        [N(2, 2, 4)],
     ),
     "minimum, replaced": (
         *(REPLACE, "MIN(score)", None, 1, 2),
         [(visits(8, *in_kinds("a", **LOW)), visits(9, *in_kinds("a", **HIGH)))],
-        [N(1, 4, 4, 16)],
+        [N(4, 4, 16)],
     ),
     "mode, replaced": (
         *(REPLACE, "MODE(kind)", None, 1, 2),
         [(visits(8, *in_kinds("a")), visits(9, *in_kinds("b")))],
-        [N(1, 4, 4, 16)],
+        [N(4, 4, 16)],
     ),
     # each row is a unit
     "median of rows": (
         *(ROW, "MEDIAN(score)", "kind", None, None),
         [(NOBODY, visits(0, {"kind": "a", **LOW}))],
-        [N(1, 1, 1, 1)],
+        [N(1, 1, 1)],
     ),
-    "row": (ROW, "COUNT(*)", "kind", None, None, [(NOBODY, visits(0, {"kind": "a"}))], [N(1, 1, 1, 1)]),
+    "row": (ROW, "COUNT(*)", "kind", None, None, [(NOBODY, visits(0, {"kind": "a"}))], [N(1, 1, 1)]),
     "sum of rows": (
-        ROW,
-        "SUM(score)",
-        "kind",
-        None,
-        None,
+        *(ROW, "SUM(score)", "kind", None, None),
         [(NOBODY, visits(0, {"kind": "a", **HIGH}))],
-        [N(1, 40, 40, 1600)],
+        [N(40, 40, 1600)],
     ),
     "row, replaced": (
         *(f"{ROW} {REPLACE}", "COUNT(*)", "kind", None, None),
         [(visits(0, {"kind": "a"}), visits(0, {"kind": "b"}))],
-        [N(2, 1, 2, 2)],
+        [N(1, 2, 2)],
     ),
     "sum of rows, replaced": (
         *(f"{ROW} {REPLACE}", "SUM(score)", "kind", None, None),
@@ -437,7 +343,7 @@ WORST_CASES = {
             (visits(0, {"kind": "a", **HIGH}), visits(0, {"kind": "b", **HIGH})),
             (visits(0, {"kind": "a", **LOW}), visits(0, {"kind": "a", **HIGH})),
         ],
-        [N(2, 60, 80, 3600)],
+        [N(60, 80, 3600)],
     ),
 }
 
@@ -559,19 +465,16 @@ def test_rows_of_nobody_count_for_nothing(shelf: str) -> None:
         assert left.inputs(prepared, 3) == right.inputs(prepared, 3)
 
 
-def test_groups_are_kept_by_the_final_key_after_filters_and_joins(shelf: str) -> None:
-    """Rows that a filter removes take no place among the groups that a unit keeps, and merged keys are one group."""
+def test_rows_that_a_query_leaves_out_take_no_weight_from_others(shelf: str) -> None:
+    """What a query says of its rows is counted after its WHERE."""
     hall = Hall(catalog_of(), shelf)
     guest = visits(9, *in_kinds("abcd", times=3, ok=False), {"kind": "a", "ok": True})
     left, right = empty(hall), empty(hall, guest)
-    filtered = Query(text="SELECT kind, COUNT(*) AS n FROM visits WHERE ok GROUP BY kind", max_groups=1, max_rows=1)
-    merged = "CASE WHEN kind IN ('a', 'b', 'c', 'd') THEN 'all' ELSE 'rest' END"
-    text = f"SELECT {merged} AS k, COUNT(*) AS n FROM visits GROUP BY 1"
-    for query in (filtered, Query(text=text, max_groups=2, max_rows=1)):
-        prepared = left.prepare(query)
-        for key in range(20):
-            moved = changes(prepared, left.inputs(prepared, key), right.inputs(prepared, key))
-            assert norms_of(moved[0]) == N(1, 1, 1, 1), query
+    query = Query(text="SELECT kind, COUNT(*) AS n FROM visits WHERE ok GROUP BY kind", max_rows=1)
+    prepared = left.prepare(query)
+    for key in range(5):
+        moved = changes(prepared, left.inputs(prepared, key), right.inputs(prepared, key))
+        assert norms_of(moved[0]) == N(1, 1, 1)
 
 
 def test_a_value_that_people_share_is_counted_once_and_stays_when_one_leaves(shelf: str) -> None:
@@ -810,43 +713,32 @@ def test_selected_groups_are_sorted_whatever_the_order_of_rows(shelf: str, monke
         assert empty(hall, *guests).answer(query).to_arrow()["note"].to_pylist() == sorted(notes)
 
 
-def test_kept_groups_are_the_same_for_all_measures_of_a_release(shelf: str) -> None:
-    """A unit with rows in four groups keeps the same one for the count, the sum and the distinct count."""
-    hall = Hall(catalog_of(), shelf)
-    left, right = empty(hall), empty(hall, visits(9, *in_kinds("abcd", **HIGH)))
-    distinct = "COUNT(DISTINCT note) AS d, COUNT(DISTINCT person) AS u"
-    text = f"SELECT kind, COUNT(*) AS n, SUM(score) AS s, {distinct} FROM visits GROUP BY 1"
-    prepared = left.prepare(Query(text=text, max_groups=1, max_rows=2))
-    chosen: set[object] = set()
-    for key in range(30):
-        (groups,) = right.inputs(prepared, key)
-        kept = {group: numbers for group, numbers in groups.items() if any(numbers)}
-        assert list(kept.values()) == [(2, 80, 2, 1)]
-        chosen |= kept.keys()
-    assert len(chosen) > 1, "the key decides which group is kept"
-
-
 def test_the_norms_refuse_a_plan_that_declares_too_little(shelf: str) -> None:
     """The check itself: a declared norm that is a little too small is found."""
     hall = Hall(catalog_of(unique=False), shelf)
-    left, right = empty(hall), empty(hall, visits(9, *in_kinds("abcd", **HIGH)))
-    query = Query(text="SELECT kind, SUM(score) AS s FROM visits GROUP BY kind", max_groups=2, max_rows=2)
+    left, right = empty(hall), empty(hall, visits(9, *in_kinds("a", times=2, **HIGH)))
+    query = Query(text="SELECT kind, SUM(score) AS s FROM visits GROUP BY kind", max_rows=2)
     prepared: Prepared = left.prepare(query)
     here, there = left.inputs(prepared, 1), right.inputs(prepared, 1)
     assert check_inputs(prepared, here, there, "")
     (made,) = prepared.plan.measurements
-    for less in ({"l0": 1}, {"linf": made.linf - 1}, {"l1": made.l1 - 1}, {"l2": float(made.l2) - 0.01}):
+    for less in ({"linf": made.linf - 1}, {"l1": made.l1 - 1}, {"l2": float(made.l2) - 0.01}):
         prepared.plan.measurements = (replace(made, **less),)
         with pytest.raises(AssertionError):
             check_inputs(prepared, here, there, "")
 
 
-def test_groups_that_no_unit_kept_do_not_exist(shelf: str) -> None:
-    """Of a lone unit's many selected groups the backend gives those it keeps, and no group of 0 units."""
-    hall = Hall(catalog_of(), shelf)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_unit_counts_in_no_more_selected_groups_than_is_said(shelf: str, engine: str) -> None:
+    """Of a lone unit's many groups it counts in some, as the key says, and has weight in all."""
+    hall = Hall(catalog_of(), shelf, engine)
     database = empty(hall, visits(9, *in_kinds("abcd")))
     prepared = database.prepare(Query(text="SELECT note, COUNT(*) AS n FROM visits GROUP BY note", max_groups=3))
-    groups: Groups
-    (groups,) = database.inputs(prepared, 77)
-    assert len(groups) == 3
-    assert set(groups.values()) == {(1, 1)}
+    chosen = set()
+    for key in range(10):
+        groups: Groups
+        (groups,) = database.inputs(prepared, key)
+        counting = {group for group, numbers in groups.items() if numbers[1]}
+        assert len(counting) == 3 and all(groups[group][1] == 1 for group in counting)
+        chosen |= counting
+    assert len(chosen) > 3, "the key decides which"
