@@ -24,7 +24,7 @@ from dpquery.backends.reading import is_zoned, most_equal, read, without_zone
 from dpquery.backends.relations import RelationWriter
 from dpquery.backends.resources import PUBLIC_PART, Resources
 from dpquery.backends.row_limits import RowLimits
-from dpquery.backends.row_weights import Names, RowWeights, owned_tables, weights_of
+from dpquery.backends.row_weights import Names, RowWeights, tables_that_stay, weights_of
 from dpquery.backends.sources import Source, open_source
 from dpquery.backends.statements import TIME_LIMIT, fetch, fetch_few, fetch_integers, fetch_objects, fetch_rows
 from dpquery.backends.table_reading import Kept, TableReader, Weighed
@@ -115,16 +115,16 @@ class DuckDBBackend:
 
     def run(self, statement: Prepared, key: int) -> ExactAggregates:
         """Returns the exact integers of a statement; see `Backend`."""
-        self.check()
         aggregate = statement.aggregate
         before = self._state(aggregate)
+        self.check()
         limited, weights = self._limits.above(), self._weights.made(weights_of(aggregate.source))
         if (limited, weights) != (statement.limited, statement.weights):  # not known before, or files have changed
             self._limited = limited
             statement = self._written(aggregate, limited, weights)
         exact = self._read(statement, key)
         if self._state(aggregate) != before:
-            raise BackendError("a file was changed while it was read: rows may not be those whose owners were counted")
+            raise BackendError("a file was changed while it was read: rows may not be those that were counted")
         return exact
 
     def _read(self, statement: Prepared, key: int) -> ExactAggregates:
@@ -138,8 +138,8 @@ class DuckDBBackend:
         return of_columns(aggregate, fetched(cursor, text))
 
     def _state(self, aggregate: PrivateAggregate) -> tuple[Stamp, ...]:
-        """Returns what tells one state of the files whose rows are counted by owner from another."""
-        tables = sorted(owned_tables(aggregate.source))
+        """Returns what tells one state of the files of tables that must stay from another."""
+        tables = sorted(tables_that_stay(aggregate.source))
         return tuple(stamp for table in tables for stamp in stamps_of(self._opened[table]))
 
     def _choices(self, aggregate: PrivateAggregate, measure: Measure) -> Domain:

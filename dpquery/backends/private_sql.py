@@ -48,12 +48,14 @@ class PrivateWriter:
         aggregate: What is written.
         domains: For each public key the name of a table with columns `value0`, `value1`, ... and `code`.
         choices: For each measure the same of its domain, or None.
+        in_blocks: Whether the plan's limits may be of a unit's rows in one block, so that it may have more in all.
     """
 
     relations: RelationWriter
     aggregate: PrivateAggregate
     domains: tuple[str | None, ...]
     choices: tuple[str | None, ...]
+    in_blocks: bool = False
 
     def __post_init__(self) -> None:
         if any(_OWN.fullmatch(column.id) for column in output(self.aggregate.source)):
@@ -176,7 +178,7 @@ class PrivateWriter:
             elif measure.count is Count.UNITS and self.aggregate.divides_units:
                 most = self.aggregate.weights.max_groups or 0
                 yield i, divided_units("coded", self._keys, passing, "owned", self._raw_keys, most)
-            elif measure.count is Count.DISTINCT and self._is_weighed:
+            elif measure.count is Count.DISTINCT and (self._is_weighed or self._has_blocks):
                 most, hashed = self.aggregate.weights.max_rows, self._hash("unit", *self._keys, "value")
                 yield i, least_pairs("coded", self._keys, passing, _value(measure), most, hashed)
 
@@ -234,9 +236,16 @@ class PrivateWriter:
         return self.aggregate.unit is not None and self.aggregate.weights.weighing is not Weighing.WHOLE
 
     @property
+    def _has_blocks(self) -> bool:
+        """Whether a unit may have more rows than the plan says of it: that many in each block."""
+        return self.in_blocks and self.aggregate.unit is not None
+
+    @property
     def _is_one_row(self) -> bool:
         """Whether no unit has more than one row, so that counting rows is counting units."""
-        return self.aggregate.unit is None or (not self._is_weighed and self.aggregate.weights.max_rows == 1)
+        if self.aggregate.unit is None:
+            return True
+        return not self._is_weighed and not self._has_blocks and self.aggregate.weights.max_rows == 1
 
     @property
     def _is_ranked(self) -> bool:
@@ -245,7 +254,7 @@ class PrivateWriter:
         if not self.aggregate.is_selected or weights.max_groups is None or self._is_one_row:
             return False
         rows = weights.most_rows if self._is_weighed else weights.max_rows
-        return rows is None or rows > weights.max_groups
+        return rows is None or rows > weights.max_groups or self._has_blocks
 
     @property
     def _added(self) -> list[tuple[int, Measure]]:

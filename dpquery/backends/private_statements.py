@@ -47,6 +47,7 @@ def written(
         aggregate=aggregate,
         domains=tuple(None if domain is None else domain.name for domain in domains),
         choices=tuple(None if domain is None else domain.name for domain in choices),
+        in_blocks=any(table.blocks is not None for table in tables.catalog.tables.values()),
     )
     text, keys = writer.select(), [f"key{i}" for i in range(len(aggregate.keys))]
     if not is_small(aggregate):

@@ -129,12 +129,15 @@ def weights_of(relation: Relation) -> tuple[Weighed, ...]:
     return tuple(found)
 
 
-def owned_tables(relation: Relation) -> frozenset[str]:
-    """Returns the tables of a relation whose rows have owners, and those that lead to them."""
+def tables_that_stay(relation: Relation) -> frozenset[str]:
+    """Returns the tables that must not change while a relation is read: those whose rows have owners, those that lead
+    to them, and the public ones, whose sizes and keys say how many rows one private row becomes."""
     if isinstance(relation, Scan):
         owner = relation.ownership
-        return frozenset() if owner is None else frozenset({relation.table, *(step.parent for step in owner.path)})
-    return frozenset[str]().union(*map(owned_tables, sources(relation)))
+        if owner is None:
+            return frozenset({relation.table} if relation.public else ())
+        return frozenset({relation.table, *(step.parent for step in owner.path)})
+    return frozenset[str]().union(*map(tables_that_stay, sources(relation)))
 
 
 def _collect(relation: Relation, found: dict[Weighed, None]) -> None:

@@ -97,6 +97,8 @@ class TableReader:
         table = self.catalog.tables[scan.table]
         if any(c.type == TEXT and c.max_length != table.columns[c.name].max_length for c in scan.columns):
             raise InternalError("a text is to be read at another length than the catalog declares")
+        if any(c.type != table.columns[c.name].type for c in scan.columns):
+            raise InternalError("a column is to be read as another type than the catalog declares")
         if scan.ownership is not None and (scan.table in self.limited or scan.row_limit < self._declared_limit(table)):
             return self._limited_scan(scan, scan.ownership, table, number)
         columns = [f"{self.column(table, c.name, c.type, 'stored')} AS {name(c.id)}" for c in scan.columns]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -14,9 +15,11 @@ from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.backends.reference import ReferenceBackend
 from dpquery.catalog import Catalog
 from dpquery.catalog.write import write_catalog
+from dpquery.errors import InternalError
 from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.logical import Relation, Scan
+from dpquery.plan.types import FLOAT64, TEXT
 from dpquery.sql.bind import bind
 from dpquery.sql.parse import parse
 
@@ -81,6 +84,18 @@ def groups(backend: Backend, text: str, column: int = 1) -> dict[object, int]:
     return dict(zip(exact.keys[0].tolist(), exact.numbers[0].tolist(), strict=True))
 
 
+def of_all(relation: Scan, counted: str = "n") -> PrivateAggregate:
+    """Returns how many rows have a value of a column."""
+    value = next(column.id for column in relation.columns if column.name == counted)
+    return PrivateAggregate(
+        source=relation,
+        unit=relation.unit,
+        keys=(),
+        weights=Weights(weighing=Weighing.WHOLE, max_rows=10),
+        measures=(Measure(id="n", label="", count=Count.VALUES, value=value),),
+    )
+
+
 def test_a_text_is_cut_after_so_many_characters(backend: Backend) -> None:
     assert groups(backend, "p") == {"ßßß": 1, "abc": 1}
 
@@ -89,6 +104,24 @@ def test_what_tells_persons_apart_is_never_cut(backend: Backend) -> None:
     """anna2 is nobody: the first four of its characters are another person's name."""
     assert groups(backend, "p", 0) == {"anna": 1, "bé": 1}
     assert groups(backend, "v", 0) == {"anna": 1, "bé": 1}
+
+
+def test_columns_are_read_as_declared_or_not_at_all() -> None:
+    """A plan that asks for another type, or for more of a text, would merge persons, or read what work was not counted
+    for."""
+    engine = DuckDBBackend(Catalog.from_yaml(CATALOG), TABLES)
+    relation = source("SELECT COUNT(*) FROM v")
+    assert isinstance(relation, Scan)
+    engine.prepare(of_all(relation))
+    for name, changed in (
+        ("n", {"type": TEXT, "max_length": 1000}),
+        ("n", {"type": FLOAT64}),
+        ("id", {"max_length": 7}),
+    ):
+        columns = tuple(replace(c, **changed) if c.name == name else c for c in relation.columns)  # type: ignore[arg-type]
+        assert columns != relation.columns
+        with pytest.raises(InternalError, match="than the catalog declares"):
+            engine.prepare(of_all(replace(relation, columns=columns), counted=name))
 
 
 def test_numbers_are_read_from_whole_texts(backend: Backend) -> None:

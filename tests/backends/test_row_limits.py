@@ -218,6 +218,35 @@ def test_a_file_that_grew_is_counted_again(tmp_path: Path) -> None:
     assert found == {(1,): (LIMIT,), (2,): (LIMIT,), (3,): (1,), (4,): (LIMIT,)}
 
 
+@pytest.mark.parametrize("selected", [False, True])
+@pytest.mark.parametrize("key", range(4))
+def test_a_unit_with_one_row_in_each_block_is_one_unit(engine: Engine, selected: bool, key: int) -> None:
+    """The plan's limit is of a block: over all of them a unit has more rows, and more groups and values."""
+    visits = TABLES["visits"] | {"blocks": {"column": "day", "by": "month"}}
+    catalog = catalog_of({"visits": visits}, neighbours="replace_one")
+    days = [datetime.date(2024, month, 1) for month in range(1, 10)]
+    rows = [(person, i // 3, "a", day) for person in (1, 2) for i, day in enumerate(days)]
+    tables = {"visits": pd.DataFrame(rows, columns=["person", "number", "kind", "day"])}
+    aggregate = PrivateAggregate(
+        source=limited(catalog, "visits"),
+        unit="visits_person",
+        keys=(Key.of("visits_number", INT64, None if selected else (0, 1, 2)),),
+        weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=1 if selected else None),
+        measures=(
+            Measure(id="units", label="", count=Count.UNITS),
+            Measure(id="days", label="", count=Count.DISTINCT, value="visits_day"),
+            Measure(id="rows", label="", count=Count.ROWS),
+        ),
+        selection="units" if selected else None,
+    )
+    found = run(engine(catalog, tables), aggregate, key)
+    if selected:
+        assert sum(units for units, _, _ in found.values()) == 2
+    else:
+        assert {group: (units, rows) for group, (units, _, rows) in found.items()} == {(n,): (2, 6) for n in range(3)}
+    assert sum(values for _, values, _ in found.values()) <= 2
+
+
 @pytest.mark.parametrize("most", [1, 2, 4])
 @pytest.mark.parametrize("table", ["people", "visits", "items"])
 def test_a_plan_may_read_fewer_rows_than_the_catalog_lets(engine: Engine, table: str, most: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow.dataset as pads
 import pytest
 
 import dpquery as dp
+from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.errors import BackendError
 from tests.scripted import zero_noise
 
@@ -119,6 +121,44 @@ def test_what_was_counted_of_a_public_file_holds(
         change(file)
         with pytest.raises(BackendError, match="file of table codes was changed"):
             asked(opened)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("opened_as", ["path", "dataset"])
+def test_a_public_file_that_is_changed_while_the_statement_runs_gives_no_answer(
+    opened_as: str, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row of a person would meet three public rows, where the gate counted one."""
+    zero_noise(monkeypatch)
+    file, read = tmp_path / "codes.parquet", DuckDBBackend._read
+    frame([1, 2, 3]).to_parquet(file)
+
+    def changing(*given: Any) -> Any:
+        if moment == "before":
+            replaced(file)
+            with contextlib.suppress(BackendError):
+                return read(*given)
+        found = read(*given)
+        replaced(file)
+        return found
+
+    source = str(file) if opened_as == "path" else pads.dataset(str(file))
+    with session(CODES, tmp_path, {"people": PEOPLE, "codes": source}) as opened:
+        logged: list[str] = []
+        real = DuckDBBackend.run
+
+        def running(*given: Any) -> Any:
+            try:
+                return real(*given)
+            except BackendError as error:
+                logged.append(str(error))
+                raise
+
+        monkeypatch.setattr(DuckDBBackend, "run", running)
+        monkeypatch.setattr(DuckDBBackend, "_read", changing)
+        with pytest.raises(BackendError):
+            asked(opened)
+        assert len(logged) == 1 and "changed while it was read" in logged[0]
 
 
 def test_no_query_runs_over_a_parent_that_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
