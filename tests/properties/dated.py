@@ -24,7 +24,9 @@ DATES = {"labs": "taken", "visits": "at"}
 """The column that tells the block of a row, of the tables that have blocks."""
 
 
-def catalog_of(*, unit: str = "patient", by: By | None = By.MONTH, last: datetime.date = LAST) -> dp.Catalog:
+def catalog_of(
+    *, unit: str = "patient", by: By | None = By.MONTH, last: datetime.date = LAST, max_rows: int = 3
+) -> dp.Catalog:
     """Returns the catalog: by patient, or by row; with blocks, or without."""
     owner = {} if unit == "row" else {"unit": "id"}
     blocks = {t: {} if by is None else {"blocks": {"column": c, "by": by.value}} for t, c in DATES.items()}
@@ -37,7 +39,7 @@ def catalog_of(*, unit: str = "patient", by: By | None = By.MONTH, last: datetim
         privacy_unit=unit,
         neighbours="replace_one" if unit != "row" else "add_remove",
         budget={"epsilon": 1_000_000, "delta": "0.1"},
-        defaults={"max_groups": 2, "max_rows": 3, "least_charge": "1e-12"},
+        defaults={"max_groups": 2, "max_rows": max_rows, "least_charge": "1e-12"},
         tables={
             "labs": owner
             | blocks["labs"]
