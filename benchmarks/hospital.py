@@ -2,7 +2,8 @@
 
 Bounds are those that a profile suggests, bought for a twentieth of a question's epsilon, which is taken off every
 question. What an answer says of bias is, where it names a table, the most of its rows that may be left out by the
-profile; it is taken as a share of each number.
+profile; it is taken as a share of each number. Units above the end of its ladder, which may hold any number, are not in
+it: what they hold shows as answers that are off by more than they say.
 
 Usage: python -m benchmarks.hospital [VISITS]     (default: 400000; the aim is meant for 4000000)
 """

@@ -26,127 +26,17 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.kernel.measures import CHOICES as CHOICES
+from dpquery.kernel.measures import LARGEST_STEP as LARGEST_STEP
+from dpquery.kernel.measures import LARGEST_VALUE as LARGEST_VALUE
+from dpquery.kernel.measures import Count as Count
+from dpquery.kernel.measures import Lattice as Lattice
+from dpquery.kernel.measures import Measure as Measure
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import Type, Value
 
-LARGEST_VALUE = 2**62
-"""No lattice value, times `max_rows`, may reach this."""
-
-LARGEST_STEP = 2**53
-"""No bound of a lattice may exceed this: backends may divide by the grid, and clamp, in double precision."""
-
 WEIGHT = 2**24
 """Steps of weight that make a whole row."""
-
-
-class Count(Enum):
-    """What a measure counts or adds up, over one group's rows that pass the measure's filter."""
-
-    UNITS = "count_units"
-    """Privacy units with at least one row that passes the filter, by group. A unit with rows in G groups, whether they
-    pass the filter and whether the group is public or not, weighs min(1, max_groups / G) in each, rounded down to steps
-    of 1 / WEIGHT; without `max_groups`, and unless the aggregate `divides_units`, 1. Where groups are selected it
-    weighs 1 in the `max_groups` of its groups that have the least hash of (unit, group) under the release's key, and 0
-    in others."""
-    ROWS = "count"
-    """Rows."""
-    VALUES = "count_values"
-    """Rows whose value is not NULL."""
-    DISTINCT = "count_distinct"
-    """Different non-NULL values by group. Of a unit count the `max_rows` pairs of group and value, over all groups,
-    that have the least hash of (unit, group, value) under the release's key."""
-    SUM = "sum"
-    """The sum of the lattice values of the non-NULL values."""
-    QUANTILE = "quantile"
-    """Chooses the lattice value at the rank `target` among the weighed values: 0 is the least, 1 the greatest."""
-    MODE = "mode"
-    """Chooses the value of `domain` that weighs most, by its place there; values outside are not counted."""
-
-
-CHOICES = (Count.QUANTILE, Count.MODE)
-"""What chooses a value, by the exponential mechanism, instead of adding noise to a number."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lattice:
-    """How a value v becomes an integer: t = round(clamp(v / grid, lower, upper)) - offset, half to even.
-
-    The lattice value is t, or t * t - offset_of_square where `squared`. NaN counts as NULL, infinities are clamped.
-    v / grid is exact for floats on a power of two, and for integers and decimals of less than 2^53 grid steps on their
-    own grid; otherwise it is the nearest double, which may round to either neighbour. Bounds hold in any case.
-
-    Attributes:
-        grid: Width of a step in the value's unit, a power of two or of ten; known without the data.
-        lower, upper: Bounds on round(v / grid); they are enforced, not believed.
-        offset: Subtracted from every value, so that sums are of deviations from it.
-        squared: Whether deviations are squared.
-        offset_of_square: Subtracted from every squared deviation; 0 unless `squared`.
-    """
-
-    grid: Fraction
-    lower: int
-    upper: int
-    offset: int = 0
-    squared: bool = False
-    offset_of_square: int = 0
-
-    def __post_init__(self) -> None:
-        if self.grid <= 0 or self.lower > self.upper or (self.offset_of_square and not self.squared):
-            raise ValueError("a lattice needs a positive grid and ordered bounds")
-
-    @property
-    def values(self) -> tuple[int, int]:
-        """The least and the greatest lattice value."""
-        low, high = self.lower - self.offset, self.upper - self.offset
-        if not self.squared:
-            return low, high
-        least = 0 if low <= 0 <= high else min(low * low, high * high)
-        return least - self.offset_of_square, max(low * low, high * high) - self.offset_of_square
-
-    @property
-    def largest_deviation(self) -> int:
-        """The largest magnitude of a value less the offset."""
-        return max(abs(self.lower - self.offset), abs(self.upper - self.offset))
-
-    @property
-    def unit(self) -> Fraction:
-        """What one step of the lattice value is in the unit of the released number."""
-        return self.grid * self.grid if self.squared else self.grid
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """One integer per group; of a choice, the lattice value or the place in the domain that was chosen.
-
-    Attributes:
-        id: The column under which the noisy number is released; unique in the plan.
-        label: What it is, for people.
-        count: What is counted or added up.
-        value: Id of the source's column that is counted or added; None for UNITS and ROWS.
-        filter: Id of a boolean column of the source; only rows where it is true count. None: all rows.
-        lattice: For SUM and QUANTILE alone; the values of a MODE are their places in the domain.
-        target: For QUANTILE alone, from 0 to 1.
-        domain: For MODE alone: the public values to choose from, each once.
-    """
-
-    id: str
-    label: str
-    count: Count
-    value: str | None = None
-    filter: str | None = None
-    lattice: Lattice | None = None
-    target: Fraction | None = None
-    domain: tuple[Value, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if (self.lattice is None) is (self.count in (Count.SUM, Count.QUANTILE)):
-            raise ValueError("a lattice belongs to sums and quantiles alone")
-        if (self.target is None) is (self.count is Count.QUANTILE) or (self.domain is None) is (
-            self.count is Count.MODE
-        ):
-            raise ValueError("a target belongs to quantiles alone, and a domain to modes")
-        if (self.value is None) is not (self.count in (Count.UNITS, Count.ROWS)):
-            raise ValueError("a measure has a value unless it counts rows or units")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,10 +98,8 @@ class Scan:
             raise ValueError("a scan reads at least one row of a unit")
         if (self.weight is None) is not (self.max_rows is None) or (self.weight is not None and self.ownership is None):
             raise ValueError("rows that have owners have weights, and these a limit")
-        if self.ownership is None:
-            fits = self.unit is None
-        else:
-            fits = not self.public and (self.unit is not None or bool(self.ownership.path))
+        owner = self.ownership
+        fits = self.unit is None if owner is None else not self.public and (self.unit is not None or bool(owner.path))
         if not fits:
             raise ValueError("a scan has a unit exactly where rows have owners")
 
@@ -255,9 +253,8 @@ class WindowColumn:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        place, least = {"ntile": (0, 1), "nth_value": (1, 1), "lag": (1, 0), "lead": (1, 0)}.get(
-            self.function, (0, None)
-        )
+        numbered = {"ntile": (0, 1), "nth_value": (1, 1), "lag": (1, 0), "lead": (1, 0)}
+        place, least = numbered.get(self.function, (0, None))
         if least is not None:
             number = self.arguments[place]
             if not (isinstance(number, Literal) and isinstance(number.value, int) and number.value >= least):

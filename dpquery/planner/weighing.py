@@ -79,7 +79,11 @@ def choose(
     whole, carried = weighed(source, declared, sizes), _carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored
     groups = _groups(boundary, keys, source, catalog, sizes, max_groups)
+    if whole.rows == 1:
+        return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=groups))
     column = min(carried.ids & stored.keys(), key=lambda id: (stored[id], id), default=None)
+    if whole.rows == 1:  # whatever max_rows is, which may be unknown yet
+        return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=groups))
     offered = stored[column] if column is not None else max_rows or most_declared(source, catalog)
     if whole.rows is not None and whole.rows <= (max_rows or offered):
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))

@@ -5,7 +5,6 @@ The rules of `meeting`, and those of a unit's own rows: docs/proofs/weights.md, 
 
 from __future__ import annotations
 
-import builtins
 from math import prod
 
 from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
@@ -93,11 +92,11 @@ class FewRows(Meeting):
         each = [self.values(relation, id) for id in columns]
         return None if None in each else prod(count or 0 for count in each)
 
-    def values(self, relation: Relation, id: str) -> int | None:
+    def values(self, relation: Relation, column: str) -> int | None:
         """Returns how many different values a column has in the rows of one unit, NULL among them, or None."""
-        key = (builtins.id(relation), id)
+        key = (id(relation), column)
         if key not in self._values:
-            self._values[key] = self._of_column(relation, id)
+            self._values[key] = self._of_column(relation, column)
         return self._values[key]
 
     def _of_column(self, relation: Relation, id: str) -> int | None:

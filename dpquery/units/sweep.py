@@ -40,6 +40,8 @@ def swept(join: Join, private: Relation, public: Relation, sizes: Sizes) -> int 
         Reads public rows alone. Each pair that meets fulfils all conditions of the join; leaving some out, and taking
         values between two others for possible, can only raise the number. What is computed here is what the engine
         computes: expressions whose last digit may depend on it are left out.
+    Source:
+        docs/proofs/weights.md, Lemma 3.
     """
     compared = _compared(join, private, public)
     if not any(_is_bounded(ends) for ends in compared.values()):

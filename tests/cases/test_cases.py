@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -24,7 +23,7 @@ HERE = Path(__file__).parent
 CASES = [case for path in sorted(HERE.glob("*/*.case")) for case in read_cases(path)]
 ACCEPTED = [case for case in CASES if case.refuse is None]
 REFUSED = [case for case in CASES if case.refuse is not None]
-COARSER = 1 + Fraction(1, 10**6)
+COARSER = 1 + Fraction(1, 10**5)
 """Sums of very many steps are rounded before noise is added, which may move each group by a step more."""
 ROOT = re.compile(r"([0-9/]+)?\*?sqrt\((\d+)\)")
 

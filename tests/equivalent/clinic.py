@@ -91,9 +91,20 @@ def _public() -> dict[str, pa.Table]:
     }
 
 
-def session(data: dict[str, pa.Table], folder: Path) -> dp.Session:
+CONTRACTS = {
+    "epsilon": {},
+    "rho": {"budget: {epsilon: 1000000}": "budget: {rho: 1000000, delta: 0.5}", "epsilon: 1}": "rho: 1}"},
+    "replace_one": {"neighbours: add_remove": "neighbours: replace_one"},
+}
+"""What is said otherwise in the catalog."""
+
+
+def session(data: dict[str, pa.Table], folder: Path, contract: str = "epsilon") -> dp.Session:
     """Returns a session over the tables that stores no answers."""
-    catalog = dp.Catalog.from_yaml((HERE / "catalog.yaml").read_text(encoding="utf-8"))
+    text = (HERE / "catalog.yaml").read_text(encoding="utf-8")
+    for old, new in CONTRACTS[contract].items():
+        text = text.replace(old, new)
+    catalog = dp.Catalog.from_yaml(text)
     return dp.connect(catalog, data, ledger=dp.create_ledger(catalog, folder / "clinic.ledger"), reuse=False)
 
 

@@ -177,7 +177,7 @@ def test_explain_prints_the_plan_and_charges_nothing(open_shop: Path, dpquery: R
     code, out, err = dpquery("explain", open_shop, BY_TOWN, "--epsilon", "1/2", "--max-rows", "2", "--max-groups", "1")
     assert code == 0
     assert "Charge: epsilon 0.5" in out
-    assert "max_groups=1  max_rows=2" in out
+    assert "Weigh person  max_rows=2  counted here" in out
     assert "left for ann: epsilon 1; enough for 2 such queries" in err
     assert charges(open_shop) == 0
 

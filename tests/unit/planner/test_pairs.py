@@ -134,7 +134,7 @@ def test_intervals_hold_whatever_the_noise() -> None:
         ranges_by_rows=ranges,
         units=frozenset(),
         rows=1,
-        groups=1,
+        single=True,
         selects=False,
         describe=lambda expression: "value",
         domain=lambda expression: None,
