@@ -61,10 +61,8 @@ def test_rows_of_a_block_move_only_what_is_charged_to_it(shelf: str, by: By, uni
 @pytest.mark.parametrize("unit", ["patient", "row"])
 @pytest.mark.parametrize("seed", range(WORLDS))
 def test_blocks_change_no_answer(shelf: str, seed: int, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked of the scans as well leaves the same rows; rows beyond the bounds are as if they were not there.
-
-    Nobody has more rows than `max_rows`, which is of each block: of who has, rows weigh more where there are blocks.
-    """
+    """What is asked of the scans as well leaves the same rows, which weigh 1 where no unit has more than `max_rows`
+    in all; rows beyond the bounds are as if they were not there."""
     zero_noise(monkeypatch)
     random = Random(f"{seed} {unit}")
     rows = rows_of(random)

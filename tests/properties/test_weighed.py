@@ -84,7 +84,7 @@ def check(relation: Relation, declared: Declarations, backend: ReferenceBackend,
     assert proved.rows_in_all == proved.rows
     for id, bound in proved.stored.items():
         assert all(row[id] is not None for own in of_units.values() for row in own), f"{id} is NULL: {relation}"
-        heaviest = max((sum(row[id] for row in own) for own in of_units.values()), default=0)
+        heaviest = max((sum(int(str(row[id])) for row in own) for own in of_units.values()), default=0)
         found["stored"] += 1
         found["stored reached"] += heaviest > (bound - 1) * WEIGHT
         assert heaviest <= bound * WEIGHT, f"{id} weighs {heaviest / WEIGHT}, {bound} proved: {relation}"

@@ -67,7 +67,7 @@ def test_the_interval_covers_noise_and_rounding(mechanism: Mechanism, steps: int
     exact = np.unique(np.linspace(-3 * steps, 3 * steps, 1001).astype(np.int64))
     for drawn in (-fine, fine, -fine // 2, 0):
         released = _whole(exact + drawn, steps)
-        below = exact + Fraction(999, 1000)  # what was rounded down to the exact number of fine steps
+        below = exact.astype(object) + Fraction(999, 1000)  # what was rounded down to the exact number of fine steps
         assert max(abs(released - exact / steps)) <= width
         assert all(abs(int(r) - b / steps) <= width for r, b in zip(released[::50], below[::50], strict=True))
     assert width <= Fraction(fine, steps) + 2, "no wider than it has to be"
@@ -89,11 +89,13 @@ def test_the_noise_of_a_plan_follows_from_its_weights() -> None:
     plan = aggregate(*measures, weights=weights(Weighing.COUNTED, 2, groups=2, most=8), keys=4)
     budgeted = BudgetedAggregate(aggregate=plan, noise=(LAPLACE,) * 3)
     rows, units, sums = calibrated(budgeted, ADD)
-    assert (rows.parameter, rows.steps) == (4, WEIGHT)
-    assert (units.parameter, units.steps) == (4, WEIGHT)
+    assert (rows.parameter, rows.steps) == (Fraction(4), WEIGHT)
+    assert (units.parameter, units.steps) == (Fraction(4), WEIGHT)
     assert (sums.parameter, sums.steps) == (2 * (2**21 + Fraction(8, WEIGHT) * 4), WEIGHT // 8)
     whole = replace(budgeted, aggregate=replace(plan, weights=weights(Weighing.WHOLE, 2, groups=2)))
-    assert [(made.parameter, made.steps) for made in calibrated(whole, ADD)] == [(4, 1), (4, 1), (2**22, 1)]
+    assert [(made.parameter, made.steps) for made in calibrated(whole, ADD)] == [
+        (Fraction(most), 1) for most in (4, 4, 2**22)
+    ]
 
 
 def test_a_threshold_shares_delta_over_the_groups_of_a_unit() -> None:

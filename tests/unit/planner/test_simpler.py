@@ -27,4 +27,4 @@ def test_comparisons_with_public_rows_stand_in_the_join() -> None:
         f"SELECT b.low, COUNT(*) AS n FROM labs AS l, {bands} WHERE l.cost >= b.low AND l.cost <= b.high GROUP BY b.low"
     )
     plan = session_of("hospital").explain(query, epsilon=1)
-    assert plan.measurements[0].l1 == 20, str(plan)
+    assert "Join inner cost >= low AND cost <= high" in str(plan)
