@@ -160,8 +160,7 @@ depends on the data. They need bounds, as `SUM` does, and give a value within th
 - The least value is that of a single person, and no mechanism may show it. `MIN` asks for the K-th smallest value, K =
   1 + 2 m ln(20 N) / epsilon for N points of the lattice, where the rows of one person weigh at most m. It is seldom
   below the least, and the larger the loss, the nearer K is to 1. `MAX` is its mirror image. For a bound of typical
-  values, ask
-  for `QUANTILE_DISC(x, 0.99)` instead.
+  values, ask for `QUANTILE_DISC(x, 0.99)` instead.
 - `MODE` chooses among public values, as a key has them (below); of values that are equally frequent the least is
   first. Within one unit all of these are exact.
 """
