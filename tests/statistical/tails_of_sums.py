@@ -16,29 +16,55 @@ from tests.statistical.laws import Floats
 FALSE_ALARM = 1e-10  # of one check; fewer than 500 checks outside test_samplers.py, so 5e-8 in all
 
 
-def laplace_surprise(noise: Floats, scale: float) -> tuple[float, float]:
-    """Returns bounds on the chance that |noise| adds up to as little, and to as much; `scale` is in lattice steps."""
+def laplace_surprise(noise: Floats, scale: float, rounded: bool = False) -> tuple[float, float]:
+    """Returns bounds on the chance that |noise| adds up to as little, and to as much; `scale` is in lattice steps.
+
+    Args:
+        rounded: The noise was drawn in an even number of finer steps and rounded half up. Of a discrete Laplace law
+            with ratio r that is P(|X| >= k) = (r^a + r^(a+1)) / (1 + r) = r^a = exp(-(k - 1/2) / scale), where a fine
+            steps are k - 1/2 whole ones: the number of finer steps does not matter.
+    """
     ratio = math.exp(-1 / scale)
+    at_all = math.exp(-0.5 / scale) if rounded else 2 * ratio / (1 + ratio)
 
     def log_moment(t: float) -> float:
         grown = ratio * math.exp(t)
-        return math.log((1 - ratio) / (1 + ratio) * (1 + grown) / (1 - grown))
+        return math.log(1 - at_all + at_all * (1 - ratio) * math.exp(t) / (1 - grown))
 
     return _tails(float(np.abs(noise).sum()), noise.size, log_moment, 1 / scale)
 
 
-def gaussian_surprise(noise: Floats, variance: float) -> tuple[float, float]:
-    """Returns bounds on the chance that noise^2 adds up to as little, and to as much."""
+def gaussian_surprise(noise: Floats, variance: float, rounded: bool = False) -> tuple[float, float]:
+    """Returns bounds on the chance that noise^2 adds up to as little, and to as much.
+
+    Args:
+        rounded: The noise was drawn in so many finer steps that its law is the continuous one, and rounded.
+    """
     reach = math.ceil(40 * math.sqrt(variance)) + 2
     step = max(1, reach // 2**17)  # where the law is wide, its sums are those of the continuous law
-    squares = np.arange(0, reach, step, dtype=np.float64) ** 2
+    places = np.arange(0, reach, step, dtype=np.float64)
+    squares = places**2
     weights = np.where(squares > 0, 2.0, 1.0)
-    whole = math.log(float((weights * np.exp(-squares / (2 * variance))).sum()))
+    exponents = -squares / (2 * variance)
+    if rounded and step == 1:
+        exponents = np.array([_log_share(k, math.sqrt(2 * variance)) for k in places])
+    whole = _log_sum(weights, exponents)
 
     def log_moment(t: float) -> float:
-        return math.log(float((weights * np.exp(-squares * (1 / (2 * variance) - t))).sum())) - whole
+        return _log_sum(weights, exponents + squares * t) - whole
 
     return _tails(float((noise**2).sum()), noise.size, log_moment, 1 / (2 * variance))
+
+
+def _log_share(k: float, width: float) -> float:
+    """Returns log P(k - 1/2 < X < k + 1/2) of the normal law with 2 variance = width^2."""
+    share = (math.erfc((k - 0.5) / width) - math.erfc((k + 0.5) / width)) / 2
+    return math.log(share) if share > 0 else -math.inf
+
+
+def _log_sum(weights: Floats, exponents: Floats) -> float:
+    largest = float(exponents.max())
+    return largest + math.log(float((weights * np.exp(exponents - largest)).sum()))
 
 
 def _tails(total: float, size: int, log_moment: Callable[[float], float], limit: float) -> tuple[float, float]:

@@ -93,7 +93,7 @@ def sample(shelf: str, neighbours: str, rows: list[tuple[int, int, float | None]
 
 COUNT = "SELECT cell, COUNT(*) AS x FROM visits GROUP BY cell"
 SUM = "SELECT cell, SUM(value) AS x FROM visits GROUP BY cell"
-FAR = (math.inf, 1e308, math.nan, None, 4.0, -0.0, 17.5)
+FAR = (math.inf, 1e308, 4.0, 17.5)
 
 
 def one_each(value: float) -> list[tuple[int, int, float | None]]:
@@ -101,12 +101,12 @@ def one_each(value: float) -> list[tuple[int, int, float | None]]:
 
 
 def crowded() -> list[tuple[int, int, float | None]]:
-    """One person in each cell, with 14 rows of extreme values, most of them far above the upper bound."""
+    """One person in each cell, with 14 rows of the largest value or far above it: together they weigh all they may."""
     return [(cell, cell, FAR[i % len(FAR)]) for cell in range(CELLS) for i in range(14)]
 
 
 def in_pairs() -> list[tuple[int, int, float | None]]:
-    """One person in two cells, with many rows in each."""
+    """One person in two cells, with 5 rows in each, which weigh half of what all may weigh."""
     return [(cell // 2, cell, 1.0) for cell in range(CELLS) for _ in range(5)]
 
 

@@ -147,11 +147,12 @@ def test_choices_have_the_law_that_the_charge_pays_for(
         drawn += [int(value) for value in answer.to_arrow()["q"].to_pylist()]
     charged = getattr(opened._ledger.spent(None), currency) / QUERIES
     assert charged == asked
-    # one unit moves `groups` cells by `apart * rows`, or where a row is replaced two by `apart` or one by `replaced`
+    # the rows of one unit weigh `rows` over all cells, each `apart`; a replaced row moves two by `apart` or one by
+    # `replaced`
     if neighbours == "replace_one":
         l1, square = max(2 * apart, replaced), max(2 * apart**2, replaced**2)
     else:
-        l1, square = groups * rows * apart, groups * (rows * apart) ** 2
+        l1, square = rows * apart, (rows * apart) ** 2
     coefficient = charged / l1 if currency == "epsilon" else Fraction(math.sqrt(8 * charged / square))
     for factor in (Fraction(1, 2), Fraction(1), Fraction(2)):
         fits = gap(drawn, law(ranks, coefficient * factor)) <= allowed(len(drawn))

@@ -69,7 +69,7 @@ TEXT = "SELECT note, COUNT(*) AS n FROM visits GROUP BY note"
         ("gaussian", "add_remove", 3, {"rho": "1/20"}),
         ("gaussian", "replace_one", 3, {"rho": "1/10"}),
         ("laplace", "add_remove", 1, {"epsilon": "1"}),
-        ("laplace", "replace_one", 1, {"epsilon": "2"}),
+        ("laplace", "replace_one", 1, {"epsilon": "4"}),
         ("laplace", "add_remove", 3, {"epsilon": "6"}),
     ],
 )
