@@ -34,10 +34,10 @@ ROWS = 600
 
 
 def catalog(
-    *, unit: str = "row", budget: str = "{epsilon: 100000}", dataset: str = "shop", high: int = 100
+    *, unit: str = "row", budget: str = "{epsilon: 100000}", dataset: str = "shop", high: int = 100, most: int = 4
 ) -> dp.Catalog:
-    """Returns the catalog; where the unit is the customer, four rows of each count; some have more."""
-    owner = "unique: []" if unit == "row" else "unit: id\n    max_rows: 4\n    max_groups: 2"
+    """Returns the catalog; where the unit is the customer, the rows of each weigh `most`; some have more than four."""
+    owner = "unique: []" if unit == "row" else f"unit: id\n    max_rows: {most}\n    max_groups: 2"
     words = {"{DATASET}": dataset, "{UNIT}": unit, "{BUDGET}": budget, "{OWNER}": owner, "HIGH": str(high)}
     text = CATALOG
     for word, meant in words.items():
