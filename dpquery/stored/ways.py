@@ -1,7 +1,8 @@
 """How groups that were released become groups that are asked: the same ones, some of them, or sums of them.
 
 A way is taken only where the number that the private plan gives without noise stays the same, as far as the
-declarations say, but for rounding: weights of rows are added exactly, and each released group is rounded once. So whether a number is measured or derived never shows in anything but its noise, of which rounding is a part, and its price.
+declarations say, but for rounding: weights of rows are added exactly, and each released group is rounded once. So
+whether a number is measured or derived never shows in anything but its noise, its rounding and its price.
 """
 
 from __future__ import annotations
