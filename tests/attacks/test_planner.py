@@ -200,7 +200,7 @@ LINF = [
     ("SEN-15", "SELECT COUNT(DISTINCT id * 0) FROM visits", {}, 5),
     ("SEN-15", "SELECT COUNT(DISTINCT id + visit) FROM visits", {}, 5),
     ("SEN-15", "SELECT COUNT(DISTINCT referrer) FROM referrals", {}, 3),
-    ("SEN-16", "SELECT COUNT(*) FROM visits JOIN tags ON ward = code", {}, 3),
+    ("SEN-16", "SELECT COUNT(*) FROM visits JOIN tags ON ward = code", {}, 5 * 3),
     ("SEN-16", "SELECT SUM(cost) FROM visits JOIN tags ON ward = code", {"max_rows": 4}, 160),
     ("SEN-26", "SELECT SUM(1) FROM visits", {}, 5),
     ("SEN-26", "SELECT SUM(-3) FROM visits", {}, 15),
