@@ -1,4 +1,4 @@
-"""Attacks on contribution bounding (BND): one person's weight is limited, by that person's rows alone."""
+"""Attacks on weights (BND): all rows of one person together weigh as much as declared, by that person's rows alone."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from dpquery.errors import CatalogError
 from dpquery.kernel.accountant import charge_of
+from dpquery.kernel.plan import WEIGHT
 from tests.attacks.clinic import Clinic
 
 TABLE = """
@@ -46,21 +47,25 @@ def test_a_person_with_a_million_rows_weighs_as_declared(tmp_path: Path, no_nois
     """BND-01: max_rows is enforced in the query that runs, never believed."""
     many = clinic_of(tmp_path, rows(np.zeros(1_000_000, np.int64), n=np.arange(1_000_000)))
     query = "SELECT COUNT(*), SUM(v), COUNT(v), COUNT(DISTINCT n), SUM(-v) FROM rows"
-    assert many.rows(query) == [(3, 120, 3, 3, -120)]
+    # weights are rounded down to steps: a millionth of three rows is 50 of them
+    assert many.rows(query) == [(3, 119, 3, 3, -119)]
     assert many.rows("SELECT k, COUNT(*) FROM rows GROUP BY k") == [("a", 3), ("b", 0), ("c", 0), ("d", 0)]
     assert many.one("SELECT COUNT(*) FROM rows", max_rows=1) == 1
     assert many.one("SELECT AVG(v) FROM rows") == 40
 
 
 def test_a_person_in_every_group_weighs_in_as_many_as_declared(tmp_path: Path, no_noise: None) -> None:
-    """BND-01, BND-03: the tuple of keys is bounded, not each key."""
+    """BND-01, BND-03: rows are counted over all groups together, whatever the keys."""
     everywhere = [(k, j) for k in "abcd" for j in "pq"] * 5
     table = rows(7, k=[k for k, _ in everywhere], j=[j for _, j in everywhere])
     one = clinic_of(tmp_path, table)
-    counted = one.rows("SELECT k, j, COUNT(*) FROM rows GROUP BY k, j")
-    assert sorted(n for _, _, n in counted) == [0] * 6 + [3, 3]
-    (made,) = one.session.explain("SELECT k, j, COUNT(*) FROM rows GROUP BY k, j", epsilon=1).measurements
-    assert [made.l0, made.l1] == [2, 6]
+    query = "SELECT k, j, COUNT(*) FROM rows GROUP BY k, j"
+    assert [n for _, _, n in one.rows(query, max_rows=16)] == [2] * 8
+    assert one.rows("SELECT COUNT(*) FROM rows") == [(3,)]
+    one.rows(query)
+    assert sum(int(n) for n in one.backend.exact[-1].numbers[0]) <= 3 * WEIGHT
+    (made,) = one.session.explain(query, epsilon=1).measurements
+    assert [made.linf, made.l1, made.l2] == [3, 3, 3]
     selected = one.rows("SELECT n, k, COUNT(*) FROM rows GROUP BY n, k")
     assert selected == []
 
@@ -76,7 +81,9 @@ def test_merged_groups_are_bounded_after_merging(tmp_path: Path, no_noise: None)
     assert one.one(f"SELECT COUNT(*) FROM ({inner}) r") == 3
     assert one.one(f"SELECT SUM(CLAMP(n, 0, 5)) FROM ({inner}) r") == 15
     filtered = "SELECT k, COUNT(*) FROM rows WHERE v > 0 GROUP BY k"
-    assert sorted(n for _, n in one.rows(filtered)) == [0, 0, 3, 3]
+    assert [n for _, n in one.rows(filtered, max_rows=20)] == [5] * 4
+    one.rows(filtered)
+    assert 3 * WEIGHT - 40 <= sum(int(n) for n in one.backend.exact[-1].numbers[0]) <= 3 * WEIGHT
 
 
 def test_what_others_do_changes_nothing_for_a_person(tmp_path: Path, no_noise: None) -> None:
@@ -164,36 +171,60 @@ def test_sums_and_counts_weigh_the_same_rows(tmp_path: Path, no_noise: None) -> 
     assert answers == {(45, 3, 3)}
 
 
-def test_the_groups_that_are_kept_change_with_each_release(tmp_path: Path) -> None:
+def test_filters_and_groups_change_no_weight(tmp_path: Path, no_noise: None) -> None:
+    """BND-06: what a row weighs is fixed on the table: parts add up to the whole, and none weighs more by itself."""
+    one = clinic_of(tmp_path, rows([7] * 40, k=list("abcd") * 10, n=range(40)))
+
+    def weighed(query: str) -> int:
+        one.rows(query)
+        return sum(int(n) for n in one.backend.exact[-1].numbers[0])
+
+    row = 3 * WEIGHT // 40
+    assert weighed("SELECT COUNT(*) FROM rows") == 40 * row
+    assert weighed("SELECT k, COUNT(*) FROM rows GROUP BY k") == 40 * row
+    for k in "abcd":
+        assert weighed(f"SELECT COUNT(*) FROM rows WHERE k = '{k}'") == 10 * row
+        assert weighed(f"SELECT COUNT(*) FILTER (WHERE k = '{k}') FROM rows") == 10 * row
+    for n in (0, 39):
+        assert weighed(f"SELECT COUNT(*) FROM rows WHERE n = {n}") == row
+    assert one.one("SELECT COUNT(*) FROM rows WHERE n = 0") == 0
+
+
+def test_the_selected_groups_of_a_person_change_with_each_release(tmp_path: Path) -> None:
     """BND-06: they follow from a fresh key, not from the order of rows or the size of keys."""
-    one = clinic_of(tmp_path, rows([7] * 4, k=list("abcd")))
+    one = clinic_of(tmp_path, rows([7] * 4, n=range(4)))
     kept = set()
     for _ in range(40):
-        one.sql("SELECT k, COUNT(*) FROM rows GROUP BY k")
+        one.sql("SELECT n, COUNT(DISTINCT id) FROM rows GROUP BY n")
         exact = one.backend.exact[-1]
-        codes = [int(code) for code, n in zip(exact.keys[0], exact.numbers[0], strict=True) if n]
-        assert len(codes) == 2
-        kept.add(tuple(codes))
+        values = [int(value) for value, n in zip(exact.keys[0], exact.numbers[0], strict=True) if n]
+        assert len(values) == 2
+        kept.add(tuple(sorted(values)))
     assert len(kept) > 2
 
 
-def test_all_aggregates_of_a_query_share_one_truncation(tmp_path: Path, no_noise: None) -> None:
-    """BND-07, BND-08: a person is in the same groups for each aggregate, distinct counts included."""
+def test_all_aggregates_of_a_query_share_their_weights(tmp_path: Path, no_noise: None) -> None:
+    """BND-07, BND-08: counts, sums and means weigh the same rows; units and values have limits over all groups."""
     one = clinic_of(tmp_path, rows([7] * 40, k=list("abcd") * 10, n=range(40)))
-    table = one.rows("SELECT k, COUNT(*), SUM(v), COUNT(DISTINCT n), COUNT(DISTINCT id), AVG(v) FROM rows GROUP BY k")
-    kept = [row for row in table if any(row[1:])]
-    assert len(kept) == 2
-    assert all(row[1:] == (3, 120, 3, 1, 40.0) for row in kept)
+    table = one.rows("SELECT k, COUNT(*), SUM(v), AVG(v) FROM rows GROUP BY k", max_rows=20)
+    assert [row[1:] for row in table] == [(5, 200, 40.0)] * 4
+    for most in (3, 20):
+        distinct = one.rows("SELECT k, COUNT(DISTINCT n) FROM rows GROUP BY k", max_rows=most)
+        assert sum(n for _, n in distinct) == most
+    one.rows("SELECT k, COUNT(DISTINCT id) FROM rows GROUP BY k")
+    assert [int(n) for n in one.backend.exact[-1].numbers[0]] == [WEIGHT // 2] * 4
 
 
-def test_total_bounds_are_not_taken_for_group_bounds(clinic: Clinic) -> None:
-    """BND-09: L2 over g groups of weight m is sqrt(g) m; over one group it is m."""
+def test_total_bounds_hold_over_all_groups(clinic: Clinic) -> None:
+    """BND-09: rows weigh m over all groups together; people count in g groups, and L2 is sqrt(g)."""
     for query, g, m in [
-        ("SELECT ward, COUNT(*) FROM visits GROUP BY ward", 2, 5),
+        ("SELECT ward, COUNT(*) FROM visits GROUP BY ward", 1, 5),
         ("SELECT COUNT(*) FROM visits", 1, 5),
-        ("SELECT ward, urgent, COUNT(*) FROM visits GROUP BY ward, urgent", 2, 5),
+        ("SELECT ward, urgent, COUNT(*) FROM visits GROUP BY ward, urgent", 1, 5),
+        ("SELECT ward, COUNT(DISTINCT id) FROM visits GROUP BY ward", 2, 1),
     ]:
         (made,) = clinic.session.explain(query, rho="0.1").measurements
+        assert made.linf == m
         assert made.l1 == g * m
         assert abs(float(made.l2) ** 2 - g * m * m) < 1e-9 * g * m * m
         assert made.scale**2 >= g * m * m / 0.2 * (1 - 1e-12)
@@ -258,7 +289,7 @@ tables:
     single.refuses("SELECT COUNT(*) FROM rows a JOIN rows b ON a.k = b.k")
     single.refuses("SELECT COUNT(*) FROM rows JOIN (SELECT code FROM wards w JOIN tags t USING (code)) u ON k = code")
     (made,) = single.session.explain("SELECT k, SUM(v) FROM rows GROUP BY k", epsilon=1).measurements
-    assert [made.l0, made.l1] == [1, 9]
+    assert [made.linf, made.l1] == [9, 9]
 
 
 def test_the_charge_follows_from_the_plan_alone(clinic: Clinic) -> None:

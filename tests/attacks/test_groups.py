@@ -142,30 +142,31 @@ def test_values_outside_the_public_keys_vanish(tmp_path: Path, no_noise: None) -
 
 
 def test_groups_of_a_person_add_up(clinic: Clinic) -> None:
-    """GRP-06: a person in two wards moves two counts; where the key follows from the person, one."""
+    """GRP-06: a person's rows weigh as much over all wards as in one; as a person one counts in as many as said."""
     (by_ward,) = clinic.session.explain("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon=1).measurements
-    assert [by_ward.l0, by_ward.l1] == [2, 2 * 5]
+    assert [by_ward.linf, by_ward.l1, by_ward.l2] == [5, 5, 5]
+    (people,) = clinic.session.explain(
+        "SELECT ward, COUNT(DISTINCT id) FROM visits GROUP BY ward", epsilon=1
+    ).measurements
+    assert [people.linf, people.l1] == [1, 2]
     (by_sex,) = clinic.session.explain("SELECT sex, COUNT(*) FROM people GROUP BY sex", epsilon=1).measurements
-    assert [by_sex.l0, by_sex.l1] == [1, 1]
+    assert [by_sex.linf, by_sex.l1] == [1, 1]
     (joined,) = clinic.session.explain(
         "SELECT sex, COUNT(*) FROM people JOIN visits USING (id) GROUP BY sex", epsilon=1
     ).measurements
-    assert [joined.l0, joined.l1] == [1, 5]
+    assert [joined.linf, joined.l1] == [5, 5]
 
 
 def test_two_sexes_of_one_person_weigh_once(tmp_path: Path, no_noise: None) -> None:
-    """GRP-06: data that break the declared uniqueness are not opened; without it a person is in as many groups as said.
-
-    The bounds are those of a unique table, so what the backend keeps of a person is the same.
-    """
+    """GRP-06: data that break the declared uniqueness are not opened; without it both rows weigh a half."""
     people = pd.concat([frames()["people"].assign(sex="F"), frames()["people"].assign(sex="M")])
     with pytest.raises(CatalogError, match="table people is not unique by id"):
         Clinic(tmp_path, tables={"people": people})
-    several = CATALOG.replace("    unique: [[id]]\n", "    max_rows: 1\n    max_groups: 1\n", 1)
+    several = CATALOG.replace("    unique: [[id]]\n", "    max_rows: 1\n", 1)
     double = Clinic(tmp_path, catalog=several, tables={"people": people})
     query = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
     (made,) = double.session.explain(query, epsilon=1).measurements
-    assert [made.l0, made.l1] == [1, 1]
+    assert [made.linf, made.l1] == [1, 1]
     assert sum(n for _, n in double.rows(query)) == len(people) // 2
 
 

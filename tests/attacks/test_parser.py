@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -366,13 +367,14 @@ def test_an_alias_hides_neither_bounds_nor_unit(clinic: Clinic, no_noise: None) 
     """PAR-10: bounds and units follow the column, whatever it is called."""
     query = "SELECT SUM(age) AS s FROM (SELECT cost AS age, id AS visit, visit AS id FROM visits) v"
     (made,) = clinic.session.explain(query, epsilon=1).measurements
-    assert made.linf == 5 * 40
+    assert 5 * 40 <= made.linf <= 5 * 40 * (1 + Fraction(1, 10**6))
     renamed = "WITH v AS (SELECT visit AS id, id AS visit FROM visits) SELECT COUNT(*) FROM v a JOIN people p ON"
     clinic.refuses(f"{renamed} a.id = p.id", UnsupportedQueryError)
     (made,) = clinic.session.explain(f"{renamed} a.visit = p.id", epsilon=1).measurements
     assert made.linf == 5
     self_join = "WITH v AS (SELECT * FROM visits) SELECT COUNT(*) FROM v a JOIN"
-    assert "multiplies" in str(clinic.refuses(f"{self_join} v b ON a.id = b.id", UnsupportedQueryError))
+    (made,) = clinic.session.explain(f"{self_join} v b ON a.id = b.id", epsilon=1).measurements
+    assert made.linf == 5 * 5
     once = f"{self_join} (SELECT id AS n, COUNT(*) AS id FROM v GROUP BY id) b ON a.id = b.n"
     (made,) = clinic.session.explain(once, epsilon=1).measurements
     assert made.linf == 5

@@ -17,7 +17,7 @@ import pytest
 from dpquery import pipeline
 from dpquery.errors import MissingBoundsError, QueryError, UnsupportedQueryError
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.plan import Count
+from dpquery.kernel.plan import WEIGHT, Count
 from dpquery.plan.expr import Call
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.planner.allocate import Offer
@@ -200,7 +200,7 @@ LINF = [
     ("SEN-15", "SELECT COUNT(DISTINCT id * 0) FROM visits", {}, 5),
     ("SEN-15", "SELECT COUNT(DISTINCT id + visit) FROM visits", {}, 5),
     ("SEN-15", "SELECT COUNT(DISTINCT referrer) FROM referrals", {}, 3),
-    ("SEN-16", "SELECT COUNT(*) FROM visits JOIN tags ON ward = code", {}, 3),
+    ("SEN-16", "SELECT COUNT(*) FROM visits JOIN tags ON ward = code", {}, 5 * 3),
     ("SEN-16", "SELECT SUM(cost) FROM visits JOIN tags ON ward = code", {"max_rows": 4}, 160),
     ("SEN-26", "SELECT SUM(1) FROM visits", {}, 5),
     ("SEN-26", "SELECT SUM(-3) FROM visits", {}, 15),
@@ -665,7 +665,7 @@ def test_large_integers_add_up_without_wrapping(tmp_path: Path, no_noise: None) 
     assert measure.lattice is not None
     step = measure.lattice.grid
     assert step <= Fraction(10**18, 2**32)
-    assert shown == numbers[0] * step > 2**63
+    assert shown == int(numbers[0]) * step / WEIGHT > 2**63
     assert abs(rows * 10**18 - shown) <= rows * step
     assert wide.session.explain(query, epsilon=1).measurements[0].linf >= 5 * (10**18 - step)
 
@@ -701,11 +701,14 @@ def test_opposite_rows_of_one_person_cancel(tmp_path: Path, no_noise: None) -> N
 
 
 def test_fan_out_is_truncated_after_the_join(tmp_path: Path, no_noise: None) -> None:
-    """SEN-16: three tags a ward; one person's weight stays at max_rows."""
+    """SEN-16: three tags a ward multiply a person's weight by three; a bound of the query counts joined rows."""
     visits = frames()["visits"].assign(ward="x")
     ward = Clinic(tmp_path, tables={"visits": visits[visits.id == 0]})
     assert ward.one("SELECT COUNT(*) FROM visits JOIN tags ON ward = code", max_rows=2) == 2
     assert ward.one("SELECT COUNT(*) FROM visits, tags, tags t, tags u", max_rows=4) == 4
+    many = Clinic(tmp_path, tables={"visits": repeated(1000).assign(id=0, ward="x")})
+    many.sql("SELECT COUNT(*) FROM visits JOIN tags ON ward = code")
+    assert many.backend.exact[-1].numbers[0][0] == 1000 * 3 * (5 * WEIGHT // 1000)
 
 
 def test_null_owners_meet_nobody(tmp_path: Path, no_noise: None) -> None:
@@ -774,7 +777,7 @@ def test_two_level_aggregates_contain_the_unit(clinic: Clinic) -> None:
         "SELECT AVG(c) FROM (SELECT ward, COUNT(*) AS c FROM visits GROUP BY ward) p", epsilon=1
     )
     (made,) = released.measurements
-    assert made.l1 == 2 * 5
+    assert [made.linf, made.l1] == [5, 5]
     assert released.charge.rho > 0
 
 
