@@ -34,7 +34,6 @@ from dpquery.plan.logical import (
 from dpquery.plan.types import BOOLEAN, INT64
 from dpquery.planner.contributions import most_declared
 from dpquery.planner.simpler import simpler
-from dpquery.units.meeting import LARGEST_CUT
 from dpquery.units.sizes import Sizes
 from dpquery.units.weights import Weighed, distinct_groups, multiplies, weighed
 
@@ -76,7 +75,8 @@ def choose(
     source, declared = boundary.source, catalog.declarations
     if declared.unit_is_row or not is_private(source):
         return Chosen(source=source, weights=WHOLE_ROW)
-    source = _cut(_within_keys(simpler(source), keys), catalog, sizes)
+    plain = _within_keys(simpler(source), keys)
+    source = _cut(plain, catalog, sizes)
     whole, carried = weighed(source, declared, sizes), _carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored
     groups = _groups(boundary, keys, source, catalog, sizes, max_groups)
@@ -92,7 +92,7 @@ def choose(
             weighing=Weighing.STORED, max_rows=offered, column=column, max_groups=groups, most_rows=whole.rows
         )
         return Chosen(source=kept, weights=made)
-    if max_rows is None and _is_multiplied(source) and whole.rows is not None:
+    if max_rows is None and source is not plain and whole.rows is not None:
         _refuse_dear(boundary, whole, most_declared(source, catalog))
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
     counted = Weights(
@@ -308,10 +308,6 @@ def _listed(relation: Relation, id: str, listed: tuple[Literal, ...]) -> Relatio
 
 
 # Joins of private tables on both sides of which a unit has many rows: these are cut below the join.
-
-
-def _is_multiplied(relation: Relation) -> bool:
-    return any(scan.row_limit <= LARGEST_CUT for scan in _scans(relation))
 
 
 def _cut(relation: Relation, catalog: Catalog, sizes: Sizes) -> Relation:

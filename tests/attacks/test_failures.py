@@ -274,7 +274,7 @@ def test_binding_holds_no_private_row(clinic: Clinic) -> None:
     assert isinstance(backend, engine.DuckDBBackend)
     cursor = backend._empty.engine.cursor()
     tables = [name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
-    assert len(tables) == len(clinic.catalog.tables)
+    assert len(tables) >= len(clinic.catalog.tables)  # and those for weights
     assert all(cursor.execute(f"SELECT COUNT(*) FROM {name}").fetchall() == [(0,)] for name in tables)
 
 

@@ -162,7 +162,7 @@ def test_all_entries_of_stored_answers_are_read_at_once(shop: Shop, monkeypatch:
         {"parts": [["x", "laplace", "1", ["1", "0", "0"], "AAAA"]]},
         {"parts": [["x", "laplace", "-1", ["1", "0", "0"], []]]},
         {"keys": []},
-        {"bound": ["many", 1]},
+        {"weights": ["many", 1]},
         {"groups": [["east"]]},
         {"selection": [5, "0"]},
         {"selection": [None, "1/0"]},
@@ -370,7 +370,18 @@ def test_a_process_that_is_killed_gives_no_draw_away(
 def test_the_store_is_its_owners_alone_and_holds_nothing_exact(shop: Shop) -> None:
     assert shop.store.stat().st_mode & 0o777 == 0o600
     content = _content(shop)
-    assert set(content) == {"base", "conditions", "keys", "bound", "facts", "names", "groups", "selection", "parts"}
+    assert set(content) == {
+        "base",
+        "contract",
+        "conditions",
+        "keys",
+        "weights",
+        "facts",
+        "names",
+        "groups",
+        "selection",
+        "parts",
+    }
     assert b"town 1" not in shop.store.read_bytes()
     assert Store(Ledger.open(shop.path)).place == str(shop.store)
 
