@@ -56,14 +56,8 @@ class EmptyTables:
         """
         if text in self._bound:
             return
-        cursor, is_bound = self.engine.cursor(), True
         self.engine.provide(replace(domain, rows=()) for domain in domains)
-        try:
-            cursor.execute(f"PREPARE bound AS {text}")
-            cursor.execute("DEALLOCATE bound")
-        except duckdb.Error:
-            is_bound = False
-        if not is_bound:
+        if not (self._binds(text) or self._binds(text)):  # the first attempt may have been interrupted
             raise UnsupportedQueryError(
                 "the engine that holds the data cannot run what this query measures; nothing was charged",
                 advice="Write it with other functions, or ask for its parts one by one.",
@@ -71,3 +65,12 @@ class EmptyTables:
         self._bound[text] = None
         while len(self._bound) > MOST_BOUND:
             self._bound.popitem(last=False)
+
+    def _binds(self, text: str) -> bool:
+        cursor = self.engine.cursor()
+        try:
+            cursor.execute(f"PREPARE bound AS {text}")
+            cursor.execute("DEALLOCATE bound")
+        except duckdb.Error:
+            return False
+        return True
