@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 
 from dpquery.cancelling import interruptible
 
+AGAIN = 0.05
+"""Seconds after which what still runs is interrupted again: an engine forgets an interruption between two steps."""
+
 
 class Watch:
     """What is to be interrupted and when, and a thread for it that lives until the last time limit has passed."""
@@ -23,7 +26,7 @@ class Watch:
 
     @contextlib.contextmanager
     def over(self, interrupt: Callable[[], object], seconds: float) -> Iterator[None]:
-        """Calls `interrupt` if the block takes longer; never once it has ended."""
+        """Calls `interrupt` if the block takes longer, and again until it ends; never once it has ended."""
         alarm, due = object(), time.monotonic() + seconds
         with self._changed:
             self._alarms[alarm] = due, interrupt
@@ -50,7 +53,7 @@ class Watch:
         """Interrupts what is due. Nothing of it stays in the thread's frame, which may outlive the engine at exit."""
         for alarm, (due, interrupt) in list(self._alarms.items()):
             if due <= now:
-                del self._alarms[alarm]
+                self._alarms[alarm] = now + AGAIN, interrupt
                 with contextlib.suppress(Exception):  # a connection that was closed
                     interrupt()
         self._wakes = min((due for due, _ in self._alarms.values()), default=now)

@@ -557,15 +557,16 @@ def test_one_odd_value_changes_no_other(tmp_path: Path, no_noise: None, odd: obj
 
 def test_a_statement_that_never_ends_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PAR-15, OUT-04, OUT-05: joins of public tables that multiply without end fail; the charge stays."""
-    monkeypatch.setattr(statements, "TIME_LIMIT", 0.5)
-    wards = pd.DataFrame({"code": [str(i) for i in range(3000)], "floor": 1})
+    wards = pd.DataFrame({"code": [str(i) for i in range(1900)], "floor": 1})
     catalog = f"work: 2000000000\n{CATALOG}"
     many = Clinic(tmp_path, tables={"wards": wards}, catalog=catalog, budget="{epsilon: 2}")
     joined = ", ".join(f"wards w{i}" for i in range(5))
-    with pytest.raises(BackendError) as private:
-        many.sql("SELECT COUNT(*) FROM visits, wards w0, wards w1 WHERE w0.floor <= w1.floor")
-    with pytest.raises(BackendError):
-        many.sql(f"SELECT COUNT(*) FROM {joined} WHERE w0.code <> w1.code AND w2.code <> w3.code")
+    with monkeypatch.context() as limited:
+        limited.setattr(statements, "TIME_LIMIT", 0.1)
+        with pytest.raises(BackendError) as private:
+            many.sql("SELECT COUNT(*) FROM visits, wards w0, wards w1 WHERE SIN(price + w0.floor + w1.floor) < 2")
+        with pytest.raises(BackendError):
+            many.sql(f"SELECT COUNT(*) FROM {joined} WHERE w0.code <> w1.code AND w2.code <> w3.code")
     assert "charge stands" in str(private.value)
     assert many.session.remaining.epsilon == 1
     assert many.sql("SELECT COUNT(*) FROM visits", epsilon="0.5")

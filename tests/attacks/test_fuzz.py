@@ -13,14 +13,14 @@ from dpquery.errors import BackendError, DPQueryError, InternalError, QueryError
 from tests.attacks.clinic import Clinic
 from tests.attacks.grammar import Grammar
 
-SECONDS = 2.0
-"""Of the processor: other processes must not make a test fail."""
+SECONDS = 20.0
+"""Of this thread on the processor, for what takes milliseconds: only work that explodes can be so slow, no neighbour."""
 DIALECTS = ["postgres", "postgres", "postgres", "duckdb", "bigquery", "snowflake", "spark", "mysql", "tsql"]
 
 
 def attempt(clinic: Clinic, text: str, dialect: str) -> str:
     """Returns "answered" or the name of the error; fails unless the attempt kept every rule."""
-    before, runs, start = clinic.path.read_bytes(), clinic.backend.runs, time.process_time()
+    before, runs, start = clinic.path.read_bytes(), clinic.backend.runs, time.thread_time()
     try:
         answer = clinic.sql(text, dialect=dialect)
     except (BackendError, InternalError) as error:
@@ -40,7 +40,7 @@ def attempt(clinic: Clinic, text: str, dialect: str) -> str:
             assert answer.charge.rho > 0, text
             assert answer.measurements, text
             assert all(made.scale > 0 for made in answer.measurements), text
-    assert time.process_time() - start < SECONDS, text
+    assert time.thread_time() - start < SECONDS, text
     return outcome
 
 
