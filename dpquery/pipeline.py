@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from typing import TypeVar
 
 from dpquery.backends.base import Backend, PublicFacts
 from dpquery.cancelling import check_cancelled
@@ -16,11 +17,11 @@ from dpquery.kernel.checks import check
 from dpquery.kernel.durable import DurableLedger
 from dpquery.kernel.failures import one_error
 from dpquery.kernel.plan import BudgetedPlan
-from dpquery.kernel.release import NoisyAggregates, release
+from dpquery.kernel.release import release
 from dpquery.kernel.work import Allowed, require_bounded
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.expr import Expression
-from dpquery.plan.logical import Relation
+from dpquery.plan.logical import LogicalPlan, Relation
 from dpquery.plan.show import names_of, show
 from dpquery.planner.allocate import Offer
 from dpquery.planner.choose import choose_together
@@ -29,12 +30,14 @@ from dpquery.planner.targets import Accuracy
 from dpquery.result.batch import Batch, of_tables
 from dpquery.result.finish import finish
 from dpquery.result.table import Result
-from dpquery.sql.bind import bind, bind_together
+from dpquery.sql.bind import bind_together
 from dpquery.sql.parameters import Given
 from dpquery.sql.parse import parse
-from dpquery.stored.answers import Answered, Reuse, Split, measure, split, wanted_of
+from dpquery.stored.answers import Answered, Reuse, Split, combined, split, turn, wanted_of
 from dpquery.stored.releases import Facts
 from dpquery.units.sizes import Sizes, Unbounded
+
+Made = TypeVar("Made")
 
 PARAMETERS = frozenset({type(None), bool, int, float, Decimal, str, datetime.date, datetime.datetime})
 
@@ -106,23 +109,10 @@ def prepare_together(
     first = requests[0]
     text = first.text if len(requests) == 1 else None
     try:
-        if len(requests) > 1:  # each by itself, so that what is refused is found in its own text
-            for request in requests:
-                text = request.text
-                alone = bind(parse(text, request.dialect, request.params), catalog, text, request.dialect)
-                protect(
-                    alone, catalog, public=public.public_rows, sizes=public, describe=_describe, bounds=request.bounds
-                )
-            text = None  # what is refused from here on concerns all of them
-        trees = [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
-        logical = bind_together(trees, catalog, first.dialect)
-        reads_clock = any(plan.reads_clock for plan in logical)
-        private: Sequence[PrivatePlan] = [
-            protect(plan, catalog, public=public.public_rows, sizes=public, describe=_describe, bounds=request.bounds)
-            for plan, request in zip(logical, requests, strict=True)
-        ]
-        private, budgeted = choose_together(
-            private,
+        private = _protected(requests, catalog, public)
+        reads_clock = any(plan.reads_clock for plan, _ in private)
+        plans, budgeted = choose_together(
+            [plan for _, plan in private],
             first.offer,
             budget=ledger.budget,
             neighbours=ledger.declarations.neighbours,
@@ -140,7 +130,33 @@ def prepare_together(
         raise InternalError(f"the query could not be planned ({type(error).__name__}); nothing was charged") from None
     for aggregate in budgeted.aggregates:
         check(aggregate, ledger.declarations, public)
-    return tuple(Prepared(private=plan, budgeted=budgeted, reads_clock=reads_clock) for plan in private)
+    return tuple(Prepared(private=plan, budgeted=budgeted, reads_clock=reads_clock) for plan in plans)
+
+
+def _protected(
+    requests: Sequence[Request], catalog: Catalog, public: PublicFacts
+) -> list[tuple[LogicalPlan, PrivatePlan]]:
+    """Returns the logical and the private plans of queries over the same boundaries.
+
+    Raises:
+        QueryError: What is refused, knowing its text: where several are asked, the first that is refused by itself.
+    """
+    try:
+        trees = [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
+        logical = bind_together(trees, catalog, requests[0].dialect)
+        return [
+            (
+                plan,
+                protect(plan, catalog, public=public.public_rows, sizes=public, describe=_describe, bounds=each.bounds),
+            )
+            for plan, each in zip(logical, requests, strict=True)
+        ]
+    except QueryError as error:
+        if len(requests) == 1:
+            raise error.locate(requests[0].text) from None
+        for request in requests:
+            _protected((request,), catalog, public)
+        raise
 
 
 def require_little_work(plan: BudgetedPlan, catalog: Catalog, sizes: Sizes) -> None:
@@ -181,21 +197,29 @@ def answer(
         notes: For each what its answer says beside its intervals.
     """
     recorded = ";\n".join(request.recorded for request in requests)
+    allowed = Allowed(steps=catalog.work, sizes=backend)
+    with turn(parts, reuse, ledger.declarations) as lacking:
+        noisy = None
+        if lacking.rest.aggregates:
+            check_cancelled()
+            backend.check()
+            noisy = release(
+                lacking.rest,
+                engine=backend,
+                allowed=allowed,
+                ledger=ledger,
+                analyst=analyst,
+                query=recorded,
+                least=least,
+            )
+        entry = None if noisy is None else noisy.entry
+        answered = _after(entry, lambda: combined(lacking, noisy, reuse, ledger.declarations))
+    return _after(entry, lambda: _finished(requests, prepared, answered, backend, notes))
 
-    def measured(plan: BudgetedPlan) -> NoisyAggregates:
-        check_cancelled()
-        backend.check()
-        allowed = Allowed(steps=catalog.work, sizes=backend)
-        return release(
-            plan, engine=backend, allowed=allowed, ledger=ledger, analyst=analyst, query=recorded, least=least
-        )
 
-    answered = measure(parts, reuse, ledger.declarations, measured)
-
-    def finished() -> Batch:
-        return _finished(requests, prepared, answered, backend, notes)
-
-    return finished() if answered.entry is None else one_error(finished, answered.entry)
+def _after(entry: int | None, compute: Callable[[], Made]) -> Made:
+    """Returns what is computed after a charge, whose failures are one error; where nothing was charged, as they are."""
+    return compute() if entry is None else one_error(compute, entry)
 
 
 def _finished(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
-from dpquery.kernel.failures import one_error
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import families
@@ -221,33 +221,34 @@ def _rest(budgeted: BudgetedAggregate, found: Found) -> BudgetedAggregate | None
     return replace(budgeted, aggregate=aggregate, noise=tuple(budgeted.noise[place] for place in places))
 
 
-Measuring = Callable[[BudgetedPlan], NoisyAggregates]
-"""Charges for a plan and releases it."""
-
-
-def measure(parts: Split, reuse: Reuse | None, declared: Declarations, release: Measuring) -> Answered:
-    """Returns the released tables of a query, after charging for what is new.
-
-    What is new is stored, and combined with what was stored of the same groups, however inexact.
-    """
-    told = parts.measurements(declared)
-    if not parts.rest.aggregates:
-        return _answered(parts, _tables(parts.wanted, parts.found), None, told, declared)
-    if reuse is None:
-        alone = release(parts.rest)
-        return one_error(lambda: _answered(parts, alone.tables, alone, told, declared), alone.entry)
+@contextlib.contextmanager
+def turn(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[Split]:
+    """Lets one thread at a time measure what a query lacks; gives the split as it stands when its turn has come, for
+    another may have measured it meanwhile."""
+    if reuse is None or not parts.rest.aggregates:
+        yield parts
+        return
     pairs = zip(parts.wanted, parts.found, strict=True)
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn((reuse.version, *lacking)):
         if not reuse.fresh and reuse.store.state() != parts.state:
-            parts = split(parts.plan, parts.wanted, reuse, declared)  # another may have measured it meanwhile
-            told = parts.measurements(declared)
-        noisy, whole = release(parts.rest), parts
+            parts = split(parts.plan, parts.wanted, reuse, declared)
+        yield parts
 
-        def added() -> Answered:
-            return _with_stored(whole, noisy, reuse, told, declared)
 
-        return one_error(added, noisy.entry)
+def combined(parts: Split, noisy: NoisyAggregates | None, reuse: Reuse | None, declared: Declarations) -> Answered:
+    """Returns the released tables of a query: what was measured now is stored, and combined with what was stored of
+    the same groups, however inexact.
+
+    Args:
+        noisy: What was released of `parts.rest`; None where nothing was lacking.
+    """
+    columns = parts.measurements(declared)
+    if noisy is None:
+        return _answered(parts, _tables(parts.wanted, parts.found), None, columns, declared)
+    if reuse is None:
+        return _answered(parts, noisy.tables, noisy, columns, declared)
+    return _with_stored(parts, noisy, reuse, columns, declared)
 
 
 def _with_stored(
