@@ -38,12 +38,14 @@ class Grouping:
         one_group: Whether each unit has one group.
         rows: The most rows of one unit, or None.
         whole: Ids of the sums over values that are never NULL.
+        limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
     """
 
     covering: tuple[bool, ...]
     one_group: bool
     rows: int | None
     whole: frozenset[str] = frozenset()
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class Measured:
         boundary: What it stands for.
         rows: The most rows of one unit, by the declarations, or None.
         whole: Ids of the sums over values that are never NULL.
+        limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
     """
 
     aggregate: PrivateAggregate
@@ -67,12 +70,13 @@ class Measured:
     boundary: Aggregate
     rows: int | None = None
     whole: frozenset[str] = frozenset()
+    limited: bool = False
 
     @property
     def grouping(self) -> Grouping:
         """What the declarations say of its groups."""
         covering = tuple(self.covering >= {*key.columns} for key in self.aggregate.keys)
-        return Grouping(covering=covering, one_group=self.follows, rows=self.rows, whole=self.whole)
+        return Grouping(covering=covering, one_group=self.follows, rows=self.rows, whole=self.whole, limited=self.limited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

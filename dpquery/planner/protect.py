@@ -210,6 +210,7 @@ def _protect(
         boundary=boundary,
         rows=weights.max_rows if weights.weighing is Weighing.WHOLE else None,
         whole=frozenset(measures.whole),
+        limited=measures.limited,
     )
 
 

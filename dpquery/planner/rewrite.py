@@ -72,6 +72,8 @@ class Measures:
     inputs: dict[Expression, str] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
     """Ids of sums over values that are never NULL."""
+    limited: bool = False
+    """Whether a value is clamped to what `max_rows` rows can make of it, because nothing else bounds it."""
 
     @property
     def found(self) -> list[Measure]:
@@ -149,6 +151,7 @@ class Measures:
             known = range_of(value, ranges)
             if known.lower is not None and known.upper is not None:
                 if max(-known.lower, known.upper) <= most:
+                    self.limited = self.limited or ranges is self.ranges_by_rows
                     return known.lower, known.upper
                 found = f"no bounds within {float(most):.0e} follow"
         name = self.describe(value)

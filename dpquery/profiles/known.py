@@ -18,7 +18,7 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.names import plain
 from dpquery.errors import InternalError, QueryError
 from dpquery.kernel.accountant import BudgetKind
-from dpquery.kernel.plan import PrivateAggregate, Weighing
+from dpquery.kernel.plan import Count, PrivateAggregate, Weighing
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import Relation, Scan, sources
 from dpquery.plan.types import Value
@@ -101,8 +101,8 @@ class KnownProfiles:
         if self.catalog.declarations.unit_is_row:
             return ()
         names: dict[str, None] = {}
-        for budgeted in prepared.budgeted.aggregates:
-            names |= dict.fromkeys(_weighed(budgeted.aggregate))
+        for budgeted, grouping in zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True):
+            names |= dict.fromkeys(_weighed(budgeted.aggregate, limited=grouping.limited))
         return tuple(self._note(name, bounds, reuse) for name in names if has_many_rows(self.catalog.tables[name]))
 
     def _note(self, name: str, bounds: Bounds, reuse: Reuse | None) -> str:
@@ -116,12 +116,18 @@ class KnownProfiles:
         return f"{plain(name)}, max_rows {'auto' if bound is None else f'{bound:,}'}: {told}"
 
 
-def _weighed(aggregate: PrivateAggregate) -> Iterator[str]:
-    """Yields the tables whose rows may weigh less than 1 in an aggregate, or are left out of a join."""
+def _weighed(aggregate: PrivateAggregate, *, limited: bool) -> Iterator[str]:
+    """Yields the tables whose rows may weigh less than 1 in an aggregate, or are left out of a join.
+
+    Args:
+        limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
+    """
     weighing = aggregate.weights.weighing
+    counts_units = all(measure.count is Count.UNITS for measure in aggregate.measures)  # whatever their rows weigh
     for scan in _scans(aggregate.source):
         is_cut = scan.row_limit <= LARGEST_CUT
-        if is_cut or weighing is Weighing.COUNTED or (weighing is Weighing.STORED and scan.weight is not None):
+        is_stored = weighing is Weighing.STORED and scan.weight is not None
+        if is_cut or limited or ((weighing is Weighing.COUNTED or is_stored) and not counts_units):
             yield scan.table
 
 
