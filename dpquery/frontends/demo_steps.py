@@ -73,8 +73,8 @@ SELECT COUNT(*) AS patients, AVG(CLAMP(tests, 0, 100)) AS tests_each
 FROM (SELECT id, COUNT(*) AS tests FROM labs GROUP BY id) AS totals""",
         offer={"rho": "0.002"},
         exact="SELECT COUNT(*), AVG(tests) FROM (SELECT id, COUNT(*) AS tests FROM labs GROUP BY id)",
-        remark="Few patients have more than 100 results. Counting at most 100 of each saves much noise, and takes 0.3 off "
-        "the mean: the exact number counts all of them.",
+        remark="Few patients have more than 100 results. Counting at most 100 of each saves much noise, and takes 0.3 "
+        "off the mean: the exact number counts all of them.",
     ),
     Step(
         title="Groups that nobody declared",

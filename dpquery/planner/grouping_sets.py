@@ -39,6 +39,7 @@ class Grouping:
         rows: The most rows of one unit, or None.
         whole: Ids of the sums over values that are never NULL.
         limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
+        shows_units: Whether numbers of units are asked for, and not only used to select groups.
     """
 
     covering: tuple[bool, ...]
@@ -46,6 +47,7 @@ class Grouping:
     rows: int | None
     whole: frozenset[str] = frozenset()
     limited: bool = False
+    shows_units: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class Measured:
         rows: The most rows of one unit, by the declarations, or None.
         whole: Ids of the sums over values that are never NULL.
         limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
+        shows_units: Whether numbers of units are asked for, and not only used to select groups.
     """
 
     aggregate: PrivateAggregate
@@ -71,12 +74,20 @@ class Measured:
     rows: int | None = None
     whole: frozenset[str] = frozenset()
     limited: bool = False
+    shows_units: bool = False
 
     @property
     def grouping(self) -> Grouping:
         """What the declarations say of its groups."""
         covering = tuple(self.covering >= {*key.columns} for key in self.aggregate.keys)
-        return Grouping(covering=covering, one_group=self.follows, rows=self.rows, whole=self.whole, limited=self.limited)
+        return Grouping(
+            covering=covering,
+            one_group=self.follows,
+            rows=self.rows,
+            whole=self.whole,
+            limited=self.limited,
+            shows_units=self.shows_units,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,6 +185,7 @@ def _protect(
         domain=lambda expression: _domain(expression, source, known),
     )
     computed = measures.express(tuple(_counting_units(column, source, units) for column in boundary.aggregates))
+    shows_units = any(measure.count is Count.UNITS for measure in measures.found)
     selection = measures.selection() if measures.selects else None
     unit = min(units) if units else None
     held = [id for id in (unit, weights.column) if id is not None]
@@ -211,6 +212,7 @@ def _protect(
         rows=weights.max_rows if weights.weighing is Weighing.WHOLE else None,
         whole=frozenset(measures.whole),
         limited=measures.limited,
+        shows_units=shows_units,
     )
 
 

@@ -33,6 +33,7 @@ from dpquery.stored.shelf import State
 from dpquery.stored.store import Store
 from dpquery.stored.text import Fingerprints
 from dpquery.units.meeting import LARGEST_CUT
+from dpquery.units.weights import distinct_groups
 
 LITTLE = Fraction(1, 2**16)
 """So little is offered that whatever is stored is accurate enough."""
@@ -103,7 +104,23 @@ class KnownProfiles:
         names: dict[str, None] = {}
         for budgeted, grouping in zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True):
             names |= dict.fromkeys(_weighed(budgeted.aggregate, limited=grouping.limited))
-        return tuple(self._note(name, bounds, reuse) for name in names if has_many_rows(self.catalog.tables[name]))
+        notes = [self._note(name, bounds, reuse) for name in names if has_many_rows(self.catalog.tables[name])]
+        pairs = zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True)
+        groups = [self._groups(budgeted.aggregate) for budgeted, grouping in pairs if grouping.shows_units]
+        return (*notes, *dict.fromkeys(note for note in groups if note is not None))
+
+    def _groups(self, aggregate: PrivateAggregate) -> str | None:
+        """Returns that units may be in more groups than they count in, where they may."""
+        most = aggregate.weights.max_groups
+        if most is None:
+            return None
+        ids = frozenset(id for key in aggregate.keys for id in key.columns)
+        possible = distinct_groups(aggregate.source, ids, self.catalog.declarations, self.public)
+        known = (possible, aggregate.public_groups)
+        if most >= min((number for number in known if number is not None), default=most + 1):
+            return None
+        unit = self.catalog.privacy_unit
+        return f"each {unit} counts in at most {most:,} groups (max_groups): what that leaves out is not known"
 
     def _note(self, name: str, bounds: Bounds, reuse: Reuse | None) -> str:
         if bounds.max_rows is not None:

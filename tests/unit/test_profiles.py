@@ -278,3 +278,34 @@ def test_a_profile_that_cannot_be_planned_stops_no_query(tmp_path: Path) -> None
         with pytest.raises(dp.UnsupportedQueryError):
             session.profile(epsilon=1)
         assert "no profile was bought" in session.sql("SELECT COUNT(*) AS n FROM t", epsilon=1).notes[0]
+
+
+LEFT_OUT = "orders, max_rows 8: what it leaves out is not known, as no profile was bought (dpquery profile)"
+AT_MOST_4 = "each person counts in at most 4 groups (max_groups): what that leaves out is not known"
+NOTED = {
+    "SELECT AVG(n) AS mean FROM (SELECT person, COUNT(*) AS n FROM orders GROUP BY person) AS t": (LEFT_OUT,),
+    "SELECT SUM(s) AS total FROM (SELECT person, SUM(paid) AS s FROM orders GROUP BY person) AS t": (LEFT_OUT,),
+    "SELECT AVG(CLAMP(n, 0, 50)) AS mean FROM (SELECT person, COUNT(*) AS n FROM orders GROUP BY person) AS t": (),
+    "SELECT AVG(top) AS mean FROM (SELECT person, MAX(paid) AS top FROM orders GROUP BY person) AS t": (),
+    "SELECT COUNT(DISTINCT person) AS n FROM orders WHERE paid > 5": (),
+    "SELECT paid > 5 AS much, COUNT(DISTINCT person) AS n FROM orders GROUP BY 1": (),
+    "SELECT day, COUNT(DISTINCT person) AS n FROM orders GROUP BY day": (),
+    "SELECT ROUND(paid) AS p, COUNT(DISTINCT person) AS n FROM (SELECT * FROM orders) AS o GROUP BY 1": (),
+}
+
+
+@pytest.mark.parametrize("query", NOTED)
+def test_what_an_answer_leaves_out_is_said_for_each_reason(tmp_path: Path, query: str) -> None:
+    with opened(tmp_path, catalog(budget="{epsilon: 9, delta: 1e-6}")) as session:
+        assert session.sql(query, epsilon=1).notes == NOTED[query]
+
+
+def test_groups_in_which_a_unit_counts_are_said_where_they_are_shown(tmp_path: Path) -> None:
+    with opened(tmp_path, catalog(budget="{epsilon: 9, delta: 1e-6}")) as session:
+        people = 'SELECT "order" AS o, COUNT(DISTINCT person) AS n FROM orders GROUP BY 1'
+        rows = 'SELECT "order" AS o, COUNT(*) AS n FROM orders GROUP BY 1'
+        assert session.sql(people, epsilon="0.2").notes == (AT_MOST_4,)
+        assert session.sql(people, epsilon="0.2", max_groups=2).notes == (AT_MOST_4.replace("4", "2"),)
+        assert session.sql(rows, epsilon="0.2").notes == (LEFT_OUT,)
+        by_day = "SELECT day, COUNT(DISTINCT person) AS n FROM orders GROUP BY day"
+        assert session.sql(by_day, epsilon="0.2", max_groups=8).notes == (AT_MOST_4.replace("4", "8"),)
