@@ -32,13 +32,13 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 check: lint
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients" tests/unit tests/architecture tests/cases
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients" tests/unit tests/architecture tests/cases tests/mutants/test_places.py
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
 mutants: $(READY)
-	$(BIN)/python tests/mutants/run.py
+	$(BIN)/python -m tests.mutants.run
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
