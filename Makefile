@@ -46,6 +46,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m tests.docs.generate
+	$(BIN)/python -m tests.attacks.threats
 	$(BIN)/python -m tests.docs.notebooks
 
 clean:
