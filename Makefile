@@ -1,4 +1,4 @@
-# make demo | test | test-clients | check | slow | mutants | bench | docs
+# make demo | test | test-clients | check | coverage | slow | mutants | versions | wheel | bench | docs
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ WORKERS ?= 2
 CLIENTS := postgresql-client odbc-postgresql unixodbc libpostgresql-jdbc-java default-jdk-headless chromium
 DRIVERS := pyodbc
 
-.PHONY: demo test test-clients check lint slow mutants bench docs clean
+.PHONY: demo test test-clients check lint coverage slow mutants versions wheel bench docs clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,11 +34,21 @@ lint: $(READY)
 check: lint
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients" tests/unit tests/architecture tests/cases tests/mutants/test_places.py
 
+coverage: $(READY)
+	$(BIN)/python -m coverage run -m pytest -m "not slow and not clients" tests/unit/units tests/unit/kernel tests/unit/ledger tests/properties
+	$(BIN)/python -m coverage report
+
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants.run
+
+versions: $(READY)
+	$(BIN)/python -m tests.packaging.versions
+
+wheel: $(READY)
+	$(BIN)/python -m tests.packaging.wheel
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
@@ -50,4 +60,4 @@ docs: $(READY)
 	$(BIN)/python -m tests.docs.notebooks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
