@@ -1,4 +1,4 @@
-# make demo | test | test-clients | check | slow | mutants | bench | docs
+# make demo | test | test-clients | check | coverage | slow | mutants | versions | wheel | bench | docs
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ WORKERS ?= 2
 CLIENTS := postgresql-client odbc-postgresql unixodbc libpostgresql-jdbc-java default-jdk-headless chromium
 DRIVERS := pyodbc
 
-.PHONY: demo test test-clients check lint slow mutants bench docs clean
+.PHONY: demo test test-clients check lint coverage slow mutants versions wheel bench docs clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -32,13 +32,23 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 check: lint
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients" tests/unit tests/architecture tests/cases
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients" tests/unit tests/architecture tests/cases tests/mutants/test_places.py
+
+coverage: $(READY)
+	$(BIN)/python -m coverage run -m pytest -m "not slow and not clients" tests/unit/units tests/unit/kernel tests/unit/ledger tests/properties
+	$(BIN)/python -m coverage report
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
 mutants: $(READY)
-	$(BIN)/python tests/mutants/run.py
+	$(BIN)/python -m tests.mutants.run
+
+versions: $(READY)
+	$(BIN)/python -m tests.packaging.versions
+
+wheel: $(READY)
+	$(BIN)/python -m tests.packaging.wheel
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
@@ -46,7 +56,8 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m tests.docs.generate
+	$(BIN)/python -m tests.attacks.threats
 	$(BIN)/python -m tests.docs.notebooks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

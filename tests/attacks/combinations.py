@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """A grammar in which capabilities meet: every relation is made of others, and so is every noisy table.
 
 All relations below the boundary have the columns id, x (a float), y (an integer) and t (a text), all noisy tables the

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Attacks on the engine (BAK): what it could do if a text reached it, and names and values that try to be SQL."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Attacks through DataFrames: copies, chains and re-runs that would gain a budget, and names that would be SQL."""
 
 from __future__ import annotations

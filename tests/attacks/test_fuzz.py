@@ -14,7 +14,7 @@ from tests.attacks.clinic import Clinic
 from tests.attacks.grammar import Grammar
 
 SECONDS = 20.0
-"""Of this thread on the processor, for what takes milliseconds: only work that explodes can be so slow, no neighbour."""
+"""Of this thread on the processor, for what takes milliseconds: only work that explodes can be so slow."""
 DIALECTS = ["postgres", "postgres", "postgres", "duckdb", "bigquery", "snowflake", "spark", "mysql", "tsql"]
 
 

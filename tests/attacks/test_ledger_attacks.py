@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Attacks on the ledger: races, kills, full disks, damage, old copies, bad numbers. Each must fail.
 
 The invariant after each: released <= recorded <= limit, and what is recorded can be read from the file alone.

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Attacks on the server through its socket (WIR)."""
 
 from __future__ import annotations

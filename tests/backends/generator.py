@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Random small tables, and random unit-local relations and private aggregates over them; the same for the same seed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Plans by hand, in few words. Ids of columns are a table's alias and the column's name."""
 
 from __future__ import annotations

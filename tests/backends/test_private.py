@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The three steps that every backend owes the kernel, on tables made to break them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Stored columns read as declared: what does not fit is NULL, on every backend, and changes no other row."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Relations over public tables: what each node gives, on every backend."""
 
 from __future__ import annotations

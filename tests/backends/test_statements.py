@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Statements are planned once, and what they were planned for stays what they run over."""
 
 from __future__ import annotations

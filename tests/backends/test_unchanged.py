@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """What the promise takes from the data holds as long as the session does: later changes of frames and files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Writes docs/reference/sql.md from the code that accepts and refuses: `make docs`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The notebooks of the documentation: run cell by cell, as a notebook would, without one.
 
 `python -m tests.docs.notebooks` runs all of them and writes what they show into them.

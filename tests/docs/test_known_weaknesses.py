@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Weaknesses that the page admits are still there. When one of these fails, it is gone: change the page."""
 
 from __future__ import annotations

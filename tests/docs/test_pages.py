@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Every block of the documentation does what its page says.
 
 Words behind the language of a block:

@@ -1,4 +1,4 @@
-"""Runs each mutant of `mutants.py` against the tests that must find it: `python tests/mutants/run.py [part of a name]`.
+"""Runs each mutant of `mutants.py` against the tests that must find it: `python -m tests.mutants.run [part of a name]`.
 
 Each mutant is made in a copy of the package. Survivors, and tests that already fail without a mutant, end the run with
 status 1. `--list` writes README.md anew.
@@ -18,8 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
-sys.path.insert(0, str(Path(__file__).parent))
-from mutants import MUTANTS, Mutant  # type: ignore[import-not-found]
+from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.places import matches, replaced
 
 ROOT = Path(__file__).resolve().parents[2]
 README = Path(__file__).with_name("README.md")
@@ -55,13 +55,13 @@ def main(arguments: list[str]) -> int:
 
 
 def check_texts() -> None:
-    """Ends the run unless each mutant's text stands exactly once in its file, and each name once in the list."""
+    """Ends the run unless each mutant's pattern matches exactly once, and each name occurs once in the list."""
     names = Counter(mutant.name for mutant in MUTANTS)
     problems = [f"{name}: two mutants of this name" for name, count in names.items() if count > 1]
     for mutant in MUTANTS:
-        found = (ROOT / "dpquery" / mutant.file).read_text().count(mutant.old)
+        found = len(matches(mutant.place, mutant.old))
         if found != 1 or mutant.old == mutant.new:
-            problems.append(f"{mutant.name}: its text stands {found} times in dpquery/{mutant.file}")
+            problems.append(f"{mutant.name}: its pattern matches {found} times in definitions named {mutant.place}")
     if problems:
         sys.exit("\n".join(problems))
 
@@ -94,11 +94,12 @@ def unmutated(copies: SimpleQueue[Path], chosen: Iterable[Mutant]) -> list[str]:
 def judge(copies: SimpleQueue[Path], mutant: Mutant) -> str:
     """Returns what became of a mutant, and prints a line about it."""
     folder = copies.get()
-    file = folder / "dpquery" / mutant.file
+    name, mutated = replaced(mutant.place, mutant.old, mutant.new)
+    file = folder / "dpquery" / name
     original = file.read_text()
     started = time.monotonic()
     try:
-        file.write_text(original.replace(mutant.old, mutant.new))
+        file.write_text(mutated)
         verdict = run_tests(folder, mutant.tests, mutant.only)
     finally:
         file.write_text(original)
@@ -136,14 +137,14 @@ def listing() -> str:
         "# Mutants",
         "",
         "Privacy bugs that the tests must find. `make mutants` puts each into a copy of the package, runs the tests",
-        "named here, and fails if they pass. This list is written by `python tests/mutants/run.py --list`.",
+        "named here, and fails if they pass. This list is written by `python -m tests.mutants.run --list`.",
         "",
         f"{len(MUTANTS)} mutants:",
         "",
         "| bug | in | found by |",
         "|---|---|---|",
     ]
-    lines += [f"| {m.name} | `{m.file}` | `{m.tests.removeprefix('tests/')}` |" for m in MUTANTS]
+    lines += [f"| {m.name} | `{m.place}` | `{m.tests.removeprefix('tests/')}` |" for m in MUTANTS]
     return "\n".join([*lines, ""])
 
 

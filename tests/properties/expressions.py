@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Random expressions over columns with known ranges, and points in those ranges, their ends and NULL among them."""
 
 from __future__ import annotations

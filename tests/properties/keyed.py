@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Random plans over tables that foreign keys chain together, and small databases for them.
 
 Values are few, so that columns which have nothing to do with each other are often equal.

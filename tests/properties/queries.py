@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Random queries over the worlds' tables: what a relation offers, and aggregates, keys and filters drawn from it."""
 
 from __future__ import annotations

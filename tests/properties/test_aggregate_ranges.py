@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Ranges of exact aggregates: no group of rows within the columns' ranges gives a value outside."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """For neighbouring databases all measures together lose no more than is charged, those of disjoint filters in parallel.
 
 Each measure's change is weighed with its own scale: what `check_inputs` adds up over measures is the loss of the pair.

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The gate believes nothing: a plan made by a defect, not by the planner, is refused before it is charged or run."""
 
 from __future__ import annotations

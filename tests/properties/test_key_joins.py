@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Children that are joined with their parents: whatever the rules accept is unit-local, on every small database."""
 
 from __future__ import annotations

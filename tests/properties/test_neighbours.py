@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """For neighbouring databases the inputs of every mechanism stay within the declared norms, and all else is equal.
 
 Random catalogs, crowds, guests and queries, and pairs made by hand that reach the declared norms.

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Nothing but released numbers comes out: no value of a private column in any error, repr, plan, log or ledger.
 
 Canaries stand in every private column: texts, numbers and dates that occur nowhere else.

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Quantiles chosen together: the whole law of what is released, summed over every path, on every pair of neighbours.
 
 No sampling and no bound is used. Tiny lattices, tiny weights and a fixed noise are enumerated: all choices of the tree,

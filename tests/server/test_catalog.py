@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The emulated catalogs: statements in the manner of psql, drivers and BI tools, held against a real PostgreSQL 15."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Who comes in: passwords, delegates, certificates, TLS; and who does not."""
 
 from __future__ import annotations

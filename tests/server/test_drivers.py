@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Drivers that are installed: psycopg, with every way it has to ask; charges are counted in each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The whole server with the real engine: one command, exact charges, kills at bad moments."""
 
 from __future__ import annotations

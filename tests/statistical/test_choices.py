@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The law of choices: the sampler against probabilities worked out in decimals, and whole queries through Session.sql.
 
 A correct engine fails one check with a chance of at most FALSE_ALARM (Massart 1990, for distributions on a line), and

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Estimates over randomised reports: unbiased, with the variance that is claimed, and intervals that hold.
 
 Without the noise of the answer, an estimate's law follows from that of the reports, which few rows let us enumerate.

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Selected groups: what exists through one person alone is shown with at most the charged delta, and not far below it.
 
 Frequencies for deltas of 1e-2 and 1e-3, whole queries with fresh randomness; smaller deltas by the laws themselves.

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """An average can have a target where a number of rows is assumed; `prices` never raises."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Sums of integers are decimals, as in PostgreSQL: they overflow nowhere, and their quotients have fractions."""
 
 from __future__ import annotations

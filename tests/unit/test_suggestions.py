@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Bounds found with noise: what is suggested, what it costs, and that the catalog that is printed loads."""
 
 from __future__ import annotations

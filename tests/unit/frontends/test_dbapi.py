@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """DB-API 2.0: what PEP 249 demands, and that only executing a query is charged, once."""
 
 from __future__ import annotations

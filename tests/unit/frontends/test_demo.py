@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The demo, end to end: what it writes, what it prints, and that its budget is never started anew."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """`dpquery.local.randomize`: reports in the form of what was given, and bad input."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The SQLAlchemy dialect: URLs, reflection, text and Core queries, pandas.read_sql, and what each is charged."""
 
 from __future__ import annotations

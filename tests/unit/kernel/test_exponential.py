@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The exponential mechanism: utilities by hand, choices without noise, doubtful draws, and what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Losses: exact amounts, and conversions that are never below the truth."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Randomised response: the law of reports, decided by integers, and what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Tails and quantiles against sums of decimal exponentials. Deterministic."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Accounts of blocks: each has a limit of its own, and what is charged to all is charged to those of new data too."""
 
 from __future__ import annotations

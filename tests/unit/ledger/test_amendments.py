@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """A catalog grows under its ledger's budget: what is taken, what is refused, and that a replay finds it again."""
 
 from __future__ import annotations

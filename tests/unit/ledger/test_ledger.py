@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The ledger: what it records, what it refuses, and what it says to its owner."""
 
 from __future__ import annotations

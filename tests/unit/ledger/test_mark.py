@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The mark by itself: what it remembers, whose it is, and that it never goes back. And entries that nobody allowed."""
 
 from __future__ import annotations

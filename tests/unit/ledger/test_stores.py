@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """What both stores owe: charges, refusals, the mark, the owner's acts, forks, threads and restored copies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Cells of finer tables of groups in coarser ones, against sums by dictionaries."""
 
 from __future__ import annotations

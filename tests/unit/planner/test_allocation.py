@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The split inside whole queries: what is promised is what is charged, weights and targets do what they say."""
 
 from __future__ import annotations

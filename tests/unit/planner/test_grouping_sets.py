@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Grouping sets: what is added up, that it is consistent, what it costs, and that the choice is the better one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Gaussian noise for one release: the exact delta, and widths that are never too small."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Rényi losses: never below the divergence itself, and close to it and to the library's conversions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The public surface: what it reads, what it gives, and that it says where it comes from."""
 
 from __future__ import annotations

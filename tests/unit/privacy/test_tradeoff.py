@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Trade-off functions against the tests of Neyman and Pearson, and never above them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Tables added up from others: the sums, and the half-widths of their noise against the exact law."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Pictures show the numbers and intervals of the answer, and nothing else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Sockets before their login, and what wrong passwords cost: who has to go, who waits how long, and who does not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """A statement that is cancelled ends for its client at the next tick, whatever the engine does meanwhile."""
 
 from __future__ import annotations

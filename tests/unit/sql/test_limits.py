@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Texts beyond the limits are refused after the limit: what follows is not read."""
 
 from __future__ import annotations

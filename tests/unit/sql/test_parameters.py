@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Parameters: values in place of $1, ?, :name and the like; never text, and refused where no value can stand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """SQL to operations: each has a spelling, dialects meet, and nothing that carries a modifier is let through."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Stored answers: what is free, what is charged, and that what is free is the same number."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Stored numbers of disjoint filters: what is charged for again, and what an answer read from the store guarantees."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Quantiles that are chosen together: kept and read as a family, and counted by the levels of their tree."""
 
 from __future__ import annotations

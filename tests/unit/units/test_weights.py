@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """What rows of one unit weigh in a relation: each rule where it holds, and where it must not be used."""
 
 from __future__ import annotations

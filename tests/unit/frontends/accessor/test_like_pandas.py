@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Each method gives what the same call of pandas gives, where the noise is scripted away."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Whom frames are about: which identifiers are the same, and which frames share a budget."""
 
 from __future__ import annotations

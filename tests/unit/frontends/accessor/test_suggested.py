@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Bounds of frames found with noise: what is suggested, and that `protect` and `assign_bounds` take it."""
 
 from __future__ import annotations

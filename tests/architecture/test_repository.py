@@ -1,0 +1,41 @@
+"""What a maintainer relies on beside the code: the changelog, the hooks, types of tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+import dpquery
+from tests.architecture.package import ROOT
+
+UNTYPED = 81
+"""Test files that mypy skips; the number may only fall."""
+
+
+def test_the_version_has_a_dated_heading_in_the_changelog() -> None:
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+, \d{4}-\d\d-\d\d", heading) for heading in headings[1:])
+    assert headings[1].split(", ")[0] == dpquery.__version__
+
+
+def test_the_test_files_that_mypy_skips_become_fewer() -> None:
+    def skipped(file: Path) -> bool:
+        return "# mypy: ignore-errors\n" in file.read_text(encoding="utf-8").splitlines(keepends=True)[:1]
+
+    assert sum(skipped(file) for file in (ROOT / "tests").rglob("*.py")) <= UNTYPED
+    assert not any(skipped(file) for file in (ROOT / "dpquery").rglob("*.py"))
+
+
+def test_hooks_before_a_commit_are_tools_of_this_project() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    assert [repo["repo"] for repo in hooks["repos"]] == ["local"]
+    assert all(hook["entry"].startswith(".venv/bin/") for hook in hooks["repos"][0]["hooks"])
+
+
+def test_contributing_names_each_target_of_the_makefile() -> None:
+    targets = re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert {target for target in targets if f"make {target}`" not in page} <= {"demo", "lint", "clean"}
