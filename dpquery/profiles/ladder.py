@@ -24,6 +24,7 @@ SCALES = 3
 """A cell of fewer scales of the noise than this stops the ladder."""
 GROUPS = 24
 """Groups of a usual query: two years of months."""
+TOO_FEW = "the profile shows too few units for its noise"
 _EULER = 0.5772156649015329
 
 
@@ -216,7 +217,7 @@ class Ladder:
         if (epsilon is None) is (rho is None):
             raise ParameterError("say what usual queries lose: epsilon or rho", advice="Write epsilon='0.5'.")
         if not self.steps:
-            raise ParameterError("the profile shows too few units for its noise", advice="Buy one with more epsilon.")
+            raise ParameterError(TOO_FEW, advice="Buy one with more epsilon.")
         if epsilon is not None:
             left = groups * math.sqrt(2) / float(epsilon) * (2 if self.replaced else 1)
         else:
@@ -234,7 +235,7 @@ class Ladder:
     def sentence(self, rows: int) -> str:
         """Returns what is known of the rows that a bound leaves out, for people."""
         if not self.steps:
-            return "what it leaves out is not known, as the profile shows too few units for its noise"
+            return f"what it leaves out is not known, as {TOO_FEW}"
         full, loss = self.units_within(rows), self.loss(rows)
         told = f"{full} of {self.seen:,} units have all rows at full weight, and {loss.words}"
         return f"{told}; fewer than {loss.beyond:,} units above {loss.rows:,} rows may hold any number"
@@ -248,14 +249,14 @@ class Ladder:
 
 
 def cells_up_to(most: int) -> tuple[tuple[int, int], ...]:
-    """Returns the doubling cells for numbers of rows from 1 to `most`, or a little more.
+    """Returns the doubling cells for numbers of rows from 1 to `most`; one unit is in one of them, so they are free.
 
     Example:
         >>> cells_up_to(7)
-        ((1, 1), (2, 2), (3, 4), (5, 8))
+        ((1, 1), (2, 2), (3, 4), (5, 7))
     """
     powers = range(1, max(1, most - 1).bit_length() + 1) if most > 1 else range(0)
-    return ((1, 1), *((2 ** (k - 1) + 1, 2**k) for k in powers))
+    return ((1, 1), *((2 ** (k - 1) + 1, min(2**k, most)) for k in powers))
 
 
 def check_groups(groups: object) -> None:
