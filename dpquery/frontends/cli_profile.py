@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def show_profiles(catalog: Catalog, ledger: str | None, path: Path) -> None:
-    """Prints for each table with a stored profile what its max_rows leaves out, which one suits usual queries, and which
-    values lie beyond bounds or cannot be read.
+    """Prints for each table with a stored profile what its max_rows leaves out, which one suits usual queries, and
+    which values lie beyond bounds or cannot be read.
 
     Args:
         ledger: Its place; by default the one beside the catalog, if there is one.
@@ -47,7 +47,7 @@ def show_profiles(catalog: Catalog, ledger: str | None, path: Path) -> None:
     if profiles:
         typer.echo("\nProfile of the data, with noise")
     for found in profiles:
-        for place, line in enumerate(found.said):
+        for number, line in enumerate(found.said):
             typer.echo(f"  {line}")
-            if found.rule and not place:
+            if found.rule and not number:
                 typer.echo(f"    {found.rule}")

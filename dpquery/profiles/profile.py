@@ -143,7 +143,7 @@ class TableProfile:
         half = ladder.noise.half_width(1)
         cells = [(cell.name, _shown(cell.units, half)) for cell in ladder.steps]
         yield from _aligned(f"rows in the fullest {self.per_block}" if self.per_block else "rows", cells)
-        if cells:
+        if cells and ladder.beyond:
             yield f"    above {ladder.top:,}: fewer than {ladder.beyond:,} units, with any number of rows"
         yield f"  {self.sentence.partition(', ')[2]}"
         if rule := self._rule(groups):
