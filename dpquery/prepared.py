@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dpquery.catalog import Catalog
 from dpquery.ledger.ledger import Ledger
 from dpquery.pipeline import Prepared, Request
 
@@ -17,19 +18,29 @@ LARGEST = 10_000
 
 @dataclass(slots=True)
 class Plans:
-    """The last plans, each with the ledger's terms under which it was made. They follow from these, from the catalog,
+    """The last plans, each with the terms under which it was made: the ledger's, and how many rows a unit has in each
+    table, which a profile may have told since. They follow from these, from the catalog,
     from public tables, which are read once, and from the request alone: one that reads the clock is not kept."""
 
     known: OrderedDict[object, tuple[object, tuple[Prepared, ...]]] = field(default_factory=OrderedDict)
 
     def get(
-        self, requests: tuple[Request, ...], ledger: Ledger, prepare: Callable[[], tuple[Prepared, ...]]
+        self,
+        requests: tuple[Request, ...],
+        ledger: Ledger,
+        catalog: Catalog,
+        prepare: Callable[[], tuple[Prepared, ...]],
     ) -> tuple[Prepared, ...]:
-        """Returns the plans of requests that are answered together; makes them if they are not known."""
+        """Returns the plans of requests that are answered together; makes them if they are not known.
+
+        Args:
+            catalog: As it is planned with: with the numbers of rows that were measured.
+        """
         key = tuple(request.key for request in requests)
         if None in key:
             return prepare()
-        terms = (ledger.budget, ledger.declarations)
+        rows = tuple(table.max_rows for table in catalog.tables.values())
+        terms = (ledger.budget, ledger.declarations, rows)
         found = self.known.get(key)
         if found is not None and found[0] == terms:
             return found[1]

@@ -192,7 +192,7 @@ class Session:
 
     def _measured(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> tuple[Batch, bool]:
         """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
-        prepared = self._prepared(requests)
+        prepared = self._prepared(requests, reuse)
         parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
         try:
             with interruptible_work():
@@ -215,15 +215,16 @@ class Session:
 
     def _charge_of(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> PrivacyLoss:
         """Returns what requests would be charged; reads no private row."""
-        parts = pipeline.divide(self._prepared(requests), ledger=self._ledger, reuse=reuse)
+        parts = pipeline.divide(self._prepared(requests, reuse), ledger=self._ledger, reuse=reuse)
         return parts.charge(self._ledger.budget.kind, self._ledger.declarations)
 
-    def _prepared(self, requests: tuple[pipeline.Request, ...]) -> tuple[pipeline.Prepared, ...]:
-        public = self._backend
+    def _prepared(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> tuple[pipeline.Prepared, ...]:
+        public, catalog = self._backend, self._profiles.catalog_with_rows(reuse)
         return self._plans.get(
             requests,
             self._ledger,
-            lambda: pipeline.prepare_together(requests, catalog=self._catalog, ledger=self._ledger, public=public),
+            catalog,
+            lambda: pipeline.prepare_together(requests, catalog=catalog, ledger=self._ledger, public=public),
         )
 
     def _reuse(self, fresh: bool) -> Reuse | None:
@@ -276,11 +277,13 @@ class Session:
             weights,
         )
 
+        reuse = self._reuse(fresh)
+
         def prepare(asked: pipeline.Request) -> pipeline.Prepared:
-            return self._prepared((asked,))[0]
+            return self._prepared((asked,), reuse)[0]
 
         prepared = prepare(request)
-        parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=self._reuse(fresh))
+        parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
         least = self._catalog.defaults.least_charge
 
         def table() -> pd.DataFrame:
@@ -341,7 +344,10 @@ class Session:
             ]
             return self._answers(tuple(requests), fresh=fresh)
 
-        return buy(self._catalog, ask, table, self._charged.data_version)
+        bought = buy(self._catalog, ask, table, self._charged.data_version)
+        if self._store is None:
+            self._profiles.bought(bought)
+        return bought
 
     def for_analyst(self, name: str) -> Session:
         """Returns a session of another analyst over the same catalog, data and ledger; to close one closes all."""

@@ -144,7 +144,7 @@ def suggest(
 
 def _of_profile(found: TableProfile, offer: Offer) -> int:
     """Returns the bound for queries that lose what the catalog says, or else as much as is offered here."""
-    if found.epsilon is None and found.rho is None:
+    if found.is_assumed and (offer.epsilon is not None or offer.rho is not None):
         return found.suggest_max_rows(epsilon=offer.epsilon, rho=offer.rho)
     return found.suggest_max_rows()
 

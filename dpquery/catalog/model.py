@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from dpquery.catalog.advice import advice
 from dpquery.catalog.blocks import axis_of
@@ -112,6 +113,15 @@ class Catalog:
             same = (t for t in self.tables.values() if composed(t.name) == composed(name))
             return self.tables.get(name) or next(same, None)
         return next((t for t in self.tables.values() if fold(t.name) == fold(name)), None)
+
+    def with_max_rows(self, found: Mapping[str, int]) -> Catalog:
+        """Returns the catalog with these numbers in place of `max_rows: auto`, by table; the promise is the same."""
+        made = object.__new__(Catalog)
+        for field in fields(self):
+            object.__setattr__(made, field.name, getattr(self, field.name))
+        measured = {name: replace(self.tables[name], max_rows=rows) for name, rows in found.items()}
+        object.__setattr__(made, "tables", MappingProxyType({**self.tables, **measured}))
+        return made
 
     def to_text(self) -> str:
         """Returns in words what is declared, with every default that applies."""

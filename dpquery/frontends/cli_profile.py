@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def show_profiles(catalog: Catalog, ledger: str | None, path: Path) -> None:
-    """Prints for each table with a stored profile what its max_rows leaves out, and which one suits usual queries.
+    """Prints for each table with a stored profile what its max_rows leaves out, which one suits usual queries, and
+    which values lie beyond bounds or cannot be read.
 
     Args:
         ledger: Its place; by default the one beside the catalog, if there is one.
@@ -46,6 +47,7 @@ def show_profiles(catalog: Catalog, ledger: str | None, path: Path) -> None:
     if profiles:
         typer.echo("\nProfile of the data, with noise")
     for found in profiles:
-        typer.echo(f"  {found.sentence}")
-        if found.rule:
-            typer.echo(f"    {found.rule}")
+        for number, line in enumerate(found.said):
+            typer.echo(f"  {line}")
+            if found.rule and not number:
+                typer.echo(f"    {found.rule}")

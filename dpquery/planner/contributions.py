@@ -115,7 +115,8 @@ def most_declared(relation: Relation, catalog: Catalog) -> int:
     if unknown:
         raise MissingBoundsError(
             f"the rows of one {catalog.privacy_unit} in {plain(unknown[0])} were not measured (max_rows: auto)",
-            advice="The owner measures them with dpquery profile or writes a number, or the query says max_rows=.",
+            advice="The owner runs dpquery profile, or session.profile(epsilon='0.05'), with more epsilon where it "
+            "shows too few units; or writes a number; or the query says max_rows=.",
         )
     return max((most for most in rows.values() if not isinstance(most, Measured)), default=1)
 

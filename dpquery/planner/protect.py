@@ -168,7 +168,9 @@ def _protect(
     known = _known(source, catalog, public)
     keys = _limited(keys_of(boundary.group_by, source, known), boundary, catalog)
     _refuse_owned(boundary, keys, catalog)
-    chosen = choose(boundary, keys, catalog, sizes, bounds.max_rows, bounds.max_groups)
+    counted = tuple(_counting_units(column, source, units) for column in boundary.aggregates)
+    only_units = all(c.function is Function.COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted)
+    chosen = choose(boundary, keys, catalog, sizes, bounds.max_rows, bounds.max_groups, only_units=only_units)
     weights = chosen.weights
     if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
         raise _without_delta(boundary, keys, lambda expression: describe(expression, source))
@@ -184,7 +186,7 @@ def _protect(
         describe=lambda expression: describe(expression, source),
         domain=lambda expression: _domain(expression, source, known),
     )
-    computed = measures.express(tuple(_counting_units(column, source, units) for column in boundary.aggregates))
+    computed = measures.express(counted)
     shows_units = any(measure.count is Count.UNITS for measure in measures.found)
     selection = measures.selection() if measures.selects else None
     unit = min(units) if units else None
@@ -214,6 +216,10 @@ def _protect(
         limited=measures.limited,
         shows_units=shows_units,
     )
+
+
+def _is_one_of(argument: Expression | None, ids: frozenset[str]) -> bool:
+    return isinstance(argument, Column) and argument.id in ids
 
 
 def _counting_units(column: AggregateColumn, source: Relation, units: frozenset[str]) -> AggregateColumn:

@@ -62,6 +62,8 @@ def choose(
     sizes: Sizes,
     max_rows: int | None,
     max_groups: int | None,
+    *,
+    only_units: bool = False,
 ) -> Chosen:
     """Returns the relation of a boundary and the weights of its rows: those under which one unit weighs least.
 
@@ -69,6 +71,7 @@ def choose(
         keys: The grouping columns.
         max_rows: What the query says: weights are then counted over its own relation.
         max_groups: What the query says of the groups in which a unit counts.
+        only_units: Whether units are counted and nothing else, so that no row's weight is read.
     Raises:
         UnsupportedQueryError: Private tables are joined so that a unit may have very many rows.
     """
@@ -83,6 +86,9 @@ def choose(
     column = min(carried.ids & stored.keys(), key=lambda id: (stored[id], id), default=None)
     if whole.rows == 1:  # whatever max_rows is, which may be unknown yet
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=groups))
+    if only_units and column is None and max_rows is None and _unmeasured(source, catalog):
+        none = Weights(weighing=Weighing.COUNTED, max_rows=1, max_groups=groups, most_rows=whole.rows_in_all)
+        return Chosen(source=source, weights=none)
     offered = stored[column] if column is not None else max_rows or most_declared(source, catalog)
     if whole.rows is not None and whole.rows <= (max_rows or offered):
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
@@ -138,6 +144,11 @@ def _scans(relation: Relation) -> Iterator[Scan]:
         yield relation
     for source in sources(relation):
         yield from _scans(source)
+
+
+def _unmeasured(source: Relation, catalog: Catalog) -> bool:
+    """Whether a table is read of which no number of rows is known."""
+    return any(limit_of(scan, catalog) is None for scan in _scans(source))
 
 
 def limit_of(scan: Scan, catalog: Catalog) -> int | None:

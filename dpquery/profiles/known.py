@@ -1,100 +1,104 @@
-"""Profiles that were bought before, found among the stored releases; nothing is charged and no row is read.
-
-A profile is stored as what it is, the answers of its queries. So it belongs to one data version, is shared by all who
-share the ledger, and is as hard to forge as any stored answer.
-"""
+"""What profiles bought before say: of the number of rows where it is `auto`, and of what answers leave out."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from dpquery import pipeline
 from dpquery.backends.base import PublicFacts
 from dpquery.backends.owners import unique_sets
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import plain
-from dpquery.errors import InternalError, QueryError
-from dpquery.kernel.accountant import BudgetKind
+from dpquery.catalog.rows import AUTO
+from dpquery.errors import InternalError
 from dpquery.kernel.plan import Count, PrivateAggregate, Weighing
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import Relation, Scan, sources
+from dpquery.plan.remembered import remembered
 from dpquery.plan.types import Value
-from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
-from dpquery.profiles.buying import ladder_of
-from dpquery.profiles.ladder import Noise
-from dpquery.profiles.profile import TableProfile, profile_of
-from dpquery.profiles.questions import Question, bound_of, has_many_rows, rows_of, why_not
+from dpquery.profiles.finding import Finder
+from dpquery.profiles.made import Histogram, profile_of
+from dpquery.profiles.profile import Profile, TableProfile
+from dpquery.profiles.questions import bound_of, has_many_rows, questions, rows_of, why_not
 from dpquery.stored.answers import Reuse
-from dpquery.stored.shelf import State
 from dpquery.stored.store import Store
 from dpquery.stored.text import Fingerprints
 from dpquery.units.meeting import LARGEST_CUT
 from dpquery.units.weights import distinct_groups
 
-LITTLE = Fraction(1, 2**16)
-"""So little is offered that whatever is stored is accurate enough."""
+MOST_CATALOGS = 16
+"""Catalogs with numbers that were measured, of which there is one for each profile that was bought."""
 UNKNOWN = "what it leaves out is not known"
 UNBOUGHT = f"{UNKNOWN}, as no profile was bought (dpquery profile)"
 
 
 @dataclass(slots=True)
 class KnownProfiles:
-    """The profiles of one catalog's tables that are stored with a ledger."""
+    """What was bought of one catalog's tables: stored with the ledger, or in a session that stores nothing.
+
+    Attributes:
+        own: What a session without a store has bought itself, by table.
+    """
 
     catalog: Catalog
     ledger: Ledger
     public: PublicFacts
-    found: dict[tuple[str, str], TableProfile] = field(default_factory=dict)
-    missed: dict[tuple[str, str], State] = field(default_factory=dict)
-    prepared: dict[str, pipeline.Prepared] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    own: dict[str, TableProfile] = field(default_factory=dict)
+    finder: Finder = field(init=False)
+    made: dict[str, tuple[Histogram, TableProfile]] = field(default_factory=dict)
+    planned: dict[tuple[tuple[str, int], ...], Catalog] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.finder = Finder(self.catalog, self.ledger, self.public)
+
+    def bought(self, profile: Profile) -> None:
+        """Keeps what a session without a store has bought, for as long as it lives."""
+        self.own |= profile
 
     def get(self, name: str, reuse: Reuse | None) -> TableProfile | None:
-        """Returns what is stored of the rows of a table's units, in this version of the data; None without it."""
+        """Returns what is known of the rows of a table's units, in this version of the data; None without a profile."""
         table = self.catalog.tables[name]
-        if reuse is None or table.public or not has_many_rows(table) or why_not(table, self.catalog):
+        if table.public or not has_many_rows(table) or why_not(table, self.catalog):
             return None
-        with self.lock:
-            key, state = (reuse.version, name), reuse.store.state()
-            if key in self.found or self.missed.get(key) == state:
-                return self.found.get(key)
-            made = self._look(name, reuse)
-            if made is None:
-                self.missed[key] = state
-            else:
-                self.found[key] = made
-            return made
-
-    def _look(self, name: str, reuse: Reuse) -> TableProfile | None:
-        question = rows_of(self.catalog.tables[name], self.catalog)
-        try:
-            if name not in self.prepared:
-                self.prepared[name] = self._prepare(question)
-        except QueryError:
-            return None  # what is refused was never answered, so it is not stored
-        parts = pipeline.divide((self.prepared[name],), ledger=self.ledger, reuse=reuse)
-        if parts.rest.aggregates:
+        if reuse is None:
+            found = self.own.get(name)
+            return found if found is not None and found.rows is not None else None
+        question = rows_of(table, self.catalog)
+        histogram, made = self.finder.get(question, reuse), self.made.get(name)
+        if histogram is None:
             return None
-        ((found,), (wanted,)) = parts.found, parts.wanted
-        (estimate,), (key,) = found.estimates, wanted.budgeted.aggregate.keys
-        if estimate is None or key.domain is None:
-            raise InternalError("a profile without public cells")
-        (measurement,) = parts.measurements(self.ledger.declarations)
-        units: dict[object, int] = {
-            cell: int(n) for (cell,), n in zip(key.domain, estimate.numbers.tolist(), strict=True)
-        }
-        rows = ladder_of(question, units, Noise.of(measurement), self.catalog.neighbours)
-        return profile_of(self.catalog, name, rows=rows)
+        if made is None or made[0] is not histogram:
+            made = self.made[name] = histogram, profile_of(self.catalog, name, [(question, histogram)])
+        return made[1]
 
-    def _prepare(self, question: Question) -> pipeline.Prepared:
-        in_rho = self.ledger.budget.kind is BudgetKind.ZCDP
-        offer = Offer(rho=LITTLE) if in_rho else Offer(epsilon=LITTLE)
-        request = pipeline.Request(text=question.query, offer=offer, bounds=Bounds())
-        return pipeline.prepare(request, catalog=self.catalog, ledger=self.ledger, public=self.public)
+    def everything(self, name: str, reuse: Reuse) -> TableProfile | None:
+        """Returns all that is stored of a table; None where that is nothing."""
+        pairs = [(one, self.finder.get(one, reuse)) for one in questions(self.catalog.tables[name], self.catalog)]
+        found = [(one, histogram) for one, histogram in pairs if histogram is not None]
+        return profile_of(self.catalog, name, found) if found else None
+
+    def catalog_with_rows(self, reuse: Reuse | None) -> Catalog:
+        """Returns the catalog with the suggested number of each table that says `max_rows: auto` and has a profile.
+
+        The number follows from stored noisy numbers and the catalog alone, so to plan with it is post-processing; the
+        gate proves of the number, as of any other, what one unit may weigh.
+        """
+        found = []
+        for name, table in self.catalog.tables.items():
+            known = self.get(name, reuse) if table.max_rows is AUTO else None
+            bound = None if known is None else _bound(known)
+            if bound is not None:
+                found.append((name, bound))
+        if not found:
+            return self.catalog
+        key = tuple(found)
+        if key not in self.planned:
+            if len(self.planned) >= MOST_CATALOGS:
+                self.planned.clear()
+            self.planned[key] = self.catalog.with_max_rows(dict(found))
+        return self.planned[key]
 
     def notes(self, prepared: pipeline.Prepared, bounds: Bounds, reuse: Reuse | None) -> tuple[str, ...]:
         """Returns what is known of the rows that a query's weights leave out, a line for each table of people that it
@@ -131,6 +135,11 @@ class KnownProfiles:
         told = UNKNOWN if reuse is None else UNBOUGHT  # where nothing is stored, no profile is either
         bound = bound_of(self.catalog.tables[name], self.catalog)
         return f"{plain(name)}, max_rows {'auto' if bound is None else f'{bound:,}'}: {told}"
+
+
+@remembered
+def _bound(found: TableProfile) -> int | None:
+    return found.bound
 
 
 def _weighed(aggregate: PrivateAggregate, *, limited: bool) -> Iterator[str]:
@@ -175,11 +184,11 @@ class _NoData:
 
 
 def stored_profiles(catalog: Catalog, ledger: Ledger) -> tuple[TableProfile, ...]:
-    """Returns what a ledger's store holds of the rows of a catalog's tables; opens no data."""
+    """Returns what a ledger's store holds of the rows and values of a catalog's tables; opens no data."""
     store = Store(ledger)
     try:
         known = KnownProfiles(catalog=catalog, ledger=ledger, public=_NoData(catalog))
         reuse = Reuse(store=store, version=ledger.data_version, catalog=Fingerprints(catalog), analyst="")
-        return tuple(found for name in catalog.tables if (found := known.get(name, reuse)) is not None)
+        return tuple(found for name in catalog.tables if (found := known.everything(name, reuse)) is not None)
     finally:
         store.close()

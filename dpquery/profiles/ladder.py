@@ -2,7 +2,9 @@
 
 Cells double: 1, 2, 3-4, 5-8, ... Within a cell the number of rows T is taken to have chances in proportion to 1/T, as
 heavy tails have them. The histogram is read upwards from its largest cell, and stopped at the first cell below three
-scales of the noise: a cell above that is noise for all anybody knows, and would weigh millions of rows.
+scales of the noise: a cell above that is noise for all anybody knows, and would weigh millions of rows. The cell that
+stopped it is read as well where a loss is told, with all that its noise leaves possible: bounds are suggested close to
+the top, so that what they leave out lies there. Units above that cell may hold any number of rows.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ SCALES = 3
 """A cell of fewer scales of the noise than this stops the ladder."""
 GROUPS = 24
 """Groups of a usual query: two years of months."""
+TOO_FEW = "the profile shows too few units for its noise"
 _EULER = 0.5772156649015329
 
 
@@ -89,10 +92,11 @@ class Loss:
     """The share of a table's rows that weights leave out, as far as a ladder shows it.
 
     Attributes:
-        share: The estimate, of the units that the ladder shows.
+        share: The estimate, of the units that the ladder shows and those of the cell above them.
         at_least, at_most: Its ends, for the same units, with noise and the width of cells in them.
-        beyond: So many units, or more, are not above `rows` rows, but for a chance of 5 %.
-        rows: Where the ladder ends; what is above may hold any number.
+        beyond: So many units, or more, are not above `rows` rows, but for a chance of 5 %; 0 where none can be.
+        rows: Where what is read ends; what is above may hold any number.
+        lost: Of so many rows nothing counts, at the least.
     """
 
     share: float
@@ -100,17 +104,25 @@ class Loss:
     at_most: float
     beyond: int
     rows: int
+    lost: float
 
     @property
     def words(self) -> str:
-        """How much of the units that the ladder shows is left out, for people."""
+        """How much is left out of the units that are read, for people."""
         if self.at_most == 0:
             return "none of their rows is left out"
         ends = f"{_percent(self.at_least)} to {_percent(self.at_most)}"
         return f"{_percent(self.share)} of the table's rows are left out ({ends})"
 
+    @property
+    def open_end(self) -> str:
+        """What nothing is known of, for people; "" where there is nothing."""
+        if not self.beyond:
+            return ""
+        return f"; fewer than {self.beyond:,} units above {self.rows:,} rows may hold any number"
+
     def __str__(self) -> str:
-        return f"{self.words}; fewer than {self.beyond:,} units above {self.rows:,} rows may hold any number"
+        return f"{self.words}{self.open_end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,14 +158,19 @@ class Ladder:
 
     @property
     def beyond(self) -> int:
-        """Fewer units than this are above the top, but for a chance of 5 %."""
-        units = [cell.units for cell in self.cells if cell.low > self.top]
-        return max(0, sum(units)) + self.noise.half_width(len(units), 2 * FAILURE) + 1  # one end, not two
+        """Fewer units than this are above the top, but for a chance of 5 %; 0 where none can be."""
+        return self._fewer_than(self.top)
+
+    @property
+    def read(self) -> tuple[Cell, ...]:
+        """The cells of which a loss is told: those that are believed, and the one that stopped the ladder."""
+        steps = self.steps
+        return self.cells[: len(steps) + 1] if steps else ()
 
     @property
     def seen(self) -> int:
-        """How many units the ladder shows."""
-        return sum(max(0, cell.units) for cell in self.steps)
+        """How many units are read."""
+        return sum(max(0, cell.units) for cell in self.read)
 
     @property
     def estimated_units(self) -> Estimate:
@@ -165,7 +182,7 @@ class Ladder:
         _check_rows(rows)
         inner = self._sum(lambda cell: cell.low > rows)
         outer = self._sum(lambda cell: cell.high > rows)
-        value = sum(max(0, cell.units) * _above(cell, rows) for cell in self.steps)
+        value = sum(max(0, cell.units) * _above(cell, rows) for cell in self.read)
         return Estimate(value=min(max(value, inner.lower), outer.upper), lower=inner.lower, upper=outer.upper)
 
     def units_within(self, rows: int) -> Estimate:
@@ -179,11 +196,11 @@ class Ladder:
     def loss(self, rows: int) -> Loss:
         """Returns the share of rows that weights leave out where a unit's weights add up to at most `rows`."""
         _check_rows(rows)
-        steps = self.steps
-        half = self.noise.half_width(1, FAILURE / max(1, len(steps)))
+        read = self.read
+        half = self.noise.half_width(1, FAILURE / max(1, len(read)))
         whole = lost = 0.0
         least, most = [0.0, 0.0], [0.0, 0.0]  # lost and all rows, where as few and as many as may be are lost
-        for cell in steps:
+        for cell in read:
             units = max(0, cell.units)
             few, many = max(0, units - half), units + half
             whole += units * _mean(cell)
@@ -193,9 +210,12 @@ class Ladder:
             _add(most, many if at_most > rows else few, at_most if at_most > rows else cell.low, rows)
         share = lost / whole if whole else 0.0
         ends = (least[0] / least[1] if least[1] else 0.0, most[0] / most[1] if most[1] else 1.0)
-        if not steps:
+        if not read:
             ends = (0.0, 1.0)
-        return Loss(share=share, at_least=ends[0], at_most=ends[1], beyond=self.beyond, rows=self.top)
+        end = read[-1].high if read else 0
+        return Loss(
+            share=share, at_least=ends[0], at_most=ends[1], beyond=self._fewer_than(end), rows=end, lost=least[0]
+        )
 
     def suggest_max_rows(
         self, *, groups: int = GROUPS, epsilon: Fraction | None = None, rho: Fraction | None = None
@@ -216,7 +236,7 @@ class Ladder:
         if (epsilon is None) is (rho is None):
             raise ParameterError("say what usual queries lose: epsilon or rho", advice="Write epsilon='0.5'.")
         if not self.steps:
-            raise ParameterError("the profile shows too few units for its noise", advice="Buy one with more epsilon.")
+            raise ParameterError(TOO_FEW, advice="Buy one with more epsilon.")
         if epsilon is not None:
             left = groups * math.sqrt(2) / float(epsilon) * (2 if self.replaced else 1)
         else:
@@ -234,10 +254,13 @@ class Ladder:
     def sentence(self, rows: int) -> str:
         """Returns what is known of the rows that a bound leaves out, for people."""
         if not self.steps:
-            return "what it leaves out is not known, as the profile shows too few units for its noise"
+            return f"what it leaves out is not known, as {TOO_FEW}"
         full, loss = self.units_within(rows), self.loss(rows)
-        told = f"{full} of {self.seen:,} units have all rows at full weight, and {loss.words}"
-        return f"{told}; fewer than {loss.beyond:,} units above {loss.rows:,} rows may hold any number"
+        return f"{full} of {self.seen:,} units have all rows at full weight, and {loss.words}{loss.open_end}"
+
+    def _fewer_than(self, rows: int) -> int:
+        units = [cell.units for cell in self.cells if cell.low > rows]
+        return max(0, sum(units)) + self.noise.half_width(len(units), 2 * FAILURE) + 1 if units else 0  # one end
 
     def _sum(self, chosen: Callable[[Cell], bool]) -> Estimate:
         """Returns the units of some cells, none of which has fewer than 0."""
@@ -248,14 +271,14 @@ class Ladder:
 
 
 def cells_up_to(most: int) -> tuple[tuple[int, int], ...]:
-    """Returns the doubling cells for numbers of rows from 1 to `most`, or a little more.
+    """Returns the doubling cells for numbers of rows from 1 to `most`; one unit is in one of them, so they are free.
 
     Example:
         >>> cells_up_to(7)
-        ((1, 1), (2, 2), (3, 4), (5, 8))
+        ((1, 1), (2, 2), (3, 4), (5, 7))
     """
     powers = range(1, max(1, most - 1).bit_length() + 1) if most > 1 else range(0)
-    return ((1, 1), *((2 ** (k - 1) + 1, 2**k) for k in powers))
+    return ((1, 1), *((2 ** (k - 1) + 1, min(2**k, most)) for k in powers))
 
 
 def check_groups(groups: object) -> None:

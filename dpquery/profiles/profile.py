@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpquery.catalog import Catalog
 from dpquery.catalog.names import plain, shown
 from dpquery.errors import ParameterError, UnknownNameError
 from dpquery.kernel.loss import PrivacyLoss, parse_amount
-from dpquery.profiles.ladder import GROUPS, Estimate, Ladder, Loss, check_groups
-from dpquery.profiles.questions import bound_of
+from dpquery.profiles.ladder import GROUPS, TOO_FEW, Estimate, Ladder, Loss, check_groups
+
+SHARE = Fraction(1, 10)
+"""Of the dataset's budget, what a usual query loses where the catalog does not say it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,8 @@ class TableProfile:
         rows: Units by their number of rows; None where each has one row, or rows belong to nobody.
         months: Units by the number of months with rows, as (words, number of units); () where rows have no date.
         outside: For each bounded number, the units whose values are within, below, above, both, or unreadable.
-        epsilon, rho: What a query loses by the catalog where it says nothing, or None.
+        epsilon, rho: What a usual query loses, one of them: by the catalog's defaults, or else a tenth of the budget.
+        is_assumed: Whether it is that tenth.
         per_block: The length of a block, where rows are those of a unit's fullest block; else "".
     """
 
@@ -36,6 +38,7 @@ class TableProfile:
     outside: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
     epsilon: Fraction | None = None
     rho: Fraction | None = None
+    is_assumed: bool = False
     per_block: str = ""
 
     @property
@@ -51,9 +54,11 @@ class TableProfile:
         return self.ladder.estimated_units
 
     @property
-    def bound(self) -> int:
-        """The declared bound, or the one that the rule suggests where it is to be measured."""
-        return self.max_rows or self.suggest_max_rows()
+    def bound(self) -> int | None:
+        """The declared bound; the suggested one where it is `auto`; None where too few units are seen for that."""
+        if self.max_rows is not None or self.rows is None or not self.rows.steps:
+            return self.max_rows
+        return self.suggest_max_rows()
 
     def units_above(self, max_rows: int) -> Estimate:
         """Returns how many units have more rows than a bound, and so weigh less than all their rows."""
@@ -61,7 +66,10 @@ class TableProfile:
 
     def loss(self, max_rows: int | None = None) -> Loss:
         """Returns the share of the table's rows that weights leave out, by default at the declared bound."""
-        return self.ladder.loss(max_rows or self.bound)
+        rows = max_rows if max_rows is not None else self.bound
+        if rows is None:
+            raise ParameterError(TOO_FEW, advice="Buy one with more epsilon, or write a number.")
+        return self.ladder.loss(rows)
 
     def suggest_max_rows(self, *, groups: int = GROUPS, epsilon: object = None, rho: object = None) -> int:
         """Returns the bound that leaves about K sqrt(2) / epsilon units above it, or K / sqrt(2 rho): there, what
@@ -69,9 +77,9 @@ class TableProfile:
 
         Args:
             groups: K, the groups of the table's usual queries.
-            epsilon, rho: What these lose; by default what the catalog says.
+            epsilon, rho: What these lose; by default what the catalog says, or else a tenth of the budget.
         Raises:
-            ParameterError: The profile shows too few units, or nothing says what queries lose.
+            ParameterError: The profile shows too few units.
         """
         if epsilon is not None and rho is not None:
             raise ParameterError("a query loses epsilon or rho, not both")
@@ -84,20 +92,30 @@ class TableProfile:
 
     @property
     def rule(self) -> str:
-        """What K sqrt(2) / epsilon says at the catalog's default loss, for people; "" where nothing can be said."""
+        """What K sqrt(2) / epsilon says at the usual loss, for people; "" where nothing can be said."""
         return self._rule(GROUPS)
 
     def _rule(self, groups: int) -> str:
         if self.rows is None or not self.rows.steps or (self.epsilon is None and self.rho is None):
             return ""
         price = f"rho {float(self.rho):g}" if self.rho is not None else f"epsilon {float(self.epsilon or 0):g}"
+        price += ", a tenth of the budget" if self.is_assumed else ""
         return f"max_rows {self.suggest_max_rows(groups=groups):,} suits queries of {groups:,} groups at {price}"
 
     @property
     def sentence(self) -> str:
         """What is known of the rows that weights leave out at the declared bound, on one line for people."""
-        each = f" (rows of a unit's fullest {self.per_block})" if self.per_block else ""
-        return f"{plain(self.name)}, max_rows {self.bound:,}{each}: {self.ladder.sentence(self.bound)}"
+        each, bound = f" (rows of a unit's fullest {self.per_block})" if self.per_block else "", self.bound
+        if bound is None:
+            return f"{plain(self.name)}, max_rows auto: {TOO_FEW}; more epsilon shows more of them"
+        auto = "" if self.max_rows is not None else " (auto)"
+        return f"{plain(self.name)}, max_rows {bound:,}{auto}{each}: {self.ladder.sentence(bound)}"
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What is known of rows and of values that bounds leave out, a line each for people."""
+        rows = [] if self.rows is None else [self.sentence]
+        return (*rows, *(values_sentence(self.name, column, units) for column, units in self.outside.items()))
 
     def __str__(self) -> str:
         return self.to_text()
@@ -125,7 +143,7 @@ class TableProfile:
         half = ladder.noise.half_width(1)
         cells = [(cell.name, _shown(cell.units, half)) for cell in ladder.steps]
         yield from _aligned(f"rows in the fullest {self.per_block}" if self.per_block else "rows", cells)
-        if cells:
+        if cells and ladder.beyond:
             yield f"    above {ladder.top:,}: fewer than {ladder.beyond:,} units, with any number of rows"
         yield f"  {self.sentence.partition(', ')[2]}"
         if rule := self._rule(groups):
@@ -177,22 +195,31 @@ class Profile(Mapping[str, TableProfile]):
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def profile_of(catalog: Catalog, name: str, **found: object) -> TableProfile:
-    """Returns a table's profile with what its catalog says."""
-    table, defaults = catalog.tables[name], catalog.defaults
-    per_block = "" if table.blocks is None else table.blocks.by.value
-    return TableProfile(
-        name=name,
-        max_rows=bound_of(table, catalog),
-        epsilon=defaults.epsilon,
-        rho=defaults.rho,
-        per_block=per_block,
-        **found,  # type: ignore[arg-type]
-    )
-
-
 def _shown(units: int, half: int) -> Estimate:
     return Estimate(value=max(0, units), lower=max(0, units) - half, upper=max(0, units) + half)
+
+
+_BEYOND = {
+    "below": "below its bounds",
+    "above": "above its bounds",
+    "both": "on both sides of them",
+    "unreadable": "that cannot be read",
+}
+
+
+def is_beyond(units: Mapping[str, Estimate]) -> bool:
+    """Whether some unit's values are seen to be clamped or unreadable."""
+    return any(units[kind].lower > 0 for kind in _BEYOND if kind in units)
+
+
+def values_sentence(table: str, column: str, units: Mapping[str, Estimate]) -> str:
+    """Returns what is known of values that bounds clamp, or that cannot be read, on one line for people."""
+    found = {kind: units[kind] for kind in _BEYOND if kind in units}
+    seen = [f"{number} units have values {_BEYOND[kind]}" for kind, number in found.items() if number.lower > 0]
+    unseen = [kind for kind, number in found.items() if number.lower <= 0]
+    most = max((found[kind].upper for kind in unseen), default=0)
+    rest = [f"{', '.join(unseen)}: at most {most:,.0f} units"] if unseen else []
+    return f"{plain(table)}.{plain(column)}: {'; '.join([*seen, *rest])}"
 
 
 def _values(units: Mapping[str, Estimate]) -> str:

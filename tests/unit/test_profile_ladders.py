@@ -65,7 +65,25 @@ def test_three_units_with_a_million_rows_stay_invisible_and_are_said() -> None:
     assert loud.steps == quiet.steps and loud.loss(50).share == quiet.loss(50).share
     assert loud.suggest_max_rows(epsilon=Fraction(1)) == quiet.suggest_max_rows(epsilon=Fraction(1))
     above = sum(number > loud.top for number in tail(5000)) + 3
-    assert loud.beyond > above and f"fewer than {loud.beyond:,} units above {loud.top:,} rows" in loud.sentence(50)
+    assert loud.beyond > above and loud.loss(50).beyond > 3
+    assert f"fewer than {loud.loss(50).beyond:,} units above {2 * loud.top:,} rows" in loud.sentence(50)
+
+
+def test_what_a_bound_at_the_top_leaves_out_is_said() -> None:
+    """The suggested bound is often the ladder's end; units above it are too few to be believed, and lose rows."""
+    found = ladder([0, 0, 900, 800, 600, 400, 20])
+    assert found.suggest_max_rows(epsilon=Fraction(10)) == found.top == 32
+    loss, true = found.loss(32), 20 * 13 / 20_000
+    assert 0 == loss.at_least < loss.share < 3 * true and true < loss.at_most < 0.2 and loss.rows == 64
+    assert "none of their rows" not in found.sentence(32) and "above 64 rows may hold any number" in found.sentence(32)
+    assert "none of their rows" in found.sentence(64)
+
+
+def test_where_a_ladder_has_no_more_cells_nobody_is_above() -> None:
+    cells = tuple(Cell(low=low, high=high, units=500) for low, high in cells_up_to(10))
+    found = Ladder(cells=cells, noise=Noise(mechanism="laplace", scale=10.0))
+    assert (found.top, found.beyond, found.loss(5).beyond) == (10, 0, 0)
+    assert "any number" not in found.sentence(5) and "any number" not in str(found.loss(5))
 
 
 @pytest.mark.parametrize("units", [[], [20] * 10, [0] * 20 + [45]])
@@ -81,9 +99,10 @@ def test_where_all_may_be_noise_nothing_is_known(units: list[int]) -> None:
 def test_what_is_left_out_of_a_heavy_tail(bound: int) -> None:
     rows = tail(20_000)
     found = of_rows(rows)
-    seen = [number for number in rows if number <= found.top]
-    true = sum(max(0, number - bound) for number in seen) / sum(seen)
     loss = found.loss(bound)
+    read = [number for number in rows if number <= loss.rows]
+    true = sum(max(0, number - bound) for number in read) / sum(read)
+    assert loss.rows == 2 * found.top and loss.lost <= sum(max(0, number - bound) for number in rows)
     assert loss.at_least <= true <= loss.at_most and loss.share == pytest.approx(true, rel=0.25, abs=0.003)
     above = found.units_above(bound)
     assert above.lower <= sum(number > bound for number in rows) <= above.upper

@@ -51,6 +51,8 @@ def session(tmp_path: Path) -> dp.Session:
         ("SELECT kind, COUNT(*) AS n FROM flags GROUP BY kind", "flags"),
         ("SELECT ward, SUM(value) AS s FROM patients p JOIN labs l ON p.id = l.id GROUP BY ward", "labs"),
         ("SELECT COUNT(*) AS n FROM (SELECT id FROM labs UNION ALL SELECT id FROM patients) AS t", "labs"),
+        ("SELECT COUNT(DISTINCT id) AS n, COUNT(*) AS rows FROM labs", "labs"),
+        ("SELECT COUNT(DISTINCT value) AS n FROM labs", "labs"),
     ],
 )
 def test_queries_that_need_the_number_are_refused_unasked(query: str, table: str, session: dp.Session) -> None:
@@ -69,6 +71,9 @@ def test_queries_that_need_the_number_are_refused_unasked(query: str, table: str
         ("SELECT ward, COUNT(*) AS n FROM patients GROUP BY ward", 1),
         ("SELECT AVG(CLAMP(n, 0, 9)) AS m FROM (SELECT id, COUNT(*) AS n FROM labs GROUP BY id) AS t", 1),
         ("SELECT COUNT(*) AS n FROM patients WHERE EXISTS (SELECT 1 FROM labs WHERE labs.id = patients.id)", 1),
+        ("SELECT COUNT(DISTINCT id) AS n FROM labs", 1),
+        ("SELECT COUNT(DISTINCT id) AS n, COUNT(DISTINCT id) FILTER (WHERE value > 3) AS m FROM labs", 1),
+        ("SELECT p.ward, COUNT(DISTINCT l.id) AS n FROM labs l JOIN patients p ON p.id = l.id GROUP BY p.ward", 1),
     ],
 )
 def test_queries_with_a_row_of_each_unit_are_planned(query: str, rows: int, session: dp.Session) -> None:
@@ -89,3 +94,10 @@ def test_a_number_is_suggested_though_all_bounds_are_declared(
     assert "    max_rows: 3  # suggested\n" in text and "# flags.max_rows: nothing was found" in text
     suggested = dp.Catalog.from_yaml(text)
     assert (suggested.table("labs").max_rows, suggested.table("flags").max_rows) == (3, AUTO)
+
+
+def test_units_are_counted_before_a_number_is_known(session: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    zero_noise(monkeypatch)
+    query = "SELECT COUNT(DISTINCT id) AS n FROM labs WHERE lab < 30"
+    (n,) = session.sql(query, epsilon=1).to_pandas().n
+    assert n == 10 and session.explain(query, epsilon=1, fresh=True).measurements[0].l1 == 1
