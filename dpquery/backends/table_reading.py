@@ -138,10 +138,12 @@ class TableReader:
         table = self.catalog.tables[weighed.table]
         if table.ownership is None:
             raise InternalError("rows without owners have no weights")
+        place, row = self.places[table.name], f"stored.{quoted(row)}"
+        joins, unit = self._owner(table, table.ownership)
+        heavy = f"SELECT {row} AS row, {WEIGHED_UNITS}.weight FROM {place} AS stored{joins}"
+        heavy += f" JOIN {kept} AS {WEIGHED_UNITS} ON {self._has_unit(table, unit)}"
         joins, unit = self._owner(table, table.ownership, left=True)
-        joins, weight = self._joined_weight(table, kept, joins, unit)
-        given = f"SELECT {quoted(row)} AS row, {weight} AS weight FROM {self.places[table.name]} AS stored{joins}"
-        return f"SELECT row, weight FROM ({given}) WHERE weight IS DISTINCT FROM {WEIGHT}"
+        return f"{heavy} UNION ALL SELECT {row}, NULL FROM {place} AS stored{joins} WHERE {unit} IS NULL"
 
     def _place(self, scan: Scan) -> str:
         """Returns what a scan reads from: the table, or its copy with weights."""
@@ -158,11 +160,15 @@ class TableReader:
         return self._joined_weight(table, kept.name, joins, unit)
 
     def _joined_weight(self, table: Table, kept: str, joins: str, unit: str) -> tuple[str, str]:
+        weight = f"CASE WHEN {unit} IS NOT NULL THEN COALESCE({WEIGHED_UNITS}.weight, {WEIGHT}) END"
+        return f"{joins} LEFT JOIN {kept} AS {WEIGHED_UNITS} ON {self._has_unit(table, unit)}", weight
+
+    def _has_unit(self, table: Table, unit: str) -> str:
+        """Returns where a stored row is of a unit, and in a block, of a table of `crowded`."""
         on = f"{WEIGHED_UNITS}.unit = {unit}"
         if table.blocks is not None:
             on += f" AND {WEIGHED_UNITS}.block IS NOT DISTINCT FROM {self._block(table)}"
-        weight = f"CASE WHEN {unit} IS NOT NULL THEN COALESCE({WEIGHED_UNITS}.weight, {WEIGHT}) END"
-        return f"{joins} LEFT JOIN {kept} AS {WEIGHED_UNITS} ON {on}", weight
+        return on
 
     def most_rows(self, table: Table) -> str:
         """Returns a SELECT of the most rows that a privacy unit has in a private table, or in a block of it."""

@@ -110,10 +110,10 @@ def of_person(random: Random, id: int, first_key: int, most: int = 5) -> Rows:
     return {"orders": orders, "people": people, "lines": lines}
 
 
-def world(random: Random) -> Rows:
-    """Returns rows of all, and of the public table, in which rows are there twice."""
+def world(random: Random, people: int = PEOPLE, first: int = 0) -> Rows:
+    """Returns rows of people, numbered from `first`, and of the public table, in which rows are there twice."""
     found: Rows = {"orders": [], "people": [], "lines": []}
-    for id in range(PEOPLE):
+    for id in range(first, first + people):
         for table, rows in of_person(random, id, 100 * id).items():
             found[table] += rows
     bands: list[dict[str, object]] = []
