@@ -28,6 +28,7 @@ from dpquery.kernel.plan import (
     Mechanism,
     Noise,
     PrivateAggregate,
+    Total,
     Weighing,
     Weights,
 )
@@ -38,7 +39,7 @@ from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Scan
 from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Value
-from dpquery.units.weights import weighed
+from dpquery.units.weights import Weighed, weighed
 from tests.properties.weighed_plans import PEOPLE, Maker, Rows, catalog_of, frames_of, of_person, world
 
 PLANS = 150
@@ -88,7 +89,7 @@ def aggregates_of(random: Random, source: Relation, maker: Maker, sizes: Referen
     selection = "units" if keys and domain is None else None
     made = []
     for weights in offered:
-        measures = (units, *_measures(random, source, maker))
+        measures = (units, *_measures(random, source, maker), *_totals(random, proved, maker.one(source, BOOLEAN)))
         aggregate = PrivateAggregate(
             source=source,
             unit=unit,
@@ -126,6 +127,24 @@ def _measures(random: Random, source: Relation, maker: Maker) -> list[Measure]:
     return found + [
         Measure(id=id, label="", count=count, value=value.id, filter=filter, lattice=lattice, target=target)
         for id, count, lattice, target in ways
+    ]
+
+
+def _totals(random: Random, proved: Weighed, passes: Column | None) -> list[Measure]:
+    """Returns sums scaled to the totals that are proved, each to the least."""
+    filter = passes.id if passes is not None and random.random() < 0.5 else None
+    return [
+        Measure(
+            id=f"total {id} {value}",
+            label="",
+            count=Count.SUM,
+            value=value,
+            filter=filter,
+            lattice=Lattice(grid=pair.lattice[0], lower=pair.lattice[1], upper=pair.lattice[2]),
+            total=Total(column=id, most=pair.most),
+        )
+        for id, pair in list(proved.scaled.items())[:3]
+        for value in sorted(pair.values)[:1]
     ]
 
 
@@ -198,7 +217,7 @@ def _scores(measure: Measure, given: Histogram, group: int, points: np.ndarray) 
 
 @pytest.mark.parametrize("kind", ["add_remove", "replace_one", "blocks"])
 def test_one_unit_moves_no_number_of_any_plan_further_than_its_sensitivity(kind: str) -> None:
-    tried, tight = 0, 0
+    tried, tight, totals = 0, 0, 0
     for seed in range(PLANS):
         random = Random(f"{kind} {seed}")
         catalog = catalog_of(blocks=kind == "blocks", neighbours="add_remove" if kind == "blocks" else kind)
@@ -226,7 +245,8 @@ def test_one_unit_moves_no_number_of_any_plan_further_than_its_sensitivity(kind:
                 for norm in ("linf", "l1", "l2_squared"):
                     assert getattr(found, norm) <= getattr(claimed, norm), (kind, seed, measure, norm, found, claimed)
                 tried, tight = tried + 1, tight + (found.l1 == claimed.l1)
-    assert tried > 5 * PLANS
+                totals = totals + (measure.total is not None)
+    assert tried > 5 * PLANS and totals > PLANS // 4
     assert tight > PLANS // 10
 
 
