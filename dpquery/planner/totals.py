@@ -113,7 +113,8 @@ def _computed(relation: Relation, behind: dict[str, Ids]) -> Iterator[Ids]:
         case Project():
             for computed in relation.columns:
                 behind[computed.id] = _read((computed.expression,), behind)
-                yield behind[computed.id]
+                if not isinstance(computed.expression, Column):
+                    yield behind[computed.id]
         case Aggregate():
             for column in relation.aggregates:
                 behind[column.id] = _read((column.argument, column.second, column.filter), behind)

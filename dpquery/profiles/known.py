@@ -17,6 +17,7 @@ from dpquery.backends.owners import unique_sets
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import plain
 from dpquery.errors import InternalError, QueryError
+from dpquery.explain import scaled_sums
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.plan import PrivateAggregate, Weighing
 from dpquery.ledger.ledger import Ledger
@@ -103,7 +104,13 @@ class KnownProfiles:
         names: dict[str, None] = {}
         for budgeted in prepared.budgeted.aggregates:
             names |= dict.fromkeys(_weighed(budgeted.aggregate))
-        return tuple(self._note(name, bounds, reuse) for name in names if has_many_rows(self.catalog.tables[name]))
+        rows = (self._note(name, bounds, reuse) for name in names if has_many_rows(self.catalog.tables[name]))
+        scaled = (note for budgeted in prepared.budgeted.aggregates for note in self._scaled(budgeted.aggregate))
+        return tuple(dict.fromkeys((*rows, *scaled)))
+
+    def _scaled(self, aggregate: PrivateAggregate) -> Iterator[str]:
+        for name, total in scaled_sums(aggregate):
+            yield f"sums of {name}: scaled to max_total {total} of one {self.catalog.privacy_unit}; {UNKNOWN}"
 
     def _note(self, name: str, bounds: Bounds, reuse: Reuse | None) -> str:
         if bounds.max_rows is not None:

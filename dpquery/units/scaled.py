@@ -6,7 +6,7 @@ docs/proofs/weights.md, Lemma 7.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpquery.plan.expr import Column
@@ -40,10 +40,12 @@ class ScaledRules:
     Attributes:
         meeting: Says how many rows of the other side of a join one row meets.
         limited: The tables of whose scans a bound holds: with blocks, those where it may be of one block.
+        known: What was found before, by relation.
     """
 
     meeting: Meeting
     limited: frozenset[str]
+    known: dict[int, Pairs] = field(default_factory=dict)
 
     def pairs(self, relation: Relation) -> Pairs:
         """Returns the columns of scaled weights of a relation that `locality` accepts, each with what it bounds.
@@ -53,6 +55,11 @@ class ScaledRules:
         Source:
             docs/proofs/weights.md, Lemma 7.
         """
+        if id(relation) not in self.known:
+            self.known[id(relation)] = self._pairs(relation)
+        return self.known[id(relation)]
+
+    def _pairs(self, relation: Relation) -> Pairs:
         match relation:
             case Scan():
                 return self._of_scan(relation)

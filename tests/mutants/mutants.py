@@ -62,6 +62,10 @@ CHECKS = "tests/unit/kernel/test_checks.py"
 MECHANISMS = "tests/unit/kernel/test_mechanisms.py"
 FEW = "tests/unit/units/test_few.py"
 UNIT_WEIGHTS = "tests/unit/units/test_weights.py"
+TOTALS = "tests/unit/kernel/test_totals.py"
+SCALED_WEIGHTS = "tests/backends/test_scaled_weights.py"
+STORED_TOTALS = "tests/unit/stored/test_totals.py"
+WEIGHTS_PROOFS = "tests/properties/test_weights_proofs.py"
 SWEEP = "tests/unit/units/test_sweep.py"
 VERTICES = "tests/properties/test_vertices.py"
 SCAN_WEIGHTS = "tests/backends/test_scan_weights.py"
@@ -2913,5 +2917,152 @@ MUTANTS = (
         new="if frame.weights.weighing is Weighing.COUNTED and frame.base != wanted.base:",
         tests=STORED,
         only="weights",
+    ),
+    Mutant(
+        name="the gate believes a total",
+        file="kernel/checks.py",
+        old="or pair.most > total.most:",
+        new="or pair.most < 1:",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="a total bounds any column",
+        file="kernel/checks.py",
+        old="measure.value not in pair.values or ",
+        new="",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="a total holds on any lattice",
+        file="kernel/checks.py",
+        old="if pair.lattice != (lattice.grid, lattice.lower, lattice.upper):",
+        new="if pair.lattice[0] != lattice.grid:",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="values of both signs differ by one total",
+        file="kernel/sensitivity.py",
+        old="measure.total.most * (2 if least < 0 < greatest else 1)",
+        new="measure.total.most",
+        tests=VERTICES,
+    ),
+    Mutant(
+        name="totals and plain weights share a loss",
+        file="kernel/parallel.py",
+        old='shared = f"aggregate {place}" if measure.total is None else f"aggregate {place}, total {measure.total.column}"',
+        new='shared = f"aggregate {place}"',
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="sums of different totals share a loss",
+        file="kernel/parallel.py",
+        old='f"aggregate {place}, total {measure.total.column}"',
+        new='f"aggregate {place}, total"',
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="a total may be of squares and deviations",
+        file="kernel/measures.py",
+        old="if self.total is not None and not (self.count is Count.SUM and is_plain):",
+        new="if self.total is not None and self.count is not Count.SUM:",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="expressions of a column have its total",
+        file="units/scaled.py",
+        old="values=frozenset(own for own, of in read.items() if of in given[held].values)",
+        new="values=frozenset(c.id for c in project.columns if c.id not in given)",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="rows that meet several rows have one total",
+        file="units/scaled.py",
+        old="most=p.most * max(1, met)",
+        new="most=p.most",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="rows that meet any number of rows have a total",
+        file="units/scaled.py",
+        old="return {} if met is None else {id: replace(p, most=p.most * max(1, met))",
+        new="return {id: replace(p, most=p.most * max(1, met or 1))",
+        tests=WEIGHTS_PROOFS,
+    ),
+    Mutant(
+        name="a union has the total of one side",
+        file="units/scaled.py",
+        old="most=a.most + b.most",
+        new="most=max(a.most, b.most)",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="a union adds totals of different lattices",
+        file="units/scaled.py",
+        old=" or a.lattice != b.lattice:",
+        new=":",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="a union has a total where one side holds the value",
+        file="units/scaled.py",
+        old="if c.left in a.values and c.right in b.values)",
+        new="if c.left in a.values or c.right in b.values)",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="the total of one block is that of all",
+        file="units/scaled.py",
+        old="if scan.ownership is None or scan.table not in self.limited:",
+        new="if scan.ownership is None:",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="magnitudes of both signs make room in a total",
+        file="backends/table_reading.py",
+        old='return f"ABS({lattice_value(',
+        new='return f"({lattice_value(',
+        tests=SCALED_WEIGHTS,
+    ),
+    Mutant(
+        name="rows weigh by the total or by their number, whichever is more",
+        file="backends/table_reading.py",
+        old='weight = f"LEAST({WEIGHT}, {weight}, ',
+        new='weight = f"LEAST({WEIGHT}, GREATEST({weight}, 0), 1 + ',
+        tests=SCALED_WEIGHTS,
+    ),
+    Mutant(
+        name="only units of many rows have a total",
+        file="backends/table_reading.py",
+        old='heavy = f"{heavy} OR {total} > {scaled.most}"',
+        new='heavy = f"{heavy} AND {total} > {scaled.most}"',
+        tests=SCALED_WEIGHTS,
+    ),
+    Mutant(
+        name="a written total is not verified",
+        file="backends/row_weights.py",
+        old='heavy += f" OR total IS NULL OR CAST(weight AS HUGEINT) * total > {most}"',
+        new='heavy += f" OR total IS NULL OR {most} IS NULL"',
+        tests=SCALED_WEIGHTS,
+    ),
+    Mutant(
+        name="a sum with a total has the plain weights",
+        file="backends/private_sql.py",
+        old='weight = "weight" if measure.total is None else',
+        new='weight = "weight" if self._is_weighed else',
+        tests=SCALED_WEIGHTS,
+    ),
+    Mutant(
+        name="a stored sum under a total gives one of deviations",
+        file="stored/frames.py",
+        old=" or measure.total is not None:",
+        new=":",
+        tests=STORED_TOTALS,
+    ),
+    Mutant(
+        name="a total is told by no stored number",
+        file="stored/frames.py",
+        old="    return text_of((bare, value, kept, total))",
+        new="    return text_of((bare, value, kept))",
+        tests=STORED_TOTALS,
     ),
 )
