@@ -164,6 +164,7 @@ def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iter
         yield f"{made.label}: {made.mechanism} scale={figure(made.scale)}{unit}  {loss}  {_error(made)}{shared}"
         yield f"  linf={amount(made.linf)} l1={amount(made.l1)} l2={figure(made.l2)}"
     yield from dict.fromkeys(_clamps(aggregate))
+    yield from dict.fromkeys(f"Scale {name}  max_total={total}" for name, total in scaled_sums(aggregate))
     names = names_of(aggregate.source)
     if aggregate.unit is not None:
         unit = show(_column(aggregate.source, aggregate.unit), names)
@@ -198,6 +199,15 @@ def _clamps(aggregate: PrivateAggregate) -> Iterator[str]:
             type = _column(aggregate.source, measure.value).type
             ends = ", ".join(_bound(end * lattice.grid, type) for end in (lattice.lower, lattice.upper))
             yield f"Clamp {value} [{ends}]  grid={amount(lattice.grid)}{_STEPS.get(type.kind, '')}"
+
+
+def scaled_sums(aggregate: PrivateAggregate) -> Iterator[tuple[str, str]]:
+    """Yields the columns whose sums are scaled, and to what total of one unit."""
+    names = names_of(aggregate.source)
+    for measure in aggregate.measures:
+        if measure.total is not None and measure.lattice is not None and measure.value is not None:
+            value = show(_column(aggregate.source, measure.value), names)
+            yield value, amount(measure.total.most * measure.lattice.grid)
 
 
 _STEPS = {Kind.DATE: " days", Kind.TIMESTAMP: " microseconds"}

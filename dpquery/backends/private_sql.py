@@ -162,9 +162,10 @@ class PrivateWriter:
 
     def _weighed_value(self, measure: Measure) -> str:
         value, lattice = self._lattice_value(measure), measure.lattice
-        if not self._is_weighed or lattice is None:
+        weight = "weight" if measure.total is None else f"CAST({name(measure.total.column)} AS BIGINT)"
+        if (not self._is_weighed and measure.total is None) or lattice is None:
             return value
-        return f"{value if max(map(abs, lattice.values)) < NARROW else f'CAST({value} AS HUGEINT)'} * weight"
+        return f"{value if max(map(abs, lattice.values)) < NARROW else f'CAST({value} AS HUGEINT)'} * {weight}"
 
     # What is counted by unit.
 
@@ -278,7 +279,7 @@ class PrivateWriter:
     @property
     def _read(self) -> list[str]:
         """Returns the columns that measures read."""
-        read = [m.value for m in self.aggregate.measures] + [m.filter for m in self.aggregate.measures]
+        read = [id for m in self.aggregate.measures for id in (m.value, m.filter, m.total.column if m.total else None)]
         return [name(id) for id in dict.fromkeys(id for id in read if id is not None)]
 
     def _hash(self, *columns: str) -> str:

@@ -19,7 +19,7 @@ from dpquery.arrow import arrow_type
 from dpquery.backends.owners import leading_to_owners, unique_sets
 from dpquery.backends.reference_reading import read
 from dpquery.backends.reference_relations import Interpreter, Row
-from dpquery.backends.reference_sums import Values, added_up, keyed_hash, weight_of_one
+from dpquery.backends.reference_sums import Values, added_up, keyed_hash, scaled_weight, weight_of_one
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.blocks import Blocks
 from dpquery.errors import CatalogError, InternalError
@@ -126,7 +126,7 @@ class ReferenceBackend:
         if scan.ownership is None:
             return rows
         table = self._catalog.tables[scan.table]
-        declared = [self._read(scan.table, column.name, column.type) for column in table.columns.values()]
+        stored = {column.name: self._read(scan.table, column.name, column.type) for column in table.columns.values()}
         owners = self._owners(scan.table, scan.ownership)
         blocks = [None] * len(rows) if table.blocks is None else self._blocks(table, table.blocks)
         found: dict[tuple[Value, object], list[int]] = {}
@@ -134,7 +134,7 @@ class ReferenceBackend:
             found.setdefault(place, []).append(index)
         kept = set()
         for (owner, _), indices in found.items():
-            content = {index: repr([values[index] for values in declared]) for index in indices}
+            content = {index: repr([values[index] for values in stored.values()]) for index in indices}
             limit = len(indices) if owner is None else scan.row_limit
             order = sorted(indices, key=lambda index: (keyed_hash(content[index], key), content[index]))
             kept.update(order[:limit])
@@ -142,6 +142,11 @@ class ReferenceBackend:
                 given = None if owner is None else weight_of_one(scan.max_rows, min(len(indices), scan.row_limit))
                 for index in indices:
                     rows[index][scan.weight] = given
+            for scaled in scan.scaled:
+                own = [stored[scaled.column][index] for index in indices]
+                given = None if owner is None else scaled_weight(scaled, own, min(len(indices), scan.row_limit))
+                for index in indices:
+                    rows[index][scaled.id] = given
         return [row for index, row in enumerate(rows) if index in kept]
 
     def _blocks(self, table: Table, blocks: Blocks) -> list[int | None]:

@@ -19,6 +19,7 @@ from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import WEIGHT, Count, Key, Lattice, Measure, PrivateAggregate, Weighing
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.ranges import number_of
+from dpquery.plan.scaled import Scaled
 from dpquery.plan.types import Value
 
 Values = tuple[Value, ...]
@@ -66,6 +67,18 @@ def added_up(aggregate: PrivateAggregate, rows: Sequence[Row], key: int) -> Exac
 def weight_of_one(most: int, count: int) -> int:
     """Returns what one of `count` things weighs that may weigh `most` together, in steps of 1 / WEIGHT."""
     return math.floor(WEIGHT * min(Fraction(1), Fraction(most, count)))
+
+
+def scaled_weight(scaled: Scaled, values: Sequence[Value], count: int) -> int:
+    """Returns what each row of a unit weighs under a total of a column.
+
+    Args:
+        values: What the column holds on all rows of the unit.
+        count: How many of the rows are read at most.
+    """
+    lattice = Lattice(grid=scaled.grid, lower=scaled.lower, upper=scaled.upper)
+    total = sum(abs(lattice_value(lattice, value)) for value in values if value is not None)
+    return min(weight_of_one(scaled.max_rows, count), weight_of_one(scaled.most, total) if total else WEIGHT)
 
 
 def keyed_hash(text: str, key: int) -> bytes:
@@ -184,6 +197,8 @@ def _sums(measure: Measure, public: dict[object, dict[Group, Weighted]]) -> Coun
         for group, rows in groups.items():
             for row, weight in _counted(measure, rows):
                 times = 1
+                if measure.total is not None:
+                    weight = _weight(row[measure.total.column])
                 if measure.lattice is not None:
                     times = lattice_value(measure.lattice, row[measure.value or ""])
                 found[group] += weight * times

@@ -2,6 +2,7 @@
 
 Of files these units are kept in the engine, with what each of their rows weighs: all other rows weigh 1. Tables in
 memory get a column of weights, four bytes a row, as joining all rows with their units takes longer than adding them up.
+Weights that are scaled to the total of a column are joined in either case.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 from dpquery.backends.engine import Engine
 from dpquery.backends.sources import Source
 from dpquery.backends.statements import fetch_integers
-from dpquery.backends.table_reading import Kept, TableReader, Weighed, weighed_of
+from dpquery.backends.table_reading import Kept, TableReader, Weighed, scaled_of, weighed_of
 from dpquery.backends.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError
 from dpquery.kernel.plan import WEIGHT
@@ -67,7 +68,8 @@ class RowWeights:
     def _place(self, each: Weighed) -> Kept:
         number = self._numbers.setdefault(each, len(self._numbers))
         data = self._opened[each.table].data
-        column = _new_name(data, "weight") if isinstance(data, pa.Table) else None
+        by_row = isinstance(data, pa.Table) and each.scaled is None
+        column = _new_name(data, "weight") if by_row else None
         return Kept(f"weights{number}_{self._versions.get(each, 0)}", column)
 
     def _made(self, each: Weighed) -> Kept | None:
@@ -113,11 +115,15 @@ class RowWeights:
         return data.append_column(column, pa.chunked_array(pieces, made.type))
 
     def _verify(self, each: Weighed, made: str) -> None:
-        """Raises BackendError unless each unit is there once and its rows weigh no more than `max_rows` together."""
+        """Raises BackendError unless each unit is there once, and its rows weigh no more than `max_rows` together, and
+        times their magnitudes no more than a total that they are scaled to."""
         by = "unit" if self._tables.catalog.tables[each.table].blocks is None else "unit, block"
         twice = f"SELECT 1 FROM {made} GROUP BY {by} HAVING COUNT(*) > 1"
         together = f"CAST(weight AS HUGEINT) * LEAST(counted, {each.row_limit})"
         heavy = f"SELECT 1 FROM {made} WHERE unit IS NULL OR weight < 0 OR {together} > {each.max_rows * WEIGHT}"
+        if each.scaled is not None:
+            most = f"CAST('{each.scaled.most * WEIGHT}' AS HUGEINT)"
+            heavy += f" OR total IS NULL OR CAST(weight AS HUGEINT) * total > {most}"
         if self._run(f"{twice} LIMIT 1") or self._run(f"{heavy} LIMIT 1"):
             raise BackendError(f"the weights of table {each.table} were not written as they were meant")
 
@@ -143,6 +149,8 @@ def tables_that_stay(relation: Relation) -> frozenset[str]:
 def _collect(relation: Relation, found: dict[Weighed, None]) -> None:
     if isinstance(relation, Scan) and relation.weight is not None and (each := weighed_of(relation)).may_be_less:
         found[each] = None
+    if isinstance(relation, Scan):
+        found.update(dict.fromkeys(scaled_of(relation, scaled) for scaled in relation.scaled))
     for source in sources(relation):
         _collect(source, found)
 

@@ -4,8 +4,9 @@ lets through."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from dpquery.backends.lattice_sql import lattice_value
 from dpquery.backends.owners import leading_to_owners
 from dpquery.backends.reading import SHORT, limited, read
 from dpquery.backends.sources import Source
@@ -13,8 +14,9 @@ from dpquery.backends.sql_names import name
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
 from dpquery.errors import CatalogError, InternalError
-from dpquery.kernel.plan import WEIGHT
+from dpquery.kernel.plan import WEIGHT, Lattice
 from dpquery.plan.logical import LONGEST_OWNER, Ownership, Scan
+from dpquery.plan.scaled import Scaled
 from dpquery.plan.types import TEXT, Type
 
 WEIGHED_UNITS = "weighed"
@@ -42,16 +44,18 @@ class Weighed:
         table: Its name.
         max_rows: What the rows of one unit weigh together at most, in rows.
         row_limit: The most rows that are read of one unit.
+        scaled: The column and the total that they are scaled to, without an id; None for the plain weights.
     """
 
     table: str
     max_rows: int
     row_limit: int
+    scaled: Scaled | None = None
 
     @property
     def may_be_less(self) -> bool:
         """Whether a row may weigh less than 1 at all."""
-        return self.max_rows < self.row_limit
+        return self.max_rows < self.row_limit or self.scaled is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,30 +107,43 @@ class TableReader:
             return self._limited_scan(scan, scan.ownership, table, number)
         columns = [f"{self.column(table, c.name, c.type, 'stored')} AS {name(c.id)}" for c in scan.columns]
         joins = ""
-        if scan.ownership is not None and (scan.unit is not None or scan.weight is not None):
+        if scan.ownership is not None and (scan.unit is not None or scan.weight is not None or scan.scaled):
             joins, unit = self._owner(table, scan.ownership, left=scan.unit is None)
             if scan.unit is not None and scan.unit not in {column.id for column in scan.columns}:
                 columns.append(f"{unit} AS {name(scan.unit)}")
-            if scan.weight is not None:
-                joins, weight = self._weight(scan, table, joins, unit)
-                columns.append(f"{weight} AS {name(scan.weight)}")
+            joins, weights = self._weights(scan, table, joins, unit)
+            columns += [f"{weight} AS {name(id)}" for id, weight in weights.items()]
         return f"SELECT {', '.join(columns)} FROM {self._place(scan)} AS stored{joins}"
 
     def crowded(self, weighed: Weighed) -> str:
         """Returns a SELECT of the units whose rows weigh less than 1: `unit`, `block` where rows are in blocks, how
-        many rows are `counted` of it there, and the `weight` of each in steps."""
+        many rows are `counted` of it there, for scaled weights the `total` of its magnitudes, and the `weight` of each
+        row in steps."""
         table = self.catalog.tables[weighed.table]
         if table.ownership is None or not weighed.may_be_less:
             raise InternalError("only rows that have owners are counted, and only where they may weigh less than 1")
         joins, unit = self._owner(table, table.ownership)
         by = ["unit"] if table.blocks is None else ["unit", "block"]
         read = [f"{unit} AS unit"] if table.blocks is None else [f"{unit} AS unit", f"{self._block(table)} AS block"]
-        weight = f"CAST({weighed.max_rows * WEIGHT} // LEAST(COUNT(*), {weighed.row_limit}) AS BIGINT) AS weight"
+        shown, weight = "COUNT(*) AS counted", f"{weighed.max_rows * WEIGHT} // LEAST(COUNT(*), {weighed.row_limit})"
+        heavy = f"COUNT(*) > {weighed.max_rows}"
+        if (scaled := weighed.scaled) is not None:
+            read.append(f"{self._size(table, scaled)} AS size")
+            total, most = "CAST(COALESCE(SUM(size), 0) AS HUGEINT)", f"CAST('{scaled.most * WEIGHT}' AS HUGEINT)"
+            shown = f"{shown}, {total} AS total"
+            weight = f"LEAST({WEIGHT}, {weight}, {most} // GREATEST({total}, 1))"
+            heavy = f"{heavy} OR {total} > {scaled.most}"
         return (
-            f"SELECT {', '.join(by)}, COUNT(*) AS counted, {weight} "
+            f"SELECT {', '.join(by)}, {shown}, CAST({weight} AS BIGINT) AS weight "
             f"FROM (SELECT {', '.join(read)} FROM {self.places[table.name]} AS stored{joins}) "
-            f"WHERE unit IS NOT NULL GROUP BY {', '.join(by)} HAVING COUNT(*) > {weighed.max_rows}"
+            f"WHERE unit IS NOT NULL GROUP BY {', '.join(by)} HAVING {heavy}"
         )
+
+    def _size(self, table: Table, scaled: Scaled) -> str:
+        """Returns SQL for the magnitude of a column's lattice value, which the measure computes in the same words."""
+        lattice = Lattice(grid=scaled.grid, lower=scaled.lower, upper=scaled.upper)
+        type = table.columns[scaled.column].type
+        return f"ABS({lattice_value(self.column(table, scaled.column, type, 'stored'), type, lattice)})"
 
     def weights_below_one(self, weighed: Weighed, kept: str, row: str) -> str:
         """Returns a SELECT of the rows that do not weigh 1, each with its `weight`: NULL where it belongs to nobody.
@@ -150,24 +167,36 @@ class TableReader:
         kept = None if scan.weight is None else self.weights.get(weighed_of(scan))
         return self.places[scan.table] if kept is None or kept.column is None else kept.name
 
-    def _weight(self, scan: Scan, table: Table, joins: str, unit: str) -> tuple[str, str]:
-        """Returns the joins of a scan with what leads to the weight of a row, and SQL for it."""
-        kept = self.weights[weighed] if (weighed := weighed_of(scan)).may_be_less else None
+    def _weights(self, scan: Scan, table: Table, joins: str, unit: str) -> tuple[str, dict[str, str]]:
+        """Returns the joins of a scan with what leads to the weights of a row, and SQL for each of them by its id."""
+        found = dict[str, str]()
+        if scan.weight is not None:
+            weighed = weighed_of(scan)
+            kept = self.weights[weighed] if weighed.may_be_less else None
+            if kept is not None and kept.column is not None:
+                joins = "" if scan.unit is None and not scan.scaled else joins
+                found[scan.weight] = f"CAST(stored.{quoted(kept.column)} AS BIGINT)"
+            else:
+                joins, found[scan.weight] = self._joined_weight(table, kept, joins, unit)
+        for number, scaled in enumerate(scan.scaled):
+            kept = self.weights[scaled_of(scan, scaled)]
+            joins, found[scaled.id] = self._joined_weight(table, kept, joins, unit, f"scaled{number}")
+        return joins, found
+
+    def _joined_weight(
+        self, table: Table, kept: Kept | None, joins: str, unit: str, alias: str = WEIGHED_UNITS
+    ) -> tuple[str, str]:
+        """Returns the joins with the units whose rows weigh less than 1, if there are any, and SQL for the weight."""
         if kept is None:
             return joins, f"CASE WHEN {unit} IS NOT NULL THEN {WEIGHT}::BIGINT END"
-        if kept.column is not None:
-            return "" if scan.unit is None else joins, f"CAST(stored.{quoted(kept.column)} AS BIGINT)"
-        return self._joined_weight(table, kept.name, joins, unit)
+        weight = f"CASE WHEN {unit} IS NOT NULL THEN COALESCE({alias}.weight, {WEIGHT}) END"
+        return f"{joins} LEFT JOIN {kept.name} AS {alias} ON {self._has_unit(table, unit, alias)}", weight
 
-    def _joined_weight(self, table: Table, kept: str, joins: str, unit: str) -> tuple[str, str]:
-        weight = f"CASE WHEN {unit} IS NOT NULL THEN COALESCE({WEIGHED_UNITS}.weight, {WEIGHT}) END"
-        return f"{joins} LEFT JOIN {kept} AS {WEIGHED_UNITS} ON {self._has_unit(table, unit)}", weight
-
-    def _has_unit(self, table: Table, unit: str) -> str:
+    def _has_unit(self, table: Table, unit: str, alias: str = WEIGHED_UNITS) -> str:
         """Returns where a stored row is of a unit, and in a block, of a table of `crowded`."""
-        on = f"{WEIGHED_UNITS}.unit = {unit}"
+        on = f"{alias}.unit = {unit}"
         if table.blocks is not None:
-            on += f" AND {WEIGHED_UNITS}.block IS NOT DISTINCT FROM {self._block(table)}"
+            on += f" AND {alias}.block IS NOT DISTINCT FROM {self._block(table)}"
         return on
 
     def most_rows(self, table: Table) -> str:
@@ -188,16 +217,14 @@ class TableReader:
         names = {column.name: f"stored{i}" for i, column in enumerate(declared)}
         read = [f"{self.column(table, c.name, c.type, 'stored')} AS {names[c.name]}" for c in declared]
         read += [f"{unit} AS unit", f"{self._block(table)} AS block"]
-        if scan.weight is not None:
-            leading, weight = self._weight(scan, table, joins, unit)
-            joins = leading or joins
-            read.append(f"{weight} AS weight")
+        leading, weights = self._weights(scan, table, joins, unit)
+        joins = leading or joins
+        read += [f"{weight} AS weight{i}" for i, weight in enumerate(weights.values())]
         given = ", ".join(names.values())
         shown = [f"{names[c.name]} AS {name(c.id)}" for c in scan.columns]
         if scan.unit is not None and scan.unit not in {column.id for column in scan.columns}:
             shown.append(f"unit AS {name(scan.unit)}")
-        if scan.weight is not None:
-            shown.append(f"weight AS {name(scan.weight)}")
+        shown += [f"weight{i} AS {name(id)}" for i, id in enumerate(weights)]
         same = "whole.unit = heavy.unit AND whole.block IS NOT DISTINCT FROM heavy.block"
         order = f"hash({given}, {number(1)}, {number(2)}), {given}"
         place = f"row_number() OVER (PARTITION BY whole.unit, whole.block ORDER BY {order}) AS place"
@@ -247,3 +274,8 @@ def weighed_of(scan: Scan) -> Weighed:
     if scan.weight is None or scan.max_rows is None:
         raise InternalError("a scan without weights was asked for them")
     return Weighed(scan.table, scan.max_rows, scan.row_limit)
+
+
+def scaled_of(scan: Scan, scaled: Scaled) -> Weighed:
+    """Returns what scaled weights of a scan follow from."""
+    return Weighed(scan.table, scaled.max_rows, scan.row_limit, replace(scaled, id=""))

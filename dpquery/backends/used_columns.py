@@ -20,6 +20,7 @@ def narrowed(aggregate: PrivateAggregate) -> PrivateAggregate:
     read = {id for measure in aggregate.measures for id in (measure.value, measure.filter) if id is not None}
     read |= {id for key in aggregate.keys for id in key.columns}
     read |= {id for id in (aggregate.unit, aggregate.weights.column) if id is not None}
+    read |= {measure.total.column for measure in aggregate.measures if measure.total is not None}
     if not _collect(aggregate.source, read):
         return aggregate
     return replace(aggregate, source=_narrow(aggregate.source, read))
@@ -48,7 +49,8 @@ def _collect(relation: Relation, read: set[str]) -> bool:
 def _narrow(relation: Relation, read: set[str]) -> Relation:
     if isinstance(relation, Scan):
         kept = tuple(column for column in relation.columns if column.id in read)
-        narrow = replace(relation, columns=kept or relation.columns[:1])
+        scaled = tuple(each for each in relation.scaled if each.id in read)
+        narrow = replace(relation, columns=kept or relation.columns[:1], scaled=scaled)
         return narrow if relation.weight in read else replace(narrow, weight=None, max_rows=None)
     below = sources(relation)
     return with_sources(relation, tuple(_narrow(source, read) for source in below)) if below else relation

@@ -160,6 +160,8 @@ def _column(column: ColumnDeclaration) -> Iterator[str]:
         yield f"clamped to {_value(column.lower)} .. {_value(column.upper)}"
     elif column.type.kind not in (Kind.TEXT, Kind.BOOLEAN):
         yield "no bounds"
+    if column.max_total is not None:
+        yield f"sums of one unit scaled to {show_amount(column.max_total)} at most"
     yield "may be NULL" if column.nullable else "not NULL"
     if column.keys is not None:
         more = f", ... {len(column.keys)} in all" if len(column.keys) > MOST_KEYS else ""

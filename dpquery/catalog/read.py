@@ -15,6 +15,7 @@ from dpquery.catalog.public_keys import resolve_keys_from
 from dpquery.catalog.read_table import TableDraft, distinct_names, read_table
 from dpquery.catalog.rows import require_rows
 from dpquery.catalog.tables import WORK, Defaults, Table
+from dpquery.catalog.totals import require_owners_of_totals
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.catalog.versions import require_version
 from dpquery.catalog.zones import zone_of
@@ -70,6 +71,7 @@ def read_contents(root: Node, reading: Reading, *, is_file: bool) -> Contents:
     by_path = [name for name, draft in drafts.items() if draft.unit and isinstance(draft.unit.content, Mapping)]
     require_short_owners(drafts, owners, reading)
     require_rows(drafts, owners, unit, fields.get("defaults"), reading)
+    require_owners_of_totals(drafts, unit, reading)
     check_blocks(in_blocks, by_path, unit, neighbours, reading)
     reading.finish()
     assert dataset is not None

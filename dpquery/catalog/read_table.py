@@ -12,6 +12,7 @@ from dpquery.catalog.lengths import read_length, require_short
 from dpquery.catalog.names import fold, name_fault, shown, suggestion
 from dpquery.catalog.rows import Measured, read_rows
 from dpquery.catalog.tables import ColumnDeclaration, Randomized, Table
+from dpquery.catalog.totals import read_total
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.catalog.values import parse_type, parse_value
 from dpquery.catalog.zones import read_zone
@@ -22,7 +23,10 @@ from dpquery.plan.logical import Ownership
 from dpquery.plan.ranges import number_of
 from dpquery.plan.types import Kind, Type, Value
 
-COLUMN_FIELDS = ("lower", "upper", "nullable", "keys", "keys_from", "randomized", "max_length", "zone", "description")
+COLUMN_FIELDS = (
+    *("lower", "upper", "max_total", "nullable", "keys", "keys_from", "randomized", "max_length", "zone"),
+    "description",
+)
 TABLE_FIELDS = ("public", "unit", "unique", "max_rows", "max_groups", "row_limit", "blocks", "description")
 
 
@@ -59,6 +63,7 @@ class TableDraft:
                 randomized=c.randomized,
                 max_length=c.max_length,
                 zone=c.zone,
+                max_total=c.max_total,
             )
             for name, c in self.columns.items()
             if c is not None
@@ -179,6 +184,7 @@ def _read_column(
     require_short(places, max_length, reading)
     keys = tuple(places) if "keys" in fields else None
     randomized = _read_randomized(fields, type, reading) if "randomized" in fields else None
+    total = read_total(fields, type, lower, upper, reading)
     if randomized is not None:
         keys = randomized.categories
         if type.kind not in (Kind.TEXT, Kind.BOOLEAN):
@@ -196,6 +202,7 @@ def _read_column(
         randomized=randomized,
         max_length=max_length,
         zone=read_zone(fields, type, reading, zone),
+        max_total=total,
     )
 
 
@@ -261,7 +268,7 @@ def _read_keys(node: Node, type: Type, nullable: bool, reading: Reading) -> dict
 def _read_randomized(fields: Mapping[str, Node], type: Type, reading: Reading) -> Randomized | None:
     """Returns how a column's values were reported; its categories stand for keys and bounds."""
     before = len(reading.problems)
-    for other in ("keys", "keys_from", "lower", "upper", "nullable"):
+    for other in ("keys", "keys_from", "lower", "upper", "max_total", "nullable"):
         if other in fields:
             reading.refuse(fields[other], "stands beside randomized, whose categories say all that may be reported")
     inner = reading.fields(fields["randomized"], required=("epsilon", "categories"))

@@ -71,6 +71,7 @@ class ColumnDeclaration:
         randomized: How its values were reported, or None for values as they are; its categories are the keys.
         max_length: Characters of a text that are read; what is beyond is cut off.
         zone: Of a date or timestamp the time zone in whose wall clock instants are read; "" for none.
+        max_total: Of a number to what sum of magnitudes one unit's values are scaled, in all or in each block; or None.
     """
 
     name: str
@@ -84,6 +85,7 @@ class ColumnDeclaration:
     randomized: Randomized | None = None
     max_length: int = LONGEST_TEXT
     zone: str = ""
+    max_total: Fraction | None = None
 
     @property
     def range(self) -> Range:

@@ -125,6 +125,7 @@ def _column(column: ColumnDeclaration, lower: Value, upper: Value) -> str:
         parts.append(f"randomized: {{epsilon: {_amount(column.randomized.epsilon)}, categories: [{categories}]}}")
     else:
         parts += [] if lower is None else [f"lower: {value(lower)}", f"upper: {value(upper)}"]
+        parts += [] if column.max_total is None else [f"max_total: {_amount(column.max_total)}"]
         parts += [] if column.keys is None else [f"keys: [{', '.join(map(value, column.keys))}]"]
     parts += [] if column.keys_from is None else [f"keys_from: {text('.'.join(column.keys_from))}"]
     parts += ["nullable: true"] if column.nullable else []

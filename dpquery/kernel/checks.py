@@ -25,7 +25,7 @@ from dpquery.units.blocks import NONE, Touched, touched
 from dpquery.units.declarations import Declarations
 from dpquery.units.locality import locality
 from dpquery.units.sizes import Sizes
-from dpquery.units.weights import weighed
+from dpquery.units.weights import Weighed, weighed
 
 
 def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
@@ -92,7 +92,11 @@ def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: S
     if aggregate.unit is None:
         if weights != WHOLE_ROW:
             raise InternalError("a row that is a privacy unit weighs more than 1")
+        if any(measure.total is not None for measure in aggregate.measures):
+            raise InternalError("a row that is a privacy unit has no total")
         return
+    for measure in aggregate.measures:
+        _check_total(measure, proved)
     if aggregate.is_selected and groups_per_unit(aggregate) is None:
         raise InternalError("a unit may decide about any number of groups")
     rows, most = weights.most_rows, proved.rows
@@ -111,6 +115,18 @@ def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: S
             assert_never(weights.weighing)
     if not holds:
         raise InternalError("the rows of a unit may weigh more than a plan says")
+
+
+def _check_total(measure: Measure, proved: Weighed) -> None:
+    """Raises InternalError unless what a sum adds up has the total that it says; docs/proofs/weights.md, Theorem 9."""
+    total, lattice = measure.total, measure.lattice
+    if total is None:
+        return
+    pair = proved.scaled.get(total.column)
+    if pair is None or lattice is None or measure.value not in pair.values or pair.most > total.most:
+        raise InternalError("the rows of a unit may have a larger total than a plan says")
+    if pair.lattice != (lattice.grid, lattice.lower, lattice.upper):
+        raise InternalError("a total is bounded on another lattice than that of its sum")
 
 
 def _check_choice(measure: Measure, type: Type) -> None:

@@ -94,6 +94,24 @@ class Lattice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """Weights of its own for a sum, in place of the aggregate's, under which no unit adds much to it.
+
+    Attributes:
+        column: Id of the source's column of them, int64 from 0 to WEIGHT; NULL weighs nothing.
+        most: Weights times magnitudes of lattice values of one unit add up to at most this, in lattice steps; the
+            kernel proves it of the plan.
+    """
+
+    column: str
+    most: int
+
+    def __post_init__(self) -> None:
+        if type(self.most) is not int or self.most < 1:
+            raise ValueError("a total is at least one lattice step")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     """One integer per group; of a choice, the lattice value or the place in the domain that was chosen.
 
@@ -106,6 +124,7 @@ class Measure:
         lattice: For SUM and QUANTILE alone; the values of a MODE are their places in the domain.
         target: For QUANTILE alone, from 0 to 1.
         domain: For MODE alone: the public values to choose from, each once.
+        total: For SUM alone, with a lattice that neither shifts nor squares: the weights that it adds up with.
     """
 
     id: str
@@ -116,6 +135,7 @@ class Measure:
     lattice: Lattice | None = None
     target: Fraction | None = None
     domain: tuple[Value, ...] | None = None
+    total: Total | None = None
 
     def __post_init__(self) -> None:
         if (self.lattice is None) is (self.count in (Count.SUM, Count.QUANTILE)):
@@ -126,3 +146,6 @@ class Measure:
             raise ValueError("a target belongs to quantiles alone, and a domain to modes")
         if (self.value is None) is not (self.count in (Count.UNITS, Count.ROWS)):
             raise ValueError("a measure has a value unless it counts rows or units")
+        is_plain = self.lattice is not None and not self.lattice.offset and not self.lattice.squared
+        if self.total is not None and not (self.count is Count.SUM and is_plain):
+            raise ValueError("a total belongs to plain sums alone")

@@ -70,11 +70,13 @@ def _fit(a: Rows | None, b: Rows | None) -> bool:
 def _rows(aggregate: PrivateAggregate, place: int, measure: Measure) -> Rows | None:
     """Returns which rows a measure reads, or None where its unit may have rows in several measures.
 
-    Units of several rows are bounded in one aggregate, so that its measures are compared with no others.
+    Units of several rows are bounded in one aggregate, so that its measures are compared with no others; a sum with a
+    total with those of the same total alone.
     """
     if aggregate.unit is None:
         return rows_read(aggregate.source, measure.filter)
     if not weighs_together(aggregate, measure):
         return None
     _, _, condition = rows_read(aggregate.source, measure.filter)
-    return f"aggregate {place}", (), condition
+    shared = f"aggregate {place}" if measure.total is None else f"aggregate {place}, total {measure.total.column}"
+    return shared, (), condition

@@ -7,7 +7,7 @@ backend owes the kernel word by word (docs/proofs/weights.md):
    `Weights` says: from a column of the source, counted over the unit's rows of the source, or one step that is 1 row.
 2. Rows with a key that is not in its public domain are dropped.
 3. By group: the sum of the weights of the rows that count, for sums each times the value's lattice value; for a choice
-   the same sums for each lattice value apart: a histogram.
+   the same sums for each lattice value apart: a histogram. A sum with a `total` takes the weights from that column.
    Of units that have rows that count, the sum of what one unit weighs in a group: see `Count.UNITS`.
    Of different values, how many there are among the pairs of group and value that units keep: see `Count.DISTINCT`.
 
@@ -32,6 +32,7 @@ from dpquery.kernel.measures import LARGEST_VALUE as LARGEST_VALUE
 from dpquery.kernel.measures import Count as Count
 from dpquery.kernel.measures import Lattice as Lattice
 from dpquery.kernel.measures import Measure as Measure
+from dpquery.kernel.measures import Total as Total
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import Type, Value
 
@@ -140,6 +141,8 @@ class PrivateAggregate:
     def steps(self, measure: Measure) -> int:
         """Returns how many steps of the exact integer of a measure make one lattice step, or one counted thing."""
         match measure.count:
+            case Count.SUM if measure.total is not None:
+                return WEIGHT
             case Count.ROWS | Count.VALUES | Count.SUM | Count.QUANTILE | Count.MODE:
                 return self.weight
             case Count.UNITS:

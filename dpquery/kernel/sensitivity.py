@@ -56,6 +56,20 @@ def magnitude(measure: Measure) -> tuple[int, int]:
     return max(-least, greatest, 1), max(max(0, greatest) - min(0, least), 1)
 
 
+def most_moved(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, int]:
+    """Returns the most that one unit adds to a sum or count over all groups, and the most that it and another differ in
+    one group: M B and M W, or of a sum with a total S and, where values have both signs, 2 S.
+
+    Source:
+        docs/proofs/weights.md, Theorems 1, 2 and 9.
+    """
+    largest, width = (aggregate.weights.max_rows * size for size in magnitude(measure))
+    if measure.total is None or measure.lattice is None:
+        return largest, width
+    least, greatest = measure.lattice.values
+    return measure.total.most, measure.total.most * (2 if least < 0 < greatest else 1)
+
+
 def groups_per_unit(aggregate: PrivateAggregate) -> int | None:
     """Returns g, what one unit counts for over all groups where units are counted; None where nothing limits it."""
     weights, groups = aggregate.weights, aggregate.public_groups
@@ -83,7 +97,7 @@ def coarseness(aggregate: PrivateAggregate, measure: Measure) -> int:
     if measure.count in CHOICES or steps == 1:
         return 1
     units = measure.count is Count.UNITS
-    most = groups_per_unit(aggregate) or 1 if units else aggregate.weights.max_rows * magnitude(measure)[0]
+    most = groups_per_unit(aggregate) or 1 if units else most_moved(aggregate, measure)[0]
     moved = most * steps
     return min(steps, 1 << max(0, math.ceil(moved / MOST_FINE_STEPS) - 1).bit_length())
 
@@ -102,17 +116,18 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         replace_one, one group: M W; 1.
         replace_one, more groups: sums and counts M W, min(2 M B, K M W), M^2 max(2 B^2, W^2); units 1, and twice
         min(2 g, K).
+        Of a sum with a total S in place of M B, and S or 2 S in place of M W.
         Where a sum is released coarser, as many coarse steps more as groups may change.
     Privacy:
         Neighbours as declared; the rows of one unit weigh at most M together (`Weights`, which the gate proves).
     Source:
-        docs/proofs/weights.md, Theorems 1 to 6.
+        docs/proofs/weights.md, Theorems 1 to 6 and 9.
     """
     if measure.count is Count.UNITS:
         return _coarser(_of_units(aggregate, neighbours), aggregate, measure, neighbours)
     if measure.count in CHOICES:
         return _of_choice(aggregate, measure, neighbours)
-    largest, width = (aggregate.weights.max_rows * size for size in magnitude(measure))
+    largest, width = most_moved(aggregate, measure)
     if largest >= LARGEST_VALUE:
         raise InternalError(f"one unit could move {measure.id} by {largest} lattice steps; its grid is too fine")
     groups = aggregate.public_groups

@@ -66,7 +66,8 @@ def _renamed(relation: Relation, names: Names) -> Relation:
             columns = tuple(_scan_column(column, names) for column in relation.columns)
             unit = None if relation.unit is None else _new(relation.unit, names)
             weight = None if relation.weight is None else _new(relation.weight, names)
-            return replace(relation, columns=columns, unit=unit, weight=weight)
+            scaled = tuple(replace(each, id=_new(each.id, names)) for each in relation.scaled)
+            return replace(relation, columns=columns, unit=unit, weight=weight, scaled=scaled)
         case Values() | Released():
             return replace(relation, columns=tuple(_output_column(column, names) for column in relation.columns))
         case Filter():

@@ -36,7 +36,7 @@ def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
             found = [column for column in relation.columns if column.id == id]
             if found:
                 return Column(id=id, type=found[0].type), {id: relation}
-            if id == relation.weight:
+            if id == relation.weight or any(id == scaled.id for scaled in relation.scaled):
                 return Column(id=id, type=INT64), {}
             assert relation.ownership is not None
             return Column(id=id, type=relation.ownership.type), {}

@@ -14,6 +14,7 @@ from dpquery.errors import Span
 from dpquery.plan.aggregates import Function
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.remembered import remembered
+from dpquery.plan.scaled import Scaled as Scaled
 from dpquery.plan.types import BOOLEAN, INT64, Type, Value
 
 ROW_LIMIT = 10_000_000
@@ -81,7 +82,8 @@ class Scan:
 
     `weight`, where it is asked for, is the id under which each row's weight is given, an int64 in steps of 1 / 2^24:
     floor(2^24 * min(1, max_rows / T)), with T the number of the unit's stored rows in the table (in the row's block of
-    it, where rows are in blocks), or `row_limit` if that is less. NULL for rows that belong to nobody.
+    it, where rows are in blocks), or `row_limit` if that is less. NULL for rows that belong to nobody. `scaled` are
+    more weights of this kind, for columns that have a bounded total.
     """
 
     table: str
@@ -92,13 +94,14 @@ class Scan:
     row_limit: int = ROW_LIMIT
     weight: str | None = None
     max_rows: int | None = None
+    scaled: tuple[Scaled, ...] = ()
 
     def __post_init__(self) -> None:
         if self.row_limit < 1 or (self.max_rows is not None and self.max_rows < 1):
             raise ValueError("a scan reads at least one row of a unit")
-        if (self.weight is None) is not (self.max_rows is None) or (self.weight is not None and self.ownership is None):
+        owner, is_weighed = self.ownership, self.weight is not None or bool(self.scaled)
+        if (self.weight is None) is not (self.max_rows is None) or (is_weighed and owner is None):
             raise ValueError("rows that have owners have weights, and these a limit")
-        owner = self.ownership
         fits = self.unit is None if owner is None else not self.public and (self.unit is not None or bool(owner.path))
         if not fits:
             raise ValueError("a scan has a unit exactly where rows have owners")
@@ -343,19 +346,15 @@ def sources(relation: Relation) -> tuple[Relation, ...]:
 
 @remembered
 def output(relation: Relation) -> tuple[OutputColumn, ...]:
-    """Returns the columns that a relation gives, in order; of a scan last its unit, if it is no column, and weight."""
+    """Returns the columns that a relation gives, in order; of a scan last its unit, if it is no column, and weights."""
     match relation:
         case Scan():
             given = tuple(OutputColumn(id=c.id, name=c.name, type=c.type) for c in relation.columns)
-            if (
-                relation.unit is not None
-                and relation.ownership is not None
-                and relation.unit not in {c.id for c in given}
-            ):
-                given = (*given, OutputColumn(id=relation.unit, name="", type=relation.ownership.type))
-            if relation.weight is not None:
-                given = (*given, OutputColumn(id=relation.weight, name="", type=INT64))
-            return given
+            unit, owner = relation.unit, relation.ownership
+            if unit is not None and owner is not None and unit not in {c.id for c in given}:
+                given = (*given, OutputColumn(id=unit, name="", type=owner.type))
+            held = [relation.weight, *(scaled.id for scaled in relation.scaled)]
+            return given + tuple(OutputColumn(id=id, name="", type=INT64) for id in held if id is not None)
         case Released() | Values():
             return relation.columns
         case Project():

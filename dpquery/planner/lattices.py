@@ -34,6 +34,15 @@ def for_sum(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattic
     return Lattice(grid=grid, lower=math.floor(lower / grid), upper=math.ceil(upper / grid))
 
 
+def for_total(type: Type, lower: Fraction, upper: Fraction, most: Fraction) -> tuple[Lattice, int]:
+    """Returns the lattice for SUM of values in [lower, upper] that one unit's are scaled to `most` of, and that in
+    steps, rounded down. It follows from the declarations alone: weights are made for it once."""
+    largest, base = max(abs(lower), abs(upper)), 10 if type.kind is Kind.DECIMAL else 2
+    grid = _grid(type, min(largest, most), MOST_MOVED)
+    grid = max(grid, _power(base, most / MOST_MOVED), _finest(type, max(largest, grid)))
+    return Lattice(grid=grid, lower=math.floor(lower / grid), upper=math.ceil(upper / grid)), math.floor(most / grid)
+
+
 def for_deviations(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
     """Returns the lattice for sums of deviations from the middle of the range.
 

@@ -44,6 +44,7 @@ from dpquery.planner.passing import between_keys
 from dpquery.planner.randomised import debiased
 from dpquery.planner.ranges import ranges_of
 from dpquery.planner.rewrite import Measures, measured_type
+from dpquery.planner.totals import mixes, scalings
 from dpquery.planner.weighing import choose
 from dpquery.units.sizes import Sizes
 
@@ -120,8 +121,9 @@ def protect(
         has_public_keys=lambda id, relation: domain_of(id, relation, _known(relation, catalog, public)) is not None,
     )
     logical = within_blocks(logical, catalog)
+    scales = not mixes(logical)
     measured = [
-        _protect(index, boundary, catalog, public, sizes, describe, bounds)
+        _protect(index, boundary, catalog, public, sizes, describe, bounds, scales=scales)
         for index, boundary in enumerate(logical.boundaries)
     ]
     families = [{number: measured[number] for number in family} for family in logical.families]
@@ -162,6 +164,8 @@ def _protect(
     sizes: Sizes,
     describe: Callable[[Expression, Relation], str],
     bounds: Bounds,
+    *,
+    scales: bool,
 ) -> Measured:
     source = boundary.source
     units = proposed(source, catalog.declarations).units
@@ -172,6 +176,7 @@ def _protect(
     only_units = all(c.function is Function.COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted)
     chosen = choose(boundary, keys, catalog, sizes, bounds.max_rows, bounds.max_groups, only_units=only_units)
     weights = chosen.weights
+    scales = scales and weights.weighing is not Weighing.COUNTED
     if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
         raise _without_delta(boundary, keys, lambda expression: describe(expression, source))
     prefix = f"m{index + 1}_"
@@ -185,12 +190,14 @@ def _protect(
         selects=any(key.domain is None for key in keys),
         describe=lambda expression: describe(expression, source),
         domain=lambda expression: _domain(expression, source, known),
+        scalings=scalings(chosen.source, catalog, sizes) if scales else {},
     )
     computed = measures.express(counted)
     shows_units = any(measure.count is Count.UNITS for measure in measures.found)
     selection = measures.selection() if measures.selects else None
     unit = min(units) if units else None
     held = [id for id in (unit, weights.column) if id is not None]
+    held += [measure.total.column for measure in measures.found if measure.total is not None]
     kept = dict.fromkeys([*held, *boundary.group_by])
     types = {column.id: column.type for column in output(chosen.source)}
     columns = tuple(Computed(id=id, name="", expression=Column(id=id, type=types[id])) for id in kept)

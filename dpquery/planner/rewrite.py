@@ -5,13 +5,13 @@ Aggregates of the same values share measures: COUNT(*), SUM(x), AVG(x) and STDDE
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import assert_never
 
 from dpquery.errors import InternalError, MissingBoundsError, UnsupportedQueryError
-from dpquery.kernel.plan import Count, Lattice, Measure
+from dpquery.kernel.plan import Count, Lattice, Measure, Total
 from dpquery.plan.aggregates import PAIRS, Function
 from dpquery.plan.expr import Cast, Column, Expression, Literal
 from dpquery.plan.functions import call, cast
@@ -23,6 +23,7 @@ from dpquery.planner import lattices
 from dpquery.planner.arithmetic import clamped, number, ratio, where_more, without_number
 from dpquery.planner.conditional import filtered
 from dpquery.planner.pairs import express_pair, sides_of
+from dpquery.planner.totals import Scaling
 
 LARGEST, LARGEST_SQUARED = Fraction(10**290), Fraction(10**140)
 """Bounds on values whose sums, or sums of squares, stay finite as floats."""
@@ -56,6 +57,7 @@ class Measures:
         selects: Whether groups are selected, so that units are counted in any case.
         describe: An expression to a text for people.
         domain: The public values of an expression, or None.
+        scalings: How columns may be added up that have a `max_total`.
     """
 
     prefix: str
@@ -67,6 +69,7 @@ class Measures:
     selects: bool
     describe: Callable[[Expression], str]
     domain: Callable[[Expression], tuple[Value, ...] | None]
+    scalings: Mapping[str, Scaling] = field(default_factory=dict)
     known: dict[object, Measure] = field(default_factory=dict)
     """What is measured, by all of it but its id and label."""
     inputs: dict[Expression, str] = field(default_factory=dict)
@@ -237,6 +240,10 @@ class Measures:
 
     def _plain_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
         assert column.argument is not None
+        scaling = self.scalings.get(column.argument.id) if isinstance(column.argument, Column) else None
+        if scaling is not None and scaling.is_better(lower, upper, self.rows):
+            scaled = self._measure(Count.SUM, column.argument, column.filter, scaling.lattice, total=scaling.total)
+            return _read(scaled, column.type)
         lattice = lattices.for_sum(column.argument.type, lower, upper, self.rows)
         return _read(self._measure(Count.SUM, column.argument, column.filter, lattice), column.type)
 
@@ -298,9 +305,10 @@ class Measures:
         *,
         target: Fraction | None = None,
         domain: tuple[Value, ...] | None = None,
+        total: Total | None = None,
     ) -> Measure:
         """Returns the measure, the one already found if there is an equal one."""
-        measured = (count, self._input(value), self._input(kept), lattice, target, domain)
+        measured = (count, self._input(value), self._input(kept), lattice, target, domain, total)
         if measured in self.known:
             return self.known[measured]
         made = Measure(
@@ -312,6 +320,7 @@ class Measures:
             lattice=lattice,
             target=target,
             domain=domain,
+            total=total,
         )
         self.known[measured] = made
         if count is Count.SUM and value is not None and not range_of(value, self.ranges).nullable:

@@ -34,6 +34,7 @@ from dpquery.plan.logical import (
 from dpquery.plan.types import BOOLEAN, INT64
 from dpquery.planner.contributions import most_declared
 from dpquery.planner.simpler import simpler
+from dpquery.planner.totals import SCALED, scaled_by
 from dpquery.units.sizes import Sizes
 from dpquery.units.weights import Weighed, distinct_groups, multiplies, weighed
 
@@ -80,10 +81,13 @@ def choose(
         return Chosen(source=source, weights=WHOLE_ROW)
     plain = _within_keys(simpler(source), keys)
     source = _cut(plain, catalog, sizes)
+    is_cut = source is not plain
     whole, carried = weighed(source, declared, sizes), _carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored
     groups = _groups(boundary, keys, source, catalog, sizes, max_groups)
     column = min(carried.ids & stored.keys(), key=lambda id: (stored[id], id), default=None)
+    if carried.has_scaled:
+        source = _without(carried.relation, frozenset())
     if whole.rows == 1:  # whatever max_rows is, which may be unknown yet
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=groups))
     if only_units and column is None and max_rows is None and _unmeasured(source, catalog):
@@ -98,7 +102,7 @@ def choose(
             weighing=Weighing.STORED, max_rows=offered, column=column, max_groups=groups, most_rows=whole.rows
         )
         return Chosen(source=kept, weights=made)
-    if max_rows is None and source is not plain and whole.rows is not None:
+    if max_rows is None and is_cut and whole.rows is not None:
         _refuse_dear(boundary, whole, most_declared(source, catalog))
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
     counted = Weights(
@@ -165,6 +169,16 @@ class _Carried:
     relation: Relation
     ids: frozenset[str] = frozenset()
 
+    @property
+    def has_scaled(self) -> bool:
+        """Whether weights are carried that are scaled to the total of a column."""
+        return bool(_scaled(self.relation))
+
+
+def _scaled(relation: Relation) -> list[str]:
+    """Returns the columns of a relation that hold weights scaled to the total of a column."""
+    return [column.id for column in output(relation) if column.id.startswith(SCALED)]
+
 
 def _carry(relation: Relation, catalog: Catalog) -> _Carried:
     """Returns the relation with the weights of its scans among its columns, as far up as rows are passed on."""
@@ -176,7 +190,8 @@ def _carry(relation: Relation, catalog: Catalog) -> _Carried:
             if relation.ownership is None or most is None:
                 return _Carried(relation)
             id = f"wt_{relation.columns[0].id if relation.columns else relation.unit}"
-            return _Carried(replace(relation, weight=id, max_rows=most), frozenset({id}))
+            scaled = scaled_by(relation, catalog, most)
+            return _Carried(replace(relation, weight=id, max_rows=most, scaled=scaled), frozenset({id}))
         case Filter() | Window():
             below = _carry(relation.source, catalog)
             return _Carried(replace(relation, source=below.relation), below.ids)
@@ -198,7 +213,8 @@ def _project(project: Project, catalog: Catalog) -> _Carried:
         either = _either(below.relation, below.ids)
         columns = [*project.columns, *either]
         made = frozenset(column.id for column in either)
-    return _Carried(Project(source=below.relation, columns=tuple(columns)), made)
+    scaled = (Computed(id=id, name="", expression=_weight(id)) for id in _scaled(below.relation))
+    return _Carried(Project(source=below.relation, columns=(*columns, *scaled)), made)
 
 
 def _join(join: Join, catalog: Catalog) -> _Carried:
@@ -236,9 +252,10 @@ def _union(operation: SetOperation, catalog: Catalog) -> _Carried:
     if not (left.ids and right.ids):
         return _Carried(operation)
     pairs = [(a, b) for a in sorted(left.ids) for b in sorted(right.ids)]
-    columns = tuple(Matched(id=f"{a}_and_{b}", name="", type=INT64, left=a, right=b) for a, b in pairs)
+    scaled = [(a, b) for a in _scaled(left.relation) for b in _scaled(right.relation)]
+    columns = tuple(Matched(id=f"{a}_and_{b}", name="", type=INT64, left=a, right=b) for a, b in pairs + scaled)
     made = replace(operation, left=left.relation, right=right.relation, columns=(*operation.columns, *columns))
-    return _Carried(made, frozenset(column.id for column in columns))
+    return _Carried(made, frozenset(f"{a}_and_{b}" for a, b in pairs))
 
 
 def _weight(id: str) -> Column:

@@ -12,6 +12,7 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.names import plain
 from dpquery.catalog.rows import AUTO
 from dpquery.errors import InternalError
+from dpquery.explain import scaled_sums
 from dpquery.kernel.plan import Count, PrivateAggregate, Weighing
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import Relation, Scan, sources
@@ -111,7 +112,12 @@ class KnownProfiles:
         notes = [self._note(name, bounds, reuse) for name in names if has_many_rows(self.catalog.tables[name])]
         pairs = zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True)
         groups = [self._groups(budgeted.aggregate) for budgeted, grouping in pairs if grouping.shows_units]
-        return (*notes, *dict.fromkeys(note for note in groups if note is not None))
+        scaled = [note for budgeted in prepared.budgeted.aggregates for note in self._scaled(budgeted.aggregate)]
+        return tuple(dict.fromkeys(note for note in (*notes, *scaled, *groups) if note is not None))
+
+    def _scaled(self, aggregate: PrivateAggregate) -> Iterator[str]:
+        for name, total in scaled_sums(aggregate):
+            yield f"sums of {name}: scaled to max_total {total} of one {self.catalog.privacy_unit}; {UNKNOWN}"
 
     def _groups(self, aggregate: PrivateAggregate) -> str | None:
         """Returns that units may be in more groups than they count in, where they may."""

@@ -175,15 +175,16 @@ def _measure(measure: Measure, values: dict[str, Expression], names: Names) -> s
     """Returns the text of a measure: all that it is but its id and its label."""
     value = None if measure.value is None else rename(values[measure.value], names)
     kept = None if measure.filter is None else rename(values[measure.filter], names)
-    bare = replace(measure, id="", label="", value=None if value is None else "", filter=None)
-    return text_of((bare, value, kept))
+    total = None if measure.total is None else (rename(values[measure.total.column], names), measure.total.most)
+    bare = replace(measure, id="", label="", value=None if value is None else "", filter=None, total=None)
+    return text_of((bare, value, kept, total))
 
 
 def _moments(measure: Measure, values: dict[str, Expression], names: Names) -> tuple[Moments, ...]:
     """Returns how a sum of values, or of their deviations from the middle, follows from the other and the rows."""
     lattice = measure.lattice
-    if lattice is None or lattice.squared:
-        return ()
+    if lattice is None or lattice.squared or measure.total is not None:
+        return ()  # rows weigh otherwise than values under a total
     rows = _measure(replace(measure, count=Count.ROWS, value=None, lattice=None), values, names)
     offsets = {0, (lattice.lower + lattice.upper) // 2} - {lattice.offset}
     return tuple(

@@ -31,6 +31,7 @@ _REFERENCES = {
     "Matched": ("id", "left", "right"),
     "SortKey": ("column",),
     "Scan": ("unit", "weight"),
+    "Scaled": ("id",),
     "Aggregate": ("group_by",),
 }
 """The fields that hold ids of columns."""

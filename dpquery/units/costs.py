@@ -147,6 +147,7 @@ def lengths(relation: Relation) -> dict[str, int]:
             made = {column.id: column.max_length if column.type == TEXT else 0 for column in relation.columns}
             if relation.unit is not None and relation.ownership is not None and relation.unit not in made:
                 made[relation.unit] = LONGEST_OWNER if relation.ownership.type == TEXT else 0
+            made |= {scaled.id: 0 for scaled in relation.scaled}
             return made if relation.weight is None else made | {relation.weight: 0}
         case Values():
             columns = zip(*relation.rows, strict=True) if relation.rows else [() for _ in relation.columns]

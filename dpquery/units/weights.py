@@ -14,6 +14,7 @@ from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOpera
 from dpquery.units.declarations import Declarations
 from dpquery.units.few import FewRows, RowsOfUnit
 from dpquery.units.locality import Locality, locality
+from dpquery.units.scaled import Pairs, ScaledRules
 from dpquery.units.sizes import Sizes
 
 
@@ -27,11 +28,13 @@ class Weighed:
         rows: The most rows, or None.
         rows_in_all: The same of its rows in all blocks together.
         stored: For each column that holds stored weights, the most that they add up to, in rows.
+        scaled: For each column of weights scaled to a total of some column, what is proved of it.
     """
 
     rows: int | None
     rows_in_all: int | None
     stored: Mapping[str, int] = field(default_factory=dict)
+    scaled: Pairs = field(default_factory=dict)
 
 
 def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed:
@@ -42,14 +45,19 @@ def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed
         facts of tables in `sizes`. For neighbours in one block, with weights from a scan, rows of other blocks are the
         same: only where each row follows from one stored row does a scan by blocks give any bound.
     Source:
-        docs/proofs/weights.md, Lemmas 1 to 6.
+        docs/proofs/weights.md, Lemmas 1 to 7.
     """
     if declared.unit_is_row or not is_private(relation):
         rows = 1 if is_private(relation) else None
         return Weighed(rows=rows, rows_in_all=rows)
     in_all = _Rules(declared, sizes, by_row=declared.blocks is None)
     rules = _Rules(declared, sizes, by_row=True) if declared.blocks is not None and _by_row(relation) else in_all
-    return Weighed(rows=rules.most(relation), rows_in_all=in_all.most(relation), stored=rules.stored(relation))
+    return Weighed(
+        rows=rules.most(relation),
+        rows_in_all=in_all.most(relation),
+        stored=rules.stored(relation),
+        scaled=rules.scaled.pairs(relation),
+    )
 
 
 def undated(declared: Declarations) -> frozenset[str]:
@@ -98,6 +106,7 @@ class _Rules:
         self._undated = undated(declared) | (_own_dates(declared) if by_row else frozenset())
         self.rows = RowsOfUnit(sizes, self.units, limited=self._undated)
         self.meeting = FewRows(sizes, self.units, limited=self._undated)
+        self.scaled = ScaledRules(self.meeting, self._undated)
 
     def most(self, relation: Relation) -> int | None:
         """Returns the most rows of a unit, at least 1, or None."""

@@ -31,6 +31,7 @@ def test_one_unit_moves_no_number_of_any_plan_further_than_its_sensitivity(kind:
     assert not found.violations
     assert found.pairs > 10 * PLANS
     assert found.tight > PLANS
+    assert any("scaled to a total" in shape for shape in found.by_shape())
 
 
 @pytest.mark.slow

@@ -63,6 +63,10 @@ CHECKS = "tests/unit/kernel/test_checks.py"
 MECHANISMS = "tests/unit/kernel/test_mechanisms.py"
 FEW = "tests/unit/units/test_few.py"
 UNIT_WEIGHTS = "tests/unit/units/test_weights.py"
+TOTALS = "tests/unit/kernel/test_totals.py"
+SCALED_WEIGHTS = "tests/backends/test_scaled_weights.py"
+STORED_TOTALS = "tests/unit/stored/test_totals.py"
+WEIGHTS_PROOFS = "tests/properties/test_weights_proofs.py"
 SWEEP = "tests/unit/units/test_sweep.py"
 VERTICES = "tests/properties/test_vertices.py"
 SCAN_WEIGHTS = "tests/backends/test_scan_weights.py"
@@ -229,8 +233,8 @@ MUTANTS = (
     Mutant(
         name="sums are not bounded",
         place="_weighed_value",
-        old="f'CAST({value} AS HUGEINT)'} * weight\"",
-        new="f'CAST({value} AS HUGEINT)'} * {WEIGHT}\"",
+        old='weight = "weight" if measure.total is None',
+        new="weight = str(WEIGHT) if measure.total is None",
         tests=WEIGHINGS,
         only="counts_and_sums",
     ),
@@ -883,16 +887,16 @@ MUTANTS = (
     Mutant(
         name="a failure of post-processing is another error",
         place="answer",
-        old="return finished() if answered.entry is None else one_error(finished, answered.entry)",
-        new="return finished()",
+        old="return _after(entry, lambda: _finished(requests, prepared, answered, backend, notes))",
+        new="return _finished(requests, prepared, answered, backend, notes)",
         tests=FAILURES,
         only="evaluate",
     ),
     Mutant(
         name="a failure of the store is another error",
-        place="measure",
-        old="        return one_error(added, noisy.entry)",
-        new="        return added()",
+        place="answer",
+        old="answered = _after(entry, lambda: combined(lacking, noisy, reuse, ledger.declarations))",
+        new="answered = combined(lacking, noisy, reuse, ledger.declarations)",
         tests=FAILURES,
         only="each_step",
     ),
@@ -1721,8 +1725,8 @@ MUTANTS = (
     Mutant(
         name="a filter of an aggregate is forgotten",
         place="_measure",
-        old="return text_of((bare, value, kept))",
-        new="return text_of((bare, value))",
+        old="return text_of((bare, value, kept, total))",
+        new="return text_of((bare, value, total))",
         tests=STORED,
         only="not_known",
     ),
@@ -1792,8 +1796,8 @@ MUTANTS = (
     ),
     Mutant(
         name="a file that says which rows are unique may change",
-        place="measured",
-        old="        backend.check()\n",
+        place="answer",
+        old="            backend.check()\n",
         new="",
         tests=UNCHANGED,
     ),
@@ -2004,8 +2008,8 @@ MUTANTS = (
     Mutant(
         name="a condition on the rows of another aggregate of several rows",
         place="_rows",
-        old='return f"aggregate {place}", (), condition',
-        new='return "aggregate", (), condition',
+        old='shared = f"aggregate {place}" if measure.total is None',
+        new='shared = "aggregate" if measure.total is None',
         tests=TOGETHER,
     ),
     Mutant(
@@ -2243,8 +2247,8 @@ MUTANTS = (
     ),
     Mutant(
         name="a cancelled query is charged all the same",
-        place="measured",
-        old="        check_cancelled()\n",
+        place="answer",
+        old="            check_cancelled()\n",
         new="",
         tests=CANCELLING,
     ),
@@ -2914,5 +2918,152 @@ MUTANTS = (
         new="if frame.weights.weighing is Weighing.COUNTED and frame.base != wanted.base:",
         tests=STORED,
         only="weights",
+    ),
+    Mutant(
+        name="the gate believes a total",
+        place="_check_total",
+        old="or pair.most > total.most:",
+        new="or pair.most < 1:",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="a total bounds any column",
+        place="_check_total",
+        old="measure.value not in pair.values or ",
+        new="",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="a total holds on any lattice",
+        place="_check_total",
+        old="if pair.lattice != (lattice.grid, lattice.lower, lattice.upper):",
+        new="if pair.lattice[0] != lattice.grid:",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="values of both signs differ by one total",
+        place="most_moved",
+        old="measure.total.most * (2 if least < 0 < greatest else 1)",
+        new="measure.total.most",
+        tests=VERTICES,
+    ),
+    Mutant(
+        name="totals and plain weights share a loss",
+        place="shared",
+        old='if measure.total is None else f"aggregate {place}, total {measure.total.column}"',
+        new="",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="sums of different totals share a loss",
+        place="shared",
+        old='f"aggregate {place}, total {measure.total.column}"',
+        new='f"aggregate {place}, total"',
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="a total may be of squares and deviations",
+        place="__post_init__",
+        old="if self.total is not None and not (self.count is Count.SUM and is_plain):",
+        new="if self.total is not None and self.count is not Count.SUM:",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="expressions of a column have its total",
+        place="_projected",
+        old="values=frozenset(own for own, of in read.items() if of in given[held].values)",
+        new="values=frozenset(c.id for c in project.columns if c.id not in given)",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="rows that meet several rows have one total",
+        place="_met",
+        old="most=p.most * max(1, met)",
+        new="most=p.most",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="rows that meet any number of rows have a total",
+        place="_met",
+        old="return {} if met is None else {id: replace(p, most=p.most * max(1, met))",
+        new="return {id: replace(p, most=p.most * max(1, met or 1))",
+        tests=WEIGHTS_PROOFS,
+    ),
+    Mutant(
+        name="a union has the total of one side",
+        place="_united",
+        old="most=a.most + b.most",
+        new="most=max(a.most, b.most)",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="a union adds totals of different lattices",
+        place="_united",
+        old=" or a.lattice != b.lattice:",
+        new=":",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="a union has a total where one side holds the value",
+        place="values",
+        old="if c.left in a.values and c.right in b.values)",
+        new="if c.left in a.values or c.right in b.values)",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="the total of one block is that of all",
+        place="_of_scan",
+        old="if scan.ownership is None or scan.table not in self.limited:",
+        new="if scan.ownership is None:",
+        tests=TOTALS,
+    ),
+    Mutant(
+        name="magnitudes of both signs make room in a total",
+        place="_size",
+        old='return f"ABS({lattice_value(',
+        new='return f"({lattice_value(',
+        tests=SCALED_WEIGHTS,
+    ),
+    Mutant(
+        name="rows weigh by the total or by their number, whichever is more",
+        place="weight",
+        old='weight = f"LEAST({WEIGHT}, {weight}, ',
+        new='weight = f"LEAST({WEIGHT}, GREATEST({weight}, 0), 1 + ',
+        tests=SCALED_WEIGHTS,
+    ),
+    Mutant(
+        name="only units of many rows have a total",
+        place="heavy",
+        old='heavy = f"{heavy} OR {total} > {scaled.most}"',
+        new='heavy = f"{heavy} AND {total} > {scaled.most}"',
+        tests=SCALED_WEIGHTS,
+    ),
+    Mutant(
+        name="a written total is not verified",
+        place="_verify",
+        old='heavy += f" OR total IS NULL OR CAST(weight AS HUGEINT) * total > {most}"',
+        new='heavy += f" OR total IS NULL OR {most} IS NULL"',
+        tests=SCALED_WEIGHTS,
+    ),
+    Mutant(
+        name="a sum with a total has the plain weights",
+        place="weight",
+        old='weight = "weight" if measure.total is None else',
+        new='weight = "weight" if self._is_weighed else',
+        tests=SCALED_WEIGHTS,
+    ),
+    Mutant(
+        name="a stored sum under a total gives one of deviations",
+        place="_moments",
+        old=" or measure.total is not None:",
+        new=":",
+        tests=STORED_TOTALS,
+    ),
+    Mutant(
+        name="a total is told by no stored number",
+        place="_measure",
+        old="    return text_of((bare, value, kept, total))",
+        new="    return text_of((bare, value, kept))",
+        tests=STORED_TOTALS,
     ),
 )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
-from dpquery.kernel.plan import Count, Measure, Weighing
-from dpquery.kernel.sensitivity import sensitivity
+from dpquery.kernel.plan import Count, Measure, Total, Weighing
+from dpquery.kernel.sensitivity import coarseness, sensitivity
 from dpquery.units.declarations import Neighbours
 from tests.weighing import ROWS, UNITS, aggregate, total, weights
 
@@ -76,6 +77,50 @@ def test_sums_move_as_far_as_is_declared_and_no_farther(
     linf, l1, l2 = declared(total(*ends), most, groups, neighbours)
     real = moved(vectors(most, groups, *ends), neighbours)
     assert real == (linf, l1, l2)
+
+
+def within_total(most: int, groups: int, *, below: bool, above: bool, parts: int = 1) -> set[Vector]:
+    """Returns what a unit can add whose magnitudes add up to `most`, in parts of a step, of the signs of its values."""
+    signs = [sign for sign, there in ((-1, below), (1, above)) if there]
+    found = set()
+    for shared in shares(most * parts, groups * len(signs)):
+        rows = [(place // len(signs), signs[place % len(signs)] * size) for place, size in enumerate(shared)]
+        found.add(tuple(Fraction(sum(size for of, size in rows if of == group), parts) for group in range(groups)))
+    return found
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("ends", RANGES)
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize(("most", "parts"), [(1, 1), (2, 1), (1, 3)])
+def test_sums_with_a_total_move_as_far_as_is_declared_and_no_farther(
+    most: int, parts: int, groups: int, ends: tuple[int, int], neighbours: Neighbours
+) -> None:
+    """Whatever the rows weigh besides, and however large one value is; all norms are reached."""
+    measure = replace(total(*ends), total=Total(column="v_total", most=most))
+    below, above = ends[0] < 0, ends[1] > 0
+    real = moved(within_total(most, groups, below=below, above=above, parts=parts), neighbours)
+    assert real == declared(measure, 50, groups, neighbours)
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_sums_with_a_total_that_are_rounded_down_to_coarser_steps(groups: int, neighbours: Neighbours) -> None:
+    most = 2**20 + 1
+    measure = replace(total(-5, 2**10), total=Total(column="v_total", most=most))
+    plan = aggregate(measure, weights=weights(Weighing.COUNTED, 3, most=3), keys=groups)
+    steps, found = plan.steps(measure), sensitivity(plan, measure, neighbours)
+    coarse = coarseness(plan, measure)
+    assert coarse > 1
+    ends = [-most * steps, 0, most * steps]
+    vertices = [tuple(end if i == j else 0 for j in range(groups)) for i in range(groups) for end in ends]
+    others = vertices if neighbours is REPLACE else [(0,) * groups]
+    for base in itertools.product((0, 1, coarse - 1), repeat=groups):
+        for x, y in itertools.product(vertices, others):
+            moves = [(a + c) // coarse - (b + c) // coarse for a, b, c in zip(x, y, base, strict=True)]
+            sizes = [abs(Fraction(move * coarse, steps)) for move in moves]
+            assert max(sizes) <= found.linf and sum(sizes) <= found.l1
+            assert sum(size**2 for size in sizes) <= found.l2_squared
 
 
 @pytest.mark.parametrize("ends", [(-2, 3), (-1, 1), (0, 2)])

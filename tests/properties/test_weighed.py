@@ -12,7 +12,8 @@ import pytest
 import dpquery as dp
 from dpquery.backends.reference import ReferenceBackend
 from dpquery.backends.reference_relations import Interpreter, Row
-from dpquery.kernel.plan import WEIGHT, Weighing
+from dpquery.backends.reference_sums import lattice_value
+from dpquery.kernel.plan import WEIGHT, Lattice, Weighing
 from dpquery.plan.expr import Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
@@ -88,6 +89,14 @@ def check(relation: Relation, declared: Declarations, backend: ReferenceBackend,
         found["stored"] += 1
         found["stored reached"] += heaviest > (bound - 1) * WEIGHT
         assert heaviest <= bound * WEIGHT, f"{id} weighs {heaviest / WEIGHT}, {bound} proved: {relation}"
+    for id, pair in proved.scaled.items():
+        lattice = Lattice(grid=pair.lattice[0], lower=pair.lattice[1], upper=pair.lattice[2])
+        for value in pair.values:
+            held = [[(row[id], row[value]) for row in own if row[value] is not None] for own in of_units.values()]
+            sums = [sum(int(str(w)) * abs(lattice_value(lattice, v)) for w, v in own) for own in held]
+            found["totals"] += 1
+            found["totals reached"] += max(sums, default=0) > (pair.most - 1) * WEIGHT
+            assert max(sums, default=0) <= pair.most * WEIGHT, f"{id}, {value}: {pair.most} proved: {relation}"
     for each in output(relation):
         few = distinct_groups(relation, frozenset({each.id}), declared, backend)
         different = max((len({row[each.id] for row in own}) for own in of_units.values()), default=0)

@@ -1,6 +1,6 @@
 """What is proved of a unit's rows, weights and values holds of the rows of random relations, and is reached.
 
-docs/proofs/weights.md, Lemmas 1 to 5; the reference interpreter makes the rows.
+docs/proofs/weights.md, Lemmas 1 to 5 and 7; the reference interpreter makes the rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from random import Random
 
 from dpquery.backends.reference import ReferenceBackend
 from dpquery.backends.reference_relations import Interpreter, Row
-from dpquery.kernel.plan import WEIGHT
+from dpquery.backends.reference_sums import lattice_value
+from dpquery.kernel.plan import WEIGHT, Lattice
 from dpquery.plan.logical import Relation, Released, output
 from dpquery.plan.types import Value
 from dpquery.units.declarations import Declarations
@@ -62,6 +63,30 @@ def test_no_unit_weighs_more_than_is_proved_and_none_of_its_weights_is_null() ->
             tried, tight = tried + 1, tight + (most == bound * WEIGHT)
     assert tried > PLANS // 4
     assert tight > PLANS // 40
+
+
+def test_no_unit_has_a_larger_total_of_a_column_than_is_proved() -> None:
+    tried = tight = 0
+    for maker, relation, backend, units in relations():
+        types = {column.id: column.type for column in output(relation)}
+        for id, pair in weighed(relation, maker.declared, backend).scaled.items():
+            grid, lower, upper = pair.lattice
+            lattice = Lattice(grid=grid, lower=lower, upper=upper)
+            for value in pair.values:
+                assert types[value].is_numeric
+                totals = [
+                    sum(
+                        _whole(row[id]) * abs(lattice_value(lattice, row[value]))
+                        for row in rows
+                        if row[value] is not None
+                    )
+                    for rows in units
+                ]
+                assert max(totals, default=0) <= pair.most * WEIGHT, (id, value, pair, relation)
+                assert all(0 <= _whole(row[id]) <= WEIGHT for rows in units for row in rows if row[value] is not None)
+                tried, tight = tried + 1, tight + (max(totals, default=0) > (pair.most - 1) * WEIGHT)
+    assert tried > PLANS // 2
+    assert tight > PLANS // 20
 
 
 def test_no_column_has_more_values_in_a_unit_than_is_proved() -> None:

@@ -40,16 +40,18 @@ from dpquery.kernel.plan import (
     Mechanism,
     Noise,
     PrivateAggregate,
+    Total,
     Weighing,
     Weights,
 )
 from dpquery.kernel.release import ExactAggregates
 from dpquery.kernel.sensitivity import Sensitivity, coarseness, finer_steps, groups_per_unit, sensitivity
 from dpquery.kernel.utilities import candidates, rank_of_extreme, utilities
+from dpquery.plan.expr import Column
 from dpquery.plan.logical import Relation, Released
 from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Type, Value
 from dpquery.units.sizes import Sizes
-from dpquery.units.weights import weighed
+from dpquery.units.weights import Weighed, weighed
 from tests.properties.weighed_plans import (
     DAYS,
     PRIVATE,
@@ -244,7 +246,7 @@ def aggregates_of(random: Random, source: Relation, maker: Maker, sizes: Sizes) 
     selection = "units" if keys and domain is None else None
     made = []
     for weights in offered:
-        measures = (units, *_measures(random, source, maker))
+        measures = (units, *_measures(random, source, maker), *_totals(random, proved, maker.one(source, BOOLEAN)))
         aggregate = PrivateAggregate(
             source=source,
             unit=unit,
@@ -282,6 +284,24 @@ def _measures(random: Random, source: Relation, maker: Maker) -> list[Measure]:
     return found + [
         Measure(id=id, label="", count=count, value=value.id, filter=filter, lattice=lattice, target=target)
         for id, count, lattice, target in ways
+    ]
+
+
+def _totals(random: Random, proved: Weighed, passes: Column | None) -> list[Measure]:
+    """Returns sums scaled to the totals that are proved, each to the least."""
+    filter = passes.id if passes is not None and random.random() < 0.5 else None
+    return [
+        Measure(
+            id=f"total {id} {value}",
+            label="",
+            count=Count.SUM,
+            value=value,
+            filter=filter,
+            lattice=Lattice(grid=pair.lattice[0], lower=pair.lattice[1], upper=pair.lattice[2]),
+            total=Total(column=id, most=pair.most),
+        )
+        for id, pair in list(proved.scaled.items())[:3]
+        for value in sorted(pair.values)[:1]
     ]
 
 
@@ -525,7 +545,8 @@ def shape(aggregate: PrivateAggregate, measure: Measure, kind: str) -> str:
     selected groups must be there without the guest, and a choice moves furthest among many rows."""
     if aggregate.is_selected or measure.count is Count.QUANTILE:
         return ""
-    return f"{kind}, {aggregate.weights.weighing.value}, {measure.count.value}"
+    weighing = aggregate.weights.weighing.value if measure.total is None else "scaled to a total"
+    return f"{kind}, {weighing}, {measure.count.value}"
 
 
 def look(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from fractions import Fraction
 from random import Random
 
 import pandas as pd
@@ -31,6 +32,7 @@ from dpquery.plan.logical import (
     WindowColumn,
     output,
 )
+from dpquery.plan.scaled import Scaled
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, Type, Value
 from dpquery.units.locality import NotUnitLocal, locality
 
@@ -144,7 +146,7 @@ class Maker:
         return f"{word}{next(self._numbers)}"
 
     def scan(self, table: str) -> Relation:
-        """Returns a scan of a table with all its columns, and a weight."""
+        """Returns a scan of a table with all its columns, a weight, and weights scaled to totals of its numbers."""
         types = (PRIVATE | PUBLIC)[table]
         columns = tuple(ScanColumn(id=self.id(), name=name, type=type) for name, type in types.items())
         if table in PUBLIC:
@@ -159,6 +161,20 @@ class Maker:
             unit=unit,
             row_limit=self._limits[table],
             weight=self.id("w"),
+            max_rows=self.random.randint(1, 4),
+            scaled=tuple(self.scaled(name) for name in types if name in ("k", "x", "age")),
+        )
+
+    def scaled(self, column: str) -> Scaled:
+        """Returns weights scaled to a total of a column."""
+        grid = Fraction(1, 2) if column == "x" else Fraction(1)
+        return Scaled(
+            id=self.id("w"),
+            column=column,
+            grid=grid,
+            lower=self.random.choice([-1, 0]),
+            upper=3,
+            most=self.random.randint(1, 6),
             max_rows=self.random.randint(1, 4),
         )
 
