@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import shown
 from dpquery.errors import ParameterError, UnknownNameError, UnsupportedQueryError
+from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.profiles.ladder import Noise
 from dpquery.profiles.made import Histogram, profile_of
 from dpquery.profiles.profile import Profile
@@ -45,6 +47,11 @@ def buy(catalog: Catalog, ask: Ask, table: str | None, data_version: str) -> Pro
     tables = {name: profile_of(catalog, name, [pair for pair in found if pair[0].table == name]) for name in names}
     kept = {name: one for name, one in tables.items() if one.rows is not None or one.outside}
     return Profile(tables=kept, missing=missing, charge=answers.charge, data_version=data_version)
+
+
+def loss_of_profile(amount: object, budget: Budget) -> dict[str, Any]:
+    """Returns what one amount for a profile means: rho where the budget is in rho, else epsilon."""
+    return {"rho" if budget.kind is BudgetKind.ZCDP else "epsilon": amount}
 
 
 def _weights(asked: Sequence[Question]) -> dict[str, object]:
