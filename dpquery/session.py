@@ -23,7 +23,7 @@ from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
 from dpquery.prepared import Plans
 from dpquery.prices import prices
-from dpquery.profiles.buying import buy
+from dpquery.profiles.buying import buy, offer_of
 from dpquery.profiles.known import KnownProfiles, is_known
 from dpquery.profiles.profile import Profile
 from dpquery.result.batch import Batch
@@ -348,10 +348,11 @@ class Session:
 
         Args:
             table: One private table; by default all of them.
-            epsilon, delta, rho: What it may lose, as in `sql`; a twentieth of an epsilon is usual for many people.
+            epsilon, delta, rho: What it may lose, by default the catalog's `profile`, else as in `sql`; a twentieth of
+                an epsilon is usual for many people.
             fresh: Whether it is measured anew, whatever is stored.
         """
-        defaults, offer = self._catalog.defaults, Offer.of(epsilon, delta, rho)
+        defaults, offer = self._catalog.defaults, offer_of(self._catalog, epsilon, delta, rho)
 
         def ask(queries: Sequence[str], weights: Mapping[str, object]) -> Batch:
             requests = [

@@ -49,7 +49,7 @@ def test_a_number_that_is_said_stays(frame: pd.DataFrame, said: dict[str, Any], 
 def test_in_rho_and_of_rows_by_themselves(frame: pd.DataFrame) -> None:
     people = _protected(frame, profile="0.5", budget={"rho": 2, "delta": "1e-6"})
     assert people.remaining.rho == pytest.approx(1.5) and people.count(rho="0.1") > 3000
-    alone = pd.DataFrame({"spend": [60, 10] * 500})
+    alone = pd.DataFrame({"spend": [60.5, 10.5] * 500})
     rows = _protected(alone, privacy_unit="row", dataset="alone", profile=1)
     assert rows.sum("spend", epsilon=1) > 0 and "units have values above" in rows.last.notes[0]
 
