@@ -15,6 +15,7 @@ from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, LedgerError
 from dpquery.interrupting import interruptible_work
 from dpquery.ledger.ledger import Ledger
+from dpquery.profiles.buying import loss_of_profile
 from dpquery.session import Session
 
 Place = str | os.PathLike[str]
@@ -33,6 +34,7 @@ def connect(
     create: bool = False,
     memory_limit: str | None = None,
     spill: bool | Place = True,
+    profile: object = None,
 ) -> Session:
     """Returns a session over tables.
 
@@ -50,6 +52,8 @@ def connect(
         memory_limit: Of the session's engines together, as "4GB" or "25%" of the machine; by default half of it.
         spill: Whether what does not fit into memory goes to encrypted temporary files, in a folder that only this user
             may open and that goes with the session; a path says where that folder is made.
+        profile: What a profile of rows and values may lose, such as "0.05", in the budget's epsilon or rho. It is
+            bought for this analyst unless one as exact is stored, and tells the numbers of `max_rows: auto`.
     Raises:
         CatalogError: Mistakes in the catalog, or data that contradict it.
         LedgerError: The ledger is missing, damaged, or was made for other declarations.
@@ -66,7 +70,14 @@ def connect(
         raise CatalogError(problems)
     with interruptible_work():
         backend = DuckDBBackend(declared, sources, resources=Resources(memory_limit, spill))
-    return Session(declared, backend=backend, ledger=opened, analyst=analyst, reuse=reuse, data_version=version)
+    made = Session(declared, backend=backend, ledger=opened, analyst=analyst, reuse=reuse, data_version=version)
+    if profile is not None:
+        try:
+            made.profile(**loss_of_profile(profile, opened.budget))
+        except BaseException:
+            backend.close()
+            raise
+    return made
 
 
 def create_ledger(

@@ -32,6 +32,8 @@ class Plan:
         columns: The names of the answer's columns.
         schema: The Arrow schema of the answer, whatever the data hold.
         blocks: The blocks that would be charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
+        notes: What is known of what bounds leave out, a line for each table, as the answer's `notes` will say; the text
+            has those that tell something.
         protects: What the charge is a loss for, in words: "the rows of one patient in one month".
     """
 
@@ -44,8 +46,10 @@ class Plan:
         *,
         analyst: str,
         least: Fraction,
+        notes: tuple[str, ...] = (),
+        told: tuple[str, ...] = (),
     ) -> None:
-        self._prices = prices
+        self._prices, self._told = prices, told
         self.measurements: tuple[Measurement, ...] = parts.measurements(ledger.declarations)
         loss = parts.charge(ledger.budget.kind, ledger.declarations)
         self.charge: PrivacyLoss = charge_at_least(loss, ledger.budgets.get(analyst, ledger.budget), least)
@@ -54,6 +58,7 @@ class Plan:
         self.schema: pa.Schema = pa.schema([(c.name, arrow_type(c.type)) for c in output(prepared.private.result)])
         self.touched: Touched = blocks_of(parts.rest, ledger.declarations)
         self.blocks: str = "" if self.charge == ZERO else ledger.shown_blocks(self.touched)
+        self.notes: tuple[str, ...] = notes
         self.protects: str = ledger.declarations.protected
         self._text = explain(
             prepared.budgeted,
@@ -73,7 +78,7 @@ class Plan:
         return self._prices()
 
     def __str__(self) -> str:
-        return self._text
+        return "\n".join([self._text, *(f"Left out: {note}" for note in self._told)])
 
     def __repr__(self) -> str:
-        return self._text
+        return str(self)

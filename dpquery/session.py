@@ -23,13 +23,13 @@ from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
 from dpquery.prepared import Plans
 from dpquery.prices import prices
-from dpquery.profiles.buying import buy
-from dpquery.profiles.known import KnownProfiles
+from dpquery.profiles.buying import buy, offer_of
+from dpquery.profiles.known import KnownProfiles, is_known
 from dpquery.profiles.profile import Profile
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
 from dpquery.sql.parameters import Given
-from dpquery.stored.answers import Reuse
+from dpquery.stored.answers import Reuse, Split
 from dpquery.stored.listing import listing
 from dpquery.stored.repeats import Repeats
 from dpquery.stored.store import Store
@@ -194,6 +194,7 @@ class Session:
         """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
         prepared = self._prepared(requests, reuse)
         parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
+        notes = self._notes(requests, prepared, parts, reuse)
         try:
             with interruptible_work():
                 answers = pipeline.answer(
@@ -206,12 +207,25 @@ class Session:
                     reuse=reuse,
                     analyst=self._analyst,
                     least=self._catalog.defaults.least_charge,
-                    notes=[self._profiles.notes(one, requests[0].bounds, reuse) for one in prepared],
+                    notes=notes,
                 )
         except InsufficientBudgetError as error:
             raise in_words_of(error, requests, lambda others: self._charge_of(others, reuse)) from None
         is_stored = bool(parts.wanted) and not parts.rest.aggregates
         return answers, is_stored and not prepared[0].reads_clock
+
+    def _notes(
+        self,
+        requests: tuple[pipeline.Request, ...],
+        prepared: tuple[pipeline.Prepared, ...],
+        parts: Split,
+        reuse: Reuse | None,
+    ) -> list[tuple[str, ...]]:
+        """Returns what is known of what bounds leave out, for each query; refuses errors that are out of reach."""
+        told = parts.measurements(self._ledger.declarations)
+        for request, one in zip(requests, prepared, strict=True):
+            self._profiles.require_reachable(one, request, reuse)
+        return [self._profiles.notes(one, told, requests[0].bounds, reuse) for one in prepared]
 
     def _charge_of(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> PrivacyLoss:
         """Returns what requests would be charged; reads no private row."""
@@ -284,12 +298,14 @@ class Session:
 
         prepared = prepare(request)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
+        (notes,) = self._notes((request,), (prepared,), parts, reuse)
         least = self._catalog.defaults.least_charge
 
         def table() -> pd.DataFrame:
             return prices(request, prepare, self._ledger, analyst=self._analyst, least=least)
 
-        return Plan(prepared, parts, self._ledger, table, analyst=self._analyst, least=least)
+        told = tuple(filter(is_known, notes))
+        return Plan(prepared, parts, self._ledger, table, analyst=self._analyst, least=least, notes=notes, told=told)
 
     def suggest_bounds(
         self,
@@ -332,10 +348,11 @@ class Session:
 
         Args:
             table: One private table; by default all of them.
-            epsilon, delta, rho: What it may lose, as in `sql`; a twentieth of an epsilon is usual for many people.
+            epsilon, delta, rho: What it may lose, by default the catalog's `profile`, else as in `sql`; a twentieth of
+                an epsilon is usual for many people.
             fresh: Whether it is measured anew, whatever is stored.
         """
-        defaults, offer = self._catalog.defaults, Offer.of(epsilon, delta, rho)
+        defaults, offer = self._catalog.defaults, offer_of(self._catalog, epsilon, delta, rho)
 
         def ask(queries: Sequence[str], weights: Mapping[str, object]) -> Batch:
             requests = [

@@ -71,6 +71,8 @@ def _dataset(catalog: Catalog) -> Iterator[str]:
     if catalog.defaults.zone:
         yield f"  dates and timestamps that say no time zone are read in {catalog.defaults.zone}"
     yield f"  each fresh question costs at least {show_amount(catalog.defaults.least_charge)} of the limit of who asks"
+    if catalog.profile is not None:
+        yield f"  a profile of each data version costs {show_amount(catalog.profile)}"
     yield from _work(catalog)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 
@@ -40,6 +41,7 @@ class Catalog:
         defaults: What holds where neither query nor table says.
         tables: The declared tables, by name, in order.
         work: Steps that one stored row may cause in one query.
+        profile: What a profile of each data version may lose, in the budget's epsilon or rho; None where nobody says.
     """
 
     dataset: str
@@ -50,6 +52,7 @@ class Catalog:
     defaults: Defaults
     tables: Mapping[str, Table]
     work: int
+    profile: Fraction | None
 
     def __init__(
         self,
@@ -62,12 +65,13 @@ class Catalog:
         defaults: Mapping[str, object] | None = None,
         neighbours: str = "add_remove",
         work: int = WORK,
+        profile: object = None,
     ) -> None:
         given: dict[str, object] = {"dataset": dataset, "privacy_unit": privacy_unit, "neighbours": neighbours}
         given |= {"budget": budget, "tables": tables, "analysts": analysts, "defaults": defaults}
-        given["work"] = work
+        given |= {"work": work, "profile": profile}
         reading = Reading()
-        left_out = {name for name in ("analysts", "defaults") if given[name] is None}
+        left_out = {name for name in ("analysts", "defaults", "profile") if given[name] is None}
         tree = tree_of_python({n: v for n, v in given.items() if n not in left_out}, "", reading)
         self._fill(read_contents(tree, reading, is_file=False))
 

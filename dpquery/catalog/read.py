@@ -26,7 +26,7 @@ from dpquery.plan.logical import ROW_LIMIT
 from dpquery.units.declarations import Neighbours
 
 REQUIRED = ("dataset", "privacy_unit", "budget", "tables")
-OPTIONAL = ("neighbours", "analysts", "defaults", "work")
+OPTIONAL = ("neighbours", "analysts", "defaults", "work", "profile")
 AMOUNTS = ("epsilon", "delta", "rho")
 
 
@@ -41,6 +41,7 @@ class Contents(NamedTuple):
     defaults: Defaults
     tables: Mapping[str, Table]
     work: int
+    profile: Fraction | None
 
 
 def read_contents(root: Node, reading: Reading, *, is_file: bool) -> Contents:
@@ -59,6 +60,7 @@ def read_contents(root: Node, reading: Reading, *, is_file: bool) -> Contents:
     analysts = _read_analysts(fields["analysts"], budget, reading) if "analysts" in fields else {}
     defaults = _read_defaults(fields["defaults"], reading) if "defaults" in fields else Defaults()
     work = (reading.count(fields["work"]) or WORK) if "work" in fields else WORK
+    profile = (_read_amounts(fields, reading, ("profile",)) or {}).get("profile")
     drafts: dict[str, TableDraft] = {}
     if "tables" in fields:
         if fields["tables"].content == {}:
@@ -82,7 +84,7 @@ def read_contents(root: Node, reading: Reading, *, is_file: bool) -> Contents:
     check_axis(tables.values(), fields["tables"], reading)
     reading.finish()
     shown_analysts, shown_tables = MappingProxyType(analysts), MappingProxyType(tables)
-    return Contents(dataset, unit, neighbours, budget, shown_analysts, defaults, shown_tables, work)
+    return Contents(dataset, unit, neighbours, budget, shown_analysts, defaults, shown_tables, work, profile)
 
 
 def _read_name(node: Node, reading: Reading) -> str | None:

@@ -52,6 +52,8 @@ def _whole(catalog: Catalog) -> Iterator[str]:
     yield f"budget: {_budget(catalog.budget)}"
     if catalog.work != WORK:
         yield f"work: {catalog.work}"
+    if catalog.profile is not None:
+        yield f"profile: {_amount(catalog.profile)}"
     if catalog.analysts:
         yield "analysts:"
         yield from (f"  {text(name)}: {_budget(budget)}" for name, budget in catalog.analysts.items())

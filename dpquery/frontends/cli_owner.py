@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dpquery.errors import LedgerError
+from dpquery.errors import CatalogError, LedgerError
+from dpquery.frontends.cli_answer import say
 from dpquery.frontends.cli_ledger import LedgerPlace, MarkPath, ledger_commands
-from dpquery.frontends.cli_opening import ledger_beside, shown
-from dpquery.frontends.cli_options import CatalogFile
+from dpquery.frontends.cli_opening import ledger_beside, session_over, shown
+from dpquery.frontends.cli_options import Analyst, CatalogFile, Sources
 
 data_commands = typer.Typer(help="Tell the ledger that the data changed.", no_args_is_help=True)
 
@@ -125,12 +126,42 @@ def export(
 
 
 @data_commands.command("new-version")
-def new_version(ledger: LedgerPlace, why: Why, by: By = None, mark: MarkPath = None) -> None:
+def new_version(
+    ledger: LedgerPlace,
+    why: Why,
+    by: By = None,
+    mark: MarkPath = None,
+    catalog: Annotated[
+        Path | None,
+        typer.Option("--catalog", metavar="CATALOG", help="Buy the profile that this catalog says a price of."),
+    ] = None,
+    source: Sources = None,
+    analyst: Analyst = None,
+) -> None:
     """Record that the data changed: answers that are stored for the data before are not given again."""
     from dpquery.ledger.ledger import Ledger
 
+    price = None if catalog is None else _price(catalog, mark)
     version = Ledger.open(ledger, mark=mark).new_data_version(by=by or _user(), why=why)
     typer.echo(f"The data are now version {version}")
+    if catalog is not None and price is not None:
+        with session_over(catalog, source or (), ledger, analyst) as session:
+            bought = session.profile(**price)
+            typer.echo(f"\n{bought}")
+            say(f"[charged {bought.charge}; left for {session.analyst}: {session.remaining}]")
+
+
+def _price(catalog: Path, mark: Path | None) -> dict[str, Any]:
+    """Returns what a catalog says that a profile may lose, before anything is recorded."""
+    from dpquery.catalog import Catalog
+    from dpquery.profiles.buying import loss_of_profile
+
+    declared = Catalog.load(catalog)
+    if declared.profile is None:
+        raise CatalogError('the catalog says no price of a profile: write profile: "0.05", or leave --catalog out')
+    if mark is not None:
+        raise typer.BadParameter("--mark and --catalog: buy the profile by itself, with dpquery profile")
+    return loss_of_profile(declared.profile, declared.budget)
 
 
 def _user() -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import shown
 from dpquery.errors import ParameterError, UnknownNameError, UnsupportedQueryError
+from dpquery.kernel.accountant import Budget, BudgetKind
+from dpquery.planner.allocate import Offer
 from dpquery.profiles.ladder import Noise
 from dpquery.profiles.made import Histogram, profile_of
 from dpquery.profiles.profile import Profile
@@ -45,6 +48,18 @@ def buy(catalog: Catalog, ask: Ask, table: str | None, data_version: str) -> Pro
     tables = {name: profile_of(catalog, name, [pair for pair in found if pair[0].table == name]) for name in names}
     kept = {name: one for name, one in tables.items() if one.rows is not None or one.outside}
     return Profile(tables=kept, missing=missing, charge=answers.charge, data_version=data_version)
+
+
+def loss_of_profile(amount: object, budget: Budget) -> dict[str, Any]:
+    """Returns what one amount for a profile means: rho where the budget is in rho, else epsilon."""
+    return {"rho" if budget.kind is BudgetKind.ZCDP else "epsilon": amount}
+
+
+def offer_of(catalog: Catalog, epsilon: object, delta: object, rho: object) -> Offer:
+    """Returns what a profile may lose: as is said, else by the catalog's `profile`."""
+    if epsilon is None and rho is None and catalog.profile is not None:
+        return Offer.of(delta=delta, **loss_of_profile(catalog.profile, catalog.budget))
+    return Offer.of(epsilon, delta, rho)
 
 
 def _weights(asked: Sequence[Question]) -> dict[str, object]:

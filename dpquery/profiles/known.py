@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from dpquery import pipeline
 from dpquery.backends.base import PublicFacts
@@ -11,24 +13,31 @@ from dpquery.backends.owners import unique_sets
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import plain
 from dpquery.catalog.rows import AUTO
-from dpquery.errors import InternalError
+from dpquery.errors import InternalError, UnsupportedQueryError
 from dpquery.explain import scaled_sums
-from dpquery.kernel.plan import Count, PrivateAggregate, Weighing
+from dpquery.kernel.plan import Count, PrivateAggregate
 from dpquery.ledger.ledger import Ledger
-from dpquery.plan.logical import Relation, Scan, sources
+from dpquery.plan.expr import Column
 from dpquery.plan.remembered import remembered
 from dpquery.plan.types import Value
+from dpquery.planner.aims import aims_of
 from dpquery.planner.protect import Bounds
 from dpquery.profiles.finding import Finder
-from dpquery.profiles.made import Histogram, profile_of
-from dpquery.profiles.profile import Profile, TableProfile
-from dpquery.profiles.questions import bound_of, has_many_rows, questions, rows_of, why_not
+from dpquery.profiles.ladder import Estimate
+from dpquery.profiles.made import Histogram, profile_of, values_of
+from dpquery.profiles.profile import Profile, TableProfile, is_beyond, values_sentence
+from dpquery.profiles.questions import bound_of, has_many_rows, questions, rows_of, values_of_column, why_not
+from dpquery.profiles.reading import clamped_columns, weighed_tables, whole_table
+from dpquery.result.measurements import Measurement
 from dpquery.stored.answers import Reuse
 from dpquery.stored.store import Store
 from dpquery.stored.text import Fingerprints
-from dpquery.units.meeting import LARGEST_CUT
 from dpquery.units.weights import distinct_groups
 
+MOST_NOTES = 12
+"""Lines that one answer has of what is left out."""
+ABOVE = "known bias above the noise"
+"""Marks what is left out where it is more than the noise."""
 MOST_CATALOGS = 16
 """Catalogs with numbers that were measured, of which there is one for each profile that was bought."""
 UNKNOWN = "what it leaves out is not known"
@@ -101,19 +110,49 @@ class KnownProfiles:
             self.planned[key] = self.catalog.with_max_rows(dict(found))
         return self.planned[key]
 
-    def notes(self, prepared: pipeline.Prepared, bounds: Bounds, reuse: Reuse | None) -> tuple[str, ...]:
-        """Returns what is known of the rows that a query's weights leave out, a line for each table of people that it
-        reads and of which one unit can have several rows; of the table as a whole, never of a cell."""
-        if self.catalog.declarations.unit_is_row:
-            return ()
-        names: dict[str, None] = {}
+    def values(self, name: str, column: str, reuse: Reuse | None) -> Mapping[str, Estimate] | None:
+        """Returns how many units have values of a column beyond its bounds, or unreadable; None without a profile."""
+        if reuse is None:
+            found = self.own.get(name)
+            return None if found is None else found.outside.get(column)
+        question = values_of_column(self.catalog.tables[name], column, self.catalog)
+        histogram = None if question is None else self.finder.get(question, reuse)
+        return None if histogram is None else values_of(histogram)
+
+    def notes(
+        self, prepared: pipeline.Prepared, told: Sequence[Measurement], bounds: Bounds, reuse: Reuse | None
+    ) -> tuple[str, ...]:
+        """Returns what is known of what a query's bounds leave out: a line for each table of people that it reads and
+        of which one unit can have several rows, and one for each clamped column of which values are seen beyond its
+        bounds; of the table as a whole, never of a cell.
+
+        Args:
+            told: How each of its measures is measured, in order: where the rows that are left out are more than the
+                noise of a count, the line says so.
+        """
+        rows: dict[str, str] = {}
+        values: dict[tuple[str, str], str] = {}
+        groups: list[str | None] = []
+        remaining = iter(told)
         for budgeted, grouping in zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True):
-            names |= dict.fromkeys(_weighed(budgeted.aggregate, limited=grouping.limited))
-        notes = [self._note(name, bounds, reuse) for name in names if has_many_rows(self.catalog.tables[name])]
-        pairs = zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True)
-        groups = [self._groups(budgeted.aggregate) for budgeted, grouping in pairs if grouping.shows_units]
-        scaled = [note for budgeted in prepared.budgeted.aggregates for note in self._scaled(budgeted.aggregate)]
-        return tuple(dict.fromkeys(note for note in (*notes, *scaled, *groups) if note is not None))
+            aggregate = budgeted.aggregate
+            groups += [*self._scaled(aggregate), self._groups(aggregate) if grouping.shows_units else None]
+            described = [next(remaining) for _ in aggregate.measures]
+            weighed = (
+                [] if self.catalog.declarations.unit_is_row else weighed_tables(aggregate, limited=grouping.limited)
+            )
+            for name in dict.fromkeys(weighed):
+                if has_many_rows(self.catalog.tables[name]):
+                    rows.setdefault(name, self._note(name, bounds, reuse))
+                    rows[name] += "" if ABOVE in rows[name] else self._above(name, aggregate, described, bounds, reuse)
+            for name, column in clamped_columns(aggregate):
+                units = self.values(name, column, reuse)
+                if units is not None and is_beyond(units):
+                    values[name, column] = values_sentence(name, column, units)
+        own = dict.fromkeys(note for note in groups if note is not None)
+        lines = (*rows.values(), *own, *values.values())
+        more = len(lines) - MOST_NOTES
+        return lines if more <= 0 else (*lines[:MOST_NOTES], f"{more} more such lines: see session.profile()")
 
     def _scaled(self, aggregate: PrivateAggregate) -> Iterator[str]:
         for name, total in scaled_sums(aggregate):
@@ -122,7 +161,7 @@ class KnownProfiles:
     def _groups(self, aggregate: PrivateAggregate) -> str | None:
         """Returns that units may be in more groups than they count in, where they may."""
         most = aggregate.weights.max_groups
-        if most is None:
+        if most is None or self.catalog.declarations.unit_is_row:
             return None
         ids = frozenset(id for key in aggregate.keys for id in key.columns)
         possible = distinct_groups(aggregate.source, ids, self.catalog.declarations, self.public)
@@ -142,32 +181,68 @@ class KnownProfiles:
         bound = bound_of(self.catalog.tables[name], self.catalog)
         return f"{plain(name)}, max_rows {'auto' if bound is None else f'{bound:,}'}: {told}"
 
+    def _above(
+        self,
+        name: str,
+        aggregate: PrivateAggregate,
+        described: Sequence[Measurement],
+        bounds: Bounds,
+        reuse: Reuse | None,
+    ) -> str:
+        """Returns that what is left out of the table, spread over the groups, is more than the noise of a count."""
+        lost = self._lost(name, bounds, reuse)
+        pairs = zip(aggregate.measures, described, strict=True)
+        noises = [made.error95 for measure, made in pairs if measure.count is Count.ROWS]
+        groups = aggregate.public_groups
+        if groups is None or not noises or lost <= groups * min(noises):
+            return ""
+        over = f" over {groups:,} groups" if groups > 1 else ""
+        return f"; {ABOVE}: {math.floor(lost):,} rows at least{over}, where noise is ± {math.ceil(min(noises)):,}"
+
+    def _lost(self, name: str, bounds: Bounds, reuse: Reuse | None) -> float:
+        """Returns how many rows of a table count for nothing, at the least; 0 where that is not known."""
+        found = self.get(name, reuse) if bounds.max_rows is None else None
+        bound = None if found is None else found.bound
+        return 0.0 if found is None or bound is None else found.ladder.loss(bound).lost
+
+    def require_reachable(self, prepared: pipeline.Prepared, request: pipeline.Request, reuse: Reuse | None) -> None:
+        """Raises UnsupportedQueryError where what weights are known to leave out of a table is more than an error that
+        is asked for of counts over all of its rows: no noise is small enough."""
+        if request.accuracy is None:
+            return
+        errors = request.accuracy.errors
+        reached = {
+            measure.id: (name, aggregate.public_groups)
+            for aggregate in (budgeted.aggregate for budgeted in prepared.budgeted.aggregates)
+            for measure in aggregate.measures
+            if measure.count is Count.ROWS
+            and measure.filter is None
+            and (name := whole_table(aggregate)) is not None
+            and name in weighed_tables(aggregate)
+        }
+        for aim in aims_of(prepared.private, {}):
+            error = errors if isinstance(errors, Fraction) else errors.get(aim.name)
+            if error is None or not isinstance(aim.expression, Column) or aim.expression.id not in reached:
+                continue
+            name, groups = reached[aim.expression.id]
+            lost = self._lost(name, request.bounds, reuse)
+            if groups is not None and lost > error * groups:
+                each = f", {lost / groups:,.0f} of each of {groups:,} groups on average" if groups > 1 else ""
+                raise UnsupportedQueryError(
+                    f"{aim.name} cannot come within {float(error):,g}: by its profile {plain(name)} has {lost:,.0f} "
+                    f"rows or more that max_rows leaves out{each}",
+                    advice="Raise max_rows of the table, which noise grows with, or ask for a larger error.",
+                )
+
+
+def is_known(note: str) -> bool:
+    """Whether a note says something of the data, and not that nothing is known."""
+    return UNKNOWN not in note
+
 
 @remembered
 def _bound(found: TableProfile) -> int | None:
     return found.bound
-
-
-def _weighed(aggregate: PrivateAggregate, *, limited: bool) -> Iterator[str]:
-    """Yields the tables whose rows may weigh less than 1 in an aggregate, or are left out of a join.
-
-    Args:
-        limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
-    """
-    weighing = aggregate.weights.weighing
-    counts_units = all(measure.count is Count.UNITS for measure in aggregate.measures)  # whatever their rows weigh
-    for scan in _scans(aggregate.source):
-        is_cut = scan.row_limit <= LARGEST_CUT
-        is_stored = weighing is Weighing.STORED and scan.weight is not None
-        if is_cut or limited or ((weighing is Weighing.COUNTED or is_stored) and not counts_units):
-            yield scan.table
-
-
-def _scans(relation: Relation) -> Iterator[Scan]:
-    if isinstance(relation, Scan) and not relation.public:
-        yield relation
-    for source in sources(relation):
-        yield from _scans(source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,20 @@ def questions(table: Table, catalog: Catalog) -> Iterator[Question]:
         if dated is not None:
             yield _months(table, dated, catalog)
     for column in table.columns.values():
-        if column.type.kind in NUMBERS and column.lower is not None and column.randomized is None:
+        if _is_bounded(column):
             yield _values(table, column, catalog)
+
+
+def values_of_column(table: Table, name: str, catalog: Catalog) -> Question | None:
+    """Returns the histogram of units by how a column's values lie against its bounds; None where there is none."""
+    column = table.columns.get(name)
+    if column is None or table.public or not _is_bounded(column) or why_not(table, catalog):
+        return None
+    return _values(table, column, catalog)
+
+
+def _is_bounded(column: ColumnDeclaration) -> bool:
+    return column.type.kind in NUMBERS and column.lower is not None and column.randomized is None
 
 
 def has_many_rows(table: Table) -> bool:

@@ -12,6 +12,7 @@ from dpquery.arrow import arrow_type
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb import DuckDBBackend
 from dpquery.frontends.server.answers import Answerer, Asked, Field, Refusal
+from dpquery.frontends.server.engine import bounded
 from dpquery.frontends.server.names import field_of, oid_of, type_of_oid
 from dpquery.frontends.server.settings import Caps, check, options_of
 from tests.scripted import zero_noise
@@ -50,8 +51,15 @@ def test_a_charged_query_says_what_it_cost_and_what_is_left(study: Study, monkey
     assert study.entries == before + 1
     assert answered.fields == (Field(name="region", oid=25), Field(name="n", oid=20))
     assert answered.table.to_pylist()[0] == {"region": "east", "n": 60}
-    (notice,) = answered.notices
+    notice, *known = answered.notices
+    assert known == ["orders, max_rows 60: what it leaves out is not known, as no profile was bought (dpquery profile)"]
     assert notice.startswith("charged epsilon 1; remaining: epsilon 4999")
+
+
+def test_what_bounds_leave_out_takes_a_bounded_number_of_lines() -> None:
+    assert bounded(()) == () and bounded(("a", "b")) == ("a", "b")
+    long = bounded(tuple(str(n) * 10_000 for n in range(9)))
+    assert [note[0] for note in long] == ["0", "1", "2"] and {len(note) for note in long} == {403}
 
 
 def test_the_same_again_is_free_and_the_same(study: Study) -> None:

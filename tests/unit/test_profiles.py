@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import math
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -157,8 +159,12 @@ def test_answers_say_what_is_left_out(tmp_path: Path, quiet: None) -> None:
         )
         session.profile("orders", epsilon=4)
         after = session.sql(query, epsilon="1/2")
-        told = session.profile("orders", epsilon=4)["orders"].sentence
+        sentence = session.profile("orders", epsilon=4)["orders"].sentence
+        lost = math.floor(session.profile("orders", epsilon=4)["orders"].loss(8).lost)
+        told = f"{sentence}; known bias above the noise: {lost} rows at least, where noise is ± 49"
         assert after.charge == dp.PrivacyLoss() and after.notes == (told,)
+        true = sum(max(0, rows_of(person) - 8) for person in range(PEOPLE))
+        assert 0.4 * true < lost <= true
         assert after.accuracy.attrs["notes"] == [told] and f"[{told}]" in str(after) and "300 ± " in told
         assert "full weight" in after._repr_html_() and "full weight" not in after.to_text()
         assert session.sql("SELECT COUNT(*) AS n FROM people", epsilon="1/2").notes == ()
@@ -310,3 +316,80 @@ def test_groups_in_which_a_unit_counts_are_said_where_they_are_shown(tmp_path: P
         assert session.sql(rows, epsilon="0.2").notes == (LEFT_OUT,)
         by_day = "SELECT day, COUNT(DISTINCT person) AS n FROM orders GROUP BY day"
         assert session.sql(by_day, epsilon="0.2", max_groups=8).notes == (AT_MOST_4.replace("4", "8"),)
+
+
+MONTHS = "SELECT DATE_TRUNC('month', day) AS month, COUNT(*) AS n FROM orders GROUP BY 1"
+
+
+def test_explain_says_what_is_known(tmp_path: Path, quiet: None) -> None:
+    query = "SELECT COUNT(*) AS n, SUM(paid) AS s FROM orders"
+    with opened(tmp_path, catalog()) as session:
+        before = session.explain(query)
+        assert "not known" in before.notes[0] and "Left out" not in str(before), "the text has what is known"
+        profile = session.profile("orders", epsilon=4)
+        plan, answer = session.explain(query), session.sql(query)
+        assert plan.notes == answer.notes and len(plan.notes) == 2
+        assert plan.notes[0].startswith(profile["orders"].sentence)
+        assert [f"Left out: {note}" for note in plan.notes] == str(plan).split("\n")[-2:]
+        assert plan.notes == session.sql(query, fresh=True).notes, "a fresh answer reads the stored profile"
+
+
+def test_values_beyond_bounds_are_said_where_they_are_added_up(tmp_path: Path, quiet: None) -> None:
+    with opened(tmp_path, catalog()) as session:
+        profile = session.profile(epsilon=6)
+        (rows, values) = session.sql("SELECT AVG(paid) AS m FROM orders").notes
+        assert rows.startswith("orders, max_rows 8: ") and values in profile["orders"].said
+        below, above, both, unreadable = re.sub(r"\d+ units$", "N units", re.sub("± .*? u", "± N u", values)).split(
+            "; "
+        )
+        assert below == "orders.paid: 30 ± N units have values below its bounds"
+        assert above == "20 ± N units have values above its bounds"
+        assert both == "10 ± N units have values on both sides of them" and unreadable == "unreadable: at most N units"
+        assert len(session.sql("SELECT COUNT(*) AS n FROM orders WHERE paid > 5").notes) == 1, "nothing is clamped"
+        of_people = "SELECT SUM(s) AS s FROM (SELECT person, CLAMP(SUM(paid), 0, 900) AS s FROM orders GROUP BY 1) AS t"
+        assert session.sql(of_people).notes == (values,), "each person is one row there"
+        (age,) = session.sql("SELECT AVG(age) AS a FROM people").notes
+        assert (
+            age.startswith("people.age: 200 ± ") and "units have values above its bounds; below, both: at most" in age
+        )
+    with opened(tmp_path, catalog(), reuse=False) as session:
+        assert len(session.sql("SELECT AVG(paid) AS m FROM orders").notes) == 1
+        session.profile(epsilon=1)
+        assert len(session.sql("SELECT AVG(paid) AS m FROM orders").notes) == 2, "as it was bought here"
+
+
+def test_bias_is_marked_only_where_it_is_above_the_noise(tmp_path: Path, quiet: None) -> None:
+    with opened(tmp_path, catalog()) as session:
+        session.profile("orders", epsilon=4)
+        lost = session.profile("orders", epsilon=4)["orders"].loss().lost
+        over = f"known bias above the noise: {math.floor(lost)} rows at least over 12 groups, where noise is ± "
+        for epsilon, expected in ((1, over), ("0.25", None)):
+            (made,) = session.explain(MONTHS, epsilon=epsilon, fresh=True).measurements
+            (note,) = session.explain(MONTHS, epsilon=epsilon, fresh=True).notes
+            assert (lost > 12 * made.error95) is (expected is not None)
+            assert (expected in note) if expected else ("above the noise" not in note)
+        (own,) = session.explain(MONTHS, epsilon=1, max_rows=2).notes
+        assert "not known" in own
+
+
+def test_errors_that_bias_makes_unreachable_are_refused(tmp_path: Path, quiet: None) -> None:
+    total = "SELECT COUNT(*) AS n, SUM(paid) AS s FROM orders"
+    with opened(tmp_path, catalog()) as session:
+        before = session.explain("SELECT COUNT(*) AS n FROM orders", error=500).charge
+        session.profile("orders", epsilon=4)
+        left = session.remaining
+        lost = session.profile("orders", epsilon=4)["orders"].loss().lost
+        for ask in (session.sql, session.explain):
+            with pytest.raises(dp.UnsupportedQueryError, match="n cannot come within 500: by its profile orders has"):
+                ask("SELECT COUNT(*) AS n FROM orders", error=500)
+        with pytest.raises(dp.UnsupportedQueryError, match="on average"):
+            session.explain(MONTHS, error={"n": lost / 12 - 1})
+        with pytest.raises(dp.UnsupportedQueryError):
+            session.explain(total, error={"n": 500})
+        assert session.remaining == left and before.epsilon
+        assert session.explain(MONTHS, error=lost / 12 + 1).charge.epsilon
+        assert session.explain(total, error={"s": 500}).charge.epsilon, "of sums it is not known"
+        some = "SELECT COUNT(*) AS n FROM orders WHERE paid > 5"
+        assert session.explain(some, error=500).charge.epsilon, "of some rows it is not known"
+        assert session.explain("SELECT COUNT(*) AS n FROM orders", error=500, max_rows=40).charge.epsilon
+        assert session.explain("SELECT COUNT(DISTINCT person) AS n FROM orders", error=5).charge.epsilon

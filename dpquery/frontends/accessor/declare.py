@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.identifiers import may_identify, repeats
 from dpquery.catalog.names import suggestion
+from dpquery.catalog.rows import AUTO
 from dpquery.connecting import connect
 from dpquery.errors import CatalogError
 from dpquery.frontends.accessor import datasets
@@ -24,6 +25,8 @@ from dpquery.frontends.accessor.marks import handle_of, remember
 from dpquery.frontends.accessor.people import NOBODY, people_of
 from dpquery.frontends.accessor.protected import Held, Protected
 from dpquery.frontends.accessor.views import root
+from dpquery.frontends.accessor.working import working
+from dpquery.profiles.buying import loss_of_profile
 
 CATEGORIES = "categories"
 """In place of a list of keys: those of a categorical column, which the owner thereby makes public."""
@@ -47,6 +50,7 @@ def protect(
     public: Mapping[str, object] | None = None,
     defaults: Mapping[str, object] | None = None,
     analyst: str = "analyst",
+    profile: object = None,
 ) -> Protected:
     """Returns a frame's private statistics, after its owner said whose rows these are and what may be spent.
 
@@ -72,16 +76,19 @@ def protect(
         public: Frames that everybody may know, for `join`, by name.
         defaults: What a call loses if it does not say: {"epsilon": "0.1"}.
         analyst: Who asks.
+        profile: What a profile of rows and values may lose, such as "0.05"; it is bought at once, and charged to the
+            dataset. `max_rows` is then "auto" unless said, and answers say what it leaves out.
     Raises:
         CatalogError: What is said does not fit the frame.
         LedgerError: The dataset has another budget, promise or ledger.
     """
-    handle = handle_of(data)
+    handle, is_row = handle_of(data), privacy_unit == "row"
+    if profile is not None and max_rows is None and not is_row and not _says_rows(privacy_unit, unique, defaults):
+        max_rows = AUTO.value
     kept, found = _read(data, types or {})
     if not len(kept):
         raise CatalogError("the frame has no rows: there is nobody to protect, and nothing to tell")
     with datasets.GUARD:
-        is_row = privacy_unit == "row"
         if is_row and dataset is None and handle is None:
             datasets.refuse_identifiers(kept, found.known)
         is_known = isinstance(privacy_unit, str) and privacy_unit in found.known
@@ -100,8 +107,7 @@ def protect(
         table |= {"unit": privacy_unit} if privacy_unit != "row" else {}
         table |= {key: n for key, n in (("max_groups", max_groups), ("max_rows", max_rows)) if n is not None}
         table |= {"unique": unique} if unique is not None else {}
-        said = max_rows is not None or "max_rows" in (defaults or {}) or _has_one(privacy_unit, unique)
-        if not is_row and not said:
+        if not is_row and max_rows is None and not _says_rows(privacy_unit, unique, defaults):
             raise CatalogError(_three_ways(privacy_unit))
         unit, called = datasets.declared_for(name, privacy_unit, "" if is_row else declared[privacy_unit].type, people)
         catalog = Catalog(
@@ -115,6 +121,9 @@ def protect(
     sources = {called: kept, **{n: frame for n, (frame, _, _) in tables.items()}}
     # Answers are not stored: several frames of one dataset hold different rows, and the store tells none from another.
     session = connect(catalog, sources, ledger=opened.ledger, analyst=analyst, reuse=False)
+    if profile is not None:
+        with working():
+            session.profile(**loss_of_profile(profile, catalog.budget))
     if is_row:
         _warn_of_identifiers(kept, catalog.tables[called])
     held = Held(
@@ -130,16 +139,17 @@ def protect(
     return made
 
 
-def _has_one(unit: str, unique: Sequence[Sequence[str]] | None) -> bool:
-    """Whether no two rows agree in the unit's own column, as declared."""
-    return isinstance(unique, list | tuple) and any(isinstance(s, list | tuple) and [*s] == [unit] for s in unique)
+def _says_rows(unit: str, unique: Sequence[Sequence[str]] | None, defaults: Mapping[str, object] | None) -> bool:
+    """Whether it is declared, beside `max_rows`, how many rows a unit has: no two agree in its column, or a default."""
+    has_one = isinstance(unique, list | tuple) and any(isinstance(s, list | tuple) and [*s] == [unit] for s in unique)
+    return has_one or "max_rows" in (defaults or {})
 
 
 def _three_ways(unit: str) -> str:
     return (
         f"say how many rows one {unit!r} has in all, for which there is no default: max_rows=N, where you know one "
-        f"(of a unit with more each row weighs less); or unique=[[{unit!r}]], where none has two; or max_rows='auto', "
-        "where it is to be measured, with suggest_bounds(epsilon='0.05'), which is charged"
+        f"(of a unit with more each row weighs less); or unique=[[{unit!r}]], where none has two; or "
+        "profile='0.05', which measures it, charged to the dataset; or max_rows='auto', where that is done later"
     )
 
 

@@ -20,6 +20,7 @@ from dpquery.frontends.accessor.views import MOST_CELLS, View, clamped, filtered
 from dpquery.frontends.accessor.working import working
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.planned import Plan
+from dpquery.profiles.profile import Profile
 from dpquery.result.table import Result
 from dpquery.session import Session
 
@@ -153,6 +154,17 @@ class Protected(Distributions):
             raise UnsupportedQueryError("there is no plan of suggest_bounds", advice=advice)
         held, offer = self._held, {"epsilon": epsilon, "delta": delta, "rho": rho}
         return suggested(held.session, self._view, held.why_not, columns, coverage=coverage, **offer)
+
+    def profile(self, *, epsilon: object = None, delta: object = None, rho: object = None) -> Profile:
+        """Returns how rows and values of units lie against the bounds, as `Session.profile`; charged anew each time.
+
+        From then on answers say what bounds leave out, and `max_rows="auto"` is the number that it suggests.
+        """
+        if self._is_explaining or self._view.text:
+            advice = "Ask the frame that was protected: it costs what you offer."
+            raise UnsupportedQueryError("a profile is of a whole frame, and has no plan", advice=advice)
+        with working():
+            return self._held.session.profile(epsilon=epsilon, delta=delta, rho=rho)
 
     def _declared(self, other: object) -> tuple[str, Mapping[str, Column], list[str]] | None:
         """Returns name, columns and index of a frame that was declared as public, or None."""

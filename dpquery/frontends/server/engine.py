@@ -39,6 +39,8 @@ LONGEST_REMEMBERED = 4096
 """Characters of such a statement."""
 MOST_REMEMBERED = 128 << 10
 """Bytes of such an answer."""
+MOST_NOTES, LONGEST_NOTE = 3, 400
+"""Lines on what bounds leave out that come with an answer, and the characters of one."""
 
 
 class Engine:
@@ -132,7 +134,8 @@ class Engine:
         fields: tuple[Field, ...],
         made: Shape,
     ) -> Answered:
-        """Returns the answer of the private engine, with a notice of what it cost and what is left."""
+        """Returns the answer of the private engine, with notices: what it cost and what is left, then what is known of
+        what bounds leave out."""
         session, result = self._now(asked, lambda on: on.sql(asked.text, params=params or None, **_any(options)))
         charge = str(result.charge)
         was_known = "no charge: it follows from what was answered before" if result.measurements else NOTHING_CHARGED
@@ -143,7 +146,9 @@ class Engine:
             column if column.type == arrow_type(type) else column.cast(arrow_type(type))
             for column, (_, type) in zip(table.columns, made.columns, strict=True)
         ]
-        return Answered(fields=fields, table=pa.table(columns, names=table.column_names), notices=(notice,))
+        return Answered(
+            fields=fields, table=pa.table(columns, names=table.column_names), notices=(notice, *bounded(result.notes))
+        )
 
     def _shaped(self, text: str, params: list[object]) -> Shape:
         return shape(text, self._catalog, params) if params else self._shape(text)
@@ -276,6 +281,11 @@ def _remembered(read: Callable[[str], Made]) -> Callable[[str], Made]:
 
 def _any(options: Mapping[str, object]) -> dict[str, Any]:
     return dict(options)
+
+
+def bounded(notes: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the first notes, which dashboards keep with every tile, each of a bounded length."""
+    return tuple(note if len(note) <= LONGEST_NOTE else f"{note[:LONGEST_NOTE]}..." for note in notes[:MOST_NOTES])
 
 
 def _fields(made: Shape, statement: Statement) -> tuple[Field, ...]:

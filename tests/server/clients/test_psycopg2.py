@@ -33,7 +33,7 @@ def test_a_query_is_charged_once_and_notices_tell(study: Study, connection: Any)
         cursor.execute(query)
         rows = cursor.fetchall()
         assert [row[0] for row in rows] == ["F", "M"]
-        assert "charged" in connection.notices[-1]
+        assert any("charged" in notice for notice in connection.notices)
         cursor.execute(query)
         assert cursor.fetchall() == rows
 

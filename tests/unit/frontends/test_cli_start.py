@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -13,6 +14,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.catalog.rows import AUTO
+from dpquery.catalog.write import write_catalog
 from dpquery.frontends.cli import run
 from tests.scripted import zero_noise
 from tests.unit.frontends.dialect_shop import charges, write_shop
@@ -221,3 +223,22 @@ def test_check_finds_the_ledger_that_is_named(tmp_path: Path, dpquery: Run) -> N
     code, _, err = dpquery("check", shop)
     assert code == 0 and "Profile: not looked for" in err
     assert dpquery("check", shop, "--ledger", place)[0] == 2
+
+
+def test_new_data_buy_the_profile_that_the_catalog_says_a_price_of(
+    tmp_path: Path, dpquery: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zero_noise(monkeypatch)
+    shop = write_shop(tmp_path)
+    ledger = tmp_path / "shop.ledger"
+    code, _, err = dpquery("data", "new-version", ledger, "--why", "news", "--catalog", shop)
+    assert code == 2 and "says no price of a profile" in err and charges(shop) == 0
+    shop.write_text(shop.read_text().replace("tables:", 'profile: "1.5"\ntables:', 1))
+    code, out, err = dpquery("data", "new-version", ledger, "--why", "news", "--catalog", shop)
+    assert code == 0 and "The data are now version" in out and "Table visits" in out
+    assert "charged epsilon 1.5; left for analyst: epsilon 2.5" in err and charges(shop) == 2
+    code, again, err = dpquery("profile", shop)
+    assert code == 0 and again.strip() in out and "nothing was charged" in err
+    assert "a profile of each data version costs 1.5" in dpquery("check", shop)[1]
+    declared = dp.Catalog.load(shop)
+    assert dp.Catalog.from_yaml(write_catalog(declared)).profile == declared.profile == Fraction("1.5")
