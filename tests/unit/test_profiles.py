@@ -336,7 +336,7 @@ def test_explain_says_what_is_known(tmp_path: Path, quiet: None) -> None:
 
 def test_values_beyond_bounds_are_said_where_they_are_added_up(tmp_path: Path, quiet: None) -> None:
     with opened(tmp_path, catalog()) as session:
-        profile = session.profile(epsilon=6)
+        profile = session.profile(epsilon=4)
         (rows, values) = session.sql("SELECT AVG(paid) AS m FROM orders").notes
         assert rows.startswith("orders, max_rows 8: ") and values in profile["orders"].said
         below, above, both, unreadable = re.sub(r"\d+ units$", "N units", re.sub("± .*? u", "± N u", values)).split(
@@ -354,7 +354,7 @@ def test_values_beyond_bounds_are_said_where_they_are_added_up(tmp_path: Path, q
         )
     with opened(tmp_path, catalog(), reuse=False) as session:
         assert len(session.sql("SELECT AVG(paid) AS m FROM orders").notes) == 1
-        session.profile(epsilon=1)
+        session.profile(epsilon="1.5")
         assert len(session.sql("SELECT AVG(paid) AS m FROM orders").notes) == 2, "as it was bought here"
 
 
