@@ -232,7 +232,7 @@ MUTANTS = (
     Mutant(
         name="sums are not bounded",
         file="backends/private_sql.py",
-        old="f'CAST({value} AS HUGEINT)'} * weight\"",
+        old="f'CAST({value} AS HUGEINT)'} * {weight}\"",
         new="f'CAST({value} AS HUGEINT)'} * {WEIGHT}\"",
         tests=WEIGHINGS,
         only="counts_and_sums",
@@ -1724,8 +1724,8 @@ MUTANTS = (
     Mutant(
         name="a filter of an aggregate is forgotten",
         file="stored/frames.py",
-        old="return text_of((bare, value, kept))",
-        new="return text_of((bare, value))",
+        old="return text_of((bare, value, kept, total))",
+        new="return text_of((bare, value, total))",
         tests=STORED,
         only="not_known",
     ),
@@ -2007,8 +2007,8 @@ MUTANTS = (
     Mutant(
         name="a condition on the rows of another aggregate of several rows",
         file="kernel/parallel.py",
-        old='return f"aggregate {place}", (), condition',
-        new='return "aggregate", (), condition',
+        old='shared = f"aggregate {place}" if',
+        new='shared = "aggregate" if',
         tests=TOGETHER,
     ),
     Mutant(
