@@ -65,7 +65,6 @@ UNIT_WEIGHTS = "tests/unit/units/test_weights.py"
 TOTALS = "tests/unit/kernel/test_totals.py"
 SCALED_WEIGHTS = "tests/backends/test_scaled_weights.py"
 STORED_TOTALS = "tests/unit/stored/test_totals.py"
-WEIGHTS_PROOFS = "tests/properties/test_weights_proofs.py"
 SWEEP = "tests/unit/units/test_sweep.py"
 VERTICES = "tests/properties/test_vertices.py"
 SCAN_WEIGHTS = "tests/backends/test_scan_weights.py"
@@ -2949,8 +2948,8 @@ MUTANTS = (
     Mutant(
         name="totals and plain weights share a loss",
         file="kernel/parallel.py",
-        old='shared = f"aggregate {place}" if measure.total is None else f"aggregate {place}, total {measure.total.column}"',
-        new='shared = f"aggregate {place}"',
+        old=' if measure.total is None else f"aggregate {place}, total {measure.total.column}"',
+        new="",
         tests=TOTALS,
     ),
     Mutant(
@@ -2986,7 +2985,7 @@ MUTANTS = (
         file="units/scaled.py",
         old="return {} if met is None else {id: replace(p, most=p.most * max(1, met))",
         new="return {id: replace(p, most=p.most * max(1, met or 1))",
-        tests=WEIGHTS_PROOFS,
+        tests=TOTALS,
     ),
     Mutant(
         name="a union has the total of one side",
