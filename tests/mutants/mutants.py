@@ -3042,6 +3042,7 @@ MUTANTS = (
         old='heavy += f" OR total IS NULL OR CAST(weight AS HUGEINT) * total > {most}"',
         new='heavy += f" OR total IS NULL OR {most} IS NULL"',
         tests=SCALED_WEIGHTS,
+        only="meant",
     ),
     Mutant(
         name="a sum with a total has the plain weights",
