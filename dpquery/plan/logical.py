@@ -15,6 +15,7 @@ from dpquery.plan.aggregates import Function
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.remembered import remembered
 from dpquery.plan.scaled import Scaled as Scaled
+from dpquery.plan.scaled import Steps as Steps
 from dpquery.plan.types import BOOLEAN, INT64, Type, Value
 
 ROW_LIMIT = 10_000_000

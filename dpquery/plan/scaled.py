@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+Steps = tuple[Fraction, int, int]
+"""The grid of a lattice, and its bounds in steps."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
@@ -38,6 +41,6 @@ class Scaled:
             raise ValueError("a unit may weigh one row and one lattice step at least")
 
     @property
-    def lattice(self) -> tuple[Fraction, int, int]:
+    def lattice(self) -> Steps:
         """What makes lattice values equal: the grid and its bounds."""
         return self.grid, self.lower, self.upper

@@ -13,6 +13,7 @@ from dpquery.catalog import Catalog, Table
 from dpquery.catalog.rows import Measured, rows_of
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.plan import WHOLE_ROW, Key, Weighing, Weights
+from dpquery.plan.definitions import definition
 from dpquery.plan.expr import Call, Column, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
@@ -252,10 +253,21 @@ def _union(operation: SetOperation, catalog: Catalog) -> _Carried:
     if not (left.ids and right.ids):
         return _Carried(operation)
     pairs = [(a, b) for a in sorted(left.ids) for b in sorted(right.ids)]
-    scaled = [(a, b) for a in _scaled(left.relation) for b in _scaled(right.relation)]
-    columns = tuple(Matched(id=f"{a}_and_{b}", name="", type=INT64, left=a, right=b) for a, b in pairs + scaled)
+    columns = [Matched(id=f"{a}_and_{b}", name="", type=INT64, left=a, right=b) for a, b in pairs]
+    columns += _matched_scaled(operation, left.relation, right.relation)
     made = replace(operation, left=left.relation, right=right.relation, columns=(*operation.columns, *columns))
     return _Carried(made, frozenset(f"{a}_and_{b}" for a, b in pairs))
+
+
+def _matched_scaled(operation: SetOperation, left: Relation, right: Relation) -> list[Matched]:
+    """Returns the scaled weights of the columns that have some on both sides, named like these."""
+    found, sides = [], ((left, frozenset(_scaled(left))), (right, frozenset(_scaled(right))))
+    for column in operation.columns if all(ids for _, ids in sides) else ():
+        behind = [definition(id, side)[0] for id, (side, _) in zip((column.left, column.right), sides, strict=True)]
+        held = [f"{SCALED}{one.id}" if isinstance(one, Column) else "" for one in behind]
+        if all(id in ids for id, (_, ids) in zip(held, sides, strict=True)):
+            found.append(Matched(id=f"{SCALED}{column.id}", name="", type=INT64, left=held[0], right=held[1]))
+    return found
 
 
 def _weight(id: str) -> Column:

@@ -5,12 +5,10 @@ docs/proofs/weights.md, Lemma 7.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 from dpquery.plan.expr import Column
-from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Window
+from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Steps, Window
 from dpquery.units.meeting import Meeting
 
 
@@ -25,11 +23,11 @@ class Totalled:
     """
 
     values: frozenset[str]
-    lattice: tuple[Fraction, int, int]
+    lattice: Steps
     most: int
 
 
-Pairs = Mapping[str, Totalled]
+Pairs = dict[str, Totalled]
 """For each column of scaled weights what it bounds."""
 
 

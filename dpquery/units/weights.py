@@ -52,12 +52,8 @@ def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed
         return Weighed(rows=rows, rows_in_all=rows)
     in_all = _Rules(declared, sizes, by_row=declared.blocks is None)
     rules = _Rules(declared, sizes, by_row=True) if declared.blocks is not None and _by_row(relation) else in_all
-    return Weighed(
-        rows=rules.most(relation),
-        rows_in_all=in_all.most(relation),
-        stored=rules.stored(relation),
-        scaled=rules.scaled.pairs(relation),
-    )
+    stored, scaled = rules.stored(relation), rules.scaled.pairs(relation)
+    return Weighed(rows=rules.most(relation), rows_in_all=in_all.most(relation), stored=stored, scaled=scaled)
 
 
 def undated(declared: Declarations) -> frozenset[str]:

@@ -233,8 +233,8 @@ MUTANTS = (
     Mutant(
         name="sums are not bounded",
         place="_weighed_value",
-        old='weight = "weight" if measure.total is None',
-        new="weight = str(WEIGHT) if measure.total is None",
+        old="f'CAST({value} AS HUGEINT)'} * {weight}\"",
+        new="f'CAST({value} AS HUGEINT)'} * {WEIGHT}\"",
         tests=WEIGHINGS,
         only="counts_and_sums",
     ),
@@ -2008,8 +2008,8 @@ MUTANTS = (
     Mutant(
         name="a condition on the rows of another aggregate of several rows",
         place="_rows",
-        old='shared = f"aggregate {place}" if measure.total is None',
-        new='shared = "aggregate" if measure.total is None',
+        old='shared = f"aggregate {place}" if',
+        new='shared = "aggregate" if',
         tests=TOGETHER,
     ),
     Mutant(
@@ -2950,7 +2950,7 @@ MUTANTS = (
     Mutant(
         name="totals and plain weights share a loss",
         place="shared",
-        old='if measure.total is None else f"aggregate {place}, total {measure.total.column}"',
+        old=' if measure.total is None else f"aggregate {place}, total {measure.total.column}"',
         new="",
         tests=TOTALS,
     ),
@@ -2987,7 +2987,7 @@ MUTANTS = (
         place="_met",
         old="return {} if met is None else {id: replace(p, most=p.most * max(1, met))",
         new="return {id: replace(p, most=p.most * max(1, met or 1))",
-        tests=WEIGHTS_PROOFS,
+        tests=TOTALS,
     ),
     Mutant(
         name="a union has the total of one side",
@@ -3044,6 +3044,7 @@ MUTANTS = (
         old='heavy += f" OR total IS NULL OR CAST(weight AS HUGEINT) * total > {most}"',
         new='heavy += f" OR total IS NULL OR {most} IS NULL"',
         tests=SCALED_WEIGHTS,
+        only="meant",
     ),
     Mutant(
         name="a sum with a total has the plain weights",

@@ -96,6 +96,8 @@ def test_a_join_multiplies_a_total_by_the_rows_that_one_meets() -> None:
     cut = replace(W, row_limit=4)
     small = join(replace(V, row_limit=2), cut, SAME)
     assert pairs(small) == {"v_s": ({"v_visit"}, 80), "v_c": ({"v_cost"}, 28), "w_s": ({"w_visit"}, 10)}
+    any_number = replace(W, row_limit=10**7)
+    assert pairs(join(replace(V, row_limit=2), any_number, SAME)) == {"w_s": ({"w_visit"}, 10)}
     bands = listed(b=(1, 1, 2))
     assert pairs(join(V, bands, ("v_place", "b")))["v_s"] == ({"v_visit"}, 40)
 

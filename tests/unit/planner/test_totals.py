@@ -114,6 +114,13 @@ def test_rows_that_are_read_twice_have_twice_the_total(session: dp.Session) -> N
     assert "max_total=500" in text and "l1=500 " in text
 
 
+def test_unions_of_many_tables_have_one_weight_for_each_column(session: dp.Session) -> None:
+    part = "SELECT customer, price, change, small FROM orders"
+    many = f"SELECT SUM(price) AS a, SUM(change) AS b FROM ({' UNION ALL '.join([part] * 9)}) x"
+    text = explained(session, many)
+    assert "Scale price  max_total=2250" in text and "Scale change  max_total=1350" in text
+
+
 def test_people_read_of_it(session: dp.Session) -> None:
     declared = catalog().tables["orders"].columns["price"]
     assert "sums of one unit scaled to 250 at most" in describe_column(declared)
