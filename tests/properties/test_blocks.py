@@ -12,10 +12,12 @@ from dpquery.kernel.checks import blocks_of
 from dpquery.units.blocks import By, Touched, number_named
 from tests.properties.dated import a_query, block_of, catalog_of, neighbour, rows_of, tables_of
 from tests.properties.neighbours import Hall, check_inputs, folder
+from tests.properties.outside_blocks import look
 from tests.properties.queries import Query
 from tests.scripted import zero_noise
 
 WORLDS, QUERIES, PAIRS = 5, 12, 4
+OUTSIDE, SLOW_OUTSIDE = 200, 10_000
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +89,15 @@ def test_blocks_change_no_answer(shelf: str, seed: int, unit: str, monkeypatch: 
                 assert not answer.num_rows and not any(expected["n"].to_pylist()), query.text
                 continue
             assert answer == expected, query.text
+
+
+def test_rows_of_blocks_that_are_not_charged_move_nothing_in_plans_of_any_shape() -> None:
+    seen = look(OUTSIDE)
+    assert not seen.violations
+    assert seen.control > OUTSIDE // 20
+
+
+@pytest.mark.slow
+def test_rows_of_blocks_that_are_not_charged_move_nothing_in_very_many_plans() -> None:
+    assert not look(SLOW_OUTSIDE).violations
+    assert not look(SLOW_OUTSIDE // 10, engine="duckdb", first=10**6).violations
