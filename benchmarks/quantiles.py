@@ -17,7 +17,7 @@ from dpquery.kernel.exponential import Histogram, choose
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import (
-    BoundContributions,
+    WHOLE_ROW,
     BudgetedAggregate,
     Count,
     Measure,
@@ -71,7 +71,7 @@ def together_errors(runs: int = 20) -> dict[str, dict[str, float]]:
             source=Scan(table="t", columns=(), public=False),
             unit=None,
             keys=(),
-            bound=BoundContributions(max_groups=1, max_rows=1),
+            weights=WHOLE_ROW,
             measures=measures,
         )
         share = Noise(mechanism=Mechanism.EXPONENTIAL, loss=PrivacyLoss(epsilon=Fraction(EPSILON, k)))

@@ -223,9 +223,8 @@ class Ladder:
         """Returns the bound at which one more row would add as much noise as it saves of what weights leave out.
 
         Over K groups the deviations of counts add up to K M sqrt(2) / epsilon, or K M / sqrt(2 rho): one more row
-        adds K sqrt(2) / epsilon, and saves one row of each unit above M. So about that many units are left above M.
-        A ladder ends while there still are units above it, and few groups leave fewer units out than end a ladder: so
-        the units of one cell above it are estimated, and never more rows are counted than that cell has.
+        adds K sqrt(2) / epsilon, and saves one row of each unit above M. So about that many units are left above M,
+        and never more rows are counted than the ladder shows anybody to have.
 
         Args:
             groups: Groups of the table's usual queries.
@@ -243,32 +242,14 @@ class Ladder:
         else:
             left = groups / math.sqrt(2 * float(rho or 1)) * (math.sqrt(2) if self.replaced else 1)
         reached = 0.0
-        for cell, units in reversed([*((step, float(max(0, step.units))) for step in self.steps), *self._above_top()]):
+        for cell in reversed(self.steps):
+            units = max(0, cell.units)
             if reached + units > left:
                 part = (left - reached) / units
                 found = math.ceil(cell.high / 2 ** (part * math.log2(cell.high / max(0.5, cell.low - 1))))
                 return max(1, _round(min(cell.high, max(cell.low, found)), cell.high))
             reached += units
         return 1
-
-    def _above_top(self) -> tuple[tuple[Cell, float], ...]:
-        """Returns the cell above the ladder with its estimated units, if there is one.
-
-        Two things are known of it: its own number of units, in noise, and how cells decline from the mode to the top,
-        or from the last but one to it where that is faster. Tails end, so a third of what this decline leads to is
-        expected, and as that may be off by twice as much, both numbers are weighed by their variances. Chosen for the
-        errors of sums over made tables, from heavy tails to light ones, not by a theorem.
-        """
-        steps, place = self.steps, len(self.steps)
-        if place == len(self.cells):
-            return ()
-        mode = max(range(place), key=lambda step: steps[step].units)
-        top, decline = steps[-1].units, 1 / 2
-        if place - 1 > mode:
-            decline = min((top / steps[mode].units) ** (1 / (place - 1 - mode)), top / steps[-2].units)
-        expected, said = top * max(decline, 1 / 10) / 3, max(0, self.cells[place].units)
-        doubt, noise = (2 * expected) ** 2, 2 * self.noise.scale**2
-        return ((self.cells[place], min(float(top), (doubt * said + noise * expected) / (doubt + noise))),)
 
     def sentence(self, rows: int) -> str:
         """Returns what is known of the rows that a bound leaves out, for people."""

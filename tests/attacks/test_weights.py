@@ -20,7 +20,7 @@ from dpquery.units.weights import weighed
 from tests.properties.weighed_pairs import KINDS, Found, check_plan, look
 from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
 
-PLANS, GUESTS, SLOW_PAIRS = 40, 10, 100_000
+PLANS, GUESTS, SLOW_PAIRS = 25, 8, 100_000
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -38,7 +38,7 @@ def test_one_unit_moves_no_number_of_any_plan_further_than_its_sensitivity(kind:
 def test_very_many_pairs_of_neighbours_move_no_number_further_than_its_sensitivity() -> None:
     found = look(SLOW_PAIRS)
     assert not found.violations
-    assert found.tight > len(found.attainable) / 2
+    assert found.tight > len(found.attainable) / 3
 
 
 @pytest.mark.slow

@@ -176,6 +176,17 @@ def test_rows_have_weights_where_a_join_tells_the_owner(
         assert found == {f"i{i}": weight for i, weight in expected(owners_of_items(), max_rows).items()}
 
 
+def test_rows_of_nobody_have_no_weight_where_weights_are_kept_by_row() -> None:
+    backend, owners = backend_of(made()), {"visits": PEOPLE, "items": owners_of_items()}
+    for table, by in (("visits", "number"), ("items", "CAST(substr(label, 2) AS BIGINT)")):
+        each = Weighed(table, 3, 10**7)
+        kept = backend._weights.made([each])[each]
+        assert kept is not None and kept.column is not None
+        read = dict(backend._rows_of(f"SELECT {by}, {kept.column} FROM {kept.name}"))
+        assert {i: weight for i, weight in read.items() if weight is not None} == expected(owners[table], 3)
+        assert read.keys() == set(range(len(owners[table])))
+
+
 @pytest.mark.parametrize("max_rows", [1, 4, 1000])
 def test_rows_in_blocks_are_counted_in_each_block(max_rows: int, stored: Opener) -> None:
     blocks = {"blocks": {"column": "day", "by": "month"}}

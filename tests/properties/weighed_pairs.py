@@ -74,6 +74,8 @@ FIRST_ID = 10
 FIRST_KEY = -1
 """Of the guest's orders."""
 GUESTS = 40
+SWEPT = 60
+"""Pairs of guests that are looked at in the end, where all of them are neighbours."""
 NEAR = Fraction(99, 100)
 """Of a sensitivity, what counts as reaching it."""
 Group = tuple[object, ...]
@@ -490,10 +492,23 @@ def check_plan(found: Found, kind: str, seed: int, *, engine: str = "reference",
                 for id, part in parts.items():
                     if part >= reached.get((place, id), (Fraction(0), 0, 0))[0]:
                         reached[place, id] = part, number, other
+    if kind != "add_remove":
+        for each in asked:
+            _sweep(found, each, random)
 
 
 def _with(crowd: Rows, rows: Rows) -> Rows:
     return crowd | {table: crowd[table] + more for table, more in rows.items()}
+
+
+def _sweep(found: Found, asked: Asked, random: Random) -> None:
+    """Looks at pairs of the guests whose rows weigh most: one in one group and one in another move furthest."""
+    most = max(asked.totals[1:], default=0)
+    heavy = [i for i, total in enumerate(asked.totals) if i and total == most]
+    for pair in random.sample(list(itertools.combinations(heavy, 2)), min(SWEPT, len(heavy) * (len(heavy) - 1) // 2)):
+        if all(found.best[(*asked.name, measure.id)][0] >= NEAR for measure, _ in asked.claims):
+            break
+        _check_pair(found, asked, pair)
 
 
 def _accepted(random: Random, source: Relation, maker: Maker, sizes: Backend, name: tuple[str, int]) -> list[Asked]:

@@ -132,24 +132,6 @@ def test_the_suggested_bound_leaves_as_many_units_above_as_the_rule_says(epsilon
     assert error(bound) <= 1.1 * best, "noise of the groups and rows left out, together"
 
 
-def test_few_groups_take_a_bound_above_what_the_ladder_shows() -> None:
-    """Most of what weights leave out is then of units above the ladder, of which some are to be expected."""
-    units = {64: 467, 128: 259, 256: 131, 512: 66, 1024: 21}
-
-    def bound(scale: float, groups: int, **more: int) -> int:
-        given = {high: units.get(high, 0) for _, high in cells_up_to(2**20)} | {int(k[1:]): n for k, n in more.items()}
-        cells = tuple(Cell(low=low, high=high, units=given[high]) for low, high in cells_up_to(2**20))
-        return Ladder(cells=cells, noise=Noise(mechanism="laplace", scale=scale)).suggest_max_rows(
-            groups=groups, epsilon=Fraction(1)
-        )
-
-    assert 512 < bound(20, 1) <= 1024 and 128 < bound(20, 24) <= 512
-    assert bound(20, 1, n1024=0) > 512, "what is above may be hidden by noise"
-    assert bound(1, 1, n1024=0) <= 512, "but not by so little"
-    assert 512 < bound(20, 1, n2048=50) <= 1024, "never more than one cell above"
-    assert 512 < bound(1, 1) <= 1024
-
-
 def test_the_rule_in_other_currencies_and_for_replaced_units() -> None:
     rows = tail(20_000)
     found = of_rows(rows)
