@@ -122,7 +122,7 @@ def finish(
     table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
     leaves = [*range(len(released)), *(leaf for leaf, _ in added)]
     read_tables = frozenset(leaves[number] for number in read_by)
-    empty = any(tables[i].aggregate.is_selected and not len(tables[i].numbers[0]) for i in read_by)
+    empty = any(tables[i].aggregate.is_selected and not len(tables[i].keys[0]) for i in read_by)
     hidden = empty and not len(made)
     return Finished(table=table, noisy=found, measured=measured, tables=read_tables, hidden=hidden)
 

@@ -42,9 +42,9 @@ def warnings_of(
 
 def _no_group(measurements: Sequence[Measurement]) -> str:
     taus = sorted({made.tau for made in measurements if made.tau is not None})
-    least = f" noisily {taus[0]:,} units" if taus else " enough units"
+    least = f"at least {taus[0]:,} units, counted with noise" if taus else "enough units"
     return (
-        f"no group was shown: each needs{least} at least. Group coarser, offer more, "
+        f"no group was shown: a group needs {least}. Group coarser, offer more, "
         "or declare the keys as public if everybody may know them"
     )
 
