@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
-from dpquery.plan.expr import Column, Expression, columns_of, substitute
+from dpquery.plan.expr import Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
     Computed,
@@ -31,10 +31,11 @@ from dpquery.plan.logical import (
     sources,
 )
 from dpquery.plan.noisy import noisy_columns
+from dpquery.plan.types import FLOAT64
 from dpquery.result.added import AddedTable, NoiseLaw, NoiseOfSum, with_added
 from dpquery.result.carried import Carried
 from dpquery.result.combined import CombinedNoise, variance_of
-from dpquery.result.intervals import Measured
+from dpquery.result.intervals import Interval, Measured
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
 from dpquery.result.simulated import LEAST_SCALE, Law
@@ -68,6 +69,10 @@ class Finished:
     measured: Callable[[Fraction, bool], Measured]
     tables: frozenset[int]
     hidden: bool = False
+
+    def interval(self, name: str, measured: Measured) -> Interval:
+        """Returns the intervals of a noisy column."""
+        return measured.interval(self.noisy[name] or Literal(value=None, type=FLOAT64))
 
 
 def finish(

@@ -16,10 +16,8 @@ import pyarrow as pa
 
 from dpquery.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.plan.expr import Literal
-from dpquery.plan.types import FLOAT64
 from dpquery.result.finish import Finished
-from dpquery.result.intervals import MOST_DIGITS, Interval, digits_of
+from dpquery.result.intervals import MOST_DIGITS, Interval, Measured, digits_of
 from dpquery.result.measurements import Measurement
 from dpquery.result.plot import plot
 from dpquery.result.together import read_confidence
@@ -68,6 +66,7 @@ class Result:
         self.protects: str = protects
         self.confidence: float = float(confidence)
         self._confidence, self._told = confidence, notes
+        self._found: dict[str, Interval] = {}
         self._entry = entry if any(not measurement.stored for measurement in measurements) else None
 
     @property
@@ -116,8 +115,10 @@ class Result:
                 otherwise each of them by itself.
         """
         held = self._confidence if confidence is None else read_confidence(confidence)
-        is_known = held == self._confidence and not simultaneous
-        return self._as_frame(self._intervals if is_known else self._at(held, simultaneous))
+        if held == self._confidence and not simultaneous:
+            return self.accuracy
+        measured = self._finished.measured(held, simultaneous)
+        return self._as_frame({name: self._finished.interval(name, measured) for name in self._finished.noisy})
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -128,7 +129,7 @@ class Result:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What in the answer says nothing: no group was shown, or intervals are as wide as the range of the values."""
-        return warnings_of(self._finished, self._intervals, self.measurements)
+        return warnings_of(self._finished, self._interval, self.measurements)
 
     def _as_frame(self, intervals: Mapping[str, Interval]) -> pd.DataFrame:
         columns = {
@@ -155,12 +156,17 @@ class Result:
 
     @cached_property
     def _intervals(self) -> dict[str, Interval]:
-        return self._at(self._confidence, False)
+        return {name: self._interval(name) for name in self._finished.noisy}
 
-    def _at(self, confidence: Fraction, at_once: bool) -> dict[str, Interval]:
-        measured = self._finished.measured(confidence, at_once)
-        unknown = Literal(value=None, type=FLOAT64)
-        return {name: measured.interval(meaning or unknown) for name, meaning in self._finished.noisy.items()}
+    def _interval(self, name: str) -> Interval:
+        """Returns one column's intervals, which are found once."""
+        if name not in self._found:
+            self._found[name] = self._finished.interval(name, self._measured)
+        return self._found[name]
+
+    @cached_property
+    def _measured(self) -> Measured:
+        return self._finished.measured(self._confidence, False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -214,7 +220,7 @@ class Result:
         return [f"... {hidden} more rows"] if hidden > 0 else []
 
     def _noted(self) -> list[str]:
-        return [f"[{note}]" for note in (self.notes if self._intervals else self.warnings)]
+        return [f"[{note}]" for note in (self.notes if self._finished.noisy else self.warnings)]
 
     def _footer(self) -> str:
         charge = self.source if self.charge == PrivacyLoss() else f"charged {self.charge}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ MOST_NAMED = 3
 
 
 def warnings_of(
-    finished: Finished, intervals: Mapping[str, Interval], measurements: Sequence[Measurement]
+    finished: Finished, interval_of: Callable[[str], Interval], measurements: Sequence[Measurement]
 ) -> tuple[str, ...]:
     """Returns at most one sentence: no group was shown, or in half of its rows or more a column's intervals are as wide
     as the range that all its values have.
@@ -27,8 +27,8 @@ def warnings_of(
     if finished.hidden:
         return (_no_group(measurements),)
     found = []
-    for name, interval in intervals.items():
-        wide = _as_wide_as_the_range(finished, name, interval)
+    for name in finished.noisy:
+        wide = _as_wide_as_the_range(finished, name, interval_of)
         rows = len(finished.table)
         if wide and 2 * wide >= rows:
             found.append((name, rows, wide))
@@ -49,7 +49,7 @@ def _no_group(measurements: Sequence[Measurement]) -> str:
     )
 
 
-def _as_wide_as_the_range(finished: Finished, name: str, interval: Interval) -> int:
+def _as_wide_as_the_range(finished: Finished, name: str, interval_of: Callable[[str], Interval]) -> int:
     """Returns in how many rows an interval holds every value that the column may have, whatever the data."""
     meaning = finished.noisy.get(name)
     known = None if meaning is None else range_of(meaning, {})
@@ -58,5 +58,5 @@ def _as_wide_as_the_range(finished: Finished, name: str, interval: Interval) -> 
     low, high = float(known.lower), float(known.upper)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         return 0
-    slack = (high - low) * 1e-9
+    interval, slack = interval_of(name), (high - low) * 1e-9
     return int(np.sum((interval.lower <= low + slack) & (interval.upper >= high - slack)))
