@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dpquery.catalog import Catalog
     from dpquery.connecting import amend_ledger, connect, create_ledger
     from dpquery.errors import (
+        AccuracyWarning,
         BackendError,
         CatalogError,
         DataChangedError,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccuracyWarning",
     "BackendError",
     "Batch",
     "Budget",

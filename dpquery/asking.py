@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from dpquery.catalog.tables import Defaults
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.loss import parse_amount
 from dpquery.pipeline import Request
 from dpquery.planner.allocate import Offer
 from dpquery.planner.protect import Bounds
 from dpquery.prices import read_accuracy, read_weights
+from dpquery.result.together import read_confidence
 from dpquery.sql.parameters import Given
 
 
@@ -30,7 +28,7 @@ def request_of(
     Raises:
         InvalidLossError: A loss, an error, a weight or a confidence out of its domain, or two that exclude each other.
     """
-    held = _confidence(confidence)
+    held = read_confidence(confidence)
     usual = Offer(epsilon=defaults.epsilon, delta=defaults.delta, rho=defaults.rho)
     asks_error = error is not None
     if asks_error and (offer.epsilon is not None or offer.rho is not None):
@@ -48,10 +46,3 @@ def request_of(
         weights=read_weights(weights),
         accuracy=accuracy,
     )
-
-
-def _confidence(value: object) -> Fraction:
-    amount = parse_amount(value, name="confidence")
-    if amount >= 1:
-        raise InvalidLossError("confidence lies between 0 and 1", advice="0.95 is usual.")
-    return amount

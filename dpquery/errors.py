@@ -17,6 +17,8 @@ DPQueryError
 ├── QueryCancelledError         whoever cancelled the query
 └── InternalError               us: a plan that the kernel refuses to run
 
+AccuracyWarning, a warning of Python's, is of an answer that was given and says nothing.
+
 An error is an output: it may depend on the query, the catalog and the ledger, never on a private row.
 """
 
@@ -181,3 +183,7 @@ class QueryCancelledError(DPQueryError):
 
 class InternalError(DPQueryError):
     """A plan that breaks a rule of the kernel: a defect of dpquery, refused rather than guessed at."""
+
+
+class AccuracyWarning(UserWarning):
+    """An answer was given and says nothing: no group was shown, or intervals are as wide as the range of the values."""

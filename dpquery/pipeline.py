@@ -236,7 +236,6 @@ def _finished(
             answered.tables,
             made.private.result,
             evaluate=backend.evaluate,
-            confidence=request.confidence,
             added=[(one.leaf, one.aggregate) for one in made.private.added],
             variances=made.private.variances,
         )
@@ -247,7 +246,7 @@ def _finished(
                 charge=answered.charge,
                 guarantee=answered.guarantee,
                 measurements=answered.measurements if len(requests) == 1 else own,
-                confidence=float(request.confidence),
+                confidence=request.confidence,
                 protects=answered.protects,
                 blocks=answered.blocks,
                 charged_with=len(requests),

@@ -155,7 +155,7 @@ def query(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; parquet needs a file.")
     ] = None,
     intervals: Annotated[
-        bool, typer.Option("--intervals", help="Add columns NAME_lower and NAME_upper for each noisy column.")
+        bool, typer.Option("--intervals", help="Add columns NAME_low and NAME_high for each noisy number.")
     ] = False,
     confidence: Annotated[str, typer.Option("--confidence", metavar="PART", help="Of the intervals.")] = "0.95",
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it anew, whatever is stored.")] = False,

@@ -55,6 +55,8 @@ def check_output(format: Format, output: Path | None) -> None:
 
 def write_answer(answer: Result, format: Format, output: Path | None, intervals: bool) -> None:
     """Prints an answer, or writes it to a file."""
+    from dpquery.result.beside import with_intervals
+
     if format is Format.TABLE:
         content = (_wide_table(answer) if intervals else _table(answer)).encode()
     else:
@@ -64,28 +66,6 @@ def write_answer(answer: Result, format: Format, output: Path | None, intervals:
         say(f"{len(answer):,} {'row' if len(answer) == 1 else 'rows'} written to {output}")
     else:
         typer.echo(content.decode(), nl=False)
-
-
-def with_intervals(answer: Result) -> pa.Table:
-    """Returns the answer with columns NAME_lower and NAME_upper behind each noisy column NAME, NULL where unknown.
-
-    A name that stands in the answer already gets a further underscore.
-    """
-    import pyarrow as pa
-
-    table, bounds = answer.to_arrow(), answer.accuracy
-    names, columns = [], []
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        names.append(name)
-        columns.append(column)
-        for end in ("lower", "upper"):
-            if (name, end) in bounds.columns:
-                added = f"{name}_{end}"
-                while added in names or added in table.column_names:
-                    added += "_"
-                names.append(added)
-                columns.append(pa.chunked_array([pa.array(bounds[(name, end)], from_pandas=True, type=pa.float64())]))
-    return pa.Table.from_arrays(columns, names=names)
 
 
 def _encode(table: pa.Table, format: Format) -> bytes:
@@ -129,6 +109,8 @@ def _table(answer: Result) -> str:
 
 
 def _wide_table(answer: Result) -> str:
+    from dpquery.result.beside import with_intervals
+
     table = with_intervals(answer)
     columns = [column.slice(0, MOST_ROWS).to_pylist() for column in table.columns]
     right = [all(value is None or isinstance(value, int | float | Decimal) for value in column) for column in columns]

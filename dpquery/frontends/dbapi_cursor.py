@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack
 
+import pyarrow as pa
+
+from dpquery.errors import AccuracyWarning
 from dpquery.frontends.dbapi_errors import InterfaceError, NotSupportedError, ProgrammingError, as_pep_249
 from dpquery.frontends.dbapi_types import Described, described
+from dpquery.result.beside import with_intervals
+from dpquery.sql.parameters import Given
+from dpquery.sql.shape import shape
 
 if TYPE_CHECKING:
     from dpquery.frontends.dbapi import Connection
@@ -17,7 +24,7 @@ Parameters = Sequence[object] | Mapping[str, object] | None
 
 
 class Options(TypedDict, total=False):
-    """What may be asked with a query, as in `Session.sql`."""
+    """What may be asked with a query: as in `Session.sql`, and `intervals`, for columns with the ends of intervals."""
 
     epsilon: object
     delta: object
@@ -29,6 +36,7 @@ class Options(TypedDict, total=False):
     dialect: str
     confidence: object
     fresh: bool
+    intervals: bool
 
 
 LOSSES = ("epsilon", "rho", "error")
@@ -43,7 +51,18 @@ def together(usual: Options, given: Options) -> Options:
     chosen: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     asks = any(name in chosen for name in LOSSES)
     kept = {name: value for name, value in usual.items() if not (asks and name in LOSSES)}
+    if "intervals" in chosen:
+        chosen["intervals"] = _is_on(chosen["intervals"])
     return Options(**{**kept, **chosen})  # type: ignore[typeddict-item]
+
+
+def _is_on(value: object) -> bool:
+    """Returns what a switch says, in Python or in a URL."""
+    words = {True: True, False: False, "on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
+    said = value.lower() if isinstance(value, str) else value
+    if not isinstance(said, bool | str) or said not in words:
+        raise InterfaceError(f"intervals is on or off, not {value!r}")
+    return words[said]
 
 
 class Cursor:
@@ -65,13 +84,14 @@ class Cursor:
 
     def _forget(self) -> None:
         self._result: Result | None = None
+        self._table: pa.Table | None = None
         self._rows: list[Row] | None = None
         self._next = 0
 
     @property
     def description(self) -> tuple[Described, ...] | None:
         """The columns of the answer, or None before one is there. Types follow from the query, never from the data."""
-        return None if self._result is None else tuple(described(field) for field in self._result.to_arrow().schema)
+        return None if self._table is None else tuple(described(field) for field in self._table.schema)
 
     @property
     def rowcount(self) -> int:
@@ -95,7 +115,8 @@ class Cursor:
             operation: One SELECT statement.
             parameters: The values of its parameters, by position or name.
             options: `epsilon`, `delta`, `rho`, `error`, `weights`, `max_groups`, `max_rows`, `dialect`, `confidence`,
-                `fresh`, instead of the connection's.
+                `fresh`, instead of the connection's; `intervals=True` for columns NAME_low and NAME_high behind each
+                noisy number.
         Raises:
             Error: The query is refused, and nothing was charged; or the engine failed, and the charge stands.
         """
@@ -104,9 +125,29 @@ class Cursor:
         if not isinstance(operation, str):
             raise ProgrammingError(f"a query is a text, not a {type(operation).__name__}")
         asked = together(self.connection.options, options)
+        asked_of_session: dict[str, Any] = {name: value for name, value in asked.items() if name != "intervals"}
         with as_pep_249():
-            self._result = self.connection.session.sql(operation, params=_given(parameters), **asked)
+            params = _given(parameters)
+            self._result = self.connection.session.sql(operation, params=params, **asked_of_session)
+            self._table = self._result.to_arrow()
+            if asked.get("intervals", False):
+                self._table = with_intervals(self._result, self._noisy(operation, params, asked))
+        self._tell(self._result)
         return self
+
+    def _noisy(self, operation: str, params: Given, asked: Options) -> frozenset[int] | None:
+        """Returns the places of noisy columns; of an answer without rows as the query tells them, as it may say so."""
+        if self._result is None or len(self._result):
+            return None
+        catalog, dialect = self.connection.session.catalog, asked.get("dialect", "postgres")
+        return shape(operation, catalog, params, dialect).noisy
+
+    def _tell(self, result: Result) -> None:
+        """Says what in the answer says nothing: as a warning of Python, and in `messages`."""
+        del self.messages[:]
+        for words in result.warnings:
+            self.messages.append((AccuracyWarning, AccuracyWarning(words)))
+            warnings.warn(words, AccuracyWarning, stacklevel=3)
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> NoReturn:
         """Refuses: each run of a query is an answer of its own, to be charged and fetched by itself."""
@@ -180,7 +221,8 @@ class Cursor:
     def _take(self, count: int) -> list[Row]:
         answer = self._answer()
         if self._rows is None:
-            columns = [column.to_pylist() for column in answer.to_arrow().columns]
+            table = answer.to_arrow() if self._table is None else self._table
+            columns = [column.to_pylist() for column in table.columns]
             self._rows = list(zip(*columns, strict=True))
         taken = self._rows[self._next : self._next + count]
         self._next += len(taken)

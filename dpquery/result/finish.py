@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
-from dpquery.plan.expr import Column, Expression, columns_of, substitute
+from dpquery.plan.expr import Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
     Computed,
@@ -30,13 +30,16 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
+from dpquery.plan.noisy import noisy_columns
+from dpquery.plan.types import FLOAT64
 from dpquery.result.added import AddedTable, NoiseLaw, NoiseOfSum, with_added
 from dpquery.result.carried import Carried
 from dpquery.result.combined import CombinedNoise, variance_of
-from dpquery.result.intervals import Measured
+from dpquery.result.intervals import Interval, Measured
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
 from dpquery.result.simulated import LEAST_SCALE, Law
+from dpquery.result.together import drawn, failure_of_each
 from dpquery.result.unions import carry_union
 
 ONE = Fraction(1)
@@ -55,14 +58,21 @@ class Finished:
     Attributes:
         table: The answer; columns under the names of the query.
         noisy: For each noisy column its expression over released and public columns, or None where it has none.
-        measured: Those columns, row by row as in the answer.
+        measured: Those columns, row by row as in the answer, for intervals that hold with a probability: each by
+            itself, or with True all of the answer at once.
         tables: The numbers of the released tables that it is computed from.
+        hidden: Whether groups were selected, and none was.
     """
 
     table: pa.Table
     noisy: dict[str, Expression | None]
-    measured: Measured
+    measured: Callable[[Fraction, bool], Measured]
     tables: frozenset[int]
+    hidden: bool = False
+
+    def interval(self, name: str, measured: Measured) -> Interval:
+        """Returns the intervals of a noisy column."""
+        return measured.interval(self.noisy[name] or Literal(value=None, type=FLOAT64))
 
 
 def finish(
@@ -70,7 +80,6 @@ def finish(
     result: Relation,
     *,
     evaluate: Evaluate,
-    confidence: Fraction,
     added: Sequence[tuple[int, PrivateAggregate]] = (),
     variances: Mapping[str, Expression] | None = None,
 ) -> Finished:
@@ -80,7 +89,6 @@ def finish(
         released: The released tables.
         result: The post-processing; its columns are the answer's.
         evaluate: The engine for it.
-        confidence: The probability with which the interval of a cell holds, at least.
         added: Tables added up from released ones, as (number of the released table, what it gives); they are read
             after the released ones.
         variances: For columns of the result that stand for the randomness of reports, how large it is.
@@ -97,22 +105,31 @@ def finish(
     made = projected(annotated, given)
     if made is None:
         made = evaluate(annotated, given)
-    found = {c.name: meanings.get(c.id) for c in columns if measures and _is_noisy(meanings.get(c.id), measures)}
+    exact = [frozenset(id for key in table.aggregate.keys for id in key.columns) for table in tables]
+    noisy = noisy_columns(result, exact.__getitem__)
+    found = {c.name: meanings.get(c.id) for c in columns if c.id in noisy}
     read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
     read |= {column.id for id in read & again.spread.keys() for column in columns_of(again.spread[id])}
-    measured = Measured(
-        rows=len(made),
-        columns=_Lazy(made.select(sorted(read))),
-        measures=measures,
-        half_width=_half_widths(tables, confidence, again),
-        law=_laws(tables, again),
-        confidence=float(confidence),
-        variances=again.spread,
-    )
+    values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), _laws(tables, again)
+
+    def measured(confidence: Fraction, at_once: bool) -> Measured:
+        each = failure_of_each(1 - confidence, drawn(read & measures, tables, again)) if at_once else None
+        return Measured(
+            rows=len(made),
+            columns=values,
+            measures=measures,
+            half_width=lambda id, sharing: widths(id, (1 - confidence) / sharing if each is None else each),
+            law=laws if each is None else lambda _: None,  # what is simulated holds for one cell by itself
+            confidence=float(confidence) if each is None else 1 - float(each),
+            variances=again.spread,
+        )
+
     table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])
     leaves = [*range(len(released)), *(leaf for leaf, _ in added)]
     read_tables = frozenset(leaves[number] for number in read_by)
-    return Finished(table=table, noisy=found, measured=measured, tables=read_tables)
+    empty = any(tables[i].aggregate.is_selected and not len(tables[i].keys[0]) for i in read_by)
+    hidden = empty and not len(made)
+    return Finished(table=table, noisy=found, measured=measured, tables=read_tables, hidden=hidden)
 
 
 class _Lazy(Mapping[str, list[Any]]):
@@ -209,13 +226,7 @@ def _carry_project(project: Project, again: Carried) -> tuple[Relation, Meanings
     return Project(source=source, columns=(*project.columns, *carried)), known
 
 
-def _is_noisy(meaning: Expression | None, measures: frozenset[str]) -> bool:
-    return meaning is None or any(column.id in measures for column in columns_of(meaning))
-
-
-def _half_widths(
-    tables: Sequence[NoisyTable | AddedTable], confidence: Fraction, again: Carried
-) -> Callable[[str, int], float]:
+def _half_widths(tables: Sequence[NoisyTable | AddedTable], again: Carried) -> Callable[[str, Fraction], float]:
     found: dict[str, tuple[NoiseLaw, Fraction]] = {}
     for table in tables:
         noises: Sequence[NoiseLaw] = table.noises
@@ -225,11 +236,11 @@ def _half_widths(
 
     known = {**found, **again.sums(found)}
 
-    def half_width(id: str, sharing: int) -> float:
+    def half_width(id: str, failure: Fraction) -> float:
         if again.get(id, id) not in known:
             return math.nan  # how far a choice is off in values depends on the data
         noise, step = known[again.get(id, id)]
-        return float(noise.half_width((1 - confidence) / sharing) * step)
+        return float(noise.half_width(failure) * step)
 
     return half_width
 

@@ -29,6 +29,8 @@ LONGEST_WRITTEN = 1e6
 """A number in a cell of a heat map from which on it is written with an exponent."""
 MOST_LABELS = 25
 """Labels along an axis; of more keys every second, third and so on has one."""
+LONGEST_NOTE = 100
+"""Characters of a note below the figure."""
 LEVEL_CHARACTERS = 60
 """Characters of labels that fit along an axis; longer ones are turned."""
 
@@ -71,14 +73,31 @@ def plot(result: Result, kind: str | None = None) -> Figure:
     figure = pyplot.figure(FigureClass=AnswerFigure, layout="constrained")
     panels = figure.subplots(len(drawn.numbers), 1, sharex=kind != "heat", squeeze=False)
     draw: Callable[..., None] = {"point": _points, "bar": _bars, "line": _line, "heat": _heat}[kind]
+    level = f"{result.confidence * 100:g} % intervals of the noise"
     for panel, (name, numbers) in zip(panels[:, 0], drawn.numbers.items(), strict=True):
         draw(panel, drawn, name, *numbers)
+        if kind == "line" and _has_interval(numbers):
+            panel.legend([panel.collections[0]], [level], fontsize="small", loc="best")
     if kind in ("point", "bar"):
         _label_across(panels[-1, 0], drawn.labels)
         panels[-1, 0].set_xlabel(", ".join(drawn.keys.column_names))
-    figure.supxlabel(f"{result.confidence * 100:g} % intervals of the noise", fontsize="small")
+    figure.supxlabel("\n".join([_known_of(level, drawn), *map(_shortened, result.notes)]), fontsize="small")
     made: Figure = figure
     return made
+
+
+def _known_of(level: str, drawn: _Drawn) -> str:
+    """Returns what the bars and bands are, and of which numbers there are none."""
+    without = [name for name, numbers in drawn.numbers.items() if not _has_interval(numbers)]
+    return f"{level}; of {', '.join(without)} none is known" if without else level
+
+
+def _has_interval(numbers: tuple[Numbers, Numbers, Numbers]) -> bool:
+    return bool(np.isfinite(numbers[2] - numbers[1]).any())
+
+
+def _shortened(note: str) -> str:
+    return note if len(note) <= LONGEST_NOTE else note[: LONGEST_NOTE - 3] + "..."
 
 
 def _read(result: Result) -> _Drawn:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,17 +16,19 @@ import pyarrow as pa
 
 from dpquery.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.plan.expr import Literal
-from dpquery.plan.types import FLOAT64
 from dpquery.result.finish import Finished
-from dpquery.result.intervals import MOST_DIGITS, Interval, digits_of
+from dpquery.result.intervals import MOST_DIGITS, Interval, Measured, digits_of
 from dpquery.result.measurements import Measurement
 from dpquery.result.plot import plot
+from dpquery.result.together import read_confidence
+from dpquery.result.warnings import warnings_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN_ROWS = 40
+NONE = "[none]"
+"""In place of an interval: how far the value may be off is not known."""
 
 
 class Result:
@@ -36,7 +40,6 @@ class Result:
         measurements: How each noisy column was measured.
         blocks: The blocks that were charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
         protects: What the charge and the guarantee are about, as "the rows of one patient in one month".
-        notes: What is known of the rows that bounds leave out, a line for each table; of the table, not of a cell.
         confidence: The probability with which the interval of a cell holds: at least, or about where it is simulated.
     """
 
@@ -47,7 +50,7 @@ class Result:
         charge: PrivacyLoss,
         guarantee: PrivacyLoss,
         measurements: tuple[Measurement, ...],
-        confidence: float,
+        confidence: Fraction,
         protects: str,
         blocks: str = "",
         charged_with: int = 1,
@@ -61,8 +64,9 @@ class Result:
         self.measurements: tuple[Measurement, ...] = measurements
         self.blocks: str = blocks
         self.protects: str = protects
-        self.confidence = confidence
-        self.notes: tuple[str, ...] = notes
+        self.confidence: float = float(confidence)
+        self._confidence, self._told = confidence, notes
+        self._found: dict[str, Interval] = {}
         self._entry = entry if any(not measurement.stored for measurement in measurements) else None
 
     @property
@@ -100,9 +104,37 @@ class Result:
         The interval speaks of noise alone, not of clamping and not of the weights of rows. NaN: nothing is known.
         `accuracy.attrs["notes"]` holds the answer's `notes`.
         """
+        return self._as_frame(self._intervals)
+
+    def intervals(self, confidence: object = None, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Returns the intervals for another confidence, in the form of `accuracy`; draws no noise and costs nothing.
+
+        Args:
+            confidence: Between 0 and 1; by default that of the query.
+            simultaneous: Whether it is the probability, at least, with which all intervals of the answer hold together;
+                otherwise each of them by itself.
+        """
+        held = self._confidence if confidence is None else read_confidence(confidence)
+        if held == self._confidence and not simultaneous:
+            return self.accuracy
+        measured = self._finished.measured(held, simultaneous)
+        return self._as_frame({name: self._finished.interval(name, measured) for name in self._finished.noisy})
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is known of the rows that bounds leave out, a line for each table, of the table and not of a cell; then
+        the `warnings`."""
+        return (*self._told, *self.warnings)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What in the answer says nothing: no group was shown, or intervals are as wide as the range of the values."""
+        return warnings_of(self._finished, self._interval, self.measurements)
+
+    def _as_frame(self, intervals: Mapping[str, Interval]) -> pd.DataFrame:
         columns = {
             (name, end): bound
-            for name, interval in self._intervals.items()
+            for name, interval in intervals.items()
             for end, bound in (("lower", interval.lower), ("upper", interval.upper))
         }
         frame = pd.DataFrame(columns, index=range(len(self._table)))
@@ -124,9 +156,17 @@ class Result:
 
     @cached_property
     def _intervals(self) -> dict[str, Interval]:
-        measured = self._finished.measured
-        unknown = Literal(value=None, type=FLOAT64)
-        return {name: measured.interval(meaning or unknown) for name, meaning in self._finished.noisy.items()}
+        return {name: self._interval(name) for name in self._finished.noisy}
+
+    def _interval(self, name: str) -> Interval:
+        """Returns one column's intervals, which are found once."""
+        if name not in self._found:
+            self._found[name] = self._finished.interval(name, self._measured)
+        return self._found[name]
+
+    @cached_property
+    def _measured(self) -> Measured:
+        return self._finished.measured(self._confidence, False)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -180,7 +220,7 @@ class Result:
         return [f"... {hidden} more rows"] if hidden > 0 else []
 
     def _noted(self) -> list[str]:
-        return [f"[{note}]" for note in self.notes] if self._intervals else []
+        return [f"[{note}]" for note in (self.notes if self._finished.noisy else self.warnings)]
 
     def _footer(self) -> str:
         charge = self.source if self.charge == PrivacyLoss() else f"charged {self.charge}"
@@ -190,21 +230,30 @@ class Result:
         return f"[{level}{charge}]"
 
 
+def shown(value: object, low: float, high: float) -> tuple[str, str]:
+    """Returns a noisy value and its interval as people read them; "[none]" where no interval is known.
+
+    Example:
+        >>> shown(8011, 7987.0, 8035.0), shown(39.2984, 38.8, 40.12), shown(40.0, float("nan"), float("nan"))
+        (('8,011', '± 24'), ('39.30', '[38.80, 40.12]'), ('40', '[none]'))
+    """
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
+        return _value(value), NONE if isinstance(value, datetime.date) else ""
+    if isinstance(value, Decimal) and value.as_tuple().exponent == 0:
+        value = int(value)
+    value = int(value) if isinstance(value, int) else float(value)
+    if not math.isfinite(high - low):
+        text = _value(value)
+        return text.rstrip("0").rstrip(".") if isinstance(value, float) and "." in text else text, NONE
+    digits = 0 if isinstance(value, int) else digits_of((high - low) / 2)
+    text = _value(value, digits)
+    if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
+        return text, f"± {_value(high - value, digits)}"
+    return text, f"[{_value(low, digits)}, {_value(high, digits)}]"
+
+
 def _with_intervals(values: Sequence[object], lower: Sequence[float], upper: Sequence[float]) -> list[str]:
-    cells = []
-    for value, low, high in zip(values, lower, upper, strict=False):
-        if not math.isfinite(high - low) or not isinstance(value, int | float | Decimal):
-            cells.append((_value(value), ""))
-            continue
-        if isinstance(value, Decimal) and value.as_tuple().exponent == 0:
-            value = int(value)
-        digits = 0 if isinstance(value, int) else digits_of((high - low) / 2)
-        value = value if isinstance(value, int) else float(value)
-        text = _value(value, digits)
-        if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
-            cells.append((text, f"± {_value(high - value, digits)}"))
-        else:
-            cells.append((text, f"[{_value(low, digits)}, {_value(high, digits)}]"))
+    cells = [shown(value, low, high) for value, low, high in zip(values, lower, upper, strict=False)]
     width = [max((len(cell[i]) for cell in cells), default=0) for i in (0, 1)]
     return [f"{text:>{width[0]}} {interval:<{width[1]}}" for text, interval in cells]
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError
 from dpquery.plan.logical import is_private
+from dpquery.plan.noisy import noisy_columns
 from dpquery.plan.types import Type
 from dpquery.sql.aggregates import has_aggregate
 from dpquery.sql.parameters import Given
@@ -29,11 +30,13 @@ class Shape:
         columns: Name and type of each, in order; names may repeat, as in SQL.
         is_row_level: Whether its rows would be those of single privacy units, so that it is refused.
         is_empty: Whether the text alone says that there is no row.
+        noisy: The places of the columns that would carry noise.
     """
 
     columns: tuple[tuple[str, Type], ...]
     is_row_level: bool
     is_empty: bool
+    noisy: frozenset[int] = frozenset()
 
 
 def shape(text: str, catalog: Catalog, params: Given = None, dialect: str = "postgres") -> Shape:
@@ -47,21 +50,33 @@ def shape(text: str, catalog: Catalog, params: Given = None, dialect: str = "pos
         if dialect == "postgres":
             _fold(tree)
         is_empty = says_empty(tree)
-        scope = bind_columns(tree, Context(text=text, catalog=catalog, dialect=dialect))
+        context = Context(text=text, catalog=catalog, dialect=dialect)
+        scope = bind_columns(tree, context)
+        is_row_level = is_private(scope.relation)
+        noisy = frozenset() if is_row_level else _noisy(scope, context)
     except QueryError as error:
         raise error.locate(text) from None
     columns = tuple((column.name, column.type) for column in scope.columns)
-    return Shape(columns=columns, is_row_level=is_private(scope.relation), is_empty=is_empty)
+    return Shape(columns=columns, is_row_level=is_row_level, is_empty=is_empty, noisy=noisy)
+
+
+def _noisy(scope: Scope, context: Context) -> frozenset[int]:
+    """Returns the places of the columns that carry noise."""
+    ids = noisy_columns(scope.relation, lambda number: frozenset(context.boundaries[number].group_by))
+    return frozenset(place for place, column in enumerate(scope.columns) if column.id in ids)
 
 
 def bind_columns(tree: Tree, context: Context) -> Scope:
     """Returns the scope of a query, also of one for rows of single units in an order or with a limit.
 
     Args:
-        context: A new one, that no other query shares.
+        context: A new one, that no other query shares; it gets the boundaries that were found.
     """
+    own = replace(context, boundaries=[], families=[], measured={}, sizes={})
     try:
-        return bind_query(tree.copy(), replace(context, boundaries=[], families=[], measured={}, sizes={}), {})
+        scope = bind_query(tree.copy(), own, {})
+        context.boundaries.extend(own.boundaries)
+        return scope
     except QueryError:
         plain = _without_order(tree)
         found = None if plain is None else _row_level(plain, context)

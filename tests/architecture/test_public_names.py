@@ -13,7 +13,7 @@ import dpquery as dp
 
 NAMES = {
     *("Catalog", "Ledger", "Measurement", "Plan", "PrivacyLoss", "Result", "Session", "connect", "create_ledger"),
-    *("Batch", "Budget", "DataChangedError", "amend_ledger", "export_ledger", "protect"),
+    *("AccuracyWarning", "Batch", "Budget", "DataChangedError", "amend_ledger", "export_ledger", "protect"),
     *("BackendError", "CatalogError", "DPQueryError", "InsufficientBudgetError", "InternalError", "InvalidLossError"),
     *("LedgerError", "MissingBoundsError", "MissingDeltaError", "QueryError", "QuerySyntaxError", "UnknownNameError"),
     *("ParameterError", "QueryCancelledError", "UnsupportedQueryError"),

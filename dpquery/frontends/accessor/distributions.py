@@ -11,6 +11,7 @@ import pandas as pd
 
 from dpquery.errors import UnsupportedQueryError
 from dpquery.frontends.accessor import shapes
+from dpquery.frontends.accessor.accuracy import proportions
 from dpquery.frontends.accessor.aggregates import demand, numbers
 from dpquery.frontends.accessor.groups import Groups
 from dpquery.frontends.accessor.names import quoted
@@ -43,8 +44,10 @@ class Distributions(Statistics):
         name = "proportion" if normalize else "count"
 
         def shape(result: Result) -> Any:
-            made = shapes.keyed(result, groups._seen(), [name], sort=not sort)[name]
-            made = made / made.sum() if normalize else made
+            def counts(of: Result) -> pd.Series[Any]:
+                return shapes.keyed(of, groups._seen(), [name], sort=not sort)[name]
+
+            made = proportions(counts, result) if normalize else counts(result)
             made = made.sort_values(ascending=ascending, kind="stable") if sort else made
             return shapes.priced(made, result)
 
@@ -68,14 +71,16 @@ class Distributions(Statistics):
 
         def shape(result: Result) -> Any:
             found, counts = shapes.columns_of(result)
-            filled = np.zeros(len(shown), dtype=np.int64)
-            filled[[shown.index(bin) for bin in found]] = counts.to_numpy()
+            numbers = counts.to_numpy()
+            filled = np.zeros(len(shown), dtype=numbers.dtype)
+            filled[[shown.index(bin) for bin in found]] = numbers
             index = pd.IntervalIndex.from_breaks(edges, closed="left", name=column)
             made = pd.Series(filled, index=index, name="count")
             return shapes.priced(made, result)
 
         source = f"({counts}) AS counted JOIN {names} USING (place)"
-        return self._ask(["bin", "count"], asked, shape, source=source, rest=" ORDER BY place", params=params)
+        items = [f"bin AS {quoted(column)}", "count"]
+        return self._ask(items, asked, shape, source=source, rest=" ORDER BY place", params=params)
 
     def crosstab(self, index: str | Sequence[str], columns: str | Sequence[str], **asked: Any) -> Any:
         """Returns the number of rows for each combination of keys; NaN where a combination was not shown."""

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dpquery.errors import CatalogError
+from dpquery.frontends.accessor.accuracy import accuracy_of
 from dpquery.frontends.accessor.datasets import Handle
 from dpquery.frontends.accessor.declare import protect
 from dpquery.frontends.accessor.marks import own
@@ -29,6 +30,15 @@ class Accessor:
         """Returns the frame's private statistics; arguments as in `dpquery.protect`."""
         return protect(self._frame, **said)
 
+    @property
+    def accuracy(self) -> pd.DataFrame:
+        """The intervals of an answer, beside its rows: columns (name, "lower") and (name, "upper")."""
+        return accuracy_of(self._frame)
+
+    def intervals(self, confidence: object = None, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Returns the intervals of an answer for another confidence, or all at once; see `Result.intervals`."""
+        return accuracy_of(self._frame, confidence, simultaneous)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -37,10 +47,26 @@ class Accessor:
         return getattr(_protected(self._frame), name)
 
     def __dir__(self) -> list[str]:
-        return ["protect", *(name for name in dir(Protected) if not name.startswith("_"))]
+        return ["accuracy", "intervals", "protect", *(name for name in dir(Protected) if not name.startswith("_"))]
 
     def __repr__(self) -> str:
         return repr(_protected(self._frame))
+
+
+class SeriesAccessor:
+    """The intervals of an answer that is a Series."""
+
+    def __init__(self, series: pd.Series[Any]) -> None:
+        self._series = series
+
+    @property
+    def accuracy(self) -> pd.DataFrame:
+        """The intervals of an answer, beside its rows: columns "lower" and "upper"."""
+        return accuracy_of(self._series)
+
+    def intervals(self, confidence: object = None, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Returns the intervals of an answer for another confidence, or all at once; see `Result.intervals`."""
+        return accuracy_of(self._series, confidence, simultaneous)
 
 
 _said = inspect.signature(protect)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -9,7 +10,8 @@ from typing import Any, NoReturn
 import pandas as pd
 
 from dpquery.catalog.names import suggestion
-from dpquery.errors import UnknownNameError, UnsupportedQueryError
+from dpquery.errors import AccuracyWarning, UnknownNameError, UnsupportedQueryError
+from dpquery.frontends.accessor.accuracy import with_accuracy
 from dpquery.frontends.accessor.columns import Column, columns_of_pandas
 from dpquery.frontends.accessor.datasets import MARK, Handle
 from dpquery.frontends.accessor.declare_values import plain
@@ -52,7 +54,8 @@ class Protected(Distributions):
     """Private statistics of a frame. Every call is charged to the dataset's ledger, which all its frames share.
 
     Each call takes `epsilon=`, or `delta=`, `rho=`, `error=`, `weights=`, `max_groups=`, `max_rows=` and `confidence=`
-    as `Session.sql` does. What it returns has the shape that pandas gives; `last` has the intervals.
+    as `Session.sql` does. What it returns has the shape that pandas gives: numbers print their intervals, Series and
+    frames have them as `.dp.accuracy`.
     """
 
     _held: Held
@@ -207,7 +210,9 @@ class Protected(Distributions):
         with working():
             result = self._held.session.sql(text, params=params, **asked)
         self._held.last = result
-        return shape(result)
+        for words in result.warnings:
+            warnings.warn(words, AccuracyWarning, stacklevel=4)
+        return with_accuracy(shape, result)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a protected frame cannot be copied or pickled: it holds data and a ledger")

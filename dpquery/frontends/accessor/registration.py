@@ -14,7 +14,7 @@ NAME = "dp"
 
 
 def register() -> None:
-    """Gives every DataFrame the attribute `dp`, now or as soon as pandas is imported."""
+    """Gives every DataFrame and Series the attribute `dp`, now or as soon as pandas is imported."""
     pandas = sys.modules.get("pandas")
     if pandas is None:
         sys.meta_path.insert(0, _AwaitsPandas())
@@ -25,6 +25,8 @@ def register() -> None:
 def _register(pandas: ModuleType) -> None:
     if not hasattr(pandas.DataFrame, NAME):
         pandas.api.extensions.register_dataframe_accessor(NAME)(_accessor)
+    if not hasattr(pandas.Series, NAME):
+        pandas.api.extensions.register_series_accessor(NAME)(_of_series)
 
 
 def _accessor(frame: Any) -> object:
@@ -32,6 +34,13 @@ def _accessor(frame: Any) -> object:
     from dpquery.frontends.accessor.of_pandas import Accessor
 
     return Accessor(frame)
+
+
+def _of_series(series: Any) -> object:
+    """Returns the accessor of a Series."""
+    from dpquery.frontends.accessor.of_pandas import SeriesAccessor
+
+    return SeriesAccessor(series)
 
 
 class _AwaitsPandas(MetaPathFinder):

@@ -218,7 +218,7 @@ class Connection:
         store = self.executor.store
         prepared = store.statement(message.statement)
         self.executor.check_usable(prepared.command)
-        if message.values or prepared.has_parameters:
+        if message.values or prepared.has_parameters or prepared.described is not None:
             await self.executor.describe(prepared)
         known = prepared.described.parameters if prepared.described is not None else ()
         if len(known) != len(message.values):
@@ -230,6 +230,7 @@ class Connection:
             store.portals.pop("", None)
         store.check_portal(message.portal)
         portal = Portal(prepared.command, parameters, message.result_formats, prepared.described)
+        portal.has_intervals = prepared.has_intervals
         if portal.described is not None and portal.described.fields:
             portal.formats(len(portal.described.fields))
         store.portals[message.portal] = portal
@@ -237,7 +238,9 @@ class Connection:
 
     async def _describe_statement(self, name: str) -> None:
         prepared = self.executor.store.statement(name)
+        prepared.is_told = False  # whatever it was told before, it asks anew
         described = await self.executor.describe(prepared)
+        prepared.is_told = True
         self.channel.write(messages.parameter_description(described.parameters))
         self._row_description(described.fields, (0,) * len(described.fields))
 

@@ -16,8 +16,9 @@ from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
 from dpquery.errors import DataChangedError, DPQueryError, InvalidLossError, QueryError
 from dpquery.frontends.server.answers import Answered, Asked, Described, Field, Refusal
+from dpquery.frontends.server.beside import answer_table, fields_of, without_intervals
 from dpquery.frontends.server.declared import Known, known_answer
-from dpquery.frontends.server.names import TEXT_OID, example_of, field_of, field_of_arrow, oid_of
+from dpquery.frontends.server.names import TEXT_OID, example_of, field_of_arrow, oid_of
 from dpquery.frontends.server.parameters import infer, values_of
 from dpquery.frontends.server.pg_catalog.emulation import Emulation
 from dpquery.frontends.server.pg_catalog.rewrite import Asking
@@ -93,7 +94,7 @@ class Engine:
                 return Described(parameters=oids, fields=_fields_of_arrow(table))
             made = self._shaped(text, examples)
             self._free(statement, made, examples)
-            return Described(parameters=oids, fields=_fields(made, statement))
+            return Described(parameters=oids, fields=fields_of(made, statement, settings))
 
     def answer(self, asked: Asked) -> Answered:
         """Returns the answer to a statement; charges at most once."""
@@ -105,10 +106,12 @@ class Engine:
             params = values_of(asked.parameters)
             options = options_of(asked.settings, self._caps)
             made = self._shaped(asked.text, params)
-            fields = _fields(made, statement)
+            fields = fields_of(made, statement, asked.settings)
             known = self._free(statement, made, params)
             if known is not None:
-                return Answered(fields=fields, table=known.table, notices=(known.notice,))
+                return Answered(
+                    fields=fields, table=without_intervals(known.table, made, fields), notices=(known.notice,)
+                )
             return self._charged(asked, params, options, fields, made)
 
     def explain(self, asked: Asked) -> Answered:
@@ -141,14 +144,9 @@ class Engine:
         was_known = "no charge: it follows from what was answered before" if result.measurements else NOTHING_CHARGED
         paid = was_known if charge == "nothing" else f"charged {charge}"
         notice = f"{paid}; remaining: {session.remaining}"
-        table = result.to_arrow()
-        columns = [
-            column if column.type == arrow_type(type) else column.cast(arrow_type(type))
-            for column, (_, type) in zip(table.columns, made.columns, strict=True)
-        ]
-        return Answered(
-            fields=fields, table=pa.table(columns, names=table.column_names), notices=(notice, *bounded(result.notes))
-        )
+        table = answer_table(result, made, fields)
+        left_out = tuple(note for note in result.notes if note not in result.warnings)
+        return Answered(fields=fields, table=table, notices=(notice, *bounded(left_out), *result.warnings))
 
     def _shaped(self, text: str, params: list[object]) -> Shape:
         return shape(text, self._catalog, params) if params else self._shape(text)
@@ -286,11 +284,6 @@ def _any(options: Mapping[str, object]) -> dict[str, Any]:
 def bounded(notes: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the first notes, which dashboards keep with every tile, each of a bounded length."""
     return tuple(note if len(note) <= LONGEST_NOTE else f"{note[:LONGEST_NOTE]}..." for note in notes[:MOST_NOTES])
-
-
-def _fields(made: Shape, statement: Statement) -> tuple[Field, ...]:
-    is_exact = not statement.placeholders
-    return tuple(field_of(name, type, is_exact=is_exact) for name, type in made.columns)
 
 
 def _fields_of_arrow(table: pa.Table) -> tuple[Field, ...]:

@@ -130,10 +130,19 @@ class Executor:
     # What a statement takes and gives.
 
     async def describe(self, prepared: Prepared) -> Described:
-        """Returns the types of a prepared statement, found out once."""
-        if prepared.described is None:
-            prepared.described = await self._describe(prepared.command, prepared.oids)
-        return prepared.described
+        """Returns the types of a prepared statement, found out once for each form of its columns.
+
+        Raises:
+            Refusal: dpquery.intervals was set after its client was told the columns, and they are others now.
+        """
+        known, has_intervals = prepared.described, self.settings.has_intervals
+        if known is None or prepared.has_intervals is not has_intervals:
+            found = await self._describe(prepared.command, prepared.oids)
+            if known is not None and prepared.is_told:
+                _check_same(known.fields, found.fields)
+            prepared.described, prepared.has_intervals = found, has_intervals
+            return found
+        return known
 
     async def _describe(self, command: nodes.Command | None, given: tuple[int, ...]) -> Described:
         match command:
@@ -159,8 +168,8 @@ class Executor:
         if portal.outcome is not None:
             return () if portal.outcome.copy is not None else portal.outcome.fields or ()
         if portal.described is None:
-            given = tuple(0 for _ in portal.parameters)
-            portal.described = await self._describe(portal.command, given)
+            portal.described = await self._describe(portal.command, portal.oids)
+            portal.has_intervals = self.settings.has_intervals
         return portal.described.fields
 
     # Running.
@@ -336,6 +345,8 @@ class Executor:
         if portal.outcome is None:
             if portal.is_complete or portal.command is None:
                 raise Refusal("55000", "the portal cannot be run again")
+            if portal.described is not None and portal.has_intervals is not self.settings.has_intervals:
+                _check_same(portal.described.fields, (await self._describe(portal.command, portal.oids)).fields)
             portal.is_complete = True
             outcome = await self.run(portal.command, portal.parameters)
             if portal.described is not None and outcome.copy is None:

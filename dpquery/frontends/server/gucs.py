@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from dpquery.errors import QueryError
 from dpquery.frontends.server.answers import Refusal
 from dpquery.kernel.loss import parse_amount
+from dpquery.result.together import read_confidence
 
 MOST_SETTINGS = 200
 LONGEST_VALUE = 1_000
@@ -83,9 +84,11 @@ _ONLY: dict[str, tuple[str, ...]] = {
     "bytea_output": ("hex",),
     "intervalstyle": ("postgres",),
     "dpquery.row_level": ("error", "empty"),
+    "dpquery.intervals": ("on", "off", "true", "false", "1", "0", "yes", "no"),
 }
 AMOUNTS = ("dpquery.epsilon", "dpquery.delta", "dpquery.rho")
-OWN = (*AMOUNTS, "dpquery.max_groups", "dpquery.max_rows", "dpquery.row_level")
+CONFIDENCE = "dpquery.confidence"
+OWN = (*AMOUNTS, "dpquery.max_groups", "dpquery.max_rows", "dpquery.row_level", "dpquery.intervals", CONFIDENCE)
 _NAME = re.compile(r"[a-z_][a-z0-9_$]*(\.[a-z_][a-z0-9_$]*){0,2}")
 _DURATION = re.compile(r"([0-9]{1,9})\s*(us|ms|s|min|h|d|)")
 _UNITS = {"us": 0.001, "ms": 1.0, "": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
@@ -95,7 +98,7 @@ AT_START = {
     *("search_path", "statement_timeout", "client_min_messages", "bytea_output", "standard_conforming_strings"),
     *("default_transaction_read_only", "default_transaction_isolation", "geqo", "lc_messages"),
     *("idle_in_transaction_session_timeout", "lock_timeout", "jit", "enable_seqscan", "lc_monetary"),
-    *("enable_nestloop", "dpquery.row_level", "dpquery.max_groups", "dpquery.max_rows", *AMOUNTS),
+    *("enable_nestloop", *OWN),
 }
 """What the parameters of a startup packet may set."""
 
@@ -177,6 +180,11 @@ class Settings:
         return self.values[name]
 
     @property
+    def has_intervals(self) -> bool:
+        """Whether answers have columns with the ends of intervals."""
+        return self.values.get("dpquery.intervals") == "on"
+
+    @property
     def statement_timeout(self) -> float:
         """Seconds that a statement may take, 0 for what the server allows."""
         return milliseconds(self.values["statement_timeout"]) / 1000
@@ -217,9 +225,25 @@ def _own(name: str, value: str, caps: Mapping[str, str]) -> str:
     elif name in ("dpquery.max_groups", "dpquery.max_rows"):
         if not value.isascii() or not value.isdecimal() or not 1 <= int(value[:10]) <= 1_000_000_000:
             raise Refusal("22023", f'invalid value for parameter "{name}": a whole number from 1')
+    elif name == CONFIDENCE:
+        _confidence(value)
+    elif name == "dpquery.intervals":
+        return "on" if switch(value) else "off"
     elif name != "dpquery.row_level":
         raise Refusal("42704", f'unrecognized configuration parameter "{name[:60]}"')
     return value.lower()
+
+
+def _confidence(value: str) -> None:
+    try:
+        read_confidence(value)
+    except QueryError as error:
+        raise Refusal("22023", f'invalid value for parameter "{CONFIDENCE}": {error.reason}') from None
+
+
+def switch(value: str) -> bool:
+    """Returns what a switch says."""
+    return value.strip().lower() in ("on", "true", "1", "yes")
 
 
 def _datestyle(value: str) -> str:

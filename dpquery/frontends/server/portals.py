@@ -42,13 +42,20 @@ class Outcome:
 
 @dataclass(slots=True)
 class Prepared:
-    """A prepared statement; `command` is None where the text is empty."""
+    """A prepared statement; `command` is None where the text is empty.
+
+    Attributes:
+        has_intervals: Whether it was described with the ends of intervals.
+        is_told: Whether its client was told the columns.
+    """
 
     text: str
     command: Command | None
     oids: tuple[int, ...]
     has_parameters: bool
     described: Described | None = None
+    has_intervals: bool = False
+    is_told: bool = False
 
     @staticmethod
     def of(statement: Statement, command: Command | None, oids: tuple[int, ...]) -> Prepared:
@@ -65,7 +72,8 @@ class Portal:
 
     Attributes:
         place: 0 before the first row, n on row n, one more than there are rows behind the last.
-        shown: The columns that its client was told, which the result has to keep to.
+        described: The columns that its client was told, which the result has to keep to.
+        has_intervals: Whether they have the ends of intervals.
     """
 
     command: Command | None
@@ -79,6 +87,12 @@ class Portal:
     is_held: bool = False
     can_scroll: bool = True
     is_new: bool = True
+    has_intervals: bool = False
+
+    @property
+    def oids(self) -> tuple[int, ...]:
+        """The OIDs of its parameters, to describe it anew: none is given."""
+        return tuple(0 for _ in self.parameters)
 
     def formats(self, count: int) -> tuple[int, ...]:
         """Returns the format of each column."""

@@ -48,6 +48,8 @@ def options_of(settings: Mapping[str, str], caps: Caps) -> dict[str, object]:
             options[short] = _amount(short, value.strip(), getattr(caps, short))
         elif short in BOUNDS:
             options[short] = _bound(short, value.strip(), getattr(caps, short))
+        elif short == "confidence":
+            options[short] = value.strip()
     if "rho" in options and "epsilon" in options:
         raise Refusal(INVALID_VALUE, "a query offers epsilon or rho, not both", None, "RESET one of the settings.")
     return options

@@ -213,8 +213,8 @@ def test_query_prints_json_with_intervals(open_shop: Path, dpquery: Run) -> None
     code, out, _ = dpquery("query", open_shop, BY_TOWN, "--format", "json", "--intervals", "--confidence", "0.9")
     rows = json.loads(out)
     assert code == 0
-    assert list(rows[0]) == ["town", "n", "n_lower", "n_upper", "mean", "mean_lower", "mean_upper"]
-    assert all(row["n_lower"] < row["n"] < row["n_upper"] for row in rows)
+    assert list(rows[0]) == ["town", "n", "n_low", "n_high", "mean", "mean_low", "mean_high"]
+    assert all(row["n_low"] < row["n"] < row["n_high"] for row in rows)
 
 
 def test_query_writes_parquet(open_shop: Path, dpquery: Run, tmp_path: Path) -> None:
@@ -222,20 +222,20 @@ def test_query_writes_parquet(open_shop: Path, dpquery: Run, tmp_path: Path) -> 
     code, out, err = dpquery("query", open_shop, BY_TOWN, "--format", "parquet", "-o", target, "--intervals")
     assert (code, out) == (0, "")
     assert "2 rows written" in err
-    assert pyarrow.parquet.read_table(target).column_names[:3] == ["town", "n", "n_lower"]
+    assert pyarrow.parquet.read_table(target).column_names[:3] == ["town", "n", "n_low"]
 
 
 def test_query_prints_intervals_as_columns_of_a_table(open_shop: Path, dpquery: Run) -> None:
     code, out, _ = dpquery("query", open_shop, "SELECT COUNT(*) AS n FROM visits", "--intervals")
     assert code == 0
-    assert out.splitlines()[0].split() == ["n", "n_lower", "n_upper"]
+    assert out.splitlines()[0].split() == ["n", "n_low", "n_high"]
 
 
 def test_names_of_interval_columns_never_collide(open_shop: Path, dpquery: Run) -> None:
-    sql = "SELECT COUNT(*) AS n, SUM(spent) AS n_lower FROM visits"
+    sql = "SELECT COUNT(*) AS n, SUM(spent) AS n_low FROM visits"
     code, out, _ = dpquery("query", open_shop, sql, "--intervals", "--format", "json")
     assert code == 0
-    assert list(json.loads(out)[0]) == ["n", "n_lower_", "n_upper", "n_lower", "n_lower_lower", "n_lower_upper"]
+    assert list(json.loads(out)[0]) == ["n", "n_low_2", "n_high_2", "n_low", "n_low_low", "n_low_high"]
 
 
 def test_query_reads_standard_input_and_files(

@@ -280,6 +280,6 @@ def test_explain_measures_nothing_and_answers_know_their_price() -> None:
     plan = dp.explain.query("x > 2").sum("x", epsilon="0.5")
     assert str(plan.charge) == "epsilon 0.5" and dp.remaining == before and dp.last is None
     answer = dp.sum(["x"], epsilon="0.5")
-    assert answer.attrs == {"dp": {"charge": "epsilon 0.5", "confidence": 0.95}}
+    assert answer.attrs["dp"] == {"charge": "epsilon 0.5", "confidence": 0.95}
     assert dp.last.charge == plan.charge and dp.remaining.epsilon == before.epsilon - plan.charge.epsilon
     assert dp.count(error=200) == 5

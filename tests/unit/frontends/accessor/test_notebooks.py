@@ -153,7 +153,7 @@ def test_pictures_have_the_form_of_their_keys(frame: pd.DataFrame) -> None:
     heights = [bar.get_height() for bar in figure.axes[0].patches]
     assert heights == frame.dp.last.to_pandas()["count"].tolist()
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert labels == ["[0, 10)", "[10, 20)", "[20, 30)", "[30, 40]"] == frame.dp.last.to_pandas()["bin"].tolist()
+    assert labels == ["[0, 10)", "[10, 20)", "[20, 30)", "[30, 40]"] == frame.dp.last.to_pandas()["x"].tolist()
     matplotlib.pyplot.close(figure)
     with pytest.raises(dp.DPQueryError, match="pie"):
         days.plot(kind="pie")
