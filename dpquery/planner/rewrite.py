@@ -6,7 +6,7 @@ Aggregates of the same values share measures: COUNT(*), SUM(x), AVG(x) and STDDE
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import assert_never
 
@@ -19,7 +19,7 @@ from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, Value, decimal, sum_type
-from dpquery.planner import lattices
+from dpquery.planner import lattices, linear
 from dpquery.planner.arithmetic import clamped, number, ratio, where_more, without_number
 from dpquery.planner.conditional import filtered
 from dpquery.planner.pairs import express_pair, sides_of
@@ -89,13 +89,31 @@ class Measures:
 
     def express(self, columns: tuple[AggregateColumn, ...]) -> tuple[Computed, ...]:
         """Returns each aggregate as an expression over measures, which are added to `found`."""
-        columns = filtered(columns, lambda value: range_of(value, self.ranges), MOMENTS)
-        moments = {(c.argument, c.filter) for c in columns if c.function in MOMENTS}
-        moments |= {side for c in columns if c.function in PAIRS for side in sides_of(c, self)}
+        columns = self._filtered(columns)
+        splits = linear.split(columns, self.ranges, self.rows, MOMENTS)
+        over = self._filtered(tuple(splits[c.id].column or c if c.id in splits else c for c in columns))
+        moments = {(c.argument, c.filter) for c in over if c.function in MOMENTS}
+        moments |= {side for c in over if c.function in PAIRS for side in sides_of(c, self)}
+
+        def expressed(asked: AggregateColumn, read: AggregateColumn) -> Expression:
+            found = splits.get(asked.id)
+            if found is not None and found.column is None:
+                return linear.derived(asked, found.form, None, lambda: self._count(None, asked.filter))
+            if found is not None and found.lattice is not None and read.function is Function.SUM:
+                total = self.sum_of(_value(read), read.filter, found.lattice)
+                return linear.derived(asked, replace(found.form, shift=Fraction(0)), total, lambda: total)
+            made = self._express(read, (read.argument, read.filter) in moments)
+            if found is None:
+                return made
+            return linear.derived(asked, found.form, made, lambda: self._count(found.form.base, asked.filter))
+
         return tuple(
-            Computed(id=c.id, name=c.name, expression=cast(self._express(c, (c.argument, c.filter) in moments), c.type))
-            for c in columns
+            Computed(id=asked.id, name=asked.name, expression=cast(expressed(asked, read), asked.type))
+            for asked, read in zip(columns, over, strict=True)
         )
+
+    def _filtered(self, columns: tuple[AggregateColumn, ...]) -> tuple[AggregateColumn, ...]:
+        return filtered(columns, lambda value: range_of(value, self.ranges), MOMENTS)
 
     def _express(self, column: AggregateColumn, shared: bool) -> Expression:
         match column.function:

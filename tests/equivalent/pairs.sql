@@ -369,13 +369,11 @@ SELECT after AS ward, ward AS before, COUNT(*) AS n FROM (SELECT patient_id, war
 
 -- = twelve shifted sums are two measurements
 SELECT s + 1 * n, s + 2 * n, s + 3 * n, s + 4 * n, s + 5 * n, s + 6 * n, s + 7 * n, s + 8 * n, s + 9 * n, s - n, s - 2 * n, s - 3 * n FROM (SELECT SUM(cost) AS s, COUNT(*) AS n FROM visits) AS t;
--- not yet: linear combinations of what is measured are not derived yet: each sum is measured by itself
 SELECT SUM(cost + 1), SUM(cost + 2), SUM(cost + 3), SUM(cost + 4), SUM(cost + 5), SUM(cost + 6), SUM(cost + 7), SUM(cost + 8), SUM(cost + 9), SUM(cost - 1), SUM(cost - 2), SUM(cost - 3) FROM visits;
 
 -- = a sum twice, doubled and negated
 SELECT s, 2 * s, -s FROM (SELECT SUM(cost) AS s FROM visits) AS t;
 SELECT SUM(cost), SUM(cost) * 2, -SUM(cost) FROM visits;
--- not yet: linear combinations of what is measured are not derived yet: each sum is measured by itself
 SELECT SUM(cost), SUM(2 * cost), SUM(-cost) FROM visits;
 
 -- = a count twice
