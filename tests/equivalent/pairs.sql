@@ -360,7 +360,6 @@ SELECT d.quarter, COUNT(*) AS n FROM visits AS v, days AS d WHERE v.day BETWEEN 
 SELECT d.quarter, COUNT(*) AS n FROM days AS d JOIN visits AS v ON v.day >= d.day - 6 AND v.day <= d.day GROUP BY d.quarter;
 
 -- = changes of ward from one visit to the next
--- not yet: LAG and LEAD of a keyed column have no public keys yet, so all of the group is refused without delta
 SELECT ward, before, COUNT(*) AS n FROM (SELECT patient_id, ward, LAG(ward) OVER (PARTITION BY patient_id ORDER BY visit_id) AS before FROM visits) AS v WHERE before IS NOT NULL GROUP BY ward, before;
 SELECT ward, before, COUNT(*) AS n FROM (SELECT patient_id, ward, LAG(ward, 1) OVER w AS before FROM visits WINDOW w AS (PARTITION BY patient_id ORDER BY visit_id)) AS v WHERE before IS NOT NULL GROUP BY ward, before;
 SELECT after AS ward, ward AS before, COUNT(*) AS n FROM (SELECT patient_id, ward, LEAD(ward) OVER (PARTITION BY patient_id ORDER BY visit_id) AS after FROM visits) AS v WHERE after IS NOT NULL GROUP BY 1, 2;
