@@ -140,8 +140,12 @@ def _is_finite(value: Value) -> bool:
 
 
 def _operation(function: str, a: Linear, b: Linear, type: Type) -> Linear | None:
-    """Returns the result of an operation of which one side is a constant, else None."""
-    if a.base is not None and b.base is not None:
+    """Returns the result of an operation of which one side is a constant, or of adding what has one base, else None.
+
+    Floats have a base on one side alone: infinities of which one is taken from the other are NULL.
+    """
+    is_one = a.base == b.base and type != FLOAT64 and function in ("add", "subtract")
+    if a.base is not None and b.base is not None and not is_one:
         return None
     if function == "subtract":
         function, b = "add", _times(b, Fraction(-1))

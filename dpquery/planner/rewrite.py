@@ -21,7 +21,7 @@ from dpquery.plan.ranges import Range
 from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, Value, decimal, sum_type
 from dpquery.planner import lattices, linear
 from dpquery.planner.arithmetic import clamped, number, ratio, where_more, without_number
-from dpquery.planner.conditional import filtered
+from dpquery.planner.conditional import and_also, condition_of, filtered, shares
 from dpquery.planner.pairs import express_pair, sides_of
 
 LARGEST, LARGEST_SQUARED = Fraction(10**290), Fraction(10**140)
@@ -92,7 +92,8 @@ class Measures:
         columns = self._filtered(columns)
         splits = linear.split(columns, self.ranges, self.rows, MOMENTS)
         over = self._filtered(tuple(splits[c.id].column or c if c.id in splits else c for c in columns))
-        moments = {(c.argument, c.filter) for c in over if c.function in MOMENTS}
+        by_rows = shares(over, MOMENTS)
+        moments = {(c.argument, c.filter) for c in over if c.function in MOMENTS and c.id not in by_rows}
         moments |= {side for c in over if c.function in PAIRS for side in sides_of(c, self)}
 
         def expressed(asked: AggregateColumn, read: AggregateColumn) -> Expression:
@@ -102,15 +103,16 @@ class Measures:
             if found is not None and found.lattice is not None and read.function is Function.SUM:
                 total = self.sum_of(_value(read), read.filter, found.lattice)
                 return linear.derived(asked, replace(found.form, shift=Fraction(0)), total, lambda: total)
-            made = self._express(read, (read.argument, read.filter) in moments)
-            if found is None:
-                return made
-            return linear.derived(asked, found.form, made, lambda: self._count(found.form.base, asked.filter))
+            is_shared = (read.argument, read.filter) in moments
+            made = self._share(read) if read.id in by_rows and not is_shared else self._express(read, is_shared)
+            return (
+                made
+                if found is None
+                else linear.derived(asked, found.form, made, lambda: self._count(found.form.base, asked.filter))
+            )
 
-        return tuple(
-            Computed(id=asked.id, name=asked.name, expression=cast(expressed(asked, read), asked.type))
-            for asked, read in zip(columns, over, strict=True)
-        )
+        pairs = zip(columns, over, strict=True)
+        return tuple(Computed(id=a.id, name=a.name, expression=cast(expressed(a, read), a.type)) for a, read in pairs)
 
     def _filtered(self, columns: tuple[AggregateColumn, ...]) -> tuple[AggregateColumn, ...]:
         return filtered(columns, lambda value: range_of(value, self.ranges), MOMENTS)
@@ -273,6 +275,12 @@ class Measures:
             part = Cast(argument=part, type=deviations.type)
         total = call("add", (part, deviations))
         return total if total.type == column.type else Cast(argument=total, type=column.type)
+
+    def _share(self, column: AggregateColumn) -> Expression:
+        """Returns the mean of an integer of 0 and 1: how many rows have 1, by how many are not NULL."""
+        part = self._count(None, and_also(column.filter, condition_of(column.argument)))
+        count = self._count(column.argument, column.filter)
+        return where_more(count, 0, clamped(ratio(part, count), Fraction(0), Fraction(1)))
 
     def _mean(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
         """Returns middle + sum of deviations / count, within the bounds; NULL where the count is not positive."""
