@@ -78,9 +78,9 @@ def origin_of(id: str, relation: Relation) -> tuple[Expression, Leaves]:
     return expression, scans
 
 
-def ending_of(id: str, relation: Relation) -> SetOperation | Join | None:
+def ending_of(id: str, relation: Relation) -> SetOperation | Join | Window | None:
     """Returns the operation under this relation at which the column's definition ends, if it ends at one."""
-    if isinstance(relation, SetOperation) and any(column.id == id for column in relation.columns):
+    if isinstance(relation, SetOperation | Window) and any(column.id == id for column in relation.columns):
         return relation
     if isinstance(relation, Join) and _is_filled(id, relation):
         return relation

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import assert_never
 
-from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, children
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, children, conjuncts
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.functions.casts import cast_range
 from dpquery.plan.functions.table import is_null_literal
@@ -65,14 +65,54 @@ class Intervals:
                 assert_never(expression)
 
     def _case(self, expression: Case) -> Range:
-        """The hull of the arms; conditions are not believed. Arms that are the constant NULL only add NULL."""
+        """The hull of the arms. Those that are no CASE are taken over the columns as the conditions before them and
+        their own leave these: one within another would be followed twice, and so on. The constant NULL only adds NULL.
+        """
         arms = [result for _, result in expression.branches] + [expression.otherwise]
-        present = [self(arm) for arm in arms if not is_null_literal(arm)]
+        present: list[Range] = []
+        known = dict(self._columns)
+        for condition, arm in (*expression.branches, (None, expression.otherwise)):
+            inside = known if condition is None else self._where(condition, known, holds=True)
+            if not is_null_literal(arm):
+                is_plain = inside == self._columns or any(isinstance(part, Case) for part in inner_first(arm))
+                present.append(self(arm) if is_plain else Intervals(inside)(arm))
+            known = known if condition is None else self._where(condition, known, holds=False)
         if not present:
             return _EMPTY
         joined = hull(*present)
         nullable = joined.nullable or len(present) < len(arms)
         return Range(lower=joined.lower, upper=joined.upper, nullable=nullable)
+
+    def _where(self, condition: Expression, known: dict[str, Range], *, holds: bool) -> dict[str, Range]:
+        """Returns what is known of columns where a condition is true, or is not; comparisons with constants tell it."""
+        found = dict(known)
+        for part in conjuncts(condition) if holds else [condition]:
+            if not (isinstance(part, Call) and part.function in _OPPOSITES and len(part.arguments) == 2):
+                continue
+            function, (first, second) = part.function, part.arguments
+            if not isinstance(first, Column):
+                function, first, second = _MIRRORED[function], second, first
+            end = self(second)
+            if isinstance(first, Column) and end.lower is not None and end.lower == end.upper and not end.nullable:
+                function = function if holds else _OPPOSITES[function]
+                found[first.id] = _cut(found.get(first.id, UNKNOWN), function, end.lower, holds)
+        return found
+
+
+_OPPOSITES = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def _cut(known: Range, function: str, end: Fraction, holds: bool) -> Range:
+    """Returns the part of a range on one side of an end, the end included; what NULL is compared with is not true."""
+    lower, upper = known.lower, known.upper
+    if function in ("lt", "le"):
+        upper = end if upper is None else min(upper, end)
+    else:
+        lower = end if lower is None else max(lower, end)
+    if lower is not None and upper is not None and lower > upper:
+        return known
+    return Range(lower=lower, upper=upper, nullable=known.nullable and not holds)
 
 
 def _literal(expression: Literal) -> Range:

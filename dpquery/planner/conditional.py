@@ -1,5 +1,7 @@
 """CASE inside an aggregate as FILTER: SUM(CASE WHEN c THEN x ELSE 0 END) is SUM(x) over the rows where c is true.
 
+An integer that is 1 where a condition holds and else 0 is that condition: its sum counts rows, and its mean is a share.
+
 So rows that add nothing do not weigh, equal numbers are measured once however they are written, and measures of
 disjoint conditions are paid for in parallel (docs/proofs/disjoint.md).
 """
@@ -10,14 +12,42 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dpquery.plan.aggregates import Function
-from dpquery.plan.expr import Case, Expression, Literal
+from dpquery.plan.expr import Case, Cast, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import AggregateColumn
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import INT64
+from dpquery.plan.types import BOOLEAN, INT64
 
 _IGNORING_NULL = ("count", "count_distinct", "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
 """Aggregates of one argument that read the rows alone in which it is not NULL."""
+
+
+def condition_of(value: Expression | None) -> Expression | None:
+    """Returns the condition for which an integer of 0 and 1 stands: 1 where it is true; None for other values."""
+    match value:
+        case Cast(argument=condition, type=type) if type == INT64 and condition.type == BOOLEAN:
+            return condition
+        case Case(branches=((condition, Literal(value=1)),), otherwise=Literal(value=0), type=type) if type == INT64:
+            return condition
+        case _:
+            return None
+
+
+def and_also(kept: Expression | None, condition: Expression | None) -> Expression | None:
+    """Returns a filter with one more condition; None is no condition."""
+    if kept is None or condition is None:
+        return kept if condition is None else condition
+    return call("and", (kept, condition))
+
+
+def shares(columns: tuple[AggregateColumn, ...], moments: tuple[str, ...]) -> frozenset[str]:
+    """Returns the ids of means that are shares of rows, of values that no other moment is asked of."""
+    others = {(c.argument, c.filter) for c in columns if c.function in moments and c.function != "avg"}
+    return frozenset(
+        c.id
+        for c in columns
+        if c.function == "avg" and condition_of(c.argument) is not None and (c.argument, c.filter) not in others
+    )
 
 
 def filtered(
@@ -29,7 +59,12 @@ def filtered(
         range_of: What is known of an expression; one of which less is known than of its CASE stays as it is.
         moments: Aggregates that share measures with the SUM of the same values, which then stays a CASE too.
     """
-    shared = {(c.argument, c.filter) for c in columns if c.function in moments and not _is_null(c.argument)}
+    by_rows = shares(columns, moments)
+    shared = {
+        (c.argument, c.filter)
+        for c in columns
+        if c.function in moments and c.id not in by_rows and not _is_null(c.argument)
+    }
     return tuple(column if (column.argument, column.filter) in shared else _one(column, range_of) for column in columns)
 
 
@@ -40,6 +75,9 @@ def _is_null(argument: Expression | None) -> bool:
 
 def _one(column: AggregateColumn, range_of: Callable[[Expression], Range]) -> AggregateColumn:
     given = column.argument
+    condition = condition_of(given)
+    if column.function == "sum" and condition is not None:
+        return replace(column, function=Function.COUNT, argument=None, filter=and_also(column.filter, condition))
     if not isinstance(given, Case) or len(given.branches) != 1 or column.function not in _IGNORING_NULL:
         return column
     adds_nothing = column.function == "sum" and isinstance(given.otherwise, Literal) and given.otherwise.value == 0
@@ -50,7 +88,7 @@ def _one(column: AggregateColumn, range_of: Callable[[Expression], Range]) -> Ag
         is_known = all_of.lower <= known.lower and known.upper <= all_of.upper  # type: ignore[operator]
     if not (adds_nothing or _is_null(given)) or value.type != given.type or not is_known:
         return column
-    kept = condition if column.filter is None else call("and", (column.filter, condition))
+    kept = and_also(column.filter, condition)
     if column.function == "sum" and value == Literal(value=1, type=INT64):
         return replace(column, function=Function.COUNT, argument=None, filter=kept)
     return replace(column, argument=value, filter=kept)

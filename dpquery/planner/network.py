@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from dpquery.plan.definitions import Leaves, definition, ending_of, gives, side_of
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.intervals import range_of
-from dpquery.plan.logical import Join, Relation, Scan, SetOperation, Values, output
+from dpquery.plan.logical import Computed, Join, Project, Relation, Scan, SetOperation, Values, Window, output
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, TIMESTAMP
+from dpquery.plan.windows import PICKS
 from dpquery.planner.atoms import Atom, Known, Rows, filled, joined, of_column, of_moments, of_table
 from dpquery.planner.conditions import equated, tests_of
 from dpquery.planner.images import Domain
@@ -24,6 +25,9 @@ from dpquery.planner.passing import within
 
 Tuples = Callable[[Sequence[str], Relation, Known], Rows | None]
 """What columns of a relation may hold together: see `possible.tuples_of`."""
+
+_PICKING = frozenset({"lag", "lead", "min", "max"}) | PICKS
+"""Window functions that give a value of their first argument; `lag` and `lead` have a default as the third."""
 
 Place = str
 """The name of an atom: the id of one of its columns."""
@@ -232,6 +236,8 @@ class Network:
             rows = _of_sides(origin, columns, self.known, self.tuples)
         elif isinstance(origin, Join):
             rows = self.tuples(columns, side_of(first, origin), self.known)
+        elif isinstance(origin, Window):
+            rows = _of_window(origin, first, self.known, self.tuples)
         return None if rows is None else Atom(columns=columns, rows=rows)
 
     def _listed(self, leaf: str) -> Atom | None:
@@ -339,6 +345,23 @@ def _of_sides(operation: SetOperation, ids: Sequence[str], known: Known, tuples:
     if operation.kind.startswith("intersect"):
         return left if right is None else right if left is None else tuple(row for row in left if row in {*right})
     return None if left is None or right is None else tuple(dict.fromkeys((*left, *right)))
+
+
+def _of_window(window: Window, id: str, known: Known, tuples: Tuples) -> Rows | None:
+    """Returns what a window function gives that picks a value of another row: the values of its argument, NULL where
+    there is no such row, and the default that the query says."""
+    column = next(column for column in window.columns if column.id == id)
+    if column.function not in _PICKING:
+        return None
+    picked = [column.arguments[0], *column.arguments[2:]]
+    sides = [tuples(("picked",), Project(source=window.source, columns=(_computed(one),)), known) for one in picked]
+    if None in sides:
+        return None
+    return tuple(dict.fromkeys([*(row for side in sides for row in side or ()), (None,)]))
+
+
+def _computed(expression: Expression) -> Computed:
+    return Computed(id="picked", name="", expression=expression)
 
 
 def _leaves(expression: Expression) -> list[str]:

@@ -15,6 +15,7 @@ from dpquery.kernel.sensitivity import groups_per_unit
 from dpquery.plan.aggregates import Function
 from dpquery.plan.definitions import definition
 from dpquery.plan.expr import Column, Expression
+from dpquery.plan.functions import call
 from dpquery.plan.logical import (
     Aggregate,
     AggregateColumn,
@@ -47,6 +48,7 @@ from dpquery.planner.rewrite import Measures, measured_type
 from dpquery.planner.totals import mixes, scalings
 from dpquery.planner.weighing import choose
 from dpquery.units.sizes import Sizes
+from dpquery.units.unit_local import Locality
 
 MAX_GROUPS = 100_000
 """Public groups that one aggregation may have."""
@@ -168,11 +170,12 @@ def _protect(
     scales: bool,
 ) -> Measured:
     source = boundary.source
-    units = proposed(source, catalog.declarations).units
+    owners = proposed(source, catalog.declarations)
+    units = owners.units
     known = _known(source, catalog, public)
     keys = _limited(keys_of(boundary.group_by, source, known), boundary, catalog)
     _refuse_owned(boundary, keys, catalog)
-    counted = tuple(_counting_units(column, source, units) for column in boundary.aggregates)
+    counted = tuple(_counting_units(column, source, owners) for column in boundary.aggregates)
     only_units = all(c.function is Function.COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted)
     chosen = choose(boundary, keys, catalog, sizes, bounds.max_rows, bounds.max_groups, only_units=only_units)
     weights = chosen.weights
@@ -229,15 +232,23 @@ def _is_one_of(argument: Expression | None, ids: frozenset[str]) -> bool:
     return isinstance(argument, Column) and argument.id in ids
 
 
-def _counting_units(column: AggregateColumn, source: Relation, units: frozenset[str]) -> AggregateColumn:
-    """Returns COUNT(DISTINCT ...) of a one-to-one function of the unit as one of the unit."""
+def _counting_units(column: AggregateColumn, source: Relation, owners: Locality) -> AggregateColumn:
+    """Returns COUNT(DISTINCT ...) of a one-to-one function of the unit as one of the unit.
+
+    A column of a side that an outer join fills up is the unit or NULL: then rows in which it is not NULL count.
+    """
     if column.function is not Function.COUNT_DISTINCT or column.argument is None:
         return column
+    if isinstance(column.argument, Column) and column.argument.id in owners.partial and owners.units:
+        unit = Column(id=min(owners.units), type=column.argument.type)
+        there = call("is_not_null", (column.argument,))
+        kept = there if column.filter is None else call("and", (column.filter, there))
+        return replace(column, argument=unit, filter=kept)
     given = Project(source=source, columns=(Computed(id="value", name="", expression=column.argument),))
     meaning = definition("value", given)[0]
     behind = column_behind(meaning)
-    unit = next((unit for unit in sorted(units) if definition(unit, source)[0] == behind), None)
-    return column if behind is None or unit is None else replace(column, argument=Column(id=unit, type=behind.type))
+    found = next((unit for unit in sorted(owners.units) if definition(unit, source)[0] == behind), None)
+    return column if behind is None or found is None else replace(column, argument=Column(id=found, type=behind.type))
 
 
 def _limited(keys: tuple[Key, ...], boundary: Aggregate, catalog: Catalog) -> tuple[Key, ...]:

@@ -6,7 +6,7 @@ Aggregates of the same values share measures: COUNT(*), SUM(x), AVG(x) and STDDE
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import assert_never
 
@@ -19,9 +19,10 @@ from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, Value, decimal, sum_type
-from dpquery.planner import lattices
+from dpquery.planner import lattices, linear
 from dpquery.planner.arithmetic import clamped, number, ratio, where_more, without_number
-from dpquery.planner.conditional import filtered
+from dpquery.planner.conditional import and_also, condition_of, filtered, shares
+from dpquery.planner.labels import label_of
 from dpquery.planner.pairs import express_pair, sides_of
 from dpquery.planner.totals import Scaling
 
@@ -94,13 +95,37 @@ class Measures:
 
     def express(self, columns: tuple[AggregateColumn, ...]) -> tuple[Computed, ...]:
         """Returns each aggregate as an expression over measures, which are added to `found`."""
-        columns = filtered(columns, lambda value: range_of(value, self.ranges), MOMENTS)
-        moments = {(c.argument, c.filter) for c in columns if c.function in MOMENTS}
-        moments |= {side for c in columns if c.function in PAIRS for side in sides_of(c, self)}
-        return tuple(
-            Computed(id=c.id, name=c.name, expression=cast(self._express(c, (c.argument, c.filter) in moments), c.type))
-            for c in columns
-        )
+        columns = self._filtered(columns)
+        splits = linear.split(columns, self.ranges, self.rows, MOMENTS)
+        shifted = {one.form.base for one in splits.values() if one.form.shift}  # these add up with numbers of rows
+        self.scalings = {
+            id: one for id, one in self.scalings.items() if id not in {b.id for b in shifted if isinstance(b, Column)}
+        }
+        over = self._filtered(tuple(splits[c.id].column or c if c.id in splits else c for c in columns))
+        by_rows = shares(over, MOMENTS)
+        moments = {(c.argument, c.filter) for c in over if c.function in MOMENTS and c.id not in by_rows}
+        moments |= {side for c in over if c.function in PAIRS for side in sides_of(c, self)}
+
+        def expressed(asked: AggregateColumn, read: AggregateColumn) -> Expression:
+            found = splits.get(asked.id)
+            if found is not None and found.column is None:
+                return linear.derived(asked, found.form, None, lambda: self._count(None, asked.filter))
+            if found is not None and found.lattice is not None and read.function is Function.SUM:
+                total = self.sum_of(_value(read), read.filter, found.lattice)
+                return linear.derived(asked, replace(found.form, shift=Fraction(0)), total, lambda: total)
+            is_shared = (read.argument, read.filter) in moments
+            made = self._share(read) if read.id in by_rows and not is_shared else self._express(read, is_shared)
+            return (
+                made
+                if found is None
+                else linear.derived(asked, found.form, made, lambda: self._count(found.form.base, asked.filter))
+            )
+
+        pairs = zip(columns, over, strict=True)
+        return tuple(Computed(id=a.id, name=a.name, expression=cast(expressed(a, read), a.type)) for a, read in pairs)
+
+    def _filtered(self, columns: tuple[AggregateColumn, ...]) -> tuple[AggregateColumn, ...]:
+        return filtered(columns, lambda value: range_of(value, self.ranges), MOMENTS)
 
     def _express(self, column: AggregateColumn, shared: bool) -> Expression:
         match column.function:
@@ -266,6 +291,12 @@ class Measures:
         total = call("add", (part, deviations))
         return total if total.type == column.type else Cast(argument=total, type=column.type)
 
+    def _share(self, column: AggregateColumn) -> Expression:
+        """Returns the mean of an integer of 0 and 1: how many rows have 1, by how many are not NULL."""
+        part = self._count(None, and_also(column.filter, condition_of(column.argument)))
+        count = self._count(column.argument, column.filter)
+        return where_more(count, 0, clamped(ratio(part, count), Fraction(0), Fraction(1)))
+
     def _mean(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
         """Returns middle + sum of deviations / count, within the bounds; NULL where the count is not positive."""
         count = self._count(column.argument, column.filter)
@@ -313,7 +344,7 @@ class Measures:
             return self.known[measured]
         made = Measure(
             id=f"{self.prefix}{len(self.known) + 1}",
-            label=self._label(count, name or ("" if value is None else self.describe(value)), kept, lattice, target),
+            label=label_of(count, name or self._described(value), self._described(kept), lattice, target),
             count=count,
             value=self._input(value),
             filter=self._input(kept),
@@ -327,34 +358,13 @@ class Measures:
             self.whole.add(made.id)
         return made
 
+    def _described(self, expression: Expression | None) -> str:
+        return "" if expression is None else self.describe(expression)
+
     def _input(self, expression: Expression | None) -> str | None:
         if expression is None:
             return None
         return self.inputs.setdefault(expression, f"{self.prefix}v{len(self.inputs) + 1}")
-
-    def _label(
-        self, count: Count, name: str, kept: Expression | None, lattice: Lattice | None, target: Fraction | None
-    ) -> str:
-        if lattice is not None and lattice.offset:
-            sign = "-" if lattice.offset > 0 else "+"
-            name = f"{name} {sign} {_short(abs(lattice.offset) * lattice.grid)}"
-        if lattice is not None and lattice.squared:
-            name = f"({name})^2"
-        label = {
-            Count.UNITS: "COUNT(DISTINCT unit)",
-            Count.ROWS: "COUNT(*)",
-            Count.VALUES: f"COUNT({name})",
-            Count.DISTINCT: f"COUNT(DISTINCT {name})",
-            Count.SUM: f"SUM({name})",
-            Count.QUANTILE: _quantile_label(name, target),
-            Count.MODE: f"MODE({name})",
-        }[count]
-        return label if kept is None else f"{label} FILTER (WHERE {self.describe(kept)})"
-
-
-def _quantile_label(name: str, target: Fraction | None) -> str:
-    known = {Fraction(0): "MIN", Fraction(1): "MAX", Fraction(1, 2): "MEDIAN"}.get(target or Fraction(0))
-    return f"{known}({name})" if known else f"QUANTILE({name}, {_short(target or Fraction(0))})"
 
 
 def measured_type(type: Type, lattice: Lattice) -> Type:
@@ -379,7 +389,3 @@ def _value(column: AggregateColumn) -> Expression:
 
 def _read(measure: Measure, type: Type) -> Column:
     return Column(id=measure.id, type=type)
-
-
-def _short(value: Fraction) -> str:
-    return str(value.numerator) if value.denominator == 1 else f"{float(value):.6g}"

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dpquery.catalog import Catalog, Table
+from dpquery.catalog.proposed import proposed
 from dpquery.catalog.rows import Measured, rows_of
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.plan import WHOLE_ROW, Key, Weighing, Weights
+from dpquery.plan.aggregates import Function
 from dpquery.plan.definitions import definition
-from dpquery.plan.expr import Call, Column, Literal
+from dpquery.plan.expr import Call, Column, Literal, columns_of
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
     Aggregate,
@@ -34,6 +36,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.types import BOOLEAN, INT64
 from dpquery.planner.contributions import most_declared
+from dpquery.planner.existence import asking_existence
 from dpquery.planner.simpler import simpler
 from dpquery.planner.totals import SCALED, scaled_by
 from dpquery.units.sizes import Sizes
@@ -80,7 +83,9 @@ def choose(
     source, declared = boundary.source, catalog.declarations
     if declared.unit_is_row or not is_private(source):
         return Chosen(source=source, weights=WHOLE_ROW)
-    plain = _within_keys(simpler(source), keys)
+    plain = _within_keys(simpler(source, catalog), keys)
+    if _counts_units(boundary, source, catalog):
+        plain = asking_existence(plain, _read(boundary, source, catalog))
     source = _cut(plain, catalog, sizes)
     is_cut = source is not plain
     whole, carried = weighed(source, declared, sizes), _carry(source, catalog)
@@ -113,6 +118,21 @@ def choose(
         most_rows=whole.rows_in_all,
     )
     return Chosen(source=source, weights=counted)
+
+
+def _counts_units(boundary: Aggregate, source: Relation, catalog: Catalog) -> bool:
+    """Whether nothing but units is counted: how many rows they have in a group moves no such number."""
+    units = proposed(source, catalog.declarations).units
+    counted = [a.argument for a in boundary.aggregates if a.function is Function.COUNT_DISTINCT]
+    are_units = all(isinstance(value, Column) and value.id in units for value in counted)
+    return 0 < len(counted) == len(boundary.aggregates) and are_units
+
+
+def _read(boundary: Aggregate, source: Relation, catalog: Catalog) -> frozenset[str]:
+    """Returns the columns that a boundary reads, and the unit that is counted."""
+    parts = [part for a in boundary.aggregates for part in (a.argument, a.filter) if part is not None]
+    unit = min(proposed(source, catalog.declarations).units)
+    return frozenset({unit, *boundary.group_by, *(column.id for part in parts for column in columns_of(part))})
 
 
 def _refuse_dear(boundary: Aggregate, found: Weighed, most: int) -> None:
@@ -281,7 +301,7 @@ def _without(relation: Relation, wanted: frozenset[str]) -> Relation:
             return relation if relation.weight in wanted else replace(relation, weight=None, max_rows=None)
         case Project():
             kept = tuple(c for c in relation.columns if not c.id.startswith("wt_") or c.id in wanted)
-            read = {id for c in kept if c.id in wanted for id in _read(c)}
+            read = {id for c in kept if c.id in wanted for id in _parts(c)}
             source = _without(relation.source, frozenset(read))
             same = [c.id for c in output(source)] == [c.id for c in kept] and all(
                 isinstance(c.expression, Column) and c.expression.id == c.id and not c.name for c in kept
@@ -303,7 +323,7 @@ def _without(relation: Relation, wanted: frozenset[str]) -> Relation:
             return with_sources(relation, tuple(_without(source, wanted) for source in sources(relation)))
 
 
-def _read(column: Computed) -> Iterator[str]:
+def _parts(column: Computed) -> Iterator[str]:
     parts = [column.expression] if isinstance(column.expression, Column) else column.expression.arguments  # type: ignore[union-attr]
     return (part.id for part in parts if isinstance(part, Column))
 

@@ -15,7 +15,7 @@ from dpquery.catalog.proposed import proposed
 from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of, substitute
-from dpquery.plan.logical import Join, JoinKind, Relation, Released, is_private, output, sources
+from dpquery.plan.logical import Filter, Join, JoinKind, Project, Relation, Released, Scan, is_private, output, sources
 from dpquery.sql.at_most_one import Rows, rows_of
 from dpquery.sql.expressions import Binds, conjunction
 from dpquery.sql.extremes import with_extremes
@@ -155,11 +155,25 @@ class JoinedSubqueries:
         return Case(branches=((matched, value),), otherwise=nothing, type=column.type, span=span)
 
     def _is_unique(self, relation: Relation, keys: list[Expression]) -> bool:
-        """Whether a public relation has at most one row for each value of the keys."""
-        if is_private(relation) or _reads_released(relation):
+        """Whether a relation has at most one row for each value of the keys, as far as is declared."""
+        if _reads_released(relation):
             return False
         given = {key.id for key in keys if isinstance(key, Column)}
+        if is_private(relation):
+            return self._has_key(relation, given)
         return any(unique <= given for unique in unique_sets(relation, self._context.catalog.declarations))
+
+    def _has_key(self, relation: Relation, given: set[str]) -> bool:
+        """Whether columns of one private table are among its unique ones: rows that are filtered stay unique."""
+        while isinstance(relation, Filter | Project):
+            if isinstance(relation, Project):
+                made = {c.id: c.expression.id for c in relation.columns if isinstance(c.expression, Column)}
+                given = {made[id] for id in given if id in made}
+            relation = relation.source
+        if not isinstance(relation, Scan):
+            return False
+        names = {column.name for column in relation.columns if column.id in given}
+        return any(unique <= names for unique in self._context.catalog.tables[relation.table].unique)
 
     def _bind(self, node: exp.Expression, place: exp.Expression) -> Scope:
         """Returns the scope of a subquery, which alone may read this query's columns."""

@@ -26,7 +26,7 @@ COUNT = "SELECT COUNT(*) FROM labs"
             f"SELECT ({COUNT}), (SELECT COUNT(*) FILTER (WHERE urgent) FROM labs)",
             ["COUNT(*)", "COUNT(*) FILTER (WHERE urgent)"],
         ),
-        ("SELECT (SELECT SUM(age) FROM patients), (SELECT SUM(age + 1) FROM patients)", ["SUM(age)", "SUM(age + 1)"]),
+        ("SELECT (SELECT SUM(age) FROM patients), (SELECT SUM(age + 1) FROM patients)", ["SUM(age)", "COUNT(*)"]),
         ("SELECT (SELECT SUM(severity) FROM lab_flags), (SELECT SUM(severity) FROM lab_flags)", ["SUM(severity)"]),
         (
             "SELECT (SELECT COUNT(*) FROM labs JOIN patients USING (id)), (SELECT COUNT(*) FROM labs AS l"

@@ -1,0 +1,66 @@
+"""What the conditions of CASE tell of the columns in its arms."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from dpquery.plan.expr import Case, Column, Expression, Literal
+from dpquery.plan.functions import call
+from dpquery.plan.intervals import range_of
+from dpquery.plan.ranges import UNKNOWN, Range
+from dpquery.plan.types import INT64
+
+X = Column(id="x", type=INT64)
+
+
+def _number(value: int) -> Literal:
+    return Literal(value=value, type=INT64)
+
+
+def _case(*branches: tuple[Expression, Expression], otherwise: Expression) -> Case:
+    return Case(branches=branches, otherwise=otherwise, type=INT64)
+
+
+def _at_least(value: int) -> Expression:
+    return call("ge", (X, _number(value)))
+
+
+def _known(lower: int | None, upper: int | None, *, nullable: bool = False) -> Range:
+    ends = (None if end is None else Fraction(end) for end in (lower, upper))
+    return Range(**dict(zip(("lower", "upper"), ends, strict=True)), nullable=nullable)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        (_case((_at_least(10), _number(10)), otherwise=X), _known(0, 10)),
+        (_case((call("lt", (_number(10), X)), _number(10)), otherwise=X), _known(0, 10)),
+        (_case((_at_least(10), X), otherwise=_number(12)), _known(10, 50)),
+        (_case((_at_least(40), _number(1)), (_at_least(20), X), otherwise=_number(2)), _known(1, 40)),
+        (_case((call("and", (_at_least(10), call("le", (X, _number(20))))), X), otherwise=_number(15)), _known(10, 20)),
+        (_case((_at_least(60), X), otherwise=_number(60)), _known(0, 60)),  # never so: nothing follows
+        (_case((call("not", (_at_least(10),)), X), otherwise=_number(60)), _known(0, 60)),
+        (_case((call("or", (_at_least(10), _at_least(9))), X), otherwise=_number(60)), _known(0, 60)),
+    ],
+)
+def test_arms_are_within_their_conditions(expression: Expression, found: Range) -> None:
+    assert range_of(expression, {"x": _known(0, 50)}) == found
+
+
+def test_a_test_that_is_not_true_may_be_of_null() -> None:
+    known = {"x": _known(0, 50, nullable=True)}
+    assert range_of(_case((_at_least(10), _number(10)), otherwise=X), known) == _known(0, 10, nullable=True)
+    assert range_of(_case((_at_least(10), X), otherwise=_number(10)), known) == _known(10, 50)
+    assert (
+        range_of(_case((call("ge", (X, Literal(value=None, type=INT64))), X), otherwise=X), {"x": UNKNOWN}) == UNKNOWN
+    )
+
+
+def test_cases_within_each_other_are_followed_once() -> None:
+    """Each level doubled the work else, which sixty levels would never end."""
+    nested: Expression = X
+    for level in range(60):
+        nested = _case((_at_least(level), _number(level)), otherwise=nested)
+    assert range_of(nested, {"x": _known(0, 50)}) == _known(0, 59)
