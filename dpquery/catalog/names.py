@@ -75,12 +75,18 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in line)
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Returns the known name that is most like a name, if one is near."""
+    by_fold = {fold(n): n for n in known}
+    near = difflib.get_close_matches(fold(name[:LONGEST_NAME]), by_fold, n=1)
+    return by_fold[near[0]] if near else None
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Returns "did you mean ...?" where a known name is near, or else the known names, as the end of a sentence."""
     names = list(known)
-    by_fold = {fold(n): n for n in names}
-    near = difflib.get_close_matches(fold(name[:LONGEST_NAME]), by_fold, n=1)
-    if near:
-        return f"did you mean {shown(by_fold[near[0]])}?"
+    near = closest(name, names)
+    if near is not None:
+        return f"did you mean {shown(near)}?"
     listed = ", ".join(shown(n) for n in names[:12]) + (", ..." if len(names) > 12 else "")
     return f"known: {listed}" if names else "none is declared"

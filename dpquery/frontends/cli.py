@@ -17,6 +17,7 @@ import typer
 from dpquery.__main__ import INTERRUPTED
 from dpquery.errors import CatalogError, DPQueryError, InsufficientBudgetError, QueryError
 from dpquery.frontends.cli_answer import Format, check_output, say, show_charge, show_prospect, write_answer
+from dpquery.frontends.cli_help import show_help
 from dpquery.frontends.cli_interrupted import left_if_interrupted
 from dpquery.frontends.cli_ledger import budget, ledger_commands
 from dpquery.frontends.cli_opening import find_sources, read_params, read_query, session_over
@@ -202,6 +203,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": demo, "init": init, "import-smartnoise": import_smartnoise, "check": check},
     "Ask": {"explain": explain, "query": query, "profile": profile, "suggest-bounds": suggest_bounds, "budget": budget},
     "Serve": {"serve": serve},
+    "Look up": {"help": show_help},
 }
 for panel, commands in PANELS.items():
     for name, command in commands.items():
@@ -223,12 +225,12 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except QueryError as error:
         error.advice = as_options(error.advice)
-        say(f"{type(error).__name__}: {error}")
+        _say_refused(error, str(error))
         return 1 if isinstance(error, InsufficientBudgetError) else 2
     except CatalogError as error:
-        say(f"CatalogError: {_listed(error.problems)}")
+        _say_refused(error, _listed(error.problems))
     except DPQueryError as error:
-        say(f"{type(error).__name__}: {error}")
+        _say_refused(error, str(error))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         say(f"{type(error).__name__}: {place}{error.strerror or 'a file cannot be used'}")
@@ -243,6 +245,11 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # an answer that is paid for is shown in any encoding
     sys.exit(run(sys.argv[1:]))
+
+
+def _say_refused(error: DPQueryError, text: str) -> None:
+    name = type(error).__name__
+    say(f"{name}: {text}\n  More: dpquery help {name}")
 
 
 def _listed(problems: Sequence[str]) -> str:

@@ -231,7 +231,7 @@ class Frame:
         if self.start is not None and self.end is not None and self.start > self.end:
             raise ValueError("a frame ends before it starts")
         if self.mode == "range" and {self.start, self.end} - {0, None}:
-            raise ValueError("a frame of values has no offsets")
+            raise ValueError("a RANGE frame has no offsets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,9 @@ def tzinfo_of(zone: str) -> datetime.tzinfo:
             return zoneinfo.ZoneInfo(zone)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             pass
-    raise ValueError(f"{zone[:60]!r} is no time zone; write a name such as Europe/Berlin, or an offset such as +02:00")
+    raise ValueError(
+        f"{zone[:60]!r} is not a time zone; write a name such as Europe/Berlin, or an offset such as +02:00"
+    )
 
 
 def is_fixed(zone: str) -> bool:

@@ -98,8 +98,8 @@ def check_names(given: Iterable[str], noisy: set[str], what: str) -> None:
     if unknown:
         listed = ", ".join(sorted(noisy)) or "there are none"
         raise InvalidLossError(
-            f"{unknown[0]!r} has a {what} and is no noisy column of the answer",
-            advice=f"Name noisy columns as the answer does: {listed}.",
+            f"{unknown[0]!r} has a {what} and is not a noisy column of the answer",
+            advice=f"Noisy columns of the answer: {listed}.",
         )
 
 

@@ -44,7 +44,7 @@ class Offer:
         amounts = {"epsilon": epsilon, "delta": delta, "rho": rho}
         read = {name: None if x is None else parse_amount(x, name=name) for name, x in amounts.items()}
         if read["epsilon"] is not None and read["rho"] is not None:
-            raise InvalidLossError("a query offers epsilon or rho, not both")
+            raise InvalidLossError("give epsilon or rho, not both")
         if read["delta"] is not None and read["delta"] >= 1:
             raise InvalidLossError("delta must be below 1")
         return Offer(epsilon=read["epsilon"], delta=read["delta"], rho=read["rho"])
@@ -87,7 +87,7 @@ def allocate(
     if offer.rho is not None:
         return plan_of(aggregates, split.noises(Mechanism.GAUSSIAN, offer.rho), delta)
     if budget.kind is BudgetKind.ZCDP:
-        raise InvalidLossError("this budget counts rho", advice="Ask with rho=..., for example rho='0.01'.")
+        raise InvalidLossError("this budget is in rho", advice="Ask with rho=..., for example rho='0.01'.")
     epsilon = _epsilon(offer, budget)
     laplace = split.noises(Mechanism.LAPLACE, epsilon)
     conversion = _delta(offer, budget) - delta * selections
@@ -178,16 +178,16 @@ def _loss(amount: Fraction, in_epsilon: bool) -> PrivacyLoss:
 
 def _epsilon(offer: Offer, budget: Budget) -> Fraction:
     if offer.rho is not None:
-        raise InvalidLossError("this budget counts epsilon", advice="Ask with epsilon=..., for example epsilon='0.1'.")
+        raise InvalidLossError("this budget is in epsilon", advice="Ask with epsilon=..., for example epsilon='0.1'.")
     if offer.epsilon is None:
         other = ", rho=... or the catalog's defaults" if budget.kind is BudgetKind.APPROXIMATE else ""
-        raise InvalidLossError("the query does not say how much it may lose", advice=f"Ask with epsilon=...{other}.")
+        raise InvalidLossError("no privacy loss is given for the query", advice=f"Ask with epsilon=...{other}.")
     return offer.epsilon
 
 
 def _delta(offer: Offer, budget: Budget) -> Fraction:
     if offer.delta is not None and offer.delta > budget.delta:
-        raise InvalidLossError("the query offers a larger delta than the whole budget has", advice="Ask for less.")
+        raise InvalidLossError("the delta of the query is larger than that of the whole budget", advice="Ask for less.")
     return budget.delta * DEFAULT_SHARE_OF_DELTA if offer.delta is None else offer.delta
 
 

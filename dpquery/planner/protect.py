@@ -291,8 +291,8 @@ def _refuse_owned(boundary: Aggregate, keys: tuple[Key, ...], catalog: Catalog) 
     name = owned_by_one_unit(boundary.group_by, boundary.source, catalog)
     if name is not None:
         raise UnsupportedQueryError(
-            f"each group of equal {name} belongs to one {catalog.privacy_unit} alone, so that none can be shown",
-            advice="Group by something that many share, or count the groups with COUNT(DISTINCT ...).",
+            f"each group of equal {name} belongs to one {catalog.privacy_unit} alone, so no group can be shown",
+            advice="Group by a value that many share, or count the groups with COUNT(DISTINCT ...).",
             span=next(iter(boundary.spans), None),
         )
 

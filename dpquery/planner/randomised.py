@@ -151,9 +151,9 @@ class _Boundary:
                 reason = "groups of an expression over randomised reports cannot be debiased"
                 raise refusal(reason, "Group by the column itself.", span)
         if len(keys) > 1:
-            raise refusal("groups of two columns of randomised reports cannot be debiased", "Group by one.", span)
+            raise refusal("grouping by two columns of randomised reports is not supported", "Group by one.", span)
         if keys and in_family:
-            reason = "a column of randomised reports cannot stand in ROLLUP, CUBE or GROUPING SETS"
+            reason = "a column of randomised reports cannot be used in ROLLUP, CUBE or GROUPING SETS"
             raise refusal(reason, "Write GROUP BY, once for each set.", span)
         if keys and not all(has_public_keys(id, self.source) for id in self.original.group_by):
             reason = "beside a column of randomised reports all keys are public: where groups are selected, some lack"

@@ -240,7 +240,7 @@ class Measures:
         if not domain:
             name = self.describe(column.argument)
             raise UnsupportedQueryError(
-                f"{column.name.upper()}({name}) has no public values to choose from",
+                f"{column.name.upper()}({name}) has no public keys to choose from",
                 advice=f"Declare keys for the column in the catalog, or write CASE {name} WHEN ... THEN ... END.",
                 span=column.span,
             )
@@ -310,7 +310,7 @@ class Measures:
         assert column.argument is not None
         if upper - lower > WIDEST_SPREAD:
             raise MissingBoundsError(
-                f"{column.name.upper()} of values this wide has no finite square",
+                f"{column.name.upper()} of values with such wide bounds has no finite square",
                 advice="CLAMP the value to narrower bounds.",
                 span=column.span,
             )

@@ -139,7 +139,7 @@ def _wanted(
     if not isinstance(errors, Fraction):
         check_names(errors, {aim.name for aim in aims}, "target")
     if not aims:
-        raise InvalidLossError("nothing of the answer is noisy, so no error can be asked for", advice="Ask without.")
+        raise InvalidLossError("the answer has no noisy column, so error= has no effect", advice="Leave error= out.")
     found: dict[str, list[tuple[Fraction, Fraction]]] = {}
     for aim in aims:
         error = errors if isinstance(errors, Fraction) else errors.get(aim.name)
@@ -287,7 +287,7 @@ def _solve(
     low, high = 10 ** (DIGITS - 1), 10 ** (DIGITS + 2)
     if not _keeps(_noise(mechanism, high * unit), moved, needs, finer):
         raise InvalidLossError(
-            f"no noise on {label} is both as small as this and sampled exactly", advice="Ask for a larger error."
+            f"no noise on {label} can be this small and still be sampled exactly", advice="Ask for a larger error."
         )
     while high - low > 1:
         middle = (low + high) // 2

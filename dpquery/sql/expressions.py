@@ -22,24 +22,7 @@ from dpquery.sql.moments import constant_moment, epoch_refused, without_zones, z
 from dpquery.sql.parse import span_of
 from dpquery.sql.scope import Context, Scope
 from dpquery.sql.types import literal_of, type_of
-
-_FORMS: dict[type[exp.Expression], str] = {
-    exp.Add: "this sum",
-    exp.Sub: "this difference",
-    exp.Like: "LIKE with a pattern that is no constant",
-    exp.ILike: "ILIKE with a pattern that is no constant",
-    exp.Interval: "an interval in this place",
-    exp.Placeholder: "a parameter",
-    exp.Tuple: "a row of values",
-    exp.Array: "a list",
-    exp.Bracket: "an element of a list",
-    exp.Dot: "a field of a value",
-    exp.Column: "a star in this place",
-    exp.Rollup: "ROLLUP",
-    exp.Cube: "CUBE",
-    exp.GroupingSets: "GROUPING SETS",
-}
-"""What people call a form that the parser knows and we do not."""
+from dpquery.sql.wording import form_of, function_names, meant
 
 
 class Aggregates(Protocol):
@@ -174,9 +157,9 @@ class Binder:
                         return found
                     raise self._context.refuse(
                         UnsupportedQueryError,
-                        f"column {node.sql()} of the query around cannot be read here",
+                        f"column {node.sql()} of the outer query cannot be read here",
                         node,
-                        "A subquery reads columns of the query directly around it, in its WHERE.",
+                        "A subquery can read columns of the query directly around it, and only in its WHERE.",
                     ) from None
             raise
 
@@ -214,7 +197,7 @@ class Binder:
         value = evaluate(argument, {})
         if value is None and argument.argument.value is not None:
             shown = repr(argument.argument.value)
-            raise self._context.refuse(UnsupportedQueryError, f"{shown} is no {argument.type}", node)
+            raise self._context.refuse(UnsupportedQueryError, f"{shown} is not a valid {argument.type}", node)
         return Literal(value=value, type=argument.type, span=argument.span)
 
     def _cast(self, argument: Expression, target: Type, node: exp.Expression, span: Span | None) -> Expression:
@@ -249,7 +232,9 @@ class Binder:
             raise self._context.refuse(UnsupportedQueryError, str(error), node) from None
         if target is None:
             kinds = ", ".join(sorted({str(result.type) for result in results}))
-            raise self._context.refuse(UnsupportedQueryError, f"the results of CASE differ in type: {kinds}", node)
+            raise self._context.refuse(
+                UnsupportedQueryError, f"the results of CASE have different types: {kinds}", node
+            )
         span = span_of(node, self._context.text)
         results = [self._cast(result, target, node, span) for result in results]
         pairs = tuple(zip(conditions, results[:-1], strict=True))
@@ -266,29 +251,34 @@ class Binder:
         if isinstance(node, exp.Window):
             return context.refuse(
                 UnsupportedQueryError,
-                "a window function cannot stand in WHERE, ON, GROUP BY or HAVING, nor in an aggregate or another one",
+                "a window function cannot be used in WHERE, ON, GROUP BY or HAVING, nor inside an aggregate "
+                "or another window function",
                 node,
                 "Filter with QUALIFY, or compute it in a subquery.",
             )
         if isinstance(node, exp.Any | exp.All) and isinstance(node.this, exp.Tuple | exp.Array | exp.Paren):
             return context.refuse(UnsupportedQueryError, "ANY and ALL are not supported", node, "Use IN (...).")
         if isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.SetOperation | exp.Any | exp.All):
-            reason, advice = "a subquery cannot stand here", "Join its tables in FROM, or compare in WHERE."
+            reason, advice = "a subquery is not supported here", "Join its tables in FROM, or compare in WHERE."
             if self._subqueries is not None and not isinstance(node, exp.Select | exp.SetOperation):
                 reason = "IN, EXISTS, ANY and ALL with a subquery must be conditions that WHERE or HAVING joins by AND"
                 advice = "Split the query, or join the subquery's tables in FROM."
             return context.refuse(UnsupportedQueryError, reason, node, advice)
         if isinstance(node, exp.Rand | exp.Uuid | exp.CurrentTime):
-            return context.refuse(UnsupportedQueryError, "a function whose value changes is not supported", node)
+            return context.refuse(
+                UnsupportedQueryError, "a function that returns a different value at each call is not supported", node
+            )
         if isinstance(node, exp.Func):
             span = span_of(node, context.text)
-            written = context.text[span.start : span.end].split("(")[0].strip() if span else ""
-            name = written if written.isidentifier() else node.sql_name()
-            advice = "docs/reference/sql.md lists the functions."
-            how = "with these arguments" if is_known(node) else "here"
-            return context.refuse(UnknownNameError, f"function {name.lower()} is not known {how}", node, advice)
-        what = _FORMS.get(type(node)) or f"{type(node).__name__} in this place"
-        return context.refuse(UnsupportedQueryError, f"{what} is not supported", node)
+            name, bracket, _ = context.text[span.start : span.end].partition("(") if span else ("", "", "")
+            name = name.strip().lower()
+            if name.isidentifier() and bracket:
+                how, near = "with these arguments", ""
+                if not is_known(node):
+                    how, near = "here", meant(name, function_names()) if len(name) > 3 else ""
+                advice = f"{near}docs/reference/sql.md lists the functions."
+                return context.refuse(UnknownNameError, f"function {name} is not known {how}", node, advice)
+        return context.refuse(UnsupportedQueryError, f"{form_of(node)} is not supported", node)
 
     def _unknown_aggregate(self, node: exp.Expression) -> QueryError:
         if self._aggregates is not None:
@@ -296,7 +286,7 @@ class Binder:
             what = "this aggregate" if name is None else f"the aggregate {spelled(name)}"
             reason, advice = f"{what} is not supported", advice_on(name or "")
         else:
-            reason = "an aggregate cannot stand inside another one, nor in WHERE, ON or GROUP BY"
+            reason = "an aggregate cannot be used inside another aggregate, nor in WHERE, ON or GROUP BY"
             advice = "Aggregate in a subquery, or filter groups with HAVING."
         return self._context.refuse(UnsupportedQueryError, reason, node, advice)
 

@@ -194,7 +194,7 @@ class Grouping:
         if pair is None:
             raise self._context.refuse(
                 UnsupportedQueryError,
-                "a subquery that aggregates can be tied to the query around by equality alone",
+                "a subquery that aggregates can be tied to the outer query only by equality",
                 self._select.args.get("where") or self._select,
                 "Join in FROM, and aggregate there.",
             )
@@ -221,7 +221,7 @@ class Grouping:
         """Returns the id of a key's column."""
         key = Binder(self._context, self._source, subqueries=self._below).bind(node)
         if isinstance(key, Literal):
-            raise self._context.refuse(UnsupportedQueryError, "GROUP BY a constant has no meaning", node)
+            raise self._context.refuse(UnsupportedQueryError, "GROUP BY a constant is not supported", node)
         return self._as_key(key).id
 
     def _as_key(self, key: Expression) -> Column:
@@ -243,7 +243,7 @@ class Grouping:
             name = next((c.name for c in self._source.columns if c.id == bound.id), "of a subquery")
             error = self._context.refuse(
                 UnsupportedQueryError,
-                f"column {name} stands neither in GROUP BY nor in an aggregate",
+                f"column {name} is neither in GROUP BY nor inside an aggregate",
                 node,
                 "Add it to GROUP BY, or aggregate it.",
             )

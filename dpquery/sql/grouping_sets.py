@@ -248,7 +248,7 @@ def _judged(relation: Relation, arms: list[Project], node: exp.Expression, conte
         raise context.refuse(
             UnsupportedQueryError,
             "some grouping sets hold the privacy unit and others do not: rows of single units and totals over all of "
-            "them cannot stand in one table",
+            "them cannot be in one table",
             node,
             "Let every set hold the unit, or none.",
         )

@@ -75,7 +75,7 @@ def check_join(node: exp.Join, context: Context) -> None:
     if (node.args.get("method") or "").upper() == "NATURAL":
         raise context.refuse(
             UnsupportedQueryError,
-            "NATURAL JOIN means whatever columns happen to have the same name",
+            "NATURAL JOIN would join on all columns that happen to have the same name",
             node.this,
             "Name the columns: JOIN ... USING (...).",
         )

@@ -71,7 +71,7 @@ def with_dollars_marked(text: str) -> str:
         is_number = lexeme.kind == "parameter"
         if (is_number and before in _WORDS) or (before == "parameter" and lexeme.kind in (*_WORDS, "dollar")):
             reason, span = "a parameter runs into what stands beside it", Span(lexeme.start, lexeme.end)
-            raise QuerySyntaxError(reason, advice="Write a blank between them.", span=span).locate(text)
+            raise QuerySyntaxError(reason, advice="Write a space between them.", span=span).locate(text)
         written = text[lexeme.start : lexeme.end]
         parts.append(_DOLLAR + written[1:] if is_number else written)
         before = lexeme.kind
@@ -87,7 +87,7 @@ def mark(tokens: list[Token]) -> tuple[list[Token], list[Placeholder]]:
     while place < len(tokens):
         token = tokens[place]
         if _MARK in token.text or _DOLLAR in token.text[1:]:  # written with an escape; in what is no word
-            raise QuerySyntaxError("a control character stands in the query", span=Span(token.start, token.end + 1))
+            raise QuerySyntaxError("the query contains a control character", span=Span(token.start, token.end + 1))
         before = marked[-1].token_type if marked else None
         read = _placeholder(tokens, place, operand_before=before in _OPERANDS)
         if read is None:
@@ -209,24 +209,24 @@ def _misplaced(placeholder: Placeholder) -> ParameterError:
 def _values(placeholders: list[Placeholder], given: Given) -> list[object]:
     """Returns the value of each placeholder."""
     if given is not None and type(given) not in (list, tuple, dict):
-        raise ParameterError("params are a list or tuple of values, or a dict of values by name")
+        raise ParameterError("params must be a list or tuple of values, or a dict of values by name")
     if isinstance(given, Mapping) and any(type(name) is not str for name in given):
-        raise ParameterError("the names of params are texts")
+        raise ParameterError("the names in params must be strings")
     if given is not None and len(given) > MAX_PARAMETERS:
         raise ParameterError(f"a query has at most {MAX_PARAMETERS} parameters")
     if not placeholders:
         if given:
-            raise ParameterError("values are given, and the query has no parameter", advice="Write $1, ? or :name.")
+            raise ParameterError("values are given, but the query has no parameter", advice="Write $1, ? or :name.")
         return []
     first = placeholders[0]
     if given is None:
         raise ParameterError(
-            "the query has a parameter, and no value is given", advice="Give it with params=.", span=first.span
+            "the query has a parameter, but no value is given", advice="Give it with params=.", span=first.span
         )
     for other in placeholders:
         if type(other.key) is not type(first.key):
             reason = "the query mixes parameters of several forms"
-            raise ParameterError(reason, advice="Use one of $1, ? and :name.", span=other.span)
+            raise ParameterError(reason, advice="Use $1, ? or :name.", span=other.span)
     return _by_name(placeholders, given) if isinstance(given, Mapping) else _by_position(placeholders, given)
 
 
@@ -234,7 +234,7 @@ def _by_name(placeholders: list[Placeholder], given: Mapping[str, object]) -> li
     for placeholder in placeholders:
         if not isinstance(placeholder.key, str):
             advice = "Give a list, or write :name."
-            raise ParameterError("this parameter has no name", advice=advice, span=placeholder.span)
+            raise ParameterError("this parameter must have a name", advice=advice, span=placeholder.span)
         if placeholder.key not in given:
             raise ParameterError(f"no value is given for {placeholder.key}", span=placeholder.span)
     unused = sorted(repr(name) for name in given if name not in {placeholder.key for placeholder in placeholders})
@@ -255,7 +255,7 @@ def _by_position(placeholders: list[Placeholder], given: Sequence[object]) -> li
             raise ParameterError(reason, span=placeholder.span)
     unused = sorted(set(range(1, len(given) + 1)) - set(numbers))
     if unused:
-        raise ParameterError(f"{len(given)} values are given, and the query has no parameter {unused[0]}")
+        raise ParameterError(f"{len(given)} values are given, but the query has no parameter {unused[0]}")
     return [given[number - 1] for number in numbers]
 
 
@@ -272,7 +272,7 @@ def _constant(value: object, placeholder: Placeholder) -> exp.Expression:
         return _integer(value, placeholder)
     if type(value) is float:
         if not math.isfinite(value):
-            raise _refused("NaN and infinities are no values here", placeholder)
+            raise _refused("NaN and infinities are not accepted as values", placeholder)
         text = repr(abs(value))
         return _signed(exp.Literal.number(text if "e" in text else f"{text}e0"), negative=value < 0)
     if type(value) is Decimal:
@@ -286,7 +286,9 @@ def _constant(value: object, placeholder: Placeholder) -> exp.Expression:
     if type(value) is datetime.date:
         return _cast(exp.Literal.string(value.isoformat()), DType.DATE)
     kinds = "None, bool, int, float, Decimal, str, date and datetime"
-    raise _refused(f"a value of the type {type(value).__name__[:40]} is no parameter", placeholder, f"Known: {kinds}.")
+    raise _refused(
+        f"a value of the type {type(value).__name__[:40]} cannot be a parameter", placeholder, f"Known: {kinds}."
+    )
 
 
 def _instant(value: datetime.datetime, placeholder: Placeholder) -> exp.Expression:
@@ -309,7 +311,7 @@ def _integer(value: int, placeholder: Placeholder) -> exp.Expression:
 
 def _decimal(value: Decimal, placeholder: Placeholder) -> exp.Expression:
     if not value.is_finite():
-        raise _refused("NaN and infinities are no values here", placeholder)
+        raise _refused("NaN and infinities are not accepted as values", placeholder)
     if abs(value.adjusted()) > 40 or len(value.as_tuple().digits) > 38:
         raise _refused("a decimal has more than 38 digits", placeholder)
     text = format(abs(value), "f")

@@ -186,7 +186,7 @@ def _present(node: exp.Expression) -> list[str]:
 
 def _check_text(text: str) -> None:
     if not isinstance(text, str):
-        raise QuerySyntaxError("a query is a text")
+        raise QuerySyntaxError("the query must be a string")
     if len(text) > MAX_CHARACTERS or len(text.encode("utf-8", "surrogatepass")) > MAX_CHARACTERS:
         start = text[:MAX_CHARACTERS].encode("utf-8", "surrogatepass")
         place = len(start[:MAX_CHARACTERS].decode("utf-8", "ignore"))
@@ -196,9 +196,9 @@ def _check_text(text: str) -> None:
     for place, character in enumerate(text):
         if character.isascii():
             if not character.isprintable() and character not in "\n\r\t\f":
-                raise QuerySyntaxError("a control character stands in the query", span=Span(place, place + 1))
+                raise QuerySyntaxError("the query contains a control character", span=Span(place, place + 1))
         elif unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn"):
-            raise QuerySyntaxError("an invisible character stands in the query", span=Span(place, place + 1))
+            raise QuerySyntaxError("the query contains an invisible character", span=Span(place, place + 1))
 
 
 def _check_parts(text: str, grammar: Dialect) -> None:
@@ -267,7 +267,7 @@ def _check_tokens(tokens: list[Token]) -> None:
     for token in tokens:
         span = Span(token.start, token.end + 1)
         if token.token_type is TokenType.VAR and token.start == digits_end:
-            raise QuerySyntaxError("a number runs into a word", span=span)
+            raise QuerySyntaxError("there is no space between a number and a word", span=span)
         digits_end = token.end + 1 if token.token_type is TokenType.NUMBER else -1
         if token.token_type in (TokenType.STRING, TokenType.NATIONAL_STRING):
             if len(token.text) > MAX_STRING:
@@ -305,7 +305,7 @@ def _syntax_error(error: ParseError, text: str) -> QueryError:
     details = error.errors[0] if error.errors else {}
     line, column, found = details.get("line"), details.get("col"), details.get("highlight") or ""
     if not isinstance(line, int) or not isinstance(column, int):
-        return QuerySyntaxError("the query is not grammatical").locate(text)
+        return QuerySyntaxError("the query has a syntax error").locate(text)
     end = sum(len(part) + 1 for part in text.split("\n")[: line - 1]) + column
     start = max(0, end - len(found))
-    return QuerySyntaxError("the query is not grammatical here", span=Span(start, max(end, start + 1))).locate(text)
+    return QuerySyntaxError("the query has a syntax error here", span=Span(start, max(end, start + 1))).locate(text)

@@ -56,7 +56,7 @@ def joined_further(left: Scope, right: Scope, join: Join, node: exp.Join, contex
                 return side
     raise context.refuse(
         UnsupportedQueryError,
-        "after a join that keeps every row of a public table, others can only be left joins on the private table",
+        "after a join that keeps every row of a public table, further joins must be left joins of the private table",
         node.this,
         "Join the public tables first, then the private ones by LEFT JOIN.",
     )
@@ -103,7 +103,7 @@ def check_groups(keys: Mapping[Expression, Column], aggregate: Aggregate, scope:
         if not _ignores_unmatched(made, absent):
             name = made.function.upper()
             raise _refusal(
-                f"this {name} would count rows that no private row meets, which the join keeps",
+                f"this {name} would also count rows without a matching private row, which the join keeps",
                 made.span,
                 side.node,
                 context,

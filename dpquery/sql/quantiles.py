@@ -58,7 +58,7 @@ def read_quantile(call: exp.Expression, context: Context, binder: Binder) -> Cho
     context.only(inner, "this", "quantile", "expression")
     if inner.this is None or (given is None) is (name not in ("median", "mode")):
         advice = f"Write {name.upper()}(0.5) WITHIN GROUP (ORDER BY x), or QUANTILE_CONT(x, 0.5)."
-        raise context.refuse(UnsupportedQueryError, f"{name.upper()} lacks a value or a fraction", call, advice)
+        raise context.refuse(UnsupportedQueryError, f"{name.upper()} needs a value and a fraction", call, advice)
     fraction = Fraction(1, 2) if name == "median" else None if given is None else _fraction(given, context, binder)
     return Chosen(name=name, function=function, argument=inner.this, fraction=fraction)
 
@@ -69,11 +69,14 @@ def _within_group(call: exp.WithinGroup, name: str, function: str, context: Cont
     context.only(inner, "this")
     items = order.expressions if isinstance(order, exp.Order) else []
     if len(items) != 1 or (inner.this is None) is (name != "mode") or name in ("median", "quantile", "approx_quantile"):
-        raise context.refuse(UnsupportedQueryError, f"{name.upper()} WITHIN GROUP has another form", call)
+        raise context.refuse(UnsupportedQueryError, f"{name.upper()} WITHIN GROUP is not written in this form", call)
     item = items[0]
     if item.args.get("desc"):
         raise context.refuse(
-            UnsupportedQueryError, "WITHIN GROUP orders ascending here", item, "Leave DESC out, and ask for 1 - p."
+            UnsupportedQueryError,
+            "WITHIN GROUP must sort in ascending order",
+            item,
+            "Leave DESC out and ask for 1 - p.",
         )
     fraction = None if inner.this is None else _fraction(inner.this, context, binder)
     return Chosen(name=name, function=function, argument=item.this, fraction=fraction)

@@ -11,6 +11,7 @@ from dpquery.sql.scope import CommonTable, Context, Reach, Scope
 from dpquery.sql.select import bind_select
 from dpquery.sql.set_operations import bind_set_operation
 from dpquery.sql.values import bind_values
+from dpquery.sql.wording import form_of
 
 
 def bind_query(node: exp.Expression, context: Context, reach: Reach) -> Scope:
@@ -27,8 +28,7 @@ def bind_query(node: exp.Expression, context: Context, reach: Reach) -> Scope:
             context.only(node, "expressions")
             return bind_values(node, context)
         case _:
-            kind = type(node).__name__.upper()
-            raise context.refuse(UnsupportedQueryError, f"{kind} is not supported", node, "Write a SELECT.")
+            raise context.refuse(UnsupportedQueryError, f"{form_of(node)} is not supported", node, "Write a SELECT.")
 
 
 def _with(select: exp.Query, context: Context, reach: Reach) -> Reach:

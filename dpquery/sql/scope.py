@@ -17,6 +17,7 @@ from dpquery.plan.logical import Aggregate, Relation
 from dpquery.plan.types import Type, Value
 from dpquery.plan.zones import UTC, wall_clock
 from dpquery.sql.parse import span_of
+from dpquery.sql.wording import clause_of, meant
 
 MAX_PARTS = 20_000
 """Parts of expressions that are bound for one query."""
@@ -25,18 +26,6 @@ MAX_SIZE = 50_000
 MAX_TABLES = 40
 MAX_SUBQUERIES = 40
 """Subqueries in expressions; each is one more join."""
-
-
-_CLAUSES = {
-    "locks": "FOR UPDATE",
-    "sample": "TABLESAMPLE",
-    "method": "this kind of JOIN",
-    "with_ties": "WITH TIES",
-    "limit_options": "this form of LIMIT",
-    "grouping_sets": "a list of keys before GROUPING SETS",
-    "totals": "WITH TOTALS",
-}
-"""Clauses that people know by another name than the parser."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +102,7 @@ class Scope:
         ]
         if not found:
             names = sorted({column.name for column in self.columns if column.name})
-            advice = f"Columns here: {', '.join(names[:12])}." if names else ""
+            advice = f"{meant(node.name, names)}Columns here: {', '.join(names[:12])}." if names else ""
             raise context.refuse(UnknownNameError, f"column {node.sql()} does not exist", node, advice)
         if len({column.id for column in found}) > 1:
             raise context.refuse(
@@ -221,7 +210,7 @@ class Context:
 
     def _too_large(self) -> QueryError:
         return UnsupportedQueryError(
-            "the query grows too large", advice="Use fewer expressions that repeat others, or ask several queries."
+            "the query becomes too large", advice="Repeat fewer expressions, or split the query."
         )
 
     def refuse(self, kind: type[QueryError], reason: str, node: exp.Expression | None, advice: str = "") -> QueryError:
@@ -242,8 +231,7 @@ class Context:
             if name not in known and value not in (None, False, [], ()):
                 part = value[0] if isinstance(value, list) else value
                 place = part if isinstance(part, exp.Expression) else node
-                what = _CLAUSES.get(name) or f"{name.strip('_').upper()} in {type(node).__name__.upper()}"
-                raise self.refuse(UnsupportedQueryError, f"{what} is not supported", place)
+                raise self.refuse(UnsupportedQueryError, f"{clause_of(name)} is not supported", place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     group = select.args.get("group")
     if group is not None and not any(group.args.get(part) for part in ("expressions", "all")):
         context.only(group)
-        raise context.refuse(UnsupportedQueryError, "GROUP BY names nothing", select)
+        raise context.refuse(UnsupportedQueryError, "GROUP BY lists no keys", select)
     below = subqueries_over(source)
     grouped = Grouping(select, source, context, below, items) if is_grouped(select, sorted_by) else None
     if grouped is None:

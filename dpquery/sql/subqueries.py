@@ -104,7 +104,7 @@ class JoinedSubqueries:
             raise self._refuse(f"{len(operands)} values are compared with {len(inner.columns)} columns", place)
         if inner.over_nothing is not None:
             raise self._refuse(
-                "a subquery that aggregates all its rows and reads the query around has always one row",
+                "a subquery that aggregates all its rows and reads the outer query always has one row",
                 predicate.query,
                 "Use = instead of IN, or GROUP BY in the subquery.",
             )
@@ -133,7 +133,7 @@ class JoinedSubqueries:
             unique = rows is not Rows.MANY or self._is_unique(inner.relation, [])
         elif residual is not None:
             raise self._refuse(
-                "a subquery that is used as a value can be tied to the query around by equality alone",
+                "a subquery that is used as a value can be tied to the outer query only by equality",
                 node,
                 "Join in FROM, and aggregate there.",
             )
@@ -141,7 +141,7 @@ class JoinedSubqueries:
             unique = inner.over_nothing is not None or self._is_unique(inner.relation, [b for _, b in pairs])
         if not unique:
             raise self._refuse(
-                "a subquery that is used as a value might give several rows",
+                "a subquery that is used as a value may return several rows",
                 node,
                 "Aggregate in it, for example with MAX, or use IN.",
             )
@@ -242,9 +242,9 @@ class JoinedSubqueries:
     def _joined(self, relation: Relation, found: _Found) -> Relation:
         if is_private(relation) and _reads_released(found.right):
             raise self._refuse(
-                "a released number cannot be compared with private rows: it is known only after they were read",
+                "a noisy number cannot be compared with private rows: it is known only after they are read",
                 found.node,
-                "Ask for it in a query of its own first, and write here what it answered.",
+                "Ask for it in a separate query first, and write its answer here.",
             )
         units = frozenset[str]().union(*(self._units(side) for side in (relation, found.right)))
         if found.predicate is None:

@@ -15,6 +15,7 @@ from dpquery.sql.expressions import Subqueries
 from dpquery.sql.joins import Written, check_join, join_all, join_where
 from dpquery.sql.scope import CommonTable, Context, Reach, Scope, Visible, is_schema
 from dpquery.sql.values import bind_values
+from dpquery.sql.wording import meant
 
 BindQuery = Callable[[exp.Expression, Context, Reach], Scope]
 """Binds a whole query; handed in, because queries stand in FROM and FROM stands in queries."""
@@ -77,7 +78,7 @@ def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query:
             return _named(bind_query(node.this, context, reach), node.args.get("alias"), None, context)
         case _:
             raise context.refuse(
-                UnsupportedQueryError, "only tables and subqueries can stand in FROM", node, "Name a declared table."
+                UnsupportedQueryError, "FROM can only name tables and subqueries", node, "Name a declared table."
             )
 
 
@@ -95,7 +96,9 @@ def _bind_common(common: CommonTable, context: Context, bind_query: BindQuery) -
     if not common.names:
         return scope
     if len(common.names) != len(scope.columns):
-        raise context.refuse(UnsupportedQueryError, "WITH names another number of columns than it has", common.tree)
+        raise context.refuse(
+            UnsupportedQueryError, "WITH names a different number of columns than its query has", common.tree
+        )
     return replace(scope, columns=tuple(replace(c, name=n) for c, n in zip(scope.columns, common.names, strict=True)))
 
 
@@ -103,9 +106,10 @@ def _bind_table(node: exp.Table, context: Context) -> Scope:
     quoted = bool(node.this.args.get("quoted"))
     table = context.catalog.find_table(node.name, quoted)
     if table is None or not is_schema(node, context.catalog):
-        names = ", ".join(sorted(context.catalog.tables))
+        names = sorted(context.catalog.tables)
         written = ".".join(part.name for part in node.parts)
-        raise context.refuse(UnknownNameError, f"table {written} does not exist", node, f"Tables: {names}.")
+        advice = f"{meant(node.name, names)}Tables: {', '.join(names)}."
+        raise context.refuse(UnknownNameError, f"table {written} does not exist", node, advice)
     return scan_of(table, context)
 
 

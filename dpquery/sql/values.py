@@ -23,7 +23,7 @@ def bind_values(node: exp.Values, context: Context, names: tuple[str, ...] = ())
     rows = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
     width = len(rows[0]) if rows else 0
     if not width or any(len(row) != width for row in rows):
-        raise context.refuse(UnsupportedQueryError, "the rows of VALUES differ in length", node)
+        raise context.refuse(UnsupportedQueryError, "the rows of VALUES have different lengths", node)
     if len(rows) > MAX_ROWS:
         raise context.refuse(UnsupportedQueryError, f"VALUES holds at most {MAX_ROWS} rows", node)
     binder = Binder(context, Scope(relation=Values(columns=(), rows=()), columns=()))
@@ -39,14 +39,14 @@ def bind_values(node: exp.Values, context: Context, names: tuple[str, ...] = ())
 def _type(cells: list[Expression], node: exp.Values, context: Context) -> Type:
     for cell in cells:
         if any(True for _ in columns_of(cell)):  # no name is visible here; kept for what the binder may learn
-            raise context.refuse(UnsupportedQueryError, "VALUES holds constants", node)
+            raise context.refuse(UnsupportedQueryError, "VALUES can only contain constants", node)
     try:
         found = functions.common_type(tuple(cell.type for cell in cells), tuple(cells))
     except TypeError as error:
         raise context.refuse(UnsupportedQueryError, str(error), node) from None
     if found is None:
         kinds = ", ".join(sorted({str(cell.type) for cell in cells}))
-        raise context.refuse(UnsupportedQueryError, f"a column of VALUES has several types: {kinds}", node)
+        raise context.refuse(UnsupportedQueryError, f"a column of VALUES mixes types: {kinds}", node)
     return found
 
 

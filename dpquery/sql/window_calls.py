@@ -80,7 +80,7 @@ class _Call:
         if type(call) in _TOTALS:
             return self._total(call, None if kept is None else self._condition(kept))
         if kept is not None:
-            raise self._refuse("FILTER goes with aggregates only", call)
+            raise self._refuse("FILTER can only follow an aggregate", call)
         if type(call) in _RANKS:
             return self._rank(call)
         if isinstance(call, exp.Ntile):
@@ -91,7 +91,7 @@ class _Call:
         if type(call) in _PICKS:
             return self._pick(call)
         name = call.name if isinstance(call, exp.Anonymous) else call.sql_name() if isinstance(call, exp.Func) else ""
-        raise self._refuse(f"{name.upper() or 'this'} has no form as a window function here", call, _KNOWN)
+        raise self._refuse(f"{name.upper() or 'this'} is not supported as a window function", call, _KNOWN)
 
     def _rank(self, call: exp.Expression) -> WindowCall:
         function, type = _RANKS[call.__class__]
@@ -109,7 +109,7 @@ class _Call:
         try:
             target = functions.common_type((value.type, default.type), (value, default))
             if target is None:
-                raise TypeError(f"{value.type} and {default.type} have no type in common")
+                raise TypeError(f"{value.type} and {default.type} have no common type")
             parts = functions.cast(value, target), functions.cast(default, target)
         except TypeError as error:
             raise self._refuse(str(error), given) from None

@@ -67,11 +67,11 @@ class Specifications:
 
     def _refined(self, base: Specification, own: Specification, node: exp.Expression) -> Specification:
         if own.partition:
-            raise self._refuse("a window that refers to another cannot have a PARTITION BY of its own", node)
+            raise self._refuse("a window that extends a named window cannot have its own PARTITION BY", node)
         if own.order and base.order:
-            raise self._refuse("a window that refers to an ordered one cannot have an ORDER BY of its own", node)
+            raise self._refuse("a window that extends an ordered window cannot have its own ORDER BY", node)
         if base.frame is not None and (own.order or own.frame is not None):
-            raise self._refuse("a window with a frame cannot be refined", node)
+            raise self._refuse("a window with a frame cannot be extended", node)
         return Specification(
             partition=base.partition, order=own.order or base.order, frame=own.frame if own.frame else base.frame
         )

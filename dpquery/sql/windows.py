@@ -179,7 +179,7 @@ class Windows:
     def _key(self, node: exp.Expression) -> str:
         key = self._bind_inside(node)
         if isinstance(key, Literal):
-            raise self._refuse("a constant partitions and orders nothing", node)
+            raise self._refuse("a constant cannot be used to partition or order", node)
         if isinstance(key, Column):
             return key.id
         if key not in self._computed:

@@ -42,8 +42,8 @@ def of_join(join: Join, left: Locality, right: Locality, declared: Declarations)
         return _join_of_private(join, left, right, declared)
     if join.kind not in ("inner", "cross") and not (join.kind == "left" and left.private):
         raise NotUnitLocal(
-            "a join that keeps unmatched rows of a public table shows which of them have no private row",
-            "Use an inner join, or keep the unmatched rows of the private table alone.",
+            "a join that keeps unmatched rows of a public table would show which of them have no private row",
+            "Use an inner join, or keep only the unmatched rows of the private table.",
         )
     if declared.unit_is_row:
         public, keys = (join.right, [b for _, b in join.equalities])
@@ -80,7 +80,7 @@ def _join_of_private(join: Join, left: Locality, right: Locality, declared: Decl
             return replace(left, partial=left.partial | right.telling)
         case _:
             raise NotUnitLocal(
-                f"a bare {join.kind.upper()} JOIN of private tables has no column that tells the unit of every row"
+                f"a bare {join.kind.upper()} JOIN of private tables has no column with the unit of every row"
             )
 
 
@@ -103,7 +103,7 @@ def of_full_join(project: Project, join: Join, left: Locality, right: Locality, 
                 partial.add(column.id)
     if not units:
         raise NotUnitLocal(
-            f"a full join must equate columns that tell the privacy unit ({declared.privacy_unit}) of every row of "
+            f"a full join must equate columns that hold the privacy unit ({declared.privacy_unit}) of every row of "
             "their side, and COALESCE of them must be kept",
             f"Add the equality of the {declared.privacy_unit} columns of both sides to the ON condition.",
         )
@@ -140,7 +140,7 @@ def _equal_units(join: Join, left: Locality, right: Locality) -> frozenset[str]:
 def _require_equal_units(join: Join, left: Locality, right: Locality, declared: Declarations) -> None:
     """Rows of different units never meet: NULL equals nothing, and what is not NULL tells the unit."""
     if declared.unit_is_row:
-        raise NotUnitLocal("a join of two private tables mixes rows, and each row is a privacy unit")
+        raise NotUnitLocal("a join of two private tables would mix rows, but each row is a privacy unit")
     if not _equal_units(join, left, right):
         raise NotUnitLocal(
             f"a join of private tables must equate their privacy units ({declared.privacy_unit}); otherwise rows of "
@@ -158,7 +158,9 @@ def of_set_operation(operation: SetOperation, left: Locality, right: Locality, d
     if not (left.private or right.private):
         return PUBLIC
     if not (left.private and right.private):
-        raise NotUnitLocal("a set operation puts private rows beside public ones", "Aggregate the private side first.")
+        raise NotUnitLocal(
+            "a set operation would mix private rows with public rows", "Aggregate the private side first."
+        )
     if declared.unit_is_row:
         return _set_operation_of_rows(operation)
     units = {c.id for c in operation.columns if c.left in left.units and c.right in right.units}
@@ -176,12 +178,12 @@ def _set_operation_of_rows(operation: SetOperation) -> Locality:
     """UNION ALL of different tables: the same stored row must not come out twice, nor decide on another one."""
     if operation.kind != "union_all":
         word = operation.kind.removesuffix("_all").upper()
-        raise NotUnitLocal(f"{word} compares private rows, and each row is a privacy unit", "Aggregate first.")
+        raise NotUnitLocal(f"{word} compares private rows, but each row is a privacy unit", "Aggregate first.")
     twice = _private_tables(operation.left) & _private_tables(operation.right)
     if twice:
         raise NotUnitLocal(
-            f"each row is a privacy unit, and UNION ALL may give rows of {min(twice)} twice",
-            "Read each private table on one side alone, for example with OR or CASE.",
+            f"each row is a privacy unit, but UNION ALL may return rows of {min(twice)} twice",
+            "Read each private table on one side only, for example with OR or CASE.",
         )
     return Locality(private=True)
 
@@ -200,7 +202,7 @@ def _require_unique(public: Relation, keys: list[Expression], declared: Declarat
     joined = frozenset(key.id for key in keys if isinstance(key, Column))
     if not any(unique <= joined for unique in unique_sets(public, declared)):
         raise NotUnitLocal(
-            "each row is a privacy unit, and this join may turn one row into several",
+            "each row is a privacy unit, but this join may turn one row into several",
             "Join on columns of the public table that the catalog declares unique.",
         )
 

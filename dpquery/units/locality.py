@@ -188,7 +188,7 @@ def _window(window: Window, source: Locality, declared: Declarations) -> Localit
         return PUBLIC
     if declared.unit_is_row:
         raise NotUnitLocal(
-            "a window function reads several rows, and each row is a privacy unit",
+            "a window function reads several rows, but each row is a privacy unit",
             "Aggregate first, and use window functions over the result.",
         )
     if not all(source.units & set(column.partition_by) for column in window.columns):

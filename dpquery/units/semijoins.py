@@ -21,7 +21,7 @@ def of_semi_join(join: Join, left: Locality, right: Locality, declared: Declarat
     """
     if not left.private:
         raise NotUnitLocal(
-            "which rows of a public table have a private counterpart shows who exists",
+            "the rows of a public table that have a private counterpart would show who exists",
             "Aggregate the private rows first, for example by GROUP BY on the public column.",
         )
     if right.private:
@@ -32,7 +32,7 @@ def of_semi_join(join: Join, left: Locality, right: Locality, declared: Declarat
 def _require_same_unit(join: Join, left: Locality, right: Locality, declared: Declarations) -> None:
     if declared.unit_is_row:
         raise NotUnitLocal(
-            "a subquery over private rows lets rows decide about each other, and each row is a privacy unit",
+            "a subquery over private rows would let one row decide about another, but each row is a privacy unit",
             "Compare with a public table or with constants.",
         )
     for a, b in join.equalities:

@@ -48,13 +48,13 @@ def tokens(pattern: str) -> list[tuple[str, str]]:
     while place < len(pattern):
         match = _TOKEN.match(pattern, place)
         if match is None or match.lastgroup is None:
-            raise SignatureError(f"the pattern uses what this engine does not know, at character {place + 1}")
+            raise SignatureError(f"the pattern uses an unsupported feature at character {place + 1}")
         kind, text = match.lastgroup, match.group()
         depth += (kind == "open") - (kind == "close")
         if depth < 0 or depth > 20:
             raise SignatureError("the groups of the pattern do not match, or nest too deeply")
         if kind == "class" and re.search(r"\\[dws]-|-\\[dws]|--", text):
-            raise SignatureError("a range of the pattern has no end")
+            raise SignatureError("a range in the pattern is not closed")
         if kind == "quantifier":
             _check_quantifier(text, found[-1][0] if found else "open")
         found.append((kind, text))
@@ -82,7 +82,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
     try:
         result = re.compile("".join(_python(kind, text) for kind, text in tokens(pattern)))
     except (re.error, OverflowError, RecursionError):
-        raise SignatureError("the pattern is no regular expression") from None
+        raise SignatureError("the pattern is not a valid regular expression") from None
     repeated = 1
     for kind, text in tokens(pattern):
         if kind == "quantifier" and text[0] == "{":

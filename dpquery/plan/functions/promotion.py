@@ -27,7 +27,7 @@ def common_type(types: Types, expressions: Expressions) -> Type | None:
     for _, expression in voters:
         text = expression.value if isinstance(expression, Literal) else None
         if isinstance(text, str) and cast_value(text, TEXT, result) is None:
-            raise SignatureError(f"the text constant is no {result}")
+            raise SignatureError(f"the text constant is not a valid {result}")
     return result
 
 
