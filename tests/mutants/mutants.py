@@ -555,8 +555,8 @@ MUTANTS = (
     Mutant(
         name="private rows beside public ones",
         place="of_set_operation",
-        old='    if not (left.private and right.private):\n        raise NotUnitLocal("a set operation puts',
-        new='    if False:\n        raise NotUnitLocal("a set operation puts',
+        old='    if not (left.private and right.private):\n        raise NotUnitLocal(\n            "a set operation would mix',
+        new='    if False:\n        raise NotUnitLocal(\n            "a set operation would mix',
         tests=GATE,
     ),
     Mutant(
@@ -2192,7 +2192,7 @@ MUTANTS = (
     Mutant(
         name="Describe of a portal runs it",
         place="fields_of",
-        old="portal.described = await self._describe(portal.command, given)",
+        old="portal.described = await self._describe(portal.command, portal.oids)",
         new="return (await self.run(portal.command, portal.parameters)).fields or ()",
         tests=WIRE,
     ),

@@ -7,12 +7,13 @@ import sys
 import tempfile
 from importlib import metadata, resources
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 import dpquery as dp
 
-CATALOG = {
+CATALOG: dict[str, Any] = {
     "dataset": "shop",
     "privacy_unit": "customer",
     "budget": {"epsilon": 2},

@@ -41,7 +41,15 @@ def passes(name: str, pins: list[str]) -> bool:
     """Returns whether the package works in a fresh environment with some versions pinned."""
     with tempfile.TemporaryDirectory(prefix=f"dpquery-{name}-") as folder:
         python = environment(Path(folder) / "fresh")
-        install = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--upgrade"]
+        install: list[str | Path] = [
+            python,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--quiet",
+            "install",
+            "--upgrade",
+        ]
         if subprocess.run([*install, ROOT, *NEEDED_BY_TESTS, *pins], check=False).returncode:
             return False
         subprocess.run([python, "-m", "pip", "list", "--format=freeze"], check=True)

@@ -110,7 +110,9 @@ def test_new_data_have_a_number_of_their_own(tmp_path: Path, quiet: None, before
             session.sql(TOTAL)
             left = session.remaining.epsilon
         dp.Ledger.open(tmp_path / "ledger").new_data_version(by="me", why="new data")
-    assert (bounds[0] < bounds[1]) is (before < after) and left == 90 - 2 * 6.5
+    first, second = bounds
+    assert first is not None and second is not None
+    assert (first < second) is (before < after) and left == 90 - 2 * 6.5
     declared = dp.Catalog.from_yaml(
         CATALOG.replace("auto", "3")
         .replace("ROWS", "3")
@@ -144,7 +146,7 @@ def test_without_a_default_loss_a_tenth_of_the_budget_is_usual(
     tmp_path: Path, quiet: None, defaults: str, budget: str, price: str
 ) -> None:
     with opened(tmp_path, catalog(defaults=defaults, budget=budget)) as session:
-        asked = {"rho": 1} if "rho" in budget else {"epsilon": 6}
+        asked: dict[str, Any] = {"rho": 1} if "rho" in budget else {"epsilon": 6}
         found = session.profile(**asked)
         text = str(found)
         assert f"suits queries of 24 groups at {price}\n" in text and "(auto): " in text

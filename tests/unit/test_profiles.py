@@ -207,7 +207,7 @@ def test_the_currencies_of_all_budgets(tmp_path: Path) -> None:
             assert session.profile(**asked).charge == dp.PrivacyLoss()
             assert 200 <= found["orders"].estimated_units.upper <= 600
             assert found["orders"].suggest_max_rows(rho="0.05") >= 1
-            tenth = {part: f"{float(declared.budget.__getattribute__(part)) / 10}" for part in asked}
+            tenth: dict[str, Any] = {part: f"{float(declared.budget.__getattribute__(part)) / 10}" for part in asked}
             assert found["orders"].suggest_max_rows() == found["orders"].suggest_max_rows(**tenth)
             assert "a tenth of the budget" in found["orders"].rule
             assert "full weight" in session.sql("SELECT COUNT(*) AS n FROM orders", **asked).notes[0]

@@ -135,7 +135,7 @@ def test_a_union_adds_totals_of_one_lattice() -> None:
 def test_groups_and_other_sets_pass_no_pair_on() -> None:
     assert pairs(Aggregate(source=V, group_by=("v_person", "v_s", "v_visit"), aggregates=())) == {}
     for kind in ("intersect", "except", "intersect_all", "except_all"):
-        made = both(kind, V, W, who=SAME, weight=("v_s", "w_s"), value=("v_visit", "w_visit"))  # type: ignore[arg-type]
+        made = both(kind, V, W, who=SAME, weight=("v_s", "w_s"), value=("v_visit", "w_visit"))
         assert pairs(made) == {}
 
 

@@ -37,7 +37,7 @@ def test_forms() -> None:
     known = {"x": Range(lower=Fraction(0), upper=Fraction(500), nullable=True)}
     shifted = call("subtract", (_number(7), call("multiply", (_number(3), X))))
     made = linear_form(shifted, known)
-    assert (made.base, made.factor, made.shift) == (X, -3, 7)
+    assert made.base == X and (made.factor, made.shift) == (-3, 7)
     assert linear_form(call("add", (X, X)), known).factor == 2
     for wide in (decimal(12, 2), FLOAT64):
         made = linear_form(call("divide", (Cast(argument=X, type=FLOAT64), _number(4))), known)
@@ -123,7 +123,7 @@ def test_intervals_hold_the_numbers(clinic: dp.Session, monkeypatch: pytest.Monk
     """At 99.99 % each of 40 draws holds all four exact sums; the union bound makes this all but certain."""
     query = "SELECT SUM(cost), SUM(cost + 1), SUM(9 - 2 * cost), COUNT(*) FROM visits"
     (exact,) = plain_rows(plain(LIGHT), query)
-    price = {"rho": "0.1"} if clinic.catalog.budget.kind.value == "zcdp" else {"epsilon": "0.5"}
+    price: dict[str, Any] = {"rho": "0.1"} if clinic.catalog.budget.kind.value == "zcdp" else {"epsilon": "0.5"}
     for seed in range(40):
         same_noise(monkeypatch, seed)
         answer = clinic.sql(query, confidence=0.9999, **price)

@@ -131,7 +131,8 @@ def test_they_are_of_the_released_numbers_alone(people: Any) -> None:
     with pytest.raises(dpquery.DPQueryError, match="no private answer"):
         _ = pd.DataFrame({"a": [1]}).dp.accuracy
     with pytest.raises(dpquery.DPQueryError, match="no private answer"):
-        _ = pd.Series([1]).dp.accuracy
+        series: Any = pd.Series([1])
+        _ = series.dp.accuracy
 
 
 def test_pandas_may_copy_compare_and_write_attrs(people: Any, tmp_path: Path) -> None:

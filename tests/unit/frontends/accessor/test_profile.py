@@ -25,14 +25,19 @@ def _protected(frame: pd.DataFrame, **said: Any) -> Any:
     return frame.dp.protect(**given)
 
 
+def _dp(frame: pd.DataFrame) -> Any:
+    """Returns the accessor, which pandas' types do not know."""
+    return frame.dp
+
+
 @pytest.mark.parametrize("said", [{}, {"max_rows": "auto"}])
 def test_it_is_bought_at_once_and_used(frame: pd.DataFrame, said: dict[str, Any]) -> None:
     people = _protected(frame, profile="5", **said)
     assert people.remaining.epsilon == 15
-    assert frame.dp.count(epsilon=1) > 3000 and "max_rows=" in str(frame.dp.explain.count(epsilon=1))
+    assert _dp(frame).count(epsilon=1) > 3000 and "max_rows=" in str(_dp(frame).explain.count(epsilon=1))
     (rows,) = people.last.notes
     assert "(auto): " in rows and "units have all rows at full weight" in rows
-    frame.dp.mean("spend", epsilon=1)
+    _dp(frame).mean("spend", epsilon=1)
     assert [note.partition(":")[0] for note in people.last.notes[1:]] == ["this.spend"]
     assert people.remaining.epsilon == 13
 
@@ -60,7 +65,7 @@ def test_what_cannot_be_bought_protects_nothing(frame: pd.DataFrame) -> None:
     with pytest.raises(dp.InvalidLossError):
         _protected(frame, profile=0, dataset="other")
     with pytest.raises(dp.DPQueryError, match="protect"):
-        frame.dp.count(epsilon=1)
+        _dp(frame).count(epsilon=1)
 
 
 def test_it_is_bought_later(frame: pd.DataFrame) -> None:
