@@ -555,8 +555,8 @@ MUTANTS = (
     Mutant(
         name="private rows beside public ones",
         place="of_set_operation",
-        old='    if not (left.private and right.private):\n        raise NotUnitLocal(\n            "a set operation would mix',
-        new='    if False:\n        raise NotUnitLocal(\n            "a set operation would mix',
+        old='    if not (left.private and right.private):\n        raise NotUnitLocal("a set operation would',
+        new='    if False:\n        raise NotUnitLocal("a set operation would',
         tests=GATE,
     ),
     Mutant(

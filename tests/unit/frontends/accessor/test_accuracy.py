@@ -130,8 +130,8 @@ def test_they_are_of_the_released_numbers_alone(people: Any) -> None:
             _ = changed.dp.accuracy
     with pytest.raises(dpquery.DPQueryError, match="no private answer"):
         _ = pd.DataFrame({"a": [1]}).dp.accuracy
+    series: Any = pd.Series([1])
     with pytest.raises(dpquery.DPQueryError, match="no private answer"):
-        series: Any = pd.Series([1])
         _ = series.dp.accuracy
 
 
