@@ -35,7 +35,7 @@ from dpquery.plan.types import BOOLEAN, INT64
 from dpquery.planner.contributions import most_declared
 from dpquery.planner.simpler import simpler
 from dpquery.units.sizes import Sizes
-from dpquery.units.weights import Weighed, distinct_groups, multiplies, weighed
+from dpquery.units.weights import Weighed, distinct_groups, multiplies, rows_in_group, weighed
 
 DEAR = 10
 """Joins of private tables whose rows of a unit are more than so many times a table's need a word of the query."""
@@ -56,6 +56,24 @@ class Chosen:
 
 
 def choose(
+    boundary: Aggregate,
+    keys: tuple[Key, ...],
+    catalog: Catalog,
+    sizes: Sizes,
+    max_rows: int | None,
+    max_groups: int | None,
+) -> Chosen:
+    """Returns the relation of a boundary and the weights of its rows: those under which one unit weighs least, also in
+    one group. See `_chosen`."""
+    found = _chosen(boundary, keys, catalog, sizes, max_rows, max_groups)
+    most = found.weights.max_rows
+    one = rows_in_group(found.source, keys, catalog.declarations, sizes) if keys and most > 1 else None
+    if one is None or one >= most:
+        return found
+    return replace(found, weights=replace(found.weights, rows_in_group=one))
+
+
+def _chosen(
     boundary: Aggregate,
     keys: tuple[Key, ...],
     catalog: Catalog,

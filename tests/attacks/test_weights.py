@@ -38,7 +38,7 @@ from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Scan
 from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Value
-from dpquery.units.weights import weighed
+from dpquery.units.weights import rows_in_group, weighed
 from tests.properties.weighed_plans import PEOPLE, Maker, Rows, catalog_of, frames_of, of_person, world
 
 PLANS = 150
@@ -93,7 +93,7 @@ def aggregates_of(random: Random, source: Relation, maker: Maker, sizes: Referen
             source=source,
             unit=unit,
             keys=keys,
-            weights=replace(weights, max_groups=most),
+            weights=replace(weights, max_groups=most, rows_in_group=rows_in_group(source, keys, declared, sizes)),
             measures=measures,
             selection=selection,
         )

@@ -66,6 +66,7 @@ SWEEP = "tests/unit/units/test_sweep.py"
 VERTICES = "tests/properties/test_vertices.py"
 SCAN_WEIGHTS = "tests/backends/test_scan_weights.py"
 WEIGHINGS = "tests/backends/test_weighings.py"
+TURNS = "tests/properties/test_turns.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,9 +185,48 @@ MUTANTS = (
     Mutant(
         name="max_rows ignored",
         file="kernel/sensitivity.py",
-        old="(aggregate.weights.max_rows * size for size in magnitude(measure))",
-        new="magnitude(measure)",
+        old="one, all = in_groups(aggregate, measure)",
+        new="one, all = 1, 1",
         tests=SENSITIVITY,
+    ),
+    Mutant(
+        name="a unit with few rows in a group has one group",
+        file="kernel/sensitivity.py",
+        old="l2_squared=one * all * size**2)",
+        new="l2_squared=one * one * size**2)",
+        tests=VERTICES,
+    ),
+    Mutant(
+        name="few rows in a group are few different values",
+        file="kernel/sensitivity.py",
+        old="if measure.count is Count.DISTINCT or weights.rows_in_group is None:",
+        new="if weights.rows_in_group is None:",
+        tests=VERTICES,
+        only="values_of_others",
+    ),
+    Mutant(
+        name="the rows of a unit in a group are believed",
+        file="kernel/checks.py",
+        old="if one is None or weights.rows_in_group < one:",
+        new="if False:",
+        tests=CHECKS,
+        only="in_a_group",
+    ),
+    Mutant(
+        name="rows that are NULL in a key differ in it",
+        file="units/weights.py",
+        old="if key.domain is not None and all(None not in row for row in key.domain)]",
+        new="]",
+        tests=UNIT_WEIGHTS,
+        only="in_a_group",
+    ),
+    Mutant(
+        name="a group of an inner query is one row whatever else it is grouped by",
+        file="units/weights.py",
+        old="return ids | self.units(relation) >= set(relation.group_by)",
+        new="return True",
+        tests=UNIT_WEIGHTS,
+        only="in_a_group",
     ),
     Mutant(
         name="max_groups ignored",
@@ -259,10 +299,47 @@ MUTANTS = (
     Mutant(
         name="distinct values are not bounded",
         file="backends/distinct_sql.py",
-        old="FROM ranked WHERE place <= {most}) AS found",
-        new="FROM ranked) AS found",
+        old='FROM pairs GROUP BY unit HAVING COUNT(*) > {most})",\n        f"sure',
+        new='FROM pairs GROUP BY unit HAVING COUNT(*) > 1000 * {most})",\n        f"sure',
         tests=WEIGHINGS,
         only="different_values",
+    ),
+    Mutant(
+        name="in its turn a unit stands for all of its values",
+        file="backends/matching.py",
+        old="is_free = not stood_for[pair] and left > 0",
+        new="is_free = not stood_for[pair]",
+        tests=TURNS,
+    ),
+    Mutant(
+        name="units may stand for as many values as there are turns",
+        file="backends/matching.py",
+        old="left = left if unit == current else most",
+        new="left = left if unit == current else left + most",
+        tests=TURNS,
+    ),
+    Mutant(
+        name="units with many values go first",
+        file="backends/distinct_sql.py",
+        old="(ORDER BY COUNT(*), {hashed('unit')}, unit)",
+        new="(ORDER BY -COUNT(*), {hashed('unit')}, unit)",
+        tests=WEIGHINGS,
+        only="leaves",
+    ),
+    Mutant(
+        name="a value that is counted in any case is counted once more",
+        file="backends/distinct_sql.py",
+        old=" ANTI JOIN sure ON {same('sure', 'pairs', pair)})",
+        new=")",
+        tests=WEIGHINGS,
+        only="never_takes",
+    ),
+    Mutant(
+        name="turns follow from what is left of other units' values",
+        file="backends/reference_sums.py",
+        old="(len(pairs[unit]), keyed_hash(repr(unit), key))",
+        new="(sum(pair in own for own in pairs.values() for pair in pairs[unit]), keyed_hash(repr(unit), key))",
+        tests=TURNS,
     ),
     Mutant(
         name="values are given to one person before they are bounded",
@@ -909,8 +986,8 @@ MUTANTS = (
     Mutant(
         name="what the engine cannot bind is charged",
         file="backends/binding.py",
-        old="        if not is_bound:",
-        new="        if False:",
+        old="if not (self._binds(text) or self._binds(text)):",
+        new="if False:",
         tests=FAILURES,
         only="cannot_bind",
     ),
@@ -2487,15 +2564,15 @@ MUTANTS = (
     Mutant(
         name="a replacement moves two groups, never one by the whole width",
         file="kernel/sensitivity.py",
-        old="l2_squared=max(2 * largest**2, width**2)",
-        new="l2_squared=2 * largest**2",
+        old="l2_squared=one * all * max(2 * size**2, width**2)",
+        new="l2_squared=one * all * 2 * size**2",
         tests=VERTICES,
     ),
     Mutant(
         name="a replacement moves one group by the width, never two",
         file="kernel/sensitivity.py",
-        old="l2_squared=max(2 * largest**2, width**2)",
-        new="l2_squared=width**2",
+        old="l2_squared=one * all * max(2 * size**2, width**2)",
+        new="l2_squared=one * all * width**2",
         tests=VERTICES,
     ),
     Mutant(
@@ -2508,9 +2585,17 @@ MUTANTS = (
     Mutant(
         name="a choice over many groups is replaced in one",
         file="kernel/sensitivity.py",
-        old="moved if aggregate.public_groups in (0, 1) else 2 * largest",
-        new="moved",
+        old="linf=moved, l1=2 * largest, l2_squared=max(moved**2, 2 * largest**2))",
+        new="linf=moved, l1=moved, l2_squared=moved**2)",
         tests=SENSITIVITY,
+    ),
+    Mutant(
+        name="a replaced unit of a choice never stays in its group",
+        file="kernel/sensitivity.py",
+        old="l2_squared=max(moved**2, 2 * largest**2)",
+        new="l2_squared=2 * largest**2",
+        tests=VERTICES,
+        only="utilities",
     ),
     Mutant(
         name="rounding down to coarser steps moves nothing",
@@ -2728,22 +2813,22 @@ MUTANTS = (
     Mutant(
         name="any column numbers rows",
         file="units/few.py",
-        old="if most is None or not self._numbers(number.id, relation, ids) else",
-        new="if most is None else",
+        old="if most is None or beside is None else max(0, most) * beside",
+        new="if most is None else max(0, most) * (beside or 1)",
         tests=FEW,
     ),
     Mutant(
         name="ranks are numbers of rows",
         file="units/few.py",
-        old='made_here.function == "row_number" and',
-        new='made_here.function != "lag" and',
+        old='if made_here.function != "row_number":',
+        new='if made_here.function == "lag":',
         tests=FEW,
     ),
     Mutant(
         name="numbers within other columns are those of a unit's rows",
         file="units/few.py",
-        old=" and ids >= set(made_here.partition_by)",
-        new="",
+        old="return self.combinations(relation.source, frozenset(made_here.partition_by) - ids)",
+        new="return 1",
         tests=FEW,
     ),
     Mutant(
