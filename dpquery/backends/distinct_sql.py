@@ -6,7 +6,15 @@ keys there is one row. Rows have the columns `unit` and those of the keys.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from dpquery.kernel.plan import WEIGHT
+
+
+class Hashed(Protocol):
+    """Makes the hash of columns under the key of a run, in SQL."""
+
+    def __call__(self, *columns: str) -> str: ...
 
 
 def units_in_some(rows: str, keys: list[str], passing: str, most: int, hashed: str) -> str:
@@ -50,27 +58,38 @@ def divided_units(rows: str, keys: list[str], passing: str, owned: str, raw: lis
     return f"WITH spread AS MATERIALIZED ({spread}) {summed}"
 
 
-def least_pairs(rows: str, keys: list[str], passing: str, value: str, most: int, hashed: str) -> str:
-    """Returns the different values of each group: of a unit count the `most` pairs of group and value, over all groups,
-    with the least hash.
+def pairs_in_turn(rows: str, keys: list[str], passing: str, value: str, most: int, hashed: Hashed) -> str:
+    """Returns of each group how many different values some unit counts in any case, and as `contested` what units with
+    more than `most` pairs of group and value have beside them: a list of structures (turn, place), `turn` the number of
+    a unit in the order of turns and `place` that of a pair in the order of pairs, of which `matching` makes the rest.
+
+    Pairs of units that have at most `most` of them are counted in any case: their turns are the first.
 
     Args:
         rows, keys, passing: As for `units_in_some`.
         value: The column of the values.
-        hashed: The hash of `unit`, `keys` and `value` in SQL.
+        hashed: Makes the hash of columns in SQL.
     """
-    triple = ["unit", *keys, "value"]
+    pair = [*keys, "value"]
     given = ", ".join(["unit", *keys, f"{value} AS value"])
     present = f"{value} IS NOT NULL" + (f" AND {passing}" if passing else "")
-    place = f"row_number() OVER (PARTITION BY unit ORDER BY {', '.join([hashed, *keys, 'value'])}) AS place"
+    turn = f"row_number() OVER (ORDER BY COUNT(*), {hashed('unit')}, unit) AS turn"
+    place = f"row_number() OVER (ORDER BY {', '.join([hashed(*pair), *pair])}) AS place"
+    columns = ", ".join(pair)
+    open_pairs = f"SELECT turn, {', '.join(f'pairs.{column}' for column in pair)} FROM pairs JOIN many USING (unit)"
     ctes = [
         f"pairs AS MATERIALIZED (SELECT DISTINCT {given} FROM {rows} WHERE {present})",
-        f"many AS MATERIALIZED (SELECT unit FROM pairs GROUP BY unit HAVING COUNT(*) > {most})",
-        f"ranked AS (SELECT {', '.join(triple)}, {place} FROM pairs SEMI JOIN many ON many.unit = pairs.unit)",
+        f"many AS MATERIALIZED (SELECT unit, {turn} FROM pairs GROUP BY unit HAVING COUNT(*) > {most})",
+        f"sure AS MATERIALIZED (SELECT DISTINCT {columns} FROM pairs ANTI JOIN many ON many.unit = pairs.unit)",
+        f"free AS MATERIALIZED ({open_pairs} ANTI JOIN sure ON {same('sure', 'pairs', pair)})",
+        f"places AS MATERIALIZED (SELECT {columns}, {place} FROM (SELECT DISTINCT {columns} FROM free))",
     ]
-    few = f"SELECT {', '.join(triple)} FROM pairs ANTI JOIN many ON many.unit = pairs.unit"
-    kept = f"({few} UNION ALL SELECT {', '.join(triple)} FROM ranked WHERE place <= {most}) AS found"
-    return f"WITH {', '.join(ctes)} {_counted('COUNT(DISTINCT value)', kept, keys)}"
+    edges = f"SELECT turn, place, places.* EXCLUDE (place) FROM free JOIN places ON {same('free', 'places', pair)}"
+    everything = f"SELECT NULL AS turn, NULL AS place, {columns} FROM sure UNION ALL BY NAME {edges}"
+    listed = "LIST({'turn': turn, 'place': place}) FILTER (WHERE turn IS NOT NULL) AS contested"
+    counted = f"COUNT(*) FILTER (WHERE turn IS NULL) AS counted, {listed}"
+    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+    return f"WITH {', '.join(ctes)} SELECT {', '.join([*keys, counted])} FROM ({everything}){grouped}"
 
 
 def same(left: str, right: str, columns: list[str]) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dpquery.backends.binding import EmptyTables
 from dpquery.backends.engine import Domain, Engine, Rows
-from dpquery.backends.exact_results import of_columns, with_histograms
+from dpquery.backends.exact_results import of_columns, with_lists
 from dpquery.backends.histogram_sql import signatures
 from dpquery.backends.owners import unique_sets
 from dpquery.backends.private_statements import FEW_ROWS, Prepared, is_small, written
@@ -98,12 +98,18 @@ class DuckDBBackend:
         choices = [None if m.domain is None else self._choices(aggregate, m) for m in aggregate.measures]
         needed = tuple(domain for domain in (*domains, *choices) if domain is not None)
         tables = replace(self._tables, limited=limited, weights=weights)
-        text, numbers = written(tables, aggregate, domains, choices)
+        text, numbers, contested = written(tables, aggregate, domains, choices)
         empty = {each: None if kept is None else self._without_rows(each, kept) for each, kept in weights.items()}
         named = replace(self._named, limited=limited, weights=empty)
         self._empty.bind(written(named, aggregate, domains, choices)[0], needed)
         return Prepared(
-            aggregate=aggregate, text=text, numbers=numbers, domains=needed, limited=limited, weights=weights
+            aggregate=aggregate,
+            text=text,
+            numbers=numbers,
+            domains=needed,
+            limited=limited,
+            weights=weights,
+            contested=contested,
         )
 
     def _without_rows(self, each: Weighed, kept: Kept) -> Kept:
@@ -131,8 +137,8 @@ class DuckDBBackend:
         aggregate, cursor = statement.aggregate, self._private.cursor()
         self._private.provide(statement.domains)
         numbers = [divmod(key % 2**128, 2**64)[place - 1] for place in statement.numbers]
-        if signatures(aggregate.measures):
-            return with_histograms(aggregate, fetch(cursor, statement.text, numbers))
+        if signatures(aggregate.measures) or statement.contested:
+            return with_lists(aggregate, fetch(cursor, statement.text, numbers), statement.contested)
         text = self._private.statements.prepared(statement.text, numbers, state_of(self._opened))
         fetched = fetch_few if is_small(aggregate) else fetch_objects if aggregate.is_selected else fetch_integers
         return of_columns(aggregate, fetched(cursor, text))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpquery.backends.histogram_sql import signature, signatures
+from dpquery.backends.matching import matched
 from dpquery.backends.statements import unmasked
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import CHOICES, PrivateAggregate
@@ -25,14 +26,16 @@ def of_columns(aggregate: PrivateAggregate, made: Mapping[str, NDArray[Any]]) ->
     )
 
 
-def with_histograms(aggregate: PrivateAggregate, made: pa.Table) -> ExactAggregates:
-    """Returns the aggregates of a statement that gives histograms too; choices of the same values share one."""
+def with_lists(aggregate: PrivateAggregate, made: pa.Table, contested: Sequence[int]) -> ExactAggregates:
+    """Returns the aggregates of a statement that gives lists too: histograms, of which choices of the same values share
+    one, and what is left to match of the measures in these places."""
     places = signatures(aggregate.measures)
     histograms = [_histogram(made[f"kept{i}"]) for i in range(len(places))]
     numbers, kept = [], []
     for i, measure in enumerate(aggregate.measures):
         if measure.count not in CHOICES:
-            numbers.append(_wide(_column(made[f"number{i}"]), _digits(made, i)))
+            number = _wide(_column(made[f"number{i}"]), _digits(made, i))
+            numbers.append(number + _matched(aggregate, made[f"contested{i}"]) if i in contested else number)
             continue
         kept.append(histograms[places[signature(measure)]])
         counted = np.zeros(len(made), np.int64)
@@ -49,15 +52,23 @@ def _digits(made: pa.Table, i: int) -> NDArray[Any] | None:
 
 
 def _histogram(column: pa.ChunkedArray) -> Histogram:
-    """Returns a column of lists of (value, weight) as flat arrays."""
+    group, value, weight = _flat(column, "value", "weight")
+    return Histogram(group=group, value=value, weight=weight)
+
+
+def _matched(aggregate: PrivateAggregate, column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Returns how many contested pairs are counted in each group."""
+    group, turn, place = _flat(column, "turn", "place")
+    return matched(group, turn, place, groups=len(column), most=aggregate.weights.max_rows)
+
+
+def _flat(column: pa.ChunkedArray, first: str, second: str) -> tuple[NDArray[np.int64], ...]:
+    """Returns a column of lists of structures as flat arrays: the number of the list, and both fields."""
     lists = column.combine_chunks()
     parts = lists.flatten()
     lengths = np.nan_to_num(pc.list_value_length(lists).to_numpy(zero_copy_only=False)).astype(np.int64)
-    return Histogram(
-        group=np.repeat(np.arange(len(lists)), lengths),
-        value=parts.field("value").to_numpy(zero_copy_only=False).astype(np.int64),
-        weight=parts.field("weight").to_numpy(zero_copy_only=False).astype(np.int64),
-    )
+    fields = (parts.field(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in (first, second))
+    return np.repeat(np.arange(len(lists)), lengths), *fields
 
 
 def _column(column: pa.ChunkedArray) -> NDArray[Any]:

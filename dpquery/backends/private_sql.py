@@ -8,7 +8,7 @@ The text is a chain of named subqueries:
 - `coded`: `owned` with the codes of public keys; what is not public is gone.
 - `sums`: what is added up by group, with the histograms of choices joined to it: one aggregation of rows.
 - `counted0`, `counted1`, ...: joined to `sums`, the counts that take more: of units that count in some of their groups
-  alone, and of different values.
+  alone, and of different values, which `matching` completes.
 
 Few groups find their codes after rows were aggregated, many before.
 """
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpquery.backends import histogram_sql
-from dpquery.backends.distinct_sql import divided_units, least_pairs, same, units_in_some
+from dpquery.backends.distinct_sql import divided_units, pairs_in_turn, same, units_in_some
 from dpquery.backends.lattice_sql import lattice_value
 from dpquery.backends.relations import RelationWriter
 from dpquery.backends.sql_names import name, normal
@@ -41,7 +41,8 @@ class PrivateWriter:
     """Writes one private aggregate.
 
     The SELECT gives, for each key, `key0`, `key1`, ...: the code of a public key, the value of another; then, for each
-    measure that is no choice, `number0`, `number1`, ..., and for each histogram (see `histogram_sql`) `kept0`, ...
+    measure that is no choice, `number0`, `number1`, ..., for each histogram (see `histogram_sql`) `kept0`, ..., and for
+    each measure of `contested` the list of that name (see `distinct_sql`).
 
     Attributes:
         relations: Writes the source.
@@ -179,9 +180,9 @@ class PrivateWriter:
             elif measure.count is Count.UNITS and self.aggregate.divides_units:
                 most = self.aggregate.weights.max_groups or 0
                 yield i, divided_units("coded", self._keys, passing, "owned", self._raw_keys, most)
-            elif measure.count is Count.DISTINCT and (self._is_weighed or self._has_blocks):
-                most, hashed = self.aggregate.weights.max_rows, self._hash("unit", *self._keys, "value")
-                yield i, least_pairs("coded", self._keys, passing, _value(measure), most, hashed)
+            elif i in self.contested:
+                most = self.aggregate.weights.max_rows
+                yield i, pairs_in_turn("coded", self._keys, passing, _value(measure), most, self._hash)
 
     def _with_counts(self, counts: list[tuple[int, str]]) -> str:
         """Returns the sums with the counts joined to them. Among selected groups there are those alone in which some
@@ -191,10 +192,18 @@ class PrivateWriter:
         columns = [f"sums.{key}" for key in self._keys]
         columns += [f"{given.get(i, f'sums.number{i}')} AS number{i}" for i in plain]
         columns += [f"sums.kept{i}" for i in range(len(histogram_sql.signatures(self.aggregate.measures)))]
+        columns += [f"counted{i}.contested AS contested{i}" for i in self.contested]
         joins = [f"LEFT JOIN ({text}) AS counted{i} ON {same('sums', f'counted{i}', self._keys)}" for i, text in counts]
         deciding = [i for i, m in enumerate(self.aggregate.measures) if m.id == self.aggregate.selection and i in given]
         shown = f" WHERE {' AND '.join(f'{given[i]} > 0' for i in deciding)}" if deciding else ""
         return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{shown}"
+
+    @property
+    def contested(self) -> list[int]:
+        """The places of the counts of different values in which a unit could have more pairs than it may stand for."""
+        if not (self._is_weighed or self._has_blocks):
+            return []
+        return [i for i, measure in enumerate(self.aggregate.measures) if measure.count is Count.DISTINCT]
 
     # Histograms of choices.
 

@@ -27,6 +27,7 @@ class Prepared:
         domains: The public domains that it reads.
         limited: The tables in which rows are left out of units that have too many.
         weights: Which units' rows weigh less than 1, as it reads them.
+        contested: Places of the measures that `matching` completes.
     """
 
     aggregate: PrivateAggregate
@@ -35,12 +36,14 @@ class Prepared:
     domains: tuple[Domain, ...]
     limited: frozenset[str]
     weights: Names
+    contested: tuple[int, ...]
 
 
 def written(
     tables: TableReader, aggregate: PrivateAggregate, domains: list[Domain | None], choices: list[Domain | None]
-) -> tuple[str, tuple[int, ...]]:
-    """Returns the SELECT of an aggregate, and the places of a run's numbers that it refers to."""
+) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """Returns the SELECT of an aggregate, the places of a run's numbers that it refers to, and those of the measures
+    that `matching` completes."""
     relations = RelationWriter(scan=tables.scan, released=no_released)
     writer = PrivateWriter(
         relations=relations,
@@ -54,8 +57,9 @@ def written(
         plain = [(i, m) for i, m in enumerate(aggregate.measures) if m.count not in CHOICES]
         numbers = [part for i, m in plain for part in _in_64_bits(f"number{i}", is_wide=_is_wide(aggregate, m))]
         kept = [f"kept{i}" for i in range(len(signatures(aggregate.measures)))]
+        kept += [f"contested{i}" for i in writer.contested]
         text = f"SELECT {', '.join([*keys, *numbers, *kept])} FROM ({text})"
-    return text, tuple(sorted(relations.numbers))
+    return text, tuple(sorted(relations.numbers)), tuple(writer.contested)
 
 
 def is_small(aggregate: PrivateAggregate) -> bool:

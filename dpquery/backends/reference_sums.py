@@ -179,15 +179,16 @@ def _units(
 def _distinct(
     aggregate: PrivateAggregate, measure: Measure, public: dict[object, dict[Group, Weighted]], key: int
 ) -> Counter[Group]:
-    """Returns how many different values units keep in each group; see `Count.DISTINCT`."""
-    found: dict[Group, set[Value]] = {}
-    for unit, groups in public.items():
-        pairs = [
-            (group, row[measure.value or ""]) for group, rows in groups.items() for row, _ in _counted(measure, rows)
-        ]
-        for group, value in _keep(dict.fromkeys(pairs), aggregate.weights.max_rows, key, unit):
-            found.setdefault(group, set()).add(value)
-    return Counter({group: len(values) for group, values in found.items()})
+    """Returns how many different values units stand for in each group, one unit after another; see `Count.DISTINCT`."""
+    pairs = {
+        unit: {(group, row[measure.value or ""]) for group, rows in own.items() for row, _ in _counted(measure, rows)}
+        for unit, own in public.items()
+    }
+    taken: set[tuple[Group, Value]] = set()
+    for unit in sorted(pairs, key=lambda unit: (len(pairs[unit]), keyed_hash(repr(unit), key))):
+        free = pairs[unit] - taken
+        taken |= set(sorted(free, key=lambda pair: keyed_hash(repr(pair), key))[: aggregate.weights.max_rows])
+    return Counter(group for group, _ in taken)
 
 
 def _sums(measure: Measure, public: dict[object, dict[Group, Weighted]]) -> Counter[Group]:

@@ -25,7 +25,7 @@ from dpquery.units.blocks import NONE, Touched, touched
 from dpquery.units.declarations import Declarations
 from dpquery.units.locality import locality
 from dpquery.units.sizes import Sizes
-from dpquery.units.weights import Weighed, weighed
+from dpquery.units.weights import Weighed, rows_in_group, weighed
 
 
 def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
@@ -103,6 +103,10 @@ def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: S
     changed = proved.rows_in_all if weights.weighing is Weighing.COUNTED else most  # a row more moves all weights
     if rows is not None and (changed is None or rows < changed):
         raise InternalError("a unit may have more rows than a plan says")
+    if weights.rows_in_group is not None:
+        one = rows_in_group(aggregate.source, aggregate.keys, declared, sizes)
+        if one is None or weights.rows_in_group < one:
+            raise InternalError("a unit may have more rows in a group than a plan says")
     match weights.weighing:
         case Weighing.WHOLE:
             holds = most is not None and most <= weights.max_rows

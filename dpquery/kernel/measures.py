@@ -32,8 +32,10 @@ class Count(Enum):
     VALUES = "count_values"
     """Rows whose value is not NULL."""
     DISTINCT = "count_distinct"
-    """Different non-NULL values by group. Of a unit count the `max_rows` pairs of group and value, over all groups,
-    that have the least hash of (unit, group, value) under the release's key."""
+    """Different non-NULL values by group: how many pairs of group and value units stand for. Units take turns, those
+    with fewer different pairs over all groups first, and of as many those with the least hash of the unit under the
+    release's key. In its turn a unit stands for the `max_rows` of its pairs for which no unit stands yet that have the
+    least hash of (group, value) under that key, or for all of them where they are fewer."""
     SUM = "sum"
     """The sum of the lattice values of the non-NULL values."""
     QUANTILE = "quantile"

@@ -9,7 +9,7 @@ backend owes the kernel word by word (docs/proofs/weights.md):
 3. By group: the sum of the weights of the rows that count, for sums each times the value's lattice value; for a choice
    the same sums for each lattice value apart: a histogram. A sum with a `total` takes the weights from that column.
    Of units that have rows that count, the sum of what one unit weighs in a group: see `Count.UNITS`.
-   Of different values, how many there are among the pairs of group and value that units keep: see `Count.DISTINCT`.
+   Of different values, for how many pairs of group and value some unit stands: see `Count.DISTINCT`.
 
 Nothing is shifted, scaled or rounded before all rows are added.
 Where groups are selected, one in which no unit counts need not be given: it is never shown.
@@ -91,6 +91,7 @@ class Weights:
         column: For stored weights the id of the source's column of them, int64 from 0 to WEIGHT; NULL weighs nothing.
         max_groups: In how many groups a unit counts as one, where units are counted; None: in all of its groups.
         most_rows: For weights that are not whole: no unit has more rows in the source, by the plan; None: not known.
+        rows_in_group: No unit has more rows in one group, by the plan; None: not known.
     """
 
     weighing: Weighing
@@ -98,9 +99,11 @@ class Weights:
     column: str | None = None
     max_groups: int | None = None
     most_rows: int | None = None
+    rows_in_group: int | None = None
 
     def __post_init__(self) -> None:
-        limits = [self.max_rows, *(limit for limit in (self.max_groups, self.most_rows) if limit is not None)]
+        said = (self.max_groups, self.most_rows, self.rows_in_group)
+        limits = [self.max_rows, *(limit for limit in said if limit is not None)]
         if any(type(limit) is not int or limit < 1 for limit in limits):
             raise ValueError("a limit on rows or groups is at least 1")
         if (self.column is None) is (self.weighing is Weighing.STORED):

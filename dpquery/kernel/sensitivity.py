@@ -56,18 +56,13 @@ def magnitude(measure: Measure) -> tuple[int, int]:
     return max(-least, greatest, 1), max(max(0, greatest) - min(0, least), 1)
 
 
-def most_moved(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, int]:
-    """Returns the most that one unit adds to a sum or count over all groups, and the most that it and another differ in
-    one group: M B and M W, or of a sum with a total S and, where values have both signs, 2 S.
+def most_moved(aggregate: PrivateAggregate, measure: Measure) -> int:
+    """Returns the most that one unit adds to a sum or count over all groups: M B, or S of a sum with a total.
 
     Source:
-        docs/proofs/weights.md, Theorems 1, 2 and 9.
+        docs/proofs/weights.md, Theorems 1 and 9.
     """
-    largest, width = (aggregate.weights.max_rows * size for size in magnitude(measure))
-    if measure.total is None or measure.lattice is None:
-        return largest, width
-    least, greatest = measure.lattice.values
-    return measure.total.most, measure.total.most * (2 if least < 0 < greatest else 1)
+    return measure.total.most if measure.total is not None else aggregate.weights.max_rows * magnitude(measure)[0]
 
 
 def groups_per_unit(aggregate: PrivateAggregate) -> int | None:
@@ -77,6 +72,16 @@ def groups_per_unit(aggregate: PrivateAggregate) -> int | None:
     alone = None if aggregate.keys else 1
     limits = [limit for limit in (alone, groups, rows, weights.max_groups) if limit is not None]
     return max(1, min(limits)) if limits else None
+
+
+def in_groups(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, int]:
+    """Returns m and M, what one unit weighs at most in one group and in all groups, in rows. For how many different
+    values a unit stands in a group is not limited by its rows there."""
+    weights, groups = aggregate.weights, aggregate.public_groups
+    if measure.count is Count.DISTINCT or weights.rows_in_group is None:
+        return weights.max_rows, weights.max_rows
+    one = min(weights.max_rows, weights.rows_in_group)
+    return one, weights.max_rows if groups is None else min(weights.max_rows, max(1, groups) * one)
 
 
 def cells(aggregate: PrivateAggregate, neighbours: Neighbours) -> int | None:
@@ -97,7 +102,7 @@ def coarseness(aggregate: PrivateAggregate, measure: Measure) -> int:
     if measure.count in CHOICES or steps == 1:
         return 1
     units = measure.count is Count.UNITS
-    most = groups_per_unit(aggregate) or 1 if units else most_moved(aggregate, measure)[0]
+    most = groups_per_unit(aggregate) or 1 if units else most_moved(aggregate, measure)
     moved = most * steps
     return min(steps, 1 << max(0, math.ceil(moved / MOST_FINE_STEPS) - 1).bit_length())
 
@@ -111,10 +116,10 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
     """Returns the sensitivity of one measure's vector over the groups, exactly.
 
     Returns:
-        With M = max_rows, B and W of `magnitude`, K all groups and g of `groups_per_unit`:
-        add_remove: sums and counts M B in all norms; units 1, g, g (squared).
-        replace_one, one group: M W; 1.
-        replace_one, more groups: sums and counts M W, min(2 M B, K M W), M^2 max(2 B^2, W^2); units 1, and twice
+        With m and M of `in_groups`, B and W of `magnitude`, K all groups and g of `groups_per_unit`:
+        add_remove: sums and counts m B, M B, m M B^2 (squared); units 1, g, g (squared).
+        replace_one, one group: m W; 1.
+        replace_one, more groups: sums and counts m W, min(2 M B, K m W), m M max(2 B^2, W^2); units 1, and twice
         min(2 g, K).
         Of a sum with a total S in place of M B, and S or 2 S in place of M W.
         Where a sum is released coarser, as many coarse steps more as groups may change.
@@ -127,18 +132,23 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         return _coarser(_of_units(aggregate, neighbours), aggregate, measure, neighbours)
     if measure.count in CHOICES:
         return _of_choice(aggregate, measure, neighbours)
-    largest, width = most_moved(aggregate, measure)
-    if largest >= LARGEST_VALUE:
-        raise InternalError(f"one unit could move {measure.id} by {largest} lattice steps; its grid is too fine")
+    if (most := most_moved(aggregate, measure)) >= LARGEST_VALUE:
+        raise InternalError(f"one unit could move {measure.id} by {most} lattice steps; its grid is too fine")
+    size, width = magnitude(measure)
+    one, all = in_groups(aggregate, measure)
+    if measure.total is not None and measure.lattice is not None:  # as one row that counts for S, or s S apart
+        least, greatest = measure.lattice.values
+        one, all, size = 1, 1, measure.total.most
+        width = 2 * size if least < 0 < greatest else size
     groups = aggregate.public_groups
     match neighbours:
         case Neighbours.ADD_REMOVE:
-            exact = Sensitivity(linf=largest, l1=largest, l2_squared=largest**2)
+            exact = Sensitivity(linf=one * size, l1=all * size, l2_squared=one * all * size**2)
         case Neighbours.REPLACE_ONE if groups is not None and groups <= 1:
-            exact = Sensitivity(linf=width, l1=width, l2_squared=width**2)
+            exact = Sensitivity(linf=one * width, l1=one * width, l2_squared=(one * width) ** 2)
         case Neighbours.REPLACE_ONE:
-            most = 2 * largest if groups is None else min(2 * largest, groups * width)
-            exact = Sensitivity(linf=width, l1=most, l2_squared=max(2 * largest**2, width**2))
+            both = 2 * all * size if groups is None else min(2 * all * size, groups * one * width)
+            exact = Sensitivity(linf=one * width, l1=both, l2_squared=one * all * max(2 * size**2, width**2))
         case _:
             assert_never(neighbours)
     return _coarser(exact, aggregate, measure, neighbours)
@@ -159,8 +169,9 @@ def _of_choice(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighb
         case Neighbours.ADD_REMOVE:
             return Sensitivity(linf=largest, l1=largest, l2_squared=largest**2)
         case Neighbours.REPLACE_ONE:
-            most = moved if aggregate.public_groups in (0, 1) else 2 * largest
-            return Sensitivity(linf=moved, l1=most, l2_squared=most**2)
+            if aggregate.public_groups in (0, 1):
+                return Sensitivity(linf=moved, l1=moved, l2_squared=moved**2)
+            return Sensitivity(linf=moved, l1=2 * largest, l2_squared=max(moved**2, 2 * largest**2))
         case _:
             assert_never(neighbours)
 

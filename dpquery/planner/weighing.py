@@ -11,36 +11,30 @@ from dataclasses import dataclass, replace
 
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.proposed import proposed
-from dpquery.catalog.rows import Measured, rows_of
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.plan import WHOLE_ROW, Key, Weighing, Weights
 from dpquery.plan.aggregates import Function
-from dpquery.plan.definitions import definition
 from dpquery.plan.expr import Call, Column, Literal, columns_of
-from dpquery.plan.functions import call
 from dpquery.plan.logical import (
     Aggregate,
-    Computed,
     Filter,
     Join,
-    Matched,
     Project,
     Relation,
     Scan,
-    SetOperation,
     Window,
     is_private,
     output,
     sources,
     with_sources,
 )
-from dpquery.plan.types import BOOLEAN, INT64
+from dpquery.plan.types import BOOLEAN
+from dpquery.planner.carrying import carry, limit_of, without
 from dpquery.planner.contributions import most_declared
 from dpquery.planner.existence import asking_existence
 from dpquery.planner.simpler import simpler
-from dpquery.planner.totals import SCALED, scaled_by
 from dpquery.units.sizes import Sizes
-from dpquery.units.weights import Weighed, distinct_groups, multiplies, weighed
+from dpquery.units.weights import Weighed, distinct_groups, multiplies, rows_in_group, weighed
 
 DEAR = 10
 """Joins of private tables whose rows of a unit are more than so many times a table's need a word of the query."""
@@ -70,6 +64,26 @@ def choose(
     *,
     only_units: bool = False,
 ) -> Chosen:
+    """Returns the relation of a boundary and the weights of its rows: those under which one unit weighs least, also in
+    one group. See `_chosen`."""
+    found = _chosen(boundary, keys, catalog, sizes, max_rows, max_groups, only_units=only_units)
+    most = found.weights.max_rows
+    one = rows_in_group(found.source, keys, catalog.declarations, sizes) if keys and most > 1 else None
+    if one is None or one >= most:
+        return found
+    return replace(found, weights=replace(found.weights, rows_in_group=one))
+
+
+def _chosen(
+    boundary: Aggregate,
+    keys: tuple[Key, ...],
+    catalog: Catalog,
+    sizes: Sizes,
+    max_rows: int | None,
+    max_groups: int | None,
+    *,
+    only_units: bool,
+) -> Chosen:
     """Returns the relation of a boundary and the weights of its rows: those under which one unit weighs least.
 
     Args:
@@ -88,12 +102,12 @@ def choose(
         plain = asking_existence(plain, _read(boundary, source, catalog))
     source = _cut(plain, catalog, sizes)
     is_cut = source is not plain
-    whole, carried = weighed(source, declared, sizes), _carry(source, catalog)
+    whole, carried = weighed(source, declared, sizes), carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored
     groups = _groups(boundary, keys, source, catalog, sizes, max_groups)
     column = min(carried.ids & stored.keys(), key=lambda id: (stored[id], id), default=None)
     if carried.has_scaled:
-        source = _without(carried.relation, frozenset())
+        source = without(carried.relation, frozenset())
     if whole.rows == 1:  # whatever max_rows is, which may be unknown yet
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=groups))
     if only_units and column is None and max_rows is None and _unmeasured(source, catalog):
@@ -103,7 +117,7 @@ def choose(
     if whole.rows is not None and whole.rows <= (max_rows or offered):
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
     if max_rows is None and column is not None:
-        kept = _without(carried.relation, frozenset({column}))
+        kept = without(carried.relation, frozenset({column}))
         made = Weights(
             weighing=Weighing.STORED, max_rows=offered, column=column, max_groups=groups, most_rows=whole.rows
         )
@@ -174,158 +188,6 @@ def _scans(relation: Relation) -> Iterator[Scan]:
 def _unmeasured(source: Relation, catalog: Catalog) -> bool:
     """Whether a table is read of which no number of rows is known."""
     return any(limit_of(scan, catalog) is None for scan in _scans(source))
-
-
-def limit_of(scan: Scan, catalog: Catalog) -> int | None:
-    """Returns M of a table whose rows have owners; None where it was to be measured, and was not."""
-    rows = rows_of(catalog.tables[scan.table], catalog)
-    return None if isinstance(rows, Measured) else rows
-
-
-# Carrying weights from scans to the boundary.
-
-
-@dataclass(frozen=True, slots=True)
-class _Carried:
-    relation: Relation
-    ids: frozenset[str] = frozenset()
-
-    @property
-    def has_scaled(self) -> bool:
-        """Whether weights are carried that are scaled to the total of a column."""
-        return bool(_scaled(self.relation))
-
-
-def _scaled(relation: Relation) -> list[str]:
-    """Returns the columns of a relation that hold weights scaled to the total of a column."""
-    return [column.id for column in output(relation) if column.id.startswith(SCALED)]
-
-
-def _carry(relation: Relation, catalog: Catalog) -> _Carried:
-    """Returns the relation with the weights of its scans among its columns, as far up as rows are passed on."""
-    if not is_private(relation):
-        return _Carried(relation)
-    match relation:
-        case Scan():
-            most = limit_of(relation, catalog)
-            if relation.ownership is None or most is None:
-                return _Carried(relation)
-            id = f"wt_{relation.columns[0].id if relation.columns else relation.unit}"
-            scaled = scaled_by(relation, catalog, most)
-            return _Carried(replace(relation, weight=id, max_rows=most, scaled=scaled), frozenset({id}))
-        case Filter() | Window():
-            below = _carry(relation.source, catalog)
-            return _Carried(replace(relation, source=below.relation), below.ids)
-        case Project():
-            return _project(relation, catalog)
-        case Join():
-            return _join(relation, catalog)
-        case SetOperation(kind="union_all"):
-            return _union(relation, catalog)
-        case _:
-            return _Carried(relation)
-
-
-def _project(project: Project, catalog: Catalog) -> _Carried:
-    below = _carry(project.source, catalog)
-    columns = [*project.columns, *(Computed(id=id, name="", expression=_weight(id)) for id in sorted(below.ids))]
-    made = below.ids
-    if isinstance(below.relation, Join) and below.relation.kind == "full":
-        either = _either(below.relation, below.ids)
-        columns = [*project.columns, *either]
-        made = frozenset(column.id for column in either)
-    scaled = (Computed(id=id, name="", expression=_weight(id)) for id in _scaled(below.relation))
-    return _Carried(Project(source=below.relation, columns=(*columns, *scaled)), made)
-
-
-def _join(join: Join, catalog: Catalog) -> _Carried:
-    left = _carry(join.left, catalog)
-    if join.kind in ("semi", "anti"):
-        return _Carried(replace(join, left=left.relation), left.ids)
-    right = _carry(join.right, catalog)
-    made, ids = replace(join, left=left.relation, right=right.relation), left.ids | right.ids
-    if join.kind != "left" or not right.ids:
-        return _Carried(made, ids)
-    either = _either(made, ids)  # a row that met none has no weight of the right side
-    passed = (Computed(id=c.id, name=c.name, expression=Column(id=c.id, type=c.type)) for c in output(made))
-    return _Carried(Project(source=made, columns=(*passed, *either)), left.ids | {column.id for column in either})
-
-
-def _either(join: Join, ids: frozenset[str]) -> list[Computed]:
-    """Returns columns that hold the weight of the right row, or of the left row where there is none; of a full join
-    the other way round, too."""
-    sides = [sorted(ids & {column.id for column in output(side)}) for side in (join.left, join.right)]
-    return [
-        Computed(id=f"{right}_or_{left}", name="", expression=call("coalesce", (_weight(right), _weight(left))))
-        for left in sides[0]
-        for right in sides[1]
-    ] + [
-        Computed(id=f"{left}_or_{right}", name="", expression=call("coalesce", (_weight(left), _weight(right))))
-        for left in sides[0]
-        for right in sides[1]
-        if join.kind == "full"
-    ]
-
-
-def _union(operation: SetOperation, catalog: Catalog) -> _Carried:
-    """Both sides give one weight each: the first of each table that is read, as `choose` takes the least of those."""
-    left, right = _carry(operation.left, catalog), _carry(operation.right, catalog)
-    if not (left.ids and right.ids):
-        return _Carried(operation)
-    pairs = [(a, b) for a in sorted(left.ids) for b in sorted(right.ids)]
-    columns = [Matched(id=f"{a}_and_{b}", name="", type=INT64, left=a, right=b) for a, b in pairs]
-    columns += _matched_scaled(operation, left.relation, right.relation)
-    made = replace(operation, left=left.relation, right=right.relation, columns=(*operation.columns, *columns))
-    return _Carried(made, frozenset(f"{a}_and_{b}" for a, b in pairs))
-
-
-def _matched_scaled(operation: SetOperation, left: Relation, right: Relation) -> list[Matched]:
-    """Returns the scaled weights of the columns that have some on both sides, named like these."""
-    found, sides = [], ((left, frozenset(_scaled(left))), (right, frozenset(_scaled(right))))
-    for column in operation.columns if all(ids for _, ids in sides) else ():
-        behind = [definition(id, side)[0] for id, (side, _) in zip((column.left, column.right), sides, strict=True)]
-        held = [f"{SCALED}{one.id}" if isinstance(one, Column) else "" for one in behind]
-        if all(id in ids for id, (_, ids) in zip(held, sides, strict=True)):
-            found.append(Matched(id=f"{SCALED}{column.id}", name="", type=INT64, left=held[0], right=held[1]))
-    return found
-
-
-def _weight(id: str) -> Column:
-    return Column(id=id, type=INT64)
-
-
-def _without(relation: Relation, wanted: frozenset[str]) -> Relation:
-    """Returns the relation without the carried weights that nothing wanted reads."""
-    match relation:
-        case Scan():
-            return relation if relation.weight in wanted else replace(relation, weight=None, max_rows=None)
-        case Project():
-            kept = tuple(c for c in relation.columns if not c.id.startswith("wt_") or c.id in wanted)
-            read = {id for c in kept if c.id in wanted for id in _parts(c)}
-            source = _without(relation.source, frozenset(read))
-            same = [c.id for c in output(source)] == [c.id for c in kept] and all(
-                isinstance(c.expression, Column) and c.expression.id == c.id and not c.name for c in kept
-            )
-            return source if same and isinstance(source, Join) else Project(source=source, columns=kept)
-        case SetOperation():
-            own = tuple(c for c in relation.columns if not c.id.startswith("wt_") or c.id in wanted)
-            sides = (
-                frozenset(c.left for c in own if c.id in wanted),
-                frozenset(c.right for c in own if c.id in wanted),
-            )
-            return replace(
-                relation,
-                columns=own,
-                left=_without(relation.left, sides[0]),
-                right=_without(relation.right, sides[1]),
-            )
-        case _:
-            return with_sources(relation, tuple(_without(source, wanted) for source in sources(relation)))
-
-
-def _parts(column: Computed) -> Iterator[str]:
-    parts = [column.expression] if isinstance(column.expression, Column) else column.expression.arguments  # type: ignore[union-attr]
-    return (part.id for part in parts if isinstance(part, Column))
 
 
 # Rows of one unit and key: outside the public keys none counts, so that none needs to be made.

@@ -6,11 +6,13 @@ covers has no bound: then the aggregate counts weights over the relation itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dpquery.plan.expr import Call, Column
-from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private
+from dpquery.plan.logical import Aggregate, Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private
+from dpquery.plan.types import FLOAT64, Type, Value
 from dpquery.units.declarations import Declarations
 from dpquery.units.few import FewRows, RowsOfUnit
 from dpquery.units.locality import Locality, locality
@@ -35,6 +37,19 @@ class Weighed:
     rows_in_all: int | None
     stored: Mapping[str, int] = field(default_factory=dict)
     scaled: Pairs = field(default_factory=dict)
+
+
+class Keyed(Protocol):
+    """Columns of the source by which rows are put into groups, and their public values, if they are."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def types(self) -> tuple[Type, ...]: ...
+
+    @property
+    def domain(self) -> tuple[tuple[Value, ...], ...] | None: ...
 
 
 def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed:
@@ -69,6 +84,25 @@ def _own_dates(declared: Declarations) -> frozenset[str]:
 def distinct_groups(relation: Relation, columns: frozenset[str], declared: Declarations, sizes: Sizes) -> int | None:
     """Returns in how many groups of these columns one unit can have rows, or None."""
     return _Rules(declared, sizes, by_row=False).rows.combinations(relation, columns)
+
+
+def rows_in_group(relation: Relation, keys: Iterable[Keyed], declared: Declarations, sizes: Sizes) -> int | None:
+    """Returns the most rows of one unit that are in one group, at least 1, or None.
+
+    Privacy:
+        Of all rows of a unit, those of other blocks among them. Rows of a group agree in the columns of its keys; where
+        a key may be NULL they are bounded by a GROUP BY alone, which takes NULL for a value.
+    Source:
+        docs/proofs/weights.md, Lemma 4.
+    """
+    rules = _Rules(declared, sizes, by_row=declared.blocks is None)
+    plain = [key for key in keys if FLOAT64 not in key.types]  # 0.0 and -0.0 are one group, and two values elsewhere
+    known = [key for key in plain if key.domain is not None and all(None not in row for row in key.domain)]
+    agreeing = frozenset(id for key in known for id in key.columns)
+    if rules.is_one(relation, frozenset(id for key in plain for id in key.columns)):
+        return 1
+    most = rules.rows.most(relation, agreeing)
+    return None if most is None else max(1, most)
 
 
 def multiplies(join: Join, declared: Declarations, sizes: Sizes) -> bool:
@@ -108,6 +142,19 @@ class _Rules:
         """Returns the most rows of a unit, at least 1, or None."""
         rows = self.rows.most(relation, frozenset())
         return None if rows is None else max(1, rows)
+
+    def is_one(self, relation: Relation, ids: frozenset[str]) -> bool:
+        """Whether no two rows of a unit have the same values in these columns, NULL being one: a GROUP BY made them."""
+        match relation:
+            case Filter() | Window():
+                return self.is_one(relation.source, ids)
+            case Project():
+                made = {c.id: c.expression.id for c in relation.columns if isinstance(c.expression, Column)}
+                return self.is_one(relation.source, frozenset(made[id] for id in ids if id in made))
+            case Aggregate():
+                return ids | self.units(relation) >= set(relation.group_by)
+            case _:
+                return False
 
     def units(self, relation: Relation) -> frozenset[str]:
         """Returns the columns that hold the unit; a full join has them in the projection over it alone."""

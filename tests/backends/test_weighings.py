@@ -367,8 +367,57 @@ def test_a_unit_stands_for_so_many_different_values(case: Case, public: Public |
         alone = answered([row for row in rows if row["u"] == unit], plan)
         assert sum(numbers[0] for numbers in alone.values()) == min(case.max_rows, len(own))
         assert all(numbers[0] <= sum(pair[:-1] == group for pair in own) for group, numbers in alone.items())
-        assert all(numbers[0] <= whole[group] for group, numbers in alone.items())
-    assert sum(whole.values()) <= sum(min(case.max_rows, len(own)) for own in pairs.values())
+    counted = Counter(pair[:-1] for pair in everything)
+    assert all(number <= counted[group] for group, number in whole.items())
+    assert (
+        maximal(pairs, case.max_rows) <= sum(whole.values()) <= sum(min(case.max_rows, len(p)) for p in pairs.values())
+    )
+
+
+def maximal(pairs: dict[int, set[tuple[Any, ...]]], most: int) -> int:
+    """Returns how many pairs are stood for in any case: a unit stops at `most`, or because its pairs are stood for."""
+    return max(min(most, len(own)) for own in pairs.values())
+
+
+def owners(rows: Iterable[tuple[int, int]]) -> list[Row]:
+    """Returns rows of units with values."""
+    return [{"u": unit, "k": KINDS[unit % 2], "j": 0, "x": x, "wide": None, "f": True} for unit, x in rows]
+
+
+DIFFERENT = Measure(id="d", label="", count=Count.DISTINCT, value="v_x")
+
+
+def test_a_unit_leaves_values_that_others_stand_for() -> None:
+    """Units with few values go first, and one with many stands for what nobody else does."""
+    shared = [(1, 1), (2, 2), *((3, x) for x in range(1, 5)), *((4, x) for x in range(1, 7))]
+    for seed in range(20):
+        key = random.Random(seed).getrandbits(128)
+        assert answered(owners(shared), planned(Case(Weighing.COUNTED, 1), (), DIFFERENT), key) == {(): (4,)}
+        assert answered(owners(shared), planned(Case(Weighing.COUNTED, 2), (), DIFFERENT), key) == {(): (6,)}
+
+
+@pytest.mark.usefixtures("early")
+@pytest.mark.parametrize("public", PUBLIC)
+def test_one_unit_never_takes_a_value_away_and_adds_few(public: Public | None) -> None:
+    """With each unit of random rows, every group has at least as many values, and all together at most M more."""
+    moved = Counter[int]()
+    for seed in range(12):
+        draw = random.Random(f"one more {seed}")
+        rows = [
+            {"u": draw.randint(1, 6), "k": draw.choice("ab"), "j": 0, "x": draw.randint(0, 9), "wide": None, "f": True}
+            for _ in range(draw.randint(5, 60))
+        ]
+        most = draw.randint(1, 4)
+        plan, key = planned(Case(Weighing.COUNTED, most), keys_of(public, apart=True), DIFFERENT), draw.getrandbits(128)
+        backend = opened(rows)
+        whole = groups_of(plan, backend.run(backend.prepare(plan), key))
+        for unit in range(1, 7):
+            others = opened([row for row in rows if row["u"] != unit])
+            less = groups_of(plan, others.run(others.prepare(plan), key))
+            steps = [number - less.get(group, (0,))[0] for group, (number, *_) in whole.items()]
+            assert less.keys() <= whole.keys() and min(steps) >= 0 and sum(steps) <= most
+            moved[sum(steps) - most] += 1
+    assert moved[0] > 5, "reached"
 
 
 def test_the_key_decides_which_values_are_counted() -> None:
@@ -378,6 +427,7 @@ def test_the_key_decides_which_values_are_counted() -> None:
         keys_of(PUBLIC[1], apart=True),
         Measure(id="d", label="", count=Count.DISTINCT, value="v_x"),
     )
-    found = {tuple(sorted((g, n[0]) for g, n in answered(rows, plan, key).items())) for key in range(12)}
+    keys = [random.Random(f"turns {i}").getrandbits(128) for i in range(30)]
+    found = {tuple(sorted((g, n[0]) for g, n in answered(rows, plan, key).items())) for key in keys}
     assert len(found) > 2
     assert {sum(n for _, n in each) for each in found} <= set(range(4))

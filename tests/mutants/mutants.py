@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+TURNS = "tests/properties/test_turns.py"
 NEIGHBOURS = "tests/properties/test_neighbours.py"
 GATE = "tests/properties/test_gate.py"
 FAILURES = "tests/attacks/test_failures.py"
@@ -188,9 +189,9 @@ MUTANTS = (
     ),
     Mutant(
         name="max_rows ignored",
-        place="width",
-        old="(aggregate.weights.max_rows * size for size in magnitude(measure))",
-        new="magnitude(measure)",
+        place="all",
+        old="one, all = in_groups(aggregate, measure)",
+        new="one, all = 1, 1",
         tests=SENSITIVITY,
     ),
     Mutant(
@@ -263,9 +264,9 @@ MUTANTS = (
     ),
     Mutant(
         name="distinct values are not bounded",
-        place="kept",
-        old="FROM ranked WHERE place <= {most}) AS found",
-        new="FROM ranked) AS found",
+        place="ctes",
+        old='FROM pairs GROUP BY unit HAVING COUNT(*) > {most})",\n        f"sure',
+        new='FROM pairs GROUP BY unit HAVING COUNT(*) > 1000 * {most})",\n        f"sure',
         tests=WEIGHINGS,
         only="different_values",
     ),
@@ -2492,15 +2493,15 @@ MUTANTS = (
     Mutant(
         name="a replacement moves two groups, never one by the whole width",
         place="sensitivity",
-        old="l2_squared=max(2 * largest**2, width**2)",
-        new="l2_squared=2 * largest**2",
+        old="l2_squared=one * all * max(2 * size**2, width**2)",
+        new="l2_squared=one * all * 2 * size**2",
         tests=VERTICES,
     ),
     Mutant(
         name="a replacement moves one group by the width, never two",
         place="sensitivity",
-        old="l2_squared=max(2 * largest**2, width**2)",
-        new="l2_squared=width**2",
+        old="l2_squared=one * all * max(2 * size**2, width**2)",
+        new="l2_squared=one * all * width**2",
         tests=VERTICES,
     ),
     Mutant(
@@ -2513,8 +2514,8 @@ MUTANTS = (
     Mutant(
         name="a choice over many groups is replaced in one",
         place="_of_choice",
-        old="moved if aggregate.public_groups in (0, 1) else 2 * largest",
-        new="moved",
+        old="linf=moved, l1=2 * largest, l2_squared=max(moved**2, 2 * largest**2))",
+        new="linf=moved, l1=moved, l2_squared=moved**2)",
         tests=SENSITIVITY,
     ),
     Mutant(
@@ -2732,9 +2733,9 @@ MUTANTS = (
     ),
     Mutant(
         name="any column numbers rows",
-        place="beside",
-        old="beside = None if most is None else self._numbers(number.id, relation, ids)",
-        new="beside = None if most is None else self._numbers(number.id, relation, ids) or 1",
+        place="_first_rows",
+        old="if most is None or beside is None else max(0, most) * beside",
+        new="if most is None else max(0, most) * (beside or 1)",
         tests=FEW,
     ),
     Mutant(
@@ -2942,9 +2943,9 @@ MUTANTS = (
     ),
     Mutant(
         name="values of both signs differ by one total",
-        place="most_moved",
-        old="measure.total.most * (2 if least < 0 < greatest else 1)",
-        new="measure.total.most",
+        place="width",
+        old="width = 2 * size if least < 0 < greatest else size",
+        new="width = size",
         tests=VERTICES,
     ),
     Mutant(
@@ -3066,5 +3067,89 @@ MUTANTS = (
         old="    return text_of((bare, value, kept, total))",
         new="    return text_of((bare, value, kept))",
         tests=STORED_TOTALS,
+    ),
+    Mutant(
+        name="a unit with few rows in a group has one group",
+        place="sensitivity",
+        old="l2_squared=one * all * size**2)",
+        new="l2_squared=one * one * size**2)",
+        tests=VERTICES,
+    ),
+    Mutant(
+        name="few rows in a group are few different values",
+        place="in_groups",
+        old="if measure.count is Count.DISTINCT or weights.rows_in_group is None:",
+        new="if weights.rows_in_group is None:",
+        tests=VERTICES,
+        only="values_of_others",
+    ),
+    Mutant(
+        name="the rows of a unit in a group are believed",
+        place="_check_weights",
+        old="if one is None or weights.rows_in_group < one:",
+        new="if False:",
+        tests=CHECKS,
+        only="in_a_group",
+    ),
+    Mutant(
+        name="rows that are NULL in a key differ in it",
+        place="known",
+        old="if key.domain is not None and all(None not in row for row in key.domain)]",
+        new="]",
+        tests=UNIT_WEIGHTS,
+        only="in_a_group",
+    ),
+    Mutant(
+        name="a group of an inner query is one row whatever else it is grouped by",
+        place="is_one",
+        old="return ids | self.units(relation) >= set(relation.group_by)",
+        new="return True",
+        tests=UNIT_WEIGHTS,
+        only="in_a_group",
+    ),
+    Mutant(
+        name="in its turn a unit stands for all of its values",
+        place="is_free",
+        old="is_free = not stood_for[pair] and left > 0",
+        new="is_free = not stood_for[pair]",
+        tests=TURNS,
+    ),
+    Mutant(
+        name="units may stand for as many values as there are turns",
+        place="left",
+        old="left = left if unit == current else most",
+        new="left = left if unit == current else left + most",
+        tests=TURNS,
+    ),
+    Mutant(
+        name="units with many values go first",
+        place="turn",
+        old="(ORDER BY COUNT(*), {hashed('unit')}, unit)",
+        new="(ORDER BY -COUNT(*), {hashed('unit')}, unit)",
+        tests=WEIGHINGS,
+        only="leaves",
+    ),
+    Mutant(
+        name="a value that is counted in any case is counted once more",
+        place="ctes",
+        old=" ANTI JOIN sure ON {same('sure', 'pairs', pair)})",
+        new=")",
+        tests=WEIGHINGS,
+        only="never_takes",
+    ),
+    Mutant(
+        name="turns follow from what is left of other units' values",
+        place="_distinct",
+        old="(len(pairs[unit]), keyed_hash(repr(unit), key))",
+        new="(sum(pair in own for own in pairs.values() for pair in pairs[unit]), keyed_hash(repr(unit), key))",
+        tests=TURNS,
+    ),
+    Mutant(
+        name="a replaced unit of a choice never stays in its group",
+        place="_of_choice",
+        old="l2_squared=max(moved**2, 2 * largest**2)",
+        new="l2_squared=2 * largest**2",
+        tests=VERTICES,
+        only="utilities",
     ),
 )

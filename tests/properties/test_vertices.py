@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import pytest
 
-from dpquery.kernel.plan import Count, Measure, Total, Weighing
+from dpquery.kernel.plan import Count, Lattice, Measure, Total, Weighing
 from dpquery.kernel.sensitivity import coarseness, sensitivity
 from dpquery.units.declarations import Neighbours
 from tests.weighing import ROWS, UNITS, aggregate, total, weights
@@ -61,6 +61,16 @@ def declared(
     made = weights(Weighing.COUNTED, most, groups=limit)
     found = sensitivity(aggregate(measure, weights=made, keys=groups), measure, neighbours)
     return Fraction(found.linf), Fraction(found.l1), Fraction(found.l2_squared)
+
+
+def within(most: int, one: int, groups: int, lower: int, upper: int) -> set[Vector]:
+    """Returns what a unit of weight `most` can add that weighs at most `one` in each group."""
+    found = set()
+    for low in shares(most, groups):
+        for high in shares(most - sum(low), groups):
+            if all(a + b <= one for a, b in zip(low, high, strict=True)):
+                found.add(tuple(Fraction(a * lower + b * upper) for a, b in zip(low, high, strict=True)))
+    return found
 
 
 RANGES = [(0, 3), (-2, 3), (-3, 3), (-3, 1), (-3, 0), (1, 2), (-2, -1), (2, 2), (0, 1), (-1, 1)]
@@ -123,6 +133,33 @@ def test_sums_with_a_total_that_are_rounded_down_to_coarser_steps(groups: int, n
             assert sum(size**2 for size in sizes) <= found.l2_squared
 
 
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("ends", RANGES)
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize(("most", "one"), [(2, 1), (3, 1), (3, 2), (4, 2), (2, 5)])
+def test_units_with_few_rows_in_a_group_move_as_far_as_is_declared(
+    most: int, one: int, groups: int, ends: tuple[int, int], neighbours: Neighbours
+) -> None:
+    """All norms hold, and are reached where a unit's rows fill so many groups, and others as many."""
+    made = replace(weights(Weighing.COUNTED, most), rows_in_group=one)
+    for measure in (total(*ends), ROWS):
+        found = sensitivity(aggregate(measure, weights=made, keys=groups), measure, neighbours)
+        limits = found.linf, found.l1, found.l2_squared
+        real = moved(within(most, one, groups, *(ends if measure.lattice else (0, 1))), neighbours)
+        assert all(a <= b for a, b in zip(real, limits, strict=True))
+        if neighbours is ADD and (most % one == 0 or groups * one <= most or one >= most):
+            assert real == limits
+        assert real[0] == found.linf
+
+
+def test_values_of_others_may_be_many_in_a_group_of_one_row() -> None:
+    """A unit that takes a value from others moves them to theirs, in any groups: its own rows there limit nothing."""
+    made = replace(weights(Weighing.COUNTED, 3), rows_in_group=1)
+    distinct = Measure(id="d", label="", count=Count.DISTINCT, value="v_visit")
+    found = sensitivity(aggregate(distinct, weights=made, keys=3), distinct, ADD)
+    assert (found.linf, found.l1, found.l2_squared) == (3, 3, 9)
+
+
 @pytest.mark.parametrize("ends", [(-2, 3), (-1, 1), (0, 2)])
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_weights_that_are_no_whole_rows_move_no_farther(ends: tuple[int, int], neighbours: Neighbours) -> None:
@@ -157,6 +194,67 @@ def test_units_that_share_what_they_count_for(limit: int, groups: int, neighbour
     assert all(a <= b for a, b in zip(real, found, strict=True))
     if neighbours is ADD or groups >= 2 * limit:
         assert real == found, "reached"
+
+
+CHOSEN = [
+    *(
+        Measure(
+            id="q",
+            label="",
+            count=Count.QUANTILE,
+            value="v_visit",
+            lattice=Lattice(grid=Fraction(1), lower=0, upper=2),
+            target=target,
+        )
+        for target in (Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(9, 10), Fraction(1))
+    ),
+    Measure(id="m", label="", count=Count.MODE, value="v_visit", domain=(0, 1, 2)),
+]
+
+
+def histograms(most: int, groups: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Yields what a unit may weigh at each of three values in each group."""
+    for given in shares(most, 3 * groups):
+        yield tuple(given[3 * i : 3 * i + 3] for i in range(groups))
+
+
+def utility(measure: Measure, weights: tuple[int, ...]) -> list[int]:
+    """Returns the utility of each of three candidates, from the definition; of extremes at the plain rank."""
+    if measure.target is None:
+        return list(weights)
+    r, q = measure.target.numerator, measure.target.denominator
+    n, below = sum(weights), [sum(weights[:i]) for i in range(4)]
+    if measure.target in (0, 1):  # the rank 1, from below or from above
+        rank = 1
+        ends = (
+            [(below[i], below[i + 1]) for i in range(3)]
+            if r == 0
+            else [(n - below[i + 1], n - below[i]) for i in range(3)]
+        )
+        return [-max(0, before - (rank - 1), rank - upto) for before, upto in ends]
+    return [-max(0, q * below[i] - r * n, r * n - q * below[i + 1]) for i in range(3)]
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("measure", CHOSEN, ids=lambda measure: f"{measure.count.value} {measure.target}")
+def test_utilities_move_apart_as_far_as_is_declared_over_two_groups(measure: Measure, neighbours: Neighbours) -> None:
+    """Beside rows of others, in steps of a whole row; quantiles and modes reach the squares of a replaced unit."""
+    most, groups = 2, 2
+    made = weights(Weighing.WHOLE, most)
+    found = sensitivity(aggregate(measure, weights=made, keys=groups), measure, neighbours)
+    own = list(histograms(most, groups))
+    linf = l1 = l2 = 0
+    for base in ((0, 0, 0), (3, 0, 3), (2, 3, 7), (5, 35, 0), (9, 0, 12)):
+        given = [[utility(measure, tuple(map(sum, zip(base, part, strict=True)))) for part in one] for one in own]
+        without = [[utility(measure, base)] * groups] if neighbours is ADD else given
+        for x, y in itertools.product(given, without):
+            steps = [[a - b for a, b in zip(after, before, strict=True)] for after, before in zip(x, y, strict=True)]
+            ranges = [max(each) - min(each) for each in steps]
+            linf, l1 = max(linf, *ranges), max(l1, sum(ranges))
+            l2 = max(l2, sum(each * each for each in ranges))
+    assert linf <= found.linf and l1 <= found.l1 and l2 <= found.l2_squared
+    if measure.target not in (0, 1):
+        assert l2 == found.l2_squared
 
 
 @pytest.mark.parametrize("kept", [1, 2, 3])

@@ -33,7 +33,7 @@ from dpquery.plan.logical import (
     with_sources,
 )
 from dpquery.plan.types import INT64
-from dpquery.planner.weighing import _carry
+from dpquery.planner.carrying import carry
 from dpquery.units.declarations import Declarations
 from dpquery.units.locality import NotUnitLocal, locality
 from dpquery.units.weights import distinct_groups, weighed
@@ -160,7 +160,7 @@ def relation_of(data: Database, random: Random) -> Relation:
     for _ in range(random.choice([0, 1, 1, 2])):
         relation = extended(made, relation, random)
     limits = {name: random.choice([1, 2, 5, 30, 10**7]) for name in data.catalog.tables}
-    return _carry(limited(relation, limits), data.catalog).relation
+    return carry(limited(relation, limits), data.catalog).relation
 
 
 def test_random_relations_hold_no_more_than_is_proved() -> None:

@@ -5,6 +5,7 @@ docs/proofs/weights.md, Lemmas 1 to 5 and 7; the reference interpreter makes the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from random import Random
@@ -12,13 +13,13 @@ from random import Random
 from dpquery.backends.reference import ReferenceBackend
 from dpquery.backends.reference_relations import Interpreter, Row
 from dpquery.backends.reference_sums import lattice_value
-from dpquery.kernel.plan import WEIGHT, Lattice
+from dpquery.kernel.plan import WEIGHT, Key, Lattice
 from dpquery.plan.logical import Relation, Released, output
 from dpquery.plan.types import Value
 from dpquery.units.declarations import Declarations
 from dpquery.units.few import RowsOfUnit
 from dpquery.units.locality import NotUnitLocal, locality
-from dpquery.units.weights import undated, weighed
+from dpquery.units.weights import rows_in_group, undated, weighed
 from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
 
 PLANS = 250
@@ -52,6 +53,28 @@ def test_no_unit_has_more_rows_than_is_proved() -> None:
         assert proved.rows is not None and most <= proved.rows == proved.rows_in_all, relation
         tight += most == proved.rows
     assert tight > PLANS // 10
+
+
+def test_no_unit_has_more_rows_in_a_group_than_is_proved() -> None:
+    """Also with NULL for a value, and of several keys."""
+    tried = tight = 0
+    for maker, relation, backend, units in relations():
+        columns = [column for column in output(relation) if column.id not in maker.units(relation)]
+        for size, nullable in ((1, False), (2, False), (1, True), (2, True)):
+            keys = [Key.of(c.id, c.type, None if nullable else ()) for c in columns[:size]]
+            proved = rows_in_group(relation, keys, maker.declared, backend)
+            counts = [
+                count
+                for rows in units
+                for group, count in Counter(tuple(row[c.id] for c in columns[:size]) for row in rows).items()
+                if nullable or None not in group
+            ]
+            most = max(counts, default=0)
+            assert proved is None or most <= proved, (relation, proved, most)
+            total = max(map(len, units), default=0)
+            if proved is not None and proved < total:
+                tried, tight = tried + 1, tight + (most == proved)
+    assert tried > PLANS // 40 and tight > PLANS // 50, (tried, tight)
 
 
 def test_no_unit_weighs_more_than_is_proved_and_none_of_its_weights_is_null() -> None:

@@ -51,7 +51,7 @@ from dpquery.plan.expr import Column
 from dpquery.plan.logical import Relation, Released
 from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Type, Value
 from dpquery.units.sizes import Sizes
-from dpquery.units.weights import Weighed, weighed
+from dpquery.units.weights import Weighed, rows_in_group, weighed
 from tests.properties.weighed_plans import (
     DAYS,
     PRIVATE,
@@ -253,7 +253,7 @@ def aggregates_of(random: Random, source: Relation, maker: Maker, sizes: Sizes) 
             source=source,
             unit=unit,
             keys=keys,
-            weights=replace(weights, max_groups=most),
+            weights=replace(weights, max_groups=most, rows_in_group=rows_in_group(source, keys, declared, sizes)),
             measures=measures,
             selection=selection,
         )

@@ -169,6 +169,15 @@ def test_rows_that_are_units_weigh_one_row_each() -> None:
             checked(replace(made, weights=other), declarations(unit="row"))
 
 
+@pytest.mark.parametrize("said", [1, 6])
+def test_fewer_rows_in_a_group_than_are_proved_are_refused(said: int) -> None:
+    with pytest.raises(InternalError, match="more rows in a group"):
+        checked(plan(FEW, replace(weights(COUNTED, 5), rows_in_group=said), keys=2), declarations())
+    with pytest.raises(InternalError, match="more rows in a group"):
+        checked(plan(FEW, replace(weights(COUNTED, 5, groups=1), rows_in_group=said), keys=None), declarations())
+    checked(plan(FEW, replace(weights(COUNTED, 5), rows_in_group=7), keys=2), declarations())
+
+
 def test_two_scans_of_a_table_read_the_same_rows() -> None:
     made = join(FEW, scan("visits", "w", limit=8), ("v_person", "w_person"))
     with pytest.raises(InternalError, match="different numbers"):

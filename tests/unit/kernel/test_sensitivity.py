@@ -172,8 +172,8 @@ def test_choices_move_by_the_weights_of_a_unit(made: object) -> None:
         m = 4 * plan.weight
         assert sensitivity(plan, third, ADD) == moved(4 * m, 4 * m, (4 * m) ** 2)
         assert sensitivity(plan, MODE, ADD) == moved(m, m, m * m)
-        most = 6 * m if groups == 0 else 8 * m
-        assert sensitivity(plan, third, REPLACE) == moved(6 * m, most, most**2)
+        most, squares = (6 * m, (6 * m) ** 2) if groups == 0 else (8 * m, 2 * (4 * m) ** 2)
+        assert sensitivity(plan, third, REPLACE) == moved(6 * m, most, max(squares, (6 * m) ** 2))
         assert sensitivity(plan, MODE, REPLACE) == moved(2 * m, 2 * m, (2 * m) ** 2)
         assert coarseness(plan, third) == coarseness(plan, MODE) == finer_steps(plan, MODE) == 1
 

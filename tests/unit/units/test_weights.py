@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from dpquery.kernel.plan import Key
 from dpquery.plan.expr import Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Aggregate, Relation
-from dpquery.plan.types import DATE, FLOAT64, TEXT
-from dpquery.units.weights import Weighed, multiplies, weighed
+from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT
+from dpquery.units.weights import Weighed, multiplies, rows_in_group, weighed
 from tests.weighing import (
     Facts,
     both,
@@ -278,3 +279,44 @@ def test_tables_without_blocks_keep_their_bounds_beside_those_with() -> None:
     assert proved(P, dated=True) == Weighed(rows=1, rows_in_all=1, stored={"p_w": 1})
     first = where(numbered(V, "v_day", "v_person"), "eq", of("rn"), number(1))
     assert proved(first, dated=True) == Weighed(rows=1, rows_in_all=1)
+
+
+# In one group.
+
+BY_PLACE = Aggregate(source=V, group_by=("v_person", "v_place"), aggregates=())
+BY_BOTH = Aggregate(source=V, group_by=("v_person", "v_place", "v_kind"), aggregates=())
+PLACE, PLACE_OR_NULL, SELECTED = (Key.of("v_place", INT64, domain) for domain in ((1, 2), (1, None), None))
+UNIQUE = Facts(known={"visits": (frozenset({"person", "place"}),)})
+COST = Key.of("v_cost", FLOAT64, (0.0, 1.0))
+
+
+@pytest.mark.parametrize("key", [PLACE, PLACE_OR_NULL, SELECTED])
+def test_one_row_in_a_group_where_it_is_grouped_by_unit_and_key(key: Key) -> None:
+    moved = kept(where(BY_PLACE, "gt", of("v_place"), number(0)), "v_person", "v_place")
+    for relation in (BY_PLACE, moved, numbered(moved, "v_place", "v_person")):
+        assert rows_in_group(relation, (key,), declarations(), Facts()) == 1
+        assert rows_in_group(relation, (key,), declarations(dated=True), Facts()) == 1
+
+
+@pytest.mark.parametrize("key", [PLACE, PLACE_OR_NULL, SELECTED])
+def test_more_rows_in_a_group_where_it_is_grouped_by_more(key: Key) -> None:
+    several = Facts(known={})
+    twice = both("union_all", BY_PLACE, BY_PLACE, v_person=("v_person",) * 2, v_place=("v_place",) * 2)
+    for relation in (BY_BOTH, twice):
+        assert rows_in_group(relation, (key,), declarations(), several) not in (None, 1)
+    computed = kept(BY_PLACE, "v_person", v_other=POSITIVE)
+    other = Key.of("v_other", BOOLEAN, (True, False))
+    assert rows_in_group(computed, (other,), declarations(), several) not in (None, 1)
+
+
+def test_in_a_group_a_unique_key_tells_rows_apart_but_for_null() -> None:
+    scanned = scan("visits", "v", limit=50)
+    assert rows_in_group(scanned, (PLACE,), declarations(), UNIQUE) == 1
+    assert rows_in_group(scanned, (PLACE_OR_NULL,), declarations(), UNIQUE) == 50
+    assert rows_in_group(scanned, (SELECTED,), declarations(), UNIQUE) == 50
+    assert rows_in_group(scanned, (PLACE,), declarations(), Facts()) == 50
+
+
+def test_in_a_group_of_floats_nothing_is_said() -> None:
+    by_cost = Aggregate(source=scan("visits", "v", limit=50), group_by=("v_person", "v_cost"), aggregates=())
+    assert rows_in_group(by_cost, (COST,), declarations(), Facts()) == 50
