@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpquery.session import Session
+from dpquery.session.session import Session
 
 OVERHEAD = 2.0
 """Milliseconds a call; the aim."""

@@ -33,11 +33,11 @@ from benchmarks.server import PASSWORD, served
 from benchmarks.shapes import ANSWERED, CATALOG, REFUSED, ROW_LIMIT, asked, frames
 from benchmarks.soak import descendants
 from dpquery.catalog import Catalog
-from dpquery.frontends.server.users import Users
+from dpquery.frontends.postgres.login.users import Users
 from dpquery.kernel.work import BYTES, parts_of, steps_of
-from dpquery.pipeline import Request, prepare
-from dpquery.planner.allocate import Offer
-from dpquery.planner.protect import Bounds
+from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.protect.protect import ContributionBounds
+from dpquery.session.pipeline import Request, prepare
 from dpquery.units.costs import STEP
 
 EPSILON = "1e-9"
@@ -290,7 +290,7 @@ def bounds(folder: Path, shapes: Iterable[str]) -> dict[str, Bound]:
     made = {}
     with dp.connect(Catalog.from_yaml(CATALOG), frames(True), ledger=folder / "with" / "ward.ledger") as session:
         for shape in shapes:
-            request = Request(text=asked(shape), offer=Offer.of(EPSILON, None, None), bounds=Bounds())
+            request = Request(text=asked(shape), offer=QueryBudget.of(EPSILON, None, None), bounds=ContributionBounds())
             plan = prepare(request, catalog=session.catalog, ledger=session._ledger, public=session._backend).budgeted
             parts = parts_of(plan, session.catalog.declarations, session._backend)
             rows = ROW_LIMIT if "visits" in asked(shape) else 1

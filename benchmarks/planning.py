@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 import dpquery as dp
-from dpquery.frontends.demo_files import NAFLD
+from dpquery.frontends.cli.demo_files import NAFLD
 
 AIM = 50.0
 """Milliseconds; on two shared cores."""

@@ -27,7 +27,7 @@ from dpquery.kernel.plan import (
 )
 from dpquery.plan.logical import Scan
 from dpquery.plan.types import FLOAT64, INT64
-from dpquery.planner.lattices import for_quantile
+from dpquery.planner.protect.lattices import for_quantile
 from dpquery.units.declarations import Neighbours
 
 ROWS, RUNS, LOWER, UPPER = 100_000, 400, 0, 1000

@@ -22,8 +22,8 @@ from pathlib import Path
 import psycopg
 
 import dpquery as dp
-from dpquery.frontends import demo_files
-from dpquery.frontends.server.users import Users
+from dpquery.frontends.cli import demo_files
+from dpquery.frontends.postgres.login.users import Users
 
 PASSWORD = "correct horse"
 CHART = "SELECT sex, COUNT(*) AS n, AVG(bmi) AS bmi FROM patients WHERE age >= {age} AND futime > {days} GROUP BY sex"

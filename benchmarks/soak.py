@@ -28,7 +28,7 @@ from pathlib import Path
 import psycopg
 
 from benchmarks.server import CHART, PASSWORD, make_study, served
-from dpquery.frontends.server.users import Users
+from dpquery.frontends.postgres.login.users import Users
 
 PEOPLE = ("ann", "ben", "cem", "dora")
 HOSTILE = "mallory"

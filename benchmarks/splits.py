@@ -23,10 +23,10 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import BudgetedPlan, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates, release
 from dpquery.kernel.work import Allowed
-from dpquery.pipeline import Prepared, Request, prepare
-from dpquery.planner.allocate import Offer
-from dpquery.planner.protect import Bounds
+from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.result.finish import finish
+from dpquery.session.pipeline import Prepared, Request, prepare
 
 ROWS, RUNS, EPSILON = 20_000, 40, Fraction(1)
 WARDS = [f"w{i:02d}" for i in range(20)]
@@ -149,7 +149,7 @@ def _exact(table: pa.Table, items: str) -> NDArray[np.float64]:
 
 def _rmse(session: dp.Session, items: str, exact: NDArray[np.float64], *, equal: bool) -> NDArray[np.float64]:
     """Returns the root mean square error of each column over all wards and runs."""
-    request = Request(text=_text(items), offer=Offer(epsilon=EPSILON), bounds=Bounds())
+    request = Request(text=_text(items), offer=QueryBudget(epsilon=EPSILON), bounds=ContributionBounds())
     ledger, backend = session._ledger, session._backend
     made = prepare(request, catalog=session.catalog, ledger=ledger, public=backend)
     plan = _equal(made) if equal else made.budgeted

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import dpquery as dp
-from dpquery.profiles.profile import Profile
+from dpquery.session.profile import Profile
 
 PART = Fraction(1, 20)
 """Of a question's epsilon, paid for the profile."""

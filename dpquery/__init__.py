@@ -3,11 +3,12 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from dpquery.frontends.accessor.registration import register as _register
+from dpquery.frontends.pandas.registration import register as _register
 
 if TYPE_CHECKING:
+    from dpquery import accounting
+    from dpquery.accounting import local as local
     from dpquery.catalog import Catalog
-    from dpquery.connecting import amend_ledger, connect, create_ledger
     from dpquery.errors import (
         AccuracyWarning,
         BackendError,
@@ -27,16 +28,19 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedQueryError,
     )
-    from dpquery.frontends.accessor.declare import protect
-    from dpquery.frontends.audit import export_ledger
+    from dpquery.frontends.admin.audit import export_ledger
+    from dpquery.frontends.pandas.declare import protect
     from dpquery.kernel.accountant import Budget
     from dpquery.kernel.loss import PrivacyLoss
     from dpquery.ledger.ledger import Ledger
-    from dpquery.planned import Plan
     from dpquery.result.batch import Batch
     from dpquery.result.measurements import Measurement
     from dpquery.result.table import Result
-    from dpquery.session import Session
+    from dpquery.session.connecting import amend_ledger, connect, create_ledger
+    from dpquery.session.planned import Plan
+    from dpquery.session.session import Session
+
+    privacy = accounting
 
 __version__ = "0.1.0"
 
@@ -80,26 +84,30 @@ _HOMES = {
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.ledger.ledger",
     "Measurement": "dpquery.result.measurements",
-    "Plan": "dpquery.planned",
+    "Plan": "dpquery.session.planned",
     "PrivacyLoss": "dpquery.kernel.loss",
     "Result": "dpquery.result.table",
-    "Session": "dpquery.session",
-    "amend_ledger": "dpquery.connecting",
-    "connect": "dpquery.connecting",
-    "create_ledger": "dpquery.connecting",
-    "export_ledger": "dpquery.frontends.audit",
-    "protect": "dpquery.frontends.accessor.declare",
+    "Session": "dpquery.session.session",
+    "amend_ledger": "dpquery.session.connecting",
+    "connect": "dpquery.session.connecting",
+    "create_ledger": "dpquery.session.connecting",
+    "export_ledger": "dpquery.frontends.admin.audit",
+    "protect": "dpquery.frontends.pandas.declare",
 }
 """Where public names live, unless in `errors`. They load on first use, so that the command line starts quickly."""
 
 
-_MODULES = ("dbapi", "local")
-"""Public modules that are there without an import of their own."""
+_MODULES = {
+    "dbapi": "dpquery.dbapi",
+    "local": "dpquery.accounting.local",
+    "privacy": "dpquery.accounting",
+}
+"""Public modules that need no import of their own, and where they live; `privacy` is an older name."""
 
 
 def __getattr__(name: str) -> object:
     if name in _MODULES:
-        return importlib.import_module(f"dpquery.{name}")
+        return importlib.import_module(_MODULES[name])
     if name not in __all__:
         raise AttributeError(f"module 'dpquery' has no attribute {name!r}")
     found = getattr(importlib.import_module(_HOMES.get(name, "dpquery.errors")), name)
@@ -109,7 +117,7 @@ def __getattr__(name: str) -> object:
 
 def load_ipython_extension(shell: object) -> None:
     """Gives a notebook the cell magic `%%dpsql`, by `%load_ext dpquery`."""
-    importlib.import_module("dpquery.frontends.magic").load(shell)
+    importlib.import_module("dpquery.frontends.notebook.magic").load(shell)
 
 
 def __dir__() -> list[str]:

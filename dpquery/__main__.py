@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-INTERRUPTED = 130
+from dpquery.errors import INTERRUPTED
 
 
 def main() -> None:
     """The entry point `dpquery`: interrupted while it loads, it ends as quietly as later."""
     try:
-        from dpquery.frontends.cli import main as command_line
+        from dpquery.frontends.cli.main import main as command_line
 
         command_line()
     except KeyboardInterrupt:

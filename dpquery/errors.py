@@ -24,12 +24,16 @@ An error is an output: it may depend on the query, the catalog and the ledger, n
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpquery.kernel.loss import PrivacyLoss
+
+INTERRUPTED = 130
+"""The exit status of a command that Ctrl-C ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +191,23 @@ class InternalError(DPQueryError):
 
 class AccuracyWarning(UserWarning):
     """An answer was given and says nothing: no group was shown, or intervals are as wide as the range of the values."""
+
+
+def extra(module: str, of: str, purpose: str, instead: str = "") -> Any:
+    """Returns a module that an extra of dpquery installs.
+
+    Args:
+        module: the module's full name
+        of: the extra's name, as in `dpquery[plot]`
+        purpose: what needs it, as the subject of a sentence
+        instead: what to use without it, a sentence
+
+    Raises:
+        DPQueryError: it is not installed; the message says how to install it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0].replace("_", "-")
+        advice = f"Install it with: pip install 'dpquery[{of}]'" + (f"; {instead}" if instead else "")
+        raise DPQueryError(f"{purpose} needs {library}, which is not installed\n  {advice}") from error

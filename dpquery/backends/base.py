@@ -1,6 +1,6 @@
 """What a backend is, and what it owes the kernel: exactly what the private plan says, word by word.
 
-The words are in `kernel/plan.py`. One suite of tests holds every backend to `reference.py`.
+The words are in `kernel/plan.py`. One suite of tests holds every backend to `backend.py`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpquery.catalog.names import plain, shown
-from dpquery.catalog.rows import Measured, has_one_row, rows_of
+from dpquery.catalog.rows import RowsToMeasure, has_one_row, rows_of
 from dpquery.catalog.tables import WORK, ColumnDeclaration, Table
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.loss import show_amount
@@ -83,7 +83,7 @@ def _work(catalog: Catalog) -> Iterator[str]:
     if catalog.privacy_unit == "row":
         return
     private = [table for table in catalog.tables.values() if not table.public]
-    rows = max((n for table in private if not isinstance(n := rows_of(table, catalog), Measured)), default=1)
+    rows = max((n for table in private if not isinstance(n := rows_of(table, catalog), RowsToMeasure)), default=1)
     yield (
         f"    so a {catalog.privacy_unit} with {rows:,} {'row' if rows == 1 else 'rows'} in each table changes the "
         f"time of a query by at most {rows * catalog.work:,} steps,"
@@ -125,7 +125,7 @@ def _about(table: Table, catalog: Catalog) -> Iterator[str]:
 def rows_in_words(table: Table, catalog: Catalog) -> str:
     """Returns how many rows one unit has in a private table."""
     rows = rows_of(table, catalog)
-    if isinstance(rows, Measured):
+    if isinstance(rows, RowsToMeasure):
         return "to be measured, with dpquery profile (max_rows: auto)"
     if has_one_row(table.ownership, table.unique):
         return "at most 1"
@@ -150,7 +150,7 @@ def _unit(table: Table, privacy_unit: str) -> str:
     return f"the {privacy_unit} in {way}column {table.ownership.column} ({table.ownership.type})"
 
 
-def _default(own: int | Measured | None) -> str:
+def _default(own: int | RowsToMeasure | None) -> str:
     return " (default)" if own is None else ""
 
 

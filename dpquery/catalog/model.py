@@ -20,7 +20,7 @@ from dpquery.catalog.yaml import read_file, tree_of_yaml
 from dpquery.catalog.zones import zone_of_all
 from dpquery.errors import CatalogError
 from dpquery.kernel.accountant import Budget
-from dpquery.plan.remembered import remembered
+from dpquery.plan.cached import cached
 from dpquery.plan.types import Type
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
@@ -132,7 +132,7 @@ class Catalog:
         return describe(self)
 
 
-@remembered
+@cached
 def _declarations(catalog: Catalog) -> Declarations:
     tables = {
         table.name: TableDeclaration(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from dpquery.catalog.blocks import Blocks, read_blocks
 from dpquery.catalog.lengths import read_length, require_short
 from dpquery.catalog.names import fold, name_fault, shown, suggestion
-from dpquery.catalog.rows import Measured, read_rows
+from dpquery.catalog.rows import RowsToMeasure, read_rows
 from dpquery.catalog.tables import ColumnDeclaration, Randomized, Table
 from dpquery.catalog.totals import read_total
 from dpquery.catalog.tree import Node, Reading, Word
@@ -39,7 +39,7 @@ class TableDraft:
     public: bool
     unit: Node | None
     unique: tuple[frozenset[str], ...]
-    max_rows: int | Measured | None
+    max_rows: int | RowsToMeasure | None
     max_groups: int | None
     row_limit: int | None
     columns: Mapping[str, ColumnDeclaration | None]

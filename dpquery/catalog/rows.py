@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from dpquery.catalog.tables import Table
 
 
-class Measured(Enum):
+class RowsToMeasure(Enum):
     """In place of a number of rows: one that is to be found with noise, and charged to the dataset."""
 
     AUTO = "auto"
 
 
-AUTO = Measured.AUTO
+AUTO = RowsToMeasure.AUTO
 
 
-def read_rows(node: Node, reading: Reading) -> int | Measured | None:
+def read_rows(node: Node, reading: Reading) -> int | RowsToMeasure | None:
     """Returns `max_rows` as a number or AUTO, or None after noting a mistake."""
     content = node.content
     if content == AUTO.value or (isinstance(content, Word) and content.plain and content.text == AUTO.value):
@@ -40,7 +40,7 @@ def has_one_row(ownership: Ownership | None, unique: tuple[frozenset[str], ...])
     return ownership is not None and not ownership.path and frozenset({ownership.column}) in unique
 
 
-def rows_of(table: Table, catalog: Catalog) -> int | Measured:
+def rows_of(table: Table, catalog: Catalog) -> int | RowsToMeasure:
     """Returns the most rows of one unit that a private table is declared to have: in all, or in each block of it."""
     if catalog.privacy_unit == "row" or has_one_row(table.ownership, table.unique):
         return 1

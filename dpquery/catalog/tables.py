@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dpquery.catalog.blocks import Blocks
 from dpquery.catalog.names import composed, fold
-from dpquery.catalog.rows import Measured
+from dpquery.catalog.rows import RowsToMeasure
 from dpquery.kernel.accountant import LEAST_SHARE
 from dpquery.plan.logical import LONGEST_TEXT, ROW_LIMIT, Ownership
 from dpquery.plan.ranges import Range, number_of
@@ -117,7 +117,7 @@ class Table:
     public: bool
     ownership: Ownership | None
     unique: tuple[frozenset[str], ...]
-    max_rows: int | Measured | None
+    max_rows: int | RowsToMeasure | None
     max_groups: int | None
     columns: Mapping[str, ColumnDeclaration]
     description: str = ""

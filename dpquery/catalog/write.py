@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpquery.catalog.rows import Measured
+from dpquery.catalog.rows import RowsToMeasure
 from dpquery.catalog.tables import WORK, ColumnDeclaration, Table
 from dpquery.catalog.versions import VERSION
 from dpquery.kernel.accountant import LEAST_SHARE, Budget
@@ -97,7 +97,7 @@ def _table(table: Table, bounds: Bounds, max_rows: Mapping[str, int], why: str) 
         yield f"    max_rows: {max_rows[table.name]}  # {why}"
     elif table.max_rows is not None:
         rows = table.max_rows
-        yield f"    max_rows: {rows.value if isinstance(rows, Measured) else rows}"
+        yield f"    max_rows: {rows.value if isinstance(rows, RowsToMeasure) else rows}"
     if table.max_groups is not None:
         yield f"    max_groups: {table.max_groups}"
     if table.row_limit is not None:

@@ -1,0 +1,1 @@
+"""Ways in, each over `Session`: none knows anything below it."""

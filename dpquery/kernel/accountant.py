@@ -28,7 +28,7 @@ PARTS = ("epsilon", "delta", "rho")
 LARGEST = 10**6
 """No epsilon or rho, of a charge or a limit, exceeds this: in units, a sum of two stays below 2**63."""
 
-Units = tuple[int, int, int]
+LedgerAmount = tuple[int, int, int]
 """epsilon, delta and rho in whole units"""
 
 
@@ -106,14 +106,14 @@ def limit_of(budget: Budget) -> PrivacyLoss:
     return limit
 
 
-def to_units(loss: PrivacyLoss) -> Units:
+def to_units(loss: PrivacyLoss) -> LedgerAmount:
     """Returns a loss in whole units, each part rounded up; raises InvalidLossError where it does not fit."""
     if max(loss.epsilon, loss.rho) > LARGEST or loss.delta > 1:
         raise InvalidLossError(f"a loss of {loss} is too large to be counted")
     return math.ceil(loss.epsilon / EPSILON_UNIT), math.ceil(loss.delta / DELTA_UNIT), math.ceil(loss.rho / RHO_UNIT)
 
 
-def from_units(units: Units) -> PrivacyLoss:
+def from_units(units: LedgerAmount) -> PrivacyLoss:
     """Returns the loss that these whole units are."""
     epsilon, delta, rho = units
     return PrivacyLoss(epsilon=epsilon * EPSILON_UNIT, delta=delta * DELTA_UNIT, rho=rho * RHO_UNIT)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpquery.errors import InternalError
 from dpquery.kernel import exponential, samplers
 from dpquery.kernel.exponential import Histogram
-from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, WEIGHT, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import asked, families
 from dpquery.kernel.utilities import LARGEST_UTILITY, candidates
@@ -34,7 +34,7 @@ class Side:
 def choose_all(
     aggregate: PrivateAggregate,
     histograms: Sequence[Histogram],
-    noises: Sequence[Calibrated],
+    noises: Sequence[NoiseLaw],
     places: Integers,
     groups: int,
 ) -> dict[str, Integers]:
@@ -65,7 +65,7 @@ def choose_together(
     aggregate: PrivateAggregate,
     family: tuple[int, ...],
     histogram: Histogram,
-    noises: Sequence[Calibrated],
+    noises: Sequence[NoiseLaw],
     groups: int,
 ) -> dict[str, Integers]:
     """Returns for each of several quantiles of one value, by its id, a candidate for each group.
@@ -103,7 +103,7 @@ def choose_together(
     return chosen
 
 
-def _sides(side: Side, measure: Measure, chosen: Integers, noise: Calibrated, groups: int) -> tuple[Side, Side]:
+def _sides(side: Side, measure: Measure, chosen: Integers, noise: NoiseLaw, groups: int) -> tuple[Side, Side]:
     if noise.divider is None:
         raise InternalError("a quantile with others on its sides divides the values that equal it")
     drawn = samplers.discrete_laplace(noise.divider, groups)

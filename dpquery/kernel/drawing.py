@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.mechanisms import NoiseLaw
 
 BESIDE = 2**14
 """From this many numbers on, noise is drawn in a thread of its own."""
@@ -19,7 +19,7 @@ Draw = Callable[[int, int], NDArray[np.int64]]
 
 
 @contextlib.contextmanager
-def drawing(noises: tuple[Calibrated, ...], groups: int | None) -> Iterator[Draw]:
+def drawing(noises: tuple[NoiseLaw, ...], groups: int | None) -> Iterator[Draw]:
     """Gives what draws fresh noise. Where many public groups are released, it is being drawn from here on.
 
     Args:

@@ -49,7 +49,7 @@ def one_error(compute: Callable[[], Made], entry: int | None) -> Made:
 
 def cause_of(error: BaseException) -> str:
     """Returns the type of an error and the last place of this package that it passed through, as
-    `MemoryError at dpquery.backends.statements:61 in fetch`; nothing of what it says, which may quote data."""
+    `MemoryError at dpquery.backends.duckdb.statements:61 in fetch`; nothing of what it says, which may quote data."""
     place, step = "unknown", error.__traceback__
     while step is not None:
         module = str(step.tb_frame.f_globals.get("__name__", ""))

@@ -20,7 +20,7 @@ from dpquery.units.declarations import Neighbours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
+class NoiseLaw:
     """The noise of one measure, on the integers.
 
     Attributes:
@@ -77,7 +77,7 @@ class Calibrated:
                 assert_never(self.mechanism)
 
 
-def calibrate(moved: Sensitivity, noise: Noise, steps: int = 1) -> Calibrated:
+def calibrate(moved: Sensitivity, noise: Noise, steps: int = 1) -> NoiseLaw:
     """Returns the noise that causes at most the given loss for a vector of this sensitivity.
 
     Args:
@@ -110,7 +110,7 @@ def calibrate(moved: Sensitivity, noise: Noise, steps: int = 1) -> Calibrated:
             assert_never(noise.mechanism)
     finer = {Mechanism.LAPLACE: steps, Mechanism.GAUSSIAN: steps**2, Mechanism.EXPONENTIAL: 1}[noise.mechanism]
     _in_range(parameter * finer, noise.mechanism)
-    return Calibrated(mechanism=noise.mechanism, parameter=parameter, steps=steps)
+    return NoiseLaw(mechanism=noise.mechanism, parameter=parameter, steps=steps)
 
 
 _RANGES = {
@@ -150,7 +150,7 @@ def _half_width(mechanism: Mechanism, parameter: Fraction, failure: Fraction) ->
 
 
 @lru_cache(maxsize=1024)
-def threshold(noise: Calibrated, groups: int, delta: Fraction) -> int:
+def threshold(noise: NoiseLaw, groups: int, delta: Fraction) -> int:
     """Returns tau: a group is shown if its noisy number of units is at least tau.
 
     Args:
@@ -175,7 +175,7 @@ def threshold(noise: Calibrated, groups: int, delta: Fraction) -> int:
     return 1 + high
 
 
-def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Calibrated, ...]:
+def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[NoiseLaw, ...]:
     """Returns the noise of each measure, in order, recomputed from the plan."""
     aggregate = budgeted.aggregate
     made = []
@@ -190,7 +190,7 @@ def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Cal
     return tuple(made)
 
 
-def tau_of(budgeted: BudgetedAggregate, noises: tuple[Calibrated, ...]) -> int | None:
+def tau_of(budgeted: BudgetedAggregate, noises: tuple[NoiseLaw, ...]) -> int | None:
     """Returns the threshold of a selection, or None where all groups are public."""
     aggregate = budgeted.aggregate
     if not aggregate.is_selected:
@@ -202,7 +202,7 @@ def tau_of(budgeted: BudgetedAggregate, noises: tuple[Calibrated, ...]) -> int |
     return threshold(noises[index], groups, budgeted.selection_delta)
 
 
-Recomputed = tuple[tuple[Calibrated, ...], int | None]
+Recomputed = tuple[tuple[NoiseLaw, ...], int | None]
 """The noise of each measure, and tau where groups are selected."""
 
 

@@ -19,7 +19,7 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import CHOICES, WEIGHT, BudgetedAggregate, Count, Measure, Noise, PrivateAggregate
 from dpquery.kernel.tails import laplace_quantile
 from dpquery.kernel.utilities import FINEST_TARGET, rank_error, spread, step_of
-from dpquery.plan.remembered import remembered
+from dpquery.plan.cached import cached
 
 FEWEST = 3
 """From so many quantiles of one value on they are chosen together: two would need two levels all the same."""
@@ -95,7 +95,7 @@ def families(measures: Sequence[Measure]) -> list[tuple[int, ...]]:
     ]
 
 
-@remembered
+@cached
 def _together(measures: tuple[Measure, ...]) -> Mapping[Measure, tuple[tuple[Measure, ...], Measure]]:
     """Returns for each measure that is chosen together with others all of these, and itself as it is drawn."""
     found: dict[Measure, tuple[tuple[Measure, ...], Measure]] = {}

@@ -23,7 +23,7 @@ from dpquery.kernel.durable import DurableLedger
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.failures import one_error
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.mechanisms import Calibrated, Recomputed, recomputed
+from dpquery.kernel.mechanisms import NoiseLaw, Recomputed, recomputed
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, PrivateAggregate
 from dpquery.kernel.sensitivity import coarseness
 from dpquery.kernel.work import Allowed, require_bounded
@@ -62,7 +62,7 @@ class NoisyTable:
     aggregate: PrivateAggregate
     keys: tuple[Integers, ...]
     numbers: tuple[Integers, ...]
-    noises: tuple[Calibrated, ...]
+    noises: tuple[NoiseLaw, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,7 @@ def _measure(budgeted: BudgetedAggregate, engine: Engine, statement: Any, made: 
 
 
 def _select(
-    aggregate: PrivateAggregate, exact: ExactAggregates, noises: tuple[Calibrated, ...], tau: int | None, draw: Draw
+    aggregate: PrivateAggregate, exact: ExactAggregates, noises: tuple[NoiseLaw, ...], tau: int | None, draw: Draw
 ) -> NoisyTable:
     if tau is None:
         raise InternalError("groups are selected without a threshold")
@@ -189,7 +189,7 @@ def _noisy(
     aggregate: PrivateAggregate,
     numbers: tuple[Integers, ...],
     histograms: tuple[Histogram, ...],
-    noises: tuple[Calibrated, ...],
+    noises: tuple[NoiseLaw, ...],
     places: NDArray[np.int64],
     draw: Draw,
 ) -> tuple[Integers, ...]:

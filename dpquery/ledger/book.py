@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from dpquery.errors import InsufficientBudgetError, InvalidLossError, LedgerError
-from dpquery.kernel.accountant import Units, from_units
+from dpquery.kernel.accountant import LedgerAmount, from_units
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger import accounts, places, schema
 from dpquery.ledger.entries import check_analyst
-from dpquery.ledger.mark import REMEDY, Level, MarkFile, Remembered
+from dpquery.ledger.mark import REMEDY, Checkpoint, MarkFile, Remembered
 from dpquery.ledger.places import Place
 from dpquery.ledger.replay import Replay, begun
 from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, Kind, Mark, Record
@@ -165,7 +165,7 @@ class Book:
             position = log.find(seq)
         return known if position is None else schema.glance(next(log.lines(position))[1])[2]
 
-    def _append(self, log: Log, kind: Kind, account: str, units: Units, text: str) -> Level:
+    def _append(self, log: Log, kind: Kind, account: str, units: LedgerAmount, text: str) -> Checkpoint:
         """Adds an entry, and what goes with it: which entries were answered, and a checkpoint where one is due."""
         answered, replay = set(self._answered), self._replay
         chain, records = replay.chain, list[Record]()
@@ -178,7 +178,7 @@ class Book:
         if is_due:
             self._add(log, [schema.write(replay.chain, replay.head.seq, CHECKPOINT, replay.checkpoint())])
         self._answered -= answered
-        return Level(replay.head, replay.spent(self._terms.total))
+        return Checkpoint(replay.head, replay.spent(self._terms.total))
 
     def _add(self, log: Log, records: list[Record]) -> None:
         """Adds records that follow, each of which is allowed."""
@@ -188,7 +188,7 @@ class Book:
             self._last, self._end = (start, record.line), end
         self._store.is_suspect = False
 
-    def _settle(self, level: Level) -> int:
+    def _settle(self, level: Checkpoint) -> int:
         """Makes an added entry durable, with all that others added meanwhile, and then the mark; returns its number.
 
         What fails here is spent and not answered.
@@ -198,13 +198,15 @@ class Book:
                 if not self._holds(log, level.mark):
                     raise LedgerError(LOST)
                 durable = self._marks.read(self._terms.identity).durable
-                head = Level(self._replay.head, self._replay.spent(self._terms.total))
+                head = Checkpoint(self._replay.head, self._replay.spent(self._terms.total))
             if durable is None or durable.mark.seq < level.mark.seq:
                 self._store.sync()
                 self._marks.advance(descriptor, self._terms.identity, head)
         return level.mark.seq
 
-    def _charge(self, analyst: str, units: Units, text: str, blocks: Touched | None, data_version: str | None) -> int:
+    def _charge(
+        self, analyst: str, units: LedgerAmount, text: str, blocks: Touched | None, data_version: str | None
+    ) -> int:
         if min(units) < 0 or max(units) == 0:
             raise InvalidLossError("a charge takes more than nothing")
         with self._writing() as log:

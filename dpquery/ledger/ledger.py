@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from dpquery.errors import InternalError, LedgerError
-from dpquery.kernel.accountant import Budget, BudgetKind, Units, limit_of, to_units
+from dpquery.kernel.accountant import Budget, BudgetKind, LedgerAmount, limit_of, to_units
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.ledger import disk, owner, places, schema
 from dpquery.ledger.acts import Acts
@@ -212,7 +212,7 @@ class Ledger(Acts):
         finally:
             self._store.close()
 
-    def _units(self, loss: PrivacyLoss) -> Units:
+    def _units(self, loss: PrivacyLoss) -> LedgerAmount:
         if type(loss) is not PrivacyLoss or loss == ZERO:
             raise InternalError("a charge is a loss of more than nothing")
         if loss.rho if self.budget.kind is BudgetKind.PURE else loss.epsilon:

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from dpquery.errors import LedgerError
-from dpquery.kernel.accountant import Units
+from dpquery.kernel.accountant import LedgerAmount
 from dpquery.ledger import disk
 from dpquery.ledger.schema import NOTHING, Mark
 from dpquery.ledger.store import BUSY, PATIENCE, TURN
@@ -31,11 +31,11 @@ TRIES = 5  # to read it whole while another process writes a line
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Checkpoint:
     """How far a ledger had come: an entry, and the dataset's total after it."""
 
     mark: Mark
-    spent: Units
+    spent: LedgerAmount
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Remembered:
         lines: All lines as they are.
     """
 
-    levels: list[Level]
-    durable: Level | None
+    levels: list[Checkpoint]
+    durable: Checkpoint | None
     is_cut_short: bool
     lines: list[bytes]
 
@@ -70,7 +70,7 @@ class MarkFile:
     def make(self, identity: str) -> None:
         """Creates the mark of a new ledger; refuses a path where anything stands."""
         with self._told():
-            disk.create(self.path, _whole(identity, [Level(Mark(0, identity), NOTHING)]))
+            disk.create(self.path, _whole(identity, [Checkpoint(Mark(0, identity), NOTHING)]))
 
     def read(self, identity: str) -> Remembered:
         """Returns what it remembers.
@@ -105,7 +105,7 @@ class MarkFile:
         finally:
             TURN.release()
 
-    def advance(self, descriptor: int, identity: str, level: Level) -> None:
+    def advance(self, descriptor: int, identity: str, level: Checkpoint) -> None:
         """Remembers a level durably, unless a later one is remembered, in one's turn. Then says that it is durable."""
         with self._told():
             found = self._remembered(os.pread(descriptor, SLOT * LINES + 1, 0), identity)
@@ -118,7 +118,7 @@ class MarkFile:
             disk.sync(descriptor)
             _write(descriptor, DURABLE, _line(level))
 
-    def replace(self, identity: str, levels: list[Level]) -> None:
+    def replace(self, identity: str, levels: list[Checkpoint]) -> None:
         """Forgets everything but these levels, which include the founding."""
         fresh = self.path.with_name(self.path.name + ".new")
         with self._told():
@@ -168,7 +168,7 @@ def _slot_of(seq: int) -> int:
     return OLDER + 2 * twos + (seq >> (twos + 1) & 1)
 
 
-def _changes(found: Remembered, level: Level) -> dict[int, bytes]:
+def _changes(found: Remembered, level: Checkpoint) -> dict[int, bytes]:
     """Returns the lines that remember a level: not in place of the newest one, and damaged older ones are blank."""
     read = [_level(line) for line in found.lines]
     damaged = {place: BLANK for place in range(OLDER, LINES) if read[place] is None and found.lines[place] != BLANK}
@@ -176,7 +176,7 @@ def _changes(found: Remembered, level: Level) -> dict[int, bytes]:
     return {**damaged, free: _line(level), _slot_of(level.mark.seq): _line(level)}
 
 
-def _whole(identity: str, levels: list[Level]) -> bytes:
+def _whole(identity: str, levels: list[Checkpoint]) -> bytes:
     ordered = sorted(levels, key=lambda level: level.mark.seq)
     lines = {_slot_of(level.mark.seq): _line(level) for level in ordered}
     lines |= {TITLE: _title(identity), DURABLE: _line(ordered[-1]), NEWEST: _line(ordered[-1])}
@@ -187,7 +187,7 @@ def _title(identity: str) -> bytes:
     return _padded(f"{NAME} {identity}")
 
 
-def _line(level: Level) -> bytes:
+def _line(level: Checkpoint) -> bytes:
     return _padded(" ".join(map(str, (level.mark.seq, level.mark.hash, *level.spent))))
 
 
@@ -196,13 +196,13 @@ def _padded(text: str) -> bytes:
 
 
 @lru_cache(maxsize=4 * LINES)  # most lines are those that were read before
-def _level(line: bytes) -> Level | None:
+def _level(line: bytes) -> Checkpoint | None:
     """Returns the level of a line, or None where there is none, or a write broke off."""
     with contextlib.suppress(ValueError):
         text, _, check = line.decode("ascii").strip().rpartition(" ")
         if check == _check(text):
             seq, hash, epsilon, delta, rho = text.split(" ")
-            return Level(Mark(int(seq), hash), (int(epsilon), int(delta), int(rho)))
+            return Checkpoint(Mark(int(seq), hash), (int(epsilon), int(delta), int(rho)))
     return None
 
 

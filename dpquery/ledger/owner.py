@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpquery.errors import InvalidLossError, LedgerError
-from dpquery.kernel.accountant import Budget, Units, from_units
-from dpquery.ledger.mark import Level, MarkFile
+from dpquery.kernel.accountant import Budget, LedgerAmount, from_units
+from dpquery.ledger.mark import Checkpoint, MarkFile
 from dpquery.ledger.replay import Replay
 from dpquery.ledger.schema import DATASET, NOTHING, Mark
 from dpquery.ledger.terms import minus, units_of
@@ -18,7 +18,7 @@ Holds = Callable[[Mark], bool]
 """Whether a ledger holds a marked entry."""
 
 
-def new_limit(replay: Replay, account: str, budget: Budget) -> Units:
+def new_limit(replay: Replay, account: str, budget: Budget) -> LedgerAmount:
     """Returns another limit of an account, as the ledger counts it.
 
     Raises InvalidLossError for a budget of another kind, below what was spent, or where analysts have no limits.
@@ -36,7 +36,7 @@ def new_limit(replay: Replay, account: str, budget: Budget) -> Units:
     return units
 
 
-def lost(replay: Replay, marks: MarkFile, holds: Holds, *, is_mark_lost: bool) -> Units:
+def lost(replay: Replay, marks: MarkFile, holds: Holds, *, is_mark_lost: bool) -> LedgerAmount:
     """Returns the most that a restored ledger may have lost, of each part.
 
     Claim:
@@ -54,8 +54,8 @@ def lost(replay: Replay, marks: MarkFile, holds: Holds, *, is_mark_lost: bool) -
     return minus(levels[0].spent, base.spent)
 
 
-def kept(replay: Replay, marks: MarkFile, holds: Holds) -> list[Level]:
+def kept(replay: Replay, marks: MarkFile, holds: Holds) -> list[Checkpoint]:
     """Returns what a mark goes on remembering when a ledger is accepted: the levels that the chain holds."""
-    founding = Level(Mark(0, replay.terms.identity), NOTHING)
+    founding = Checkpoint(Mark(0, replay.terms.identity), NOTHING)
     levels = marks.read(replay.terms.identity).levels if marks.path.exists() else [founding]
     return [level for level in levels if holds(level.mark)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpquery.errors import LedgerError
-from dpquery.kernel.accountant import Budget, Units
+from dpquery.kernel.accountant import Budget, LedgerAmount
 from dpquery.ledger import accounts, schema
 from dpquery.ledger.amendments import differences
 from dpquery.ledger.schema import ANSWERED, CHECKPOINT, DATASET, NOTHING, Kind, Mark, Record
@@ -33,7 +33,7 @@ class Replay:
     def __init__(self, founding: Record) -> None:
         self.terms = founded(founding)
         self.head, self.chain = Mark(0, founding.hash), founding.hash
-        self._sums: dict[str, Units] = {}
+        self._sums: dict[str, LedgerAmount] = {}
         self._recent = {0: founding.hash}
         self._since = 0
         if self.terms.axis is not None:
@@ -78,21 +78,21 @@ class Replay:
         """Returns the hash of a recent entry, or None where it is not at hand."""
         return self._recent.get(seq)
 
-    def spent(self, account: str) -> Units:
+    def spent(self, account: str) -> LedgerAmount:
         """Returns an account's total; one that is not open yet begins with what restored ledgers may have lost."""
         return self._sums.get(account, self.terms.lost)
 
-    def limit(self, account: str) -> Units | None:
+    def limit(self, account: str) -> LedgerAmount | None:
         """Returns a limit as charges meet it: the owner's, but never below what was spent; None where there is none."""
         declared = self.terms.limit(account)
         return None if declared is None else widest(declared, self.spent(account))
 
-    def left(self, account: str) -> Units | None:
+    def left(self, account: str) -> LedgerAmount | None:
         """Returns what an account may still spend, part by part; None where the owner set nothing apart for it."""
         limit = self.limit(account)
         return None if limit is None else minus(limit, self.spent(account))
 
-    def allows(self, field: str, units: Units) -> bool:
+    def allows(self, field: str, units: LedgerAmount) -> bool:
         """Whether a charge may be recorded: each account that it counts against has room for it, part by part.
 
         Claim:
@@ -136,7 +136,7 @@ class Replay:
         self._recent.pop(record.seq - RECENT, None)
         return allowed
 
-    def _apply(self, record: Record, account: str, units: Units, text: str) -> bool:
+    def _apply(self, record: Record, account: str, units: LedgerAmount, text: str) -> bool:
         """Whether an entry was allowed; the state after it."""
         match Kind(record.kind):
             case Kind.CHARGE:
@@ -186,11 +186,11 @@ class Replay:
         is_new = said.fingerprint() != held.fingerprint()
         return is_new and not [*differences(held, said)] and said.tables.keys() >= held.tables.keys()
 
-    def fits(self, account: str, units: Units) -> bool:
+    def fits(self, account: str, units: LedgerAmount) -> bool:
         """Whether no account that a limit would be for has spent more."""
         return all(widest(units, self.spent(name)) == units for name in accounts.family(account, self.terms.axis))
 
-    def _limit(self, account: str, units: Units, budget: Budget) -> bool:
+    def _limit(self, account: str, units: LedgerAmount, budget: Budget) -> bool:
         fits = (account == DATASET or not self.terms.is_open) and self.fits(account, units)
         self.terms = replace(self.terms, budgets={**self.terms.budgets, account: budget})
         return fits and units == units_of(budget) and budget.kind is self.terms.budgets[DATASET].kind
@@ -204,7 +204,7 @@ def begun(line: str) -> Replay:
         raise LedgerError("the ledger is damaged: its founding document has a wrong form") from error
 
 
-def _units(told: list[int]) -> Units:
+def _units(told: list[int]) -> LedgerAmount:
     epsilon, delta, rho = told
     if any(type(part) is not int for part in (epsilon, delta, rho)):
         raise ValueError("amounts are integers")

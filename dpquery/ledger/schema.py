@@ -17,13 +17,13 @@ from fractions import Fraction
 from typing import Any
 
 from dpquery.errors import CatalogError, LedgerError
-from dpquery.kernel.accountant import Budget, BudgetKind, Units, limit_of, to_units
+from dpquery.kernel.accountant import Budget, BudgetKind, LedgerAmount, limit_of, to_units
 from dpquery.units.declarations import Declarations
 
 VERSION = 3
 DATASET = ""
 """The name of the account that all charges count against, beside those of the analysts"""
-NOTHING: Units = (0, 0, 0)
+NOTHING: LedgerAmount = (0, 0, 0)
 FOUNDING, ANSWERED, CHECKPOINT = "founding", "answered", "checkpoint"
 """The kinds of records that are no entries."""
 DIGITS = 64  # of a hash

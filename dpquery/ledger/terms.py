@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dpquery.kernel.accountant import Budget, Units, limit_of, to_units
+from dpquery.kernel.accountant import Budget, LedgerAmount, limit_of, to_units
 from dpquery.ledger import accounts, schema
 from dpquery.ledger.schema import DATASET, NOTHING, Record
 from dpquery.units.blocks import Axis
@@ -32,7 +32,7 @@ class Terms:
     budgets: Mapping[str, Budget]
     data_version: str
     place: str
-    lost: Units = NOTHING
+    lost: LedgerAmount = NOTHING
 
     @property
     def is_open(self) -> bool:
@@ -54,7 +54,7 @@ class Terms:
         analyst, suffixes = accounts.meant(field, self.axis)
         return tuple(name + suffix for name in (DATASET, analyst) for suffix in suffixes)
 
-    def limit(self, account: str) -> Units | None:
+    def limit(self, account: str) -> LedgerAmount | None:
         """Returns what the owner allows an account, or None where there is none."""
         analyst = account.partition(accounts.SEPARATOR)[0]
         own = self.budgets.get(analyst) or (self.budgets[DATASET] if self.is_open else None)
@@ -77,36 +77,36 @@ def founded(record: Record) -> Terms:
 
 
 @lru_cache(maxsize=1024)
-def units_of(budget: Budget) -> Units:
+def units_of(budget: Budget) -> LedgerAmount:
     """Returns the limit of a budget, as the ledger counts it."""
     return to_units(limit_of(budget))
 
 
-def plus(left: Units, right: Units) -> Units:
+def plus(left: LedgerAmount, right: LedgerAmount) -> LedgerAmount:
     """Returns the sum of two amounts, part by part."""
     epsilon, delta, rho = (one + other for one, other in zip(left, right, strict=True))
     return epsilon, delta, rho
 
 
-def minus(most: Units, less: Units) -> Units:
+def minus(most: LedgerAmount, less: LedgerAmount) -> LedgerAmount:
     """Returns what is left of an amount, part by part, nothing where less is more."""
     epsilon, delta, rho = (max(0, one - other) for one, other in zip(most, less, strict=True))
     return epsilon, delta, rho
 
 
-def widest(limit: Units, spent: Units) -> Units:
+def widest(limit: LedgerAmount, spent: LedgerAmount) -> LedgerAmount:
     """Returns an account's limit as charges meet it: the owner's, but never below what was spent already."""
     epsilon, delta, rho = (max(pair) for pair in zip(limit, spent, strict=True))
     return epsilon, delta, rho
 
 
-def most(amounts: Iterable[Units]) -> Units:
+def most(amounts: Iterable[LedgerAmount]) -> LedgerAmount:
     """Returns the greatest of each part."""
     epsilon, delta, rho = (max(parts) for parts in zip(*amounts, strict=True))
     return epsilon, delta, rho
 
 
-def least(amounts: Iterable[Units]) -> Units:
+def least(amounts: Iterable[LedgerAmount]) -> LedgerAmount:
     """Returns the least of each part."""
     epsilon, delta, rho = (min(parts) for parts in zip(*amounts, strict=True))
     return epsilon, delta, rho

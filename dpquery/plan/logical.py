@@ -12,8 +12,8 @@ from typing import Literal as OneOf
 
 from dpquery.errors import Span
 from dpquery.plan.aggregates import Function
+from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, Literal
-from dpquery.plan.remembered import remembered
 from dpquery.plan.scaled import Scaled as Scaled
 from dpquery.plan.scaled import Steps as Steps
 from dpquery.plan.types import BOOLEAN, INT64, Type, Value
@@ -345,7 +345,7 @@ def sources(relation: Relation) -> tuple[Relation, ...]:
             return (relation.source,)
 
 
-@remembered
+@cached
 def output(relation: Relation) -> tuple[OutputColumn, ...]:
     """Returns the columns that a relation gives, in order; of a scan last its unit, if it is no column, and weights."""
     match relation:

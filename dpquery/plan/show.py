@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
+from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, substitute
 from dpquery.plan.logical import (
     Aggregate,
@@ -24,11 +25,10 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
-from dpquery.plan.remembered import remembered
 from dpquery.plan.written import quoted, written
 
 
-@remembered
+@cached
 def names_of(relation: Relation) -> Mapping[str, Expression]:
     """Returns what each id anywhere in the relation stands for, over the names of stored columns and aggregates."""
     found: dict[str, Expression] = {}

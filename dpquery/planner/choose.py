@@ -11,11 +11,11 @@ from types import MappingProxyType
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.plan import BudgetedPlan
-from dpquery.planner.aims import aims_of, check_names
-from dpquery.planner.allocate import Offer, allocate
-from dpquery.planner.grouping_sets import expected_errors
-from dpquery.planner.protect import PrivatePlan
-from dpquery.planner.targets import Accuracy, allocate_for
+from dpquery.planner.budget.aims import aims_of, check_names
+from dpquery.planner.budget.allocate import QueryBudget, allocate
+from dpquery.planner.budget.targets import Accuracy, allocate_for
+from dpquery.planner.protect.grouping_sets import expected_errors
+from dpquery.planner.protect.protect import PrivatePlan
 from dpquery.units.declarations import Neighbours
 
 NO_WEIGHTS: Mapping[str, Fraction] = MappingProxyType({})
@@ -29,7 +29,7 @@ Errors = Mapping[int, tuple[float, ...]]
 
 def choose(
     private: PrivatePlan,
-    offer: Offer,
+    offer: QueryBudget,
     *,
     budget: Budget,
     neighbours: Neighbours,
@@ -45,7 +45,7 @@ def choose(
 
 def choose_together(
     queries: Sequence[PrivatePlan],
-    offer: Offer,
+    offer: QueryBudget,
     *,
     budget: Budget,
     neighbours: Neighbours,

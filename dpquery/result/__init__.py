@@ -1,0 +1,1 @@
+"""From noisy numbers to a table: computed columns, totals, released tables, plots."""

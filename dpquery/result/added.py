@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.errors import InternalError
-from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.kernel.selection import all_codes
@@ -28,7 +28,7 @@ MARGIN = 1e-9
 class NoiseOfSum:
     """The noise of a sum of `count` numbers with independent noises of one law, each rounded where it is finer."""
 
-    noise: Calibrated
+    noise: NoiseLaw
     count: int
 
     def half_width(self, failure: Fraction) -> int:
@@ -39,10 +39,10 @@ class NoiseOfSum:
         width = _half_width(fine.mechanism, fine.parameter, self.count, failure)
         if steps == 1:
             return width
-        return -(-(2 * (width + self.count) + self.count * steps) // (2 * steps))  # as of `Calibrated`, of each number
+        return -(-(2 * (width + self.count) + self.count * steps) // (2 * steps))  # as of `NoiseLaw`, of each number
 
 
-NoiseLaw = Calibrated | NoiseOfSum | CombinedNoise
+AnyNoise = NoiseLaw | NoiseOfSum | CombinedNoise
 """The noise of a number that is shown: it has a half-width."""
 
 
@@ -57,7 +57,7 @@ class AddedTable:
     aggregate: PrivateAggregate
     keys: tuple[NDArray[Any], ...]
     numbers: tuple[NDArray[Any], ...]
-    noises: tuple[NoiseLaw, ...]
+    noises: tuple[AnyNoise, ...]
     repeats: bool = True
 
 
@@ -89,10 +89,10 @@ def add_up(leaf: NoisyTable | AddedTable, aggregate: PrivateAggregate) -> AddedT
     )
 
 
-def of_sum(noise: NoiseLaw, count: int) -> NoiseLaw:
+def of_sum(noise: AnyNoise, count: int) -> AnyNoise:
     """Returns the noise of the sum of `count` numbers with independent noises of this law."""
     match noise:
-        case Calibrated():
+        case NoiseLaw():
             return NoiseOfSum(noise=noise, count=count)
         case NoiseOfSum():
             return NoiseOfSum(noise=noise.noise, count=noise.count * count)

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Key
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
 from dpquery.plan.logical import Filter, Project, Relation, Released, Window
-from dpquery.result.added import AddedTable, NoiseLaw, NoiseOfSum
+from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum
 
 Meanings = dict[str, Expression]
 
@@ -22,7 +22,7 @@ Meanings = dict[str, Expression]
 class LooseSum:
     """The noise of a sum of `count` numbers of one law each, which may depend on each other."""
 
-    noise: NoiseLaw
+    noise: AnyNoise
     count: int
 
     def half_width(self, failure: Fraction) -> int:
@@ -68,14 +68,14 @@ class Carried(dict[str, str]):
                 return None if table.aggregate.is_selected else math.prod(_most(k, kept) for k in table.aggregate.keys)
         return None
 
-    def sums(self, noises: Mapping[str, tuple[NoiseLaw, Fraction]]) -> dict[str, tuple[NoiseLaw | LooseSum, Fraction]]:
+    def sums(self, noises: Mapping[str, tuple[AnyNoise, Fraction]]) -> dict[str, tuple[AnyNoise | LooseSum, Fraction]]:
         """Returns the noise of each total, and the unit of its numbers."""
         fresh = {m.id for table in self.tables if isinstance(table, NoisyTable) for m in table.aggregate.measures}
-        found: dict[str, tuple[NoiseLaw | LooseSum, Fraction]] = {}
+        found: dict[str, tuple[AnyNoise | LooseSum, Fraction]] = {}
         for id, (measure, count) in self.totals.items():
             if measure in noises:
                 noise, step = noises[measure]
-                if isinstance(noise, Calibrated) and measure in fresh:
+                if isinstance(noise, NoiseLaw) and measure in fresh:
                     found[id] = (NoiseOfSum(noise=noise, count=count), step)
                 else:
                     found[id] = (LooseSum(noise=noise, count=count), step)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.errors import InternalError
-from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 
 _NO_SUM = "a choice is not added to other numbers"
@@ -39,7 +39,7 @@ margin."""
 class Component:
     """One noise in a combination: its law, how many independent ones of it are added, and its weight."""
 
-    noise: Calibrated
+    noise: NoiseLaw
     count: int
     weight: Fraction
 
@@ -64,7 +64,7 @@ class CombinedNoise:
         return _half_width(self.components, failure) + math.ceil(sum(moved, start=Fraction(self.rounded, 2)))
 
 
-def variance_of(noise: Calibrated) -> float:
+def variance_of(noise: NoiseLaw) -> float:
     """Returns the variance of a noise on the integers, in squared lattice steps; of Gaussian noise an upper bound.
 
     Where noise is finer than a lattice step, that of rounding the sum is added: a twelfth, as of an even spread.
@@ -152,7 +152,7 @@ def _chernoff(components: tuple[Component, ...], failure: float) -> int:
     return math.ceil(float(((logs + math.log(2 / failure)) / t).min()) * (1 + 1e-9))
 
 
-def _log_moment(noise: Calibrated, t: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_moment(noise: NoiseLaw, t: NDArray[np.float64]) -> NDArray[np.float64]:
     if noise.steps > 1:
         return _log_moment(in_finer_steps(noise), t / noise.steps)
     match noise.mechanism:
@@ -197,7 +197,7 @@ def _reach(mechanism: Mechanism) -> int:
             assert_never(mechanism)
 
 
-def _below(noise: Calibrated, x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _below(noise: NoiseLaw, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns P(noise < x), halfway through a point that x hits."""
     if noise.steps > 1:
         return _below(in_finer_steps(noise), x * noise.steps)
@@ -205,13 +205,13 @@ def _below(noise: Calibrated, x: NDArray[np.float64]) -> NDArray[np.float64]:
     return (_up_to(noise, low) + _up_to(noise, high)) / 2
 
 
-def in_finer_steps(noise: Calibrated) -> Calibrated:
+def in_finer_steps(noise: NoiseLaw) -> NoiseLaw:
     """Returns the noise before the sum is rounded, its finer steps taken for whole ones."""
     power = 2 if noise.mechanism is Mechanism.GAUSSIAN else 1
     return replace(noise, parameter=noise.parameter * noise.steps**power, steps=1)
 
 
-def _up_to(noise: Calibrated, k: NDArray[np.float64]) -> NDArray[np.float64]:
+def _up_to(noise: NoiseLaw, k: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns P(noise <= k) for whole k."""
     match noise.mechanism:
         case Mechanism.LAPLACE:
@@ -227,7 +227,7 @@ def _up_to(noise: Calibrated, k: NDArray[np.float64]) -> NDArray[np.float64]:
             assert_never(noise.mechanism)
 
 
-def _gaussian_up_to(noise: Calibrated, k: NDArray[np.float64]) -> NDArray[np.float64]:
+def _gaussian_up_to(noise: NoiseLaw, k: NDArray[np.float64]) -> NDArray[np.float64]:
     deviation = math.sqrt(float(noise.parameter))
     if deviation > LARGEST_EXACT:
         places = -(k + 0.5) / (deviation * math.sqrt(2))

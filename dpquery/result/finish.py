@@ -10,6 +10,9 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
+from dpquery.accuracy.intervals import Interval, IntervalInputs
+from dpquery.accuracy.simulated import LEAST_SCALE, Law
+from dpquery.accuracy.unions import carry_union
 from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Column, Expression, Literal, columns_of, substitute
@@ -32,15 +35,12 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.noisy import noisy_columns
 from dpquery.plan.types import FLOAT64
-from dpquery.result.added import AddedTable, NoiseLaw, NoiseOfSum, with_added
+from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum, with_added
 from dpquery.result.carried import Carried
 from dpquery.result.combined import CombinedNoise, variance_of
-from dpquery.result.intervals import Interval, Measured
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
-from dpquery.result.simulated import LEAST_SCALE, Law
 from dpquery.result.together import drawn, failure_of_each
-from dpquery.result.unions import carry_union
 
 ONE = Fraction(1)
 
@@ -66,11 +66,11 @@ class Finished:
 
     table: pa.Table
     noisy: dict[str, Expression | None]
-    measured: Callable[[Fraction, bool], Measured]
+    measured: Callable[[Fraction, bool], IntervalInputs]
     tables: frozenset[int]
     hidden: bool = False
 
-    def interval(self, name: str, measured: Measured) -> Interval:
+    def interval(self, name: str, measured: IntervalInputs) -> Interval:
         """Returns the intervals of a noisy column."""
         return measured.interval(self.noisy[name] or Literal(value=None, type=FLOAT64))
 
@@ -112,9 +112,9 @@ def finish(
     read |= {column.id for id in read & again.spread.keys() for column in columns_of(again.spread[id])}
     values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), _laws(tables, again)
 
-    def measured(confidence: Fraction, at_once: bool) -> Measured:
+    def measured(confidence: Fraction, at_once: bool) -> IntervalInputs:
         each = failure_of_each(1 - confidence, drawn(read & measures, tables, again)) if at_once else None
-        return Measured(
+        return IntervalInputs(
             rows=len(made),
             columns=values,
             measures=measures,
@@ -227,9 +227,9 @@ def _carry_project(project: Project, again: Carried) -> tuple[Relation, Meanings
 
 
 def _half_widths(tables: Sequence[NoisyTable | AddedTable], again: Carried) -> Callable[[str, Fraction], float]:
-    found: dict[str, tuple[NoiseLaw, Fraction]] = {}
+    found: dict[str, tuple[AnyNoise, Fraction]] = {}
     for table in tables:
-        noises: Sequence[NoiseLaw] = table.noises
+        noises: Sequence[AnyNoise] = table.noises
         for measure, noise in zip(table.aggregate.measures, noises, strict=True):
             if measure.count not in CHOICES:
                 found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
@@ -251,7 +251,7 @@ def _laws(tables: Sequence[NoisyTable | AddedTable], again: Mapping[str, str]) -
 
     def law(id: str) -> Law | None:
         for number, table in enumerate(tables):
-            noises: Sequence[NoiseLaw] = table.noises
+            noises: Sequence[AnyNoise] = table.noises
             for measure, noise in zip(table.aggregate.measures, noises, strict=True):
                 if measure.id == id and id not in twice and measure.count not in CHOICES:
                     repeats = isinstance(table, AddedTable) and table.repeats
@@ -261,7 +261,7 @@ def _laws(tables: Sequence[NoisyTable | AddedTable], again: Mapping[str, str]) -
     return law
 
 
-def _law(noise: NoiseLaw, table: int, is_added: bool, step: Fraction) -> Law | None:
+def _law(noise: AnyNoise, table: int, is_added: bool, step: Fraction) -> Law | None:
     if isinstance(noise, CombinedNoise):
         return None
     one, count = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.mechanisms import Calibrated, calibrated, tau_of
+from dpquery.kernel.mechanisms import NoiseLaw, calibrated, tau_of
 from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import asked, family_of, rank_errors
 from dpquery.kernel.sensitivity import Sensitivity, sensitivity
 from dpquery.kernel.utilities import step_of
-from dpquery.plan.remembered import remembered
+from dpquery.plan.cached import cached
 from dpquery.units.declarations import Neighbours
 
 FAILURE = Fraction(1, 20)
@@ -83,7 +83,7 @@ def measurements(plan: BudgetedPlan, neighbours: Neighbours) -> tuple[Measuremen
     return tuple(described)
 
 
-@remembered
+@cached
 def _described(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Measurement, ...]:
     noises, aggregate = calibrated(budgeted, neighbours), budgeted.aggregate
     tau, described = tau_of(budgeted, noises), []
@@ -98,7 +98,7 @@ def _describe(
     aggregate: PrivateAggregate,
     measure: Measure,
     noise: Noise,
-    made: Calibrated,
+    made: NoiseLaw,
     moved: Sensitivity,
     tau: int | None,
     ranks: float,

@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpquery.errors import DPQueryError
-from dpquery.extras import extra
-from dpquery.result.intervals import digits_of
+from dpquery.accuracy.intervals import digits_of
+from dpquery.errors import DPQueryError, extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

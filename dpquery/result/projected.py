@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpquery.arrow import arrow_type
+from dpquery.data.arrow import arrow_type
 from dpquery.plan.evaluate import evaluate, normal
 from dpquery.plan.expr import Call, Column, Expression, children, columns_of, size_of
 from dpquery.plan.logical import Filter, Limit, Project, Relation, Released, Sort, SortKey

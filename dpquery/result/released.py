@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpquery.arrow import arrow_type
+from dpquery.data.arrow import arrow_type
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import Key, Measure
 from dpquery.kernel.release import NoisyTable

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pyarrow as pa
 
-from dpquery.arrow import for_pandas
+from dpquery.accuracy.intervals import MOST_DIGITS, Interval, IntervalInputs, digits_of
+from dpquery.data.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.result.finish import Finished
-from dpquery.result.intervals import MOST_DIGITS, Interval, Measured, digits_of
 from dpquery.result.measurements import Measurement
 from dpquery.result.plot import plot
 from dpquery.result.together import read_confidence
@@ -165,7 +165,7 @@ class Result:
         return self._found[name]
 
     @cached_property
-    def _measured(self) -> Measured:
+    def _measured(self) -> IntervalInputs:
         return self._finished.measured(self._confidence, False)
 
     @property

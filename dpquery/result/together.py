@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel.loss import parse_amount
-from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.release import NoisyTable
 from dpquery.result.added import AddedTable
 from dpquery.result.carried import Carried
@@ -57,7 +57,7 @@ def drawn(ids: Iterable[str], tables: Sequence[NoisyTable | AddedTable], again: 
         if base not in known:
             raise InternalError("an answer reads a noisy number of no released table")
         table, place = known[base]
-        fresh = isinstance(table, NoisyTable) and isinstance(table.noises[place], Calibrated)
+        fresh = isinstance(table, NoisyTable) and isinstance(table.noises[place], NoiseLaw)
         found[own] = (len(table.numbers[place]), fresh and own == base)
     count = sum(rows for rows, _ in found.values())
     return Drawn(count=max(1, count), independent=all(fresh for _, fresh in found.values()))

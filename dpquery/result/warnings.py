@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dpquery.accuracy.intervals import Interval
 from dpquery.plan.intervals import range_of
 from dpquery.result.finish import Finished
-from dpquery.result.intervals import Interval
 from dpquery.result.measurements import Measurement
 
 MOST_NAMED = 3

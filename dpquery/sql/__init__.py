@@ -1,0 +1,1 @@
+"""SQL text to logical plans: `parse`, then `names`, then `bind`."""

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from dpquery.plan.aggregates import BITS, Function
 from dpquery.plan.aggregates import TEXT_LIMIT as LONGEST_JOINED
+from dpquery.plan.cached import cached
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, children
 from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT
 from dpquery.plan.logical import (
@@ -30,7 +31,6 @@ from dpquery.plan.logical import (
     Window,
     sources,
 )
-from dpquery.plan.remembered import remembered
 from dpquery.plan.types import TEXT
 from dpquery.units.sizes import Unbounded
 
@@ -130,7 +130,7 @@ def of_aggregate(column: AggregateColumn, given: Lengths) -> Cost:
     return Cost(STEP + read + sorting, sum(part.made for part in parts) + kept + longest, longest)
 
 
-@remembered
+@cached
 def lengths(relation: Relation) -> dict[str, int]:
     """Returns for each column of a relation the most characters that its texts have.
 

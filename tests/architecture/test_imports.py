@@ -37,7 +37,7 @@ MAY_OF_DPQUERY = {
     "units/": ("dpquery.errors", "dpquery.units", "dpquery.plan"),
     "kernel/": (
         *("dpquery.errors", "dpquery.kernel", "dpquery.units"),
-        *("dpquery.plan.logical", "dpquery.plan.remembered", "dpquery.plan.types"),
+        *("dpquery.plan.logical", "dpquery.plan.cached", "dpquery.plan.types"),
     ),
     "ledger/": (
         *("dpquery.errors", "dpquery.ledger", "dpquery.units.blocks", "dpquery.units.declarations"),
@@ -67,7 +67,7 @@ def test_the_trusted_base_imports_what_is_listed_and_nothing_else(module: Module
 
 def test_the_trusted_base_reads_plans_and_nothing_that_computes_a_query() -> None:
     """Of `plan` it takes types, nodes, names of operations and aggregates, windows that need an order, and a memory."""
-    read = {"aggregates", "logical", "types", "expr", "functions", "windows", "remembered"}
+    read = {"aggregates", "logical", "types", "expr", "functions", "windows", "cached"}
     for module in (m for m in modules() if m.path.startswith(TRUSTED)):
         plan = {name.rsplit(".", 1)[0] for name in imported(module) if name.startswith("dpquery.plan")}
         assert plan <= {f"dpquery.plan.{name}" for name in read | MAY_EVALUATE.get(module.path, set())}, module.path

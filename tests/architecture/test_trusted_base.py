@@ -24,19 +24,19 @@ RANDOMNESS = (
     "os.getrandom",
 )
 ENGINES = ("duckdb", "psycopg", "psycopg2", "sqlalchemy", "pyspark")
-LEDGER_STORES = {"ledger/postgres.py": {"psycopg"}, "stored/shelf_postgres.py": {"psycopg"}}
+LEDGER_STORES = {"ledger/postgres.py": {"psycopg"}, "reuse/shelf_postgres.py": {"psycopg"}}
 """The ledger's own database is no engine, as no private row and no analyst's SQL passes there."""
-CERTIFICATES = ("frontends/server/tls.py",)
+CERTIFICATES = ("frontends/postgres/login/tls.py",)
 """Reads the server's own certificate."""
-OTHER_DATABASES = {"frontends/server/users.py"}
+OTHER_DATABASES = {"frontends/postgres/login/users.py"}
 """The users' file holds no data."""
-DIALECTS = {"frontends/sqlalchemy_dialect.py": {"sqlalchemy"}}
+DIALECTS = {"frontends/dbapi/sqlalchemy_dialect.py": {"sqlalchemy"}}
 """A way in, for those who ask: it opens no database."""
-NONCES_AND_KEYS = ("frontends/admin/", "frontends/server/")
+NONCES_AND_KEYS = ("frontends/admin/", "frontends/postgres/")
 """Servers need what nobody guesses: nonces, salts, cancel keys. No noise is drawn there."""
-OWN_PROCESSES = {"backends/system_tables.py"}
+OWN_PROCESSES = {"backends/duckdb/system_tables.py"}
 """Start a process of this package: that of the emulated catalogs, which holds no data."""
-PUBLIC_DATA_ONLY = {"frontends/demo.py"}
+PUBLIC_DATA_ONLY = {"frontends/cli/demo.py"}
 """The demo computes exact answers beside the noisy ones: over a public study, in an engine of its own."""
 
 MODULES = pytest.mark.parametrize("module", modules(), ids=lambda m: m.path)
@@ -109,7 +109,7 @@ def test_nothing_is_switched_by_the_environment(module: Module) -> None:
 @MODULES
 def test_what_is_spent_stands_in_no_library_of_databases(module: Module) -> None:
     # What was released already, and who may connect; never what may be spent.
-    if module.path not in ("stored/shelf_file.py", *OTHER_DATABASES):
+    if module.path not in ("reuse/shelf_file.py", *OTHER_DATABASES):
         assert not _uses(module, ("sqlite3",))
 
 

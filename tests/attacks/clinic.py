@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError
 from dpquery.kernel.release import ExactAggregates
@@ -23,7 +23,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import Value
 from dpquery.result.table import Result
-from dpquery.session import Session
+from dpquery.session.session import Session
 
 PEOPLE = 60
 BUDGET = "{epsilon: 10000, delta: 1e-2}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from dpquery.frontends.demo_files import NAFLD
+from dpquery.frontends.cli.demo_files import NAFLD
 
 PATIENTS = 60
 TESTS, EVENTS = ("hdl", "sbp"), ("ang", "cancer", "diabetes", "stroke")

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from dpquery.catalog import Catalog
-from dpquery.connecting import connect
 from dpquery.errors import (
     BackendError,
     DPQueryError,
@@ -27,10 +26,11 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.release import ExactAggregates, release
 from dpquery.kernel.work import Allowed
 from dpquery.ledger.ledger import Ledger, State
-from dpquery.pipeline import Request, prepare
-from dpquery.planner.allocate import Offer
-from dpquery.planner.protect import Bounds
-from dpquery.session import Session
+from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.protect.protect import ContributionBounds
+from dpquery.session.connecting import connect
+from dpquery.session.pipeline import Request, prepare
+from dpquery.session.session import Session
 from tests.attacks.clinic import CATALOG, Clinic, Watched, frames
 from tests.forking import fork
 
@@ -338,7 +338,7 @@ def test_changed_data_is_a_new_answer_at_a_new_price(tmp_path: Path, no_noise: N
     (tmp_path / "a").mkdir()
     old = Clinic(tmp_path / "a", budget="{epsilon: 1}")
     assert old.one(COUNT, epsilon="0.5") == 60
-    from dpquery.backends.duckdb import DuckDBBackend
+    from dpquery.backends.duckdb.backend import DuckDBBackend
 
     tables = frames() | {"people": frames()["people"].iloc[:50]}
     new = Session(
@@ -487,7 +487,7 @@ def test_a_question_costs_at_least_a_share_of_the_limit(
 def test_the_gate_itself_raises_a_charge(tmp_path: Path) -> None:
     """Who calls the gate without a word of the least charge gets the usual one."""
     small = Clinic(tmp_path, budget="{epsilon: 1}")
-    request = Request(text=COUNT, offer=Offer(epsilon=Fraction(1, 10**9)), bounds=Bounds())
+    request = Request(text=COUNT, offer=QueryBudget(epsilon=Fraction(1, 10**9)), bounds=ContributionBounds())
     made = prepare(request, catalog=small.catalog, ledger=small.ledger, public=small.backend)
     allowed = Allowed(steps=small.catalog.work, sizes=small.backend)
     noisy = release(

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 import dpquery
-from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, DPQueryError, InvalidLossError, LedgerError
-from dpquery.frontends.cli import run
+from dpquery.frontends.cli.main import run
 from dpquery.ledger.ledger import Ledger
 from tests.attacks.clinic import BUDGET, CATALOG, Clinic, frames
 

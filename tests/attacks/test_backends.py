@@ -19,14 +19,14 @@ import pyarrow.parquet
 import pytest
 
 import dpquery
-from dpquery.backends import engine, statements, system_tables
-from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.duckdb import engine, statements, system_tables
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError, CatalogError, QueryError
 from dpquery.kernel.failures import FAILED
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import Relation
-from dpquery.session import Session
+from dpquery.session.session import Session
 from tests.attacks.clinic import CATALOG, Clinic, Watched, frames
 
 
@@ -377,7 +377,10 @@ def test_selected_keys_may_hold_anything(tmp_path: Path, no_noise: None) -> None
 
 
 STARTED = {
-    ("backends/system_tables.py", "subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)")
+    (
+        "backends/duckdb/system_tables.py",
+        "subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)",
+    )
 }
 """The process with the system tables, which statements of clients must not share with the ledger and private rows.
 `test_the_process_of_the_system_tables_runs_a_fixed_text` says what it runs."""

@@ -11,9 +11,9 @@ import duckdb
 import numpy as np
 import pytest
 
-import dpquery.backends.aggregates_sql as aggregates_sql
-import dpquery.stored.answers as answers
-from dpquery.backends import duckdb as engine
+import dpquery.backends.duckdb.sql.aggregates_sql as aggregates_sql
+import dpquery.reuse.answers as answers
+from dpquery.backends.duckdb import backend as engine
 from dpquery.errors import (
     BackendError,
     InsufficientBudgetError,
@@ -27,7 +27,7 @@ from dpquery.kernel import release, samplers, selection
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.failures import FAILED, cause_of
 from dpquery.kernel.release import ExactAggregates
-from dpquery.session import Session
+from dpquery.session.session import Session
 from tests.attacks.clinic import Clinic, Watched
 
 SECRET = "canary-7f3a"

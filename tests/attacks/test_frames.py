@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 import dpquery as dp
-from dpquery.frontends.accessor import datasets
+from dpquery.frontends.pandas import datasets
 from tests.scripted import zero_noise
 
 SAID: dict[str, Any] = {"privacy_unit": "who", "max_rows": 8, "bounds": {"x": (0, 10)}}

@@ -78,7 +78,7 @@ def _sources() -> dict[str, str]:
     return {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
 
 
-NONCES_AND_KEYS = ("frontends/admin/", "frontends/server/")
+NONCES_AND_KEYS = ("frontends/admin/", "frontends/postgres/")
 """Where salts, nonces and cancel keys are drawn, and never noise."""
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.oracle import Ward, bounds, compare, in_process, make_ward, opened, over_the_wire, refused, smirnov
 from benchmarks.shapes import ANSWERED, REFUSED, asked
-from dpquery.frontends.server import states
+from dpquery.frontends.postgres.wire import states
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 from dpquery.errors import DPQueryError, QueryError, UnknownNameError
-from dpquery.frontends.cli import run
+from dpquery.frontends.cli.main import run
 from dpquery.plan.logical import Aggregate, Join, Relation, Released, Scan, sources
-from dpquery.session import Session
+from dpquery.session.session import Session
 from tests.attacks.clinic import BUDGET, CATALOG, Clinic, frames
 from tests.attacks.test_planner import planned
 

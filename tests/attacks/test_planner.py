@@ -14,14 +14,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpquery import pipeline
 from dpquery.errors import MissingBoundsError, QueryError, UnsupportedQueryError
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import WEIGHT, Count
 from dpquery.plan.expr import Call
 from dpquery.plan.functions import FUNCTIONS
-from dpquery.planner.allocate import Offer
-from dpquery.planner.protect import Bounds
+from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.protect.protect import ContributionBounds
+from dpquery.session import pipeline
 from tests.attacks.clinic import CATALOG, Clinic, frames
 
 # What is refused, and before a row is read.
@@ -618,7 +618,7 @@ def operations(part: object) -> set[str]:
 
 def planned(clinic: Clinic, query: str) -> pipeline.Prepared:
     """Returns the private plan of a query."""
-    request = pipeline.Request(text=query, offer=Offer.of(epsilon=1), bounds=Bounds())
+    request = pipeline.Request(text=query, offer=QueryBudget.of(epsilon=1), bounds=ContributionBounds())
     public = clinic.backend
     return pipeline.prepare(request, catalog=clinic.catalog, ledger=clinic.ledger, public=public)
 

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 import dpquery as dp
-from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.expr import Call, Column, Literal
 from dpquery.plan.types import FLOAT64, INT64, TEXT
-from dpquery.stored.releases import Release
-from dpquery.stored.store import Store
-from dpquery.stored.text import NotCanonical, digest, text_of, value_of
+from dpquery.reuse.releases import Release
+from dpquery.reuse.store import Store
+from dpquery.reuse.text import NotCanonical, digest, text_of, value_of
 from tests.forking import fork
-from tests.unit.stored.shop import Shop
+from tests.unit.reuse.shop import Shop
 
 QUERY = "SELECT region, COUNT(*) AS n FROM sales GROUP BY region"
 FREE = dp.PrivacyLoss()
@@ -308,7 +308,7 @@ def test_texts_of_plans_do_not_collide() -> None:
 
 def _ask(folder: str, analyst: str) -> None:
     shop = object.__new__(Shop)
-    from tests.unit.stored.shop import catalog
+    from tests.unit.reuse.shop import catalog
 
     shop.catalog, shop.path = catalog(), Path(folder) / "shop.ledger"
     with shop.session(analyst) as session:

@@ -11,7 +11,6 @@ from random import Random
 
 import pytest
 
-from dpquery.backends.reference import ReferenceBackend
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Scan
@@ -19,6 +18,7 @@ from dpquery.plan.types import INT64
 from dpquery.units.weights import weighed
 from tests.properties.weighed_pairs import KINDS, Found, check_plan, look
 from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
+from tests.reference.backend import ReferenceBackend
 
 PLANS, GUESTS, SLOW_PAIRS = 25, 8, 100_000
 

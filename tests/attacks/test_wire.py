@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dpquery.frontends.server.listener import Limits
+from dpquery.frontends.postgres.listener import Limits
 from tests.attacks.wire_fuzz import FIRST, mutated, read_mutants, session
 from tests.server.raw import (
     CANCEL_REQUEST,

@@ -12,12 +12,12 @@ import pytest
 
 import dpquery as dp
 from benchmarks.shapes import ANSWERED, CATALOG, REFUSED, asked, frames
-from dpquery import pipeline
 from dpquery.catalog import Catalog
 from dpquery.kernel.work import TEXTS, parts_of, steps_of
-from dpquery.pipeline import Request, prepare
-from dpquery.planner.allocate import Offer
-from dpquery.planner.protect import Bounds
+from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.protect.protect import ContributionBounds
+from dpquery.session import pipeline
+from dpquery.session.pipeline import Request, prepare
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_a_row_that_causes_much_work_is_refused_before_the_charge(ward: dp.Sessi
 
 @pytest.mark.parametrize("shape", ANSWERED)
 def test_a_row_that_causes_little_work_is_answered(ward: dp.Session, shape: str) -> None:
-    request = Request(text=asked(shape), offer=Offer.of("0.1", None, None), bounds=Bounds())
+    request = Request(text=asked(shape), offer=QueryBudget.of("0.1", None, None), bounds=ContributionBounds())
     made = prepare(request, catalog=ward.catalog, ledger=ward._ledger, public=ward._backend)
     parts = parts_of(made.budgeted, ward.catalog.declarations, ward._backend)
     assert 0 < steps_of(parts) <= ward.catalog.work

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from dpquery.frontends.server.wire import Inbox, ProtocolError
+from dpquery.frontends.postgres.wire.wire import Inbox, ProtocolError
 from tests.server import raw
 
 SEEDS = [

@@ -10,13 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpquery.backends.base import Backend
-from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.backends.reference import ReferenceBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.kernel.plan import CHOICES, Key, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import Relation, output
 from dpquery.plan.types import Value
+from tests.reference.backend import ReferenceBackend
 
 Frames = Mapping[str, pd.DataFrame]
 Engine = Callable[[Catalog, Frames], Backend]

@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpquery.backends.reference import ReferenceBackend
 from dpquery.errors import InternalError
 from dpquery.plan.aggregates import BITS, CHOSEN, PAIRS
 from dpquery.plan.expr import Expression, Literal
@@ -24,6 +23,7 @@ from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, Type, Value
 from tests.attacks.clinic import Clinic
 from tests.backends.engines import Engine, catalog_of, rows_of
 from tests.backends.plans import scan
+from tests.reference.backend import ReferenceBackend
 
 INF = math.inf
 TYPES = {"y": "float64", "x": "float64", "n": "int64", "s": "text", "b": "boolean", "d": "date"}

@@ -6,12 +6,12 @@ from random import Random
 
 import pandas as pd
 
-from dpquery.backends.reference import ReferenceBackend
 from dpquery.plan.logical import output
 from dpquery.units.locality import NotUnitLocal, locality
 from tests.backends.engines import Engine, run
 from tests.backends.plans import ROWS, UNITS, aggregate, values_of
 from tests.properties.keyed import CATALOG, COLUMNS, DECLARED, Plans, database, lacking
+from tests.reference.backend import ReferenceBackend
 
 
 def test_random_joins_along_keys(engine: Engine) -> None:

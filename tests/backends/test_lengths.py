@@ -12,8 +12,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.base import Backend
-from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.backends.reference import ReferenceBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.catalog.write import write_catalog
 from dpquery.errors import InternalError
@@ -21,8 +20,9 @@ from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing,
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.logical import Relation, Scan
 from dpquery.plan.types import FLOAT64, TEXT
-from dpquery.sql.bind import bind
-from dpquery.sql.parse import parse
+from dpquery.sql.bind.bind import bind
+from dpquery.sql.parse.parse import parse
+from tests.reference.backend import ReferenceBackend
 
 CATALOG = """
 version: 2

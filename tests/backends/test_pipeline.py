@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpquery.backends.reference import ReferenceBackend
 from dpquery.ledger.ledger import Ledger
-from dpquery.session import Session
+from dpquery.session.session import Session
 from tests.backends.engines import Engine, Frames, catalog_of
+from tests.reference.backend import ReferenceBackend
 from tests.scripted import zero_noise
 
 INF, NAN = math.inf, math.nan

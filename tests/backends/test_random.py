@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from dpquery.backends.reference import ReferenceBackend
 from dpquery.kernel.plan import CHOICES, Count, PrivateAggregate, Weighing, Weights
 from dpquery.kernel.sensitivity import sensitivity
 from dpquery.units.declarations import Neighbours
 from tests.backends.engines import Engine, Groups, histograms, run
 from tests.backends.generator import Database, Generator, database
 from tests.backends.plans import MANY
+from tests.reference.backend import ReferenceBackend
 
 FAST, SLOW = range(150), range(1_000, 3_000)
 BATCH = 25

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpquery.backends.reference import ReferenceBackend
 from dpquery.errors import CatalogError
 from tests.backends.engines import Engine, catalog_of, rows_of
 from tests.backends.plans import scan
+from tests.reference.backend import ReferenceBackend
 
 INF = math.inf
 DAY, MOMENT = datetime.date, datetime.datetime

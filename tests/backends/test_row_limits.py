@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.kernel.plan import Count, Key, Lattice, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.functions import call

@@ -16,10 +16,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.backends.reference import ReferenceBackend
-from dpquery.backends.row_weights import RowWeights
-from dpquery.backends.table_reading import scaled_of
+from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.backends.duckdb.row_weights import RowWeights
+from dpquery.backends.duckdb.table_reading import scaled_of
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError
 from dpquery.kernel.plan import WEIGHT, Count, Key, Lattice, Measure, PrivateAggregate, Total, Weighing, Weights
@@ -27,6 +26,7 @@ from dpquery.plan.logical import Scan, ScanColumn
 from dpquery.plan.scaled import Scaled
 from dpquery.plan.types import INT64
 from tests.backends.engines import KEY, Groups, catalog_of, run
+from tests.reference.backend import ReferenceBackend
 
 Rows = list[tuple[Any, Any, Any, Any]]
 """Owner, place, value, and day."""

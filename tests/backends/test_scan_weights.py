@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pytest
 
-from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.backends.row_weights import RowWeights
-from dpquery.backends.table_reading import Weighed
+from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.backends.duckdb.row_weights import RowWeights
+from dpquery.backends.duckdb.table_reading import Weighed
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError
 from dpquery.kernel.plan import WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing, Weights

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpquery as dp
-from dpquery.backends import statements
-from dpquery.backends.coding import PIECE, PIECES, coded
-from dpquery.backends.sql_expressions import lower
-from dpquery.backends.statements import Statements
+from dpquery.backends.duckdb import statements
+from dpquery.backends.duckdb.sql.sql_expressions import lower
+from dpquery.backends.duckdb.statements import Statements
+from dpquery.data.coding import PIECE, PIECES, coded
 from dpquery.plan.expr import Literal
 from dpquery.plan.types import TEXT
 from tests.scripted import zero_noise

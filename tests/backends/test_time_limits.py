@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dpquery.backends.time_limits import Watch, time_limit
+from dpquery.backends.duckdb.time_limits import Watch, time_limit
 from tests.waiting import PATIENCE, wait_until
 
 

@@ -16,7 +16,7 @@ import pyarrow.dataset as pads
 import pytest
 
 import dpquery as dp
-from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.errors import BackendError
 from tests.scripted import zero_noise
 

@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpquery.backends import private_sql
-from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.backends.duckdb.sql import private_sql
 from dpquery.kernel.plan import WEIGHT, Count, Key, Lattice, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.expr import Column, Literal
 from dpquery.plan.functions import call

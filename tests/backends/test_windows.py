@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.backends.reference import ReferenceBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.plan.expr import Column, Literal
 from dpquery.plan.logical import Frame, Relation, SortKey, Window, WindowColumn, column
@@ -20,6 +19,7 @@ from tests.backends.engines import Engine, catalog_of, rows_of, sorted_rows
 from tests.backends.generator import COLUMNS, Generator, stored
 from tests.backends.plans import scan
 from tests.backends.windows import Windows
+from tests.reference.backend import ReferenceBackend
 
 
 def over(

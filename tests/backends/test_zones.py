@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import dpquery as dp
-from dpquery.backends.zones import local_microseconds
+from dpquery.backends.duckdb.sql.zones import local_microseconds
 from dpquery.plan.zones import offsets, wall_clock
 from tests.backends.test_reading import column_of
 from tests.scripted import zero_noise

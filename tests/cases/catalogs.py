@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 import dpquery as dp
-from dpquery.arrow import arrow_type
+from dpquery.data.arrow import arrow_type
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.types import Kind, Type
 

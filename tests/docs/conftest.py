@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from sqlalchemy.dialects import registry
 
-registry.register("dpquery", "dpquery.frontends.sqlalchemy_dialect", "DPQueryDialect")
+registry.register("dpquery", "dpquery.frontends.dbapi.sqlalchemy_dialect", "DPQueryDialect")

@@ -9,18 +9,18 @@ from contextlib import closing
 from pathlib import Path
 
 from dpquery.catalog.tables import WORK
-from dpquery.explain import amount, figure
 from dpquery.kernel.utilities import FINEST_TARGET
 from dpquery.kernel.work import TEXTS
 from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT, rounding
 from dpquery.plan.functions.patterns import MAX_COUNT
 from dpquery.plan.logical import LONGEST_TEXT
 from dpquery.plan.windows import WINDOW_FUNCTIONS
-from dpquery.planner.images import MAX_KEYS
-from dpquery.planner.protect import MAX_GROUPS
-from dpquery.sql import parse
-from dpquery.sql.scope import MAX_SIZE, MAX_TABLES
-from dpquery.sql.select import MAX_COLUMNS, MAX_JOINS
+from dpquery.planner.keys.images import MAX_KEYS
+from dpquery.planner.protect.protect import MAX_GROUPS
+from dpquery.session.explain import amount, figure
+from dpquery.sql.bind.scope import MAX_SIZE, MAX_TABLES
+from dpquery.sql.bind.select import MAX_COLUMNS, MAX_JOINS
+from dpquery.sql.parse import parse
 from tests.docs.sql_features import AGGREGATES, CATALOG, CLAUSES, KEYS, PRICED, ROW_CLAUSES, ROWS, Answer, Engine
 from tests.docs.sql_functions import arguments_of, result_of, spellings
 

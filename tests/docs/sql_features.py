@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError
 from dpquery.result.measurements import Measurement
-from dpquery.session import Session
+from dpquery.session.session import Session
 from tests.docs.worlds import session_over
 
 CATALOG = """\

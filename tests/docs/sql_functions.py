@@ -15,9 +15,9 @@ from dpquery.plan.expr import Column
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.logical import Scan, ScanColumn
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, decimal
-from dpquery.sql.expressions import Binder
-from dpquery.sql.scope import Context, Scope, Visible
-from dpquery.sql.spellings import SPELLINGS
+from dpquery.sql.bind.expressions import Binder
+from dpquery.sql.bind.scope import Context, Scope, Visible
+from dpquery.sql.names.spellings import SPELLINGS
 
 TYPES = (INT64, DECIMAL := decimal(9, 2), FLOAT64, TEXT, BOOLEAN, DATE, TIMESTAMP)
 NUMBERS = ("int64", "decimal", "float64")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpquery.frontends.accessor import datasets
+from dpquery.frontends.pandas import datasets
 from tests.docs.notebooks import NOTEBOOKS, execute, outline, read
 
 

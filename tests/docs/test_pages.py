@@ -26,8 +26,8 @@ import typer
 import yaml
 
 import dpquery as dp
-from dpquery.frontends import cli
-from dpquery.frontends.accessor import datasets
+from dpquery.frontends.cli import main as cli
+from dpquery.frontends.pandas import datasets
 from tests.docs.pages import PAGES, ROOT, Block, anchors, blocks, links, name_of, prose
 from tests.docs.worlds import session_over
 

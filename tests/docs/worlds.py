@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 
 import dpquery as dp
-from dpquery.arrow import arrow_type
 from dpquery.catalog import Catalog, Table
+from dpquery.data.arrow import arrow_type
 from dpquery.plan.types import INT64, TEXT, Type
-from dpquery.session import Session
+from dpquery.session.session import Session
 
 PUBLIC_TEXTS = ("alpha", "beta", "gamma")
 

@@ -27,17 +27,17 @@ LOSS = "tests/unit/kernel/test_loss.py"
 ACCOUNTANT = "tests/unit/kernel/test_accountant.py"
 ALLOCATION = "tests/unit/planner/test_allocation.py"
 LEDGER = "tests/unit/ledger/test_ledger.py"
-STORED = "tests/unit/stored/test_answers.py"
+STORED = "tests/unit/reuse/test_answers.py"
 AMENDMENTS = "tests/unit/ledger/test_amendments.py"
-PEOPLE = "tests/unit/frontends/accessor/test_people.py"
+PEOPLE = "tests/unit/frontends/pandas/test_people.py"
 TWICE = "tests/backends/test_twice.py"
-STORED_QUANTILES = "tests/unit/stored/test_quantiles.py"
+STORED_QUANTILES = "tests/unit/reuse/test_quantiles.py"
 STORED_ATTACKS = "tests/attacks/test_stored.py"
 DIRECTED = "tests/unit/kernel/test_directed.py"
-RENYI = "tests/unit/privacy/test_rdp.py"
-COMPOSITION = "tests/unit/privacy/test_composition.py"
-GAUSSIAN = "tests/unit/privacy/test_gaussian_calibration.py"
-TRADEOFF = "tests/unit/privacy/test_tradeoff.py"
+RENYI = "tests/unit/accounting/test_rdp.py"
+COMPOSITION = "tests/unit/accounting/test_composition.py"
+GAUSSIAN = "tests/unit/accounting/test_gaussian_calibration.py"
+TRADEOFF = "tests/unit/accounting/test_tradeoff.py"
 STORES = "tests/unit/ledger/test_stores.py"
 RANDOMISED = "tests/unit/planner/test_randomised.py"
 REPORTS = "tests/unit/kernel/test_randomised_response.py"
@@ -48,7 +48,7 @@ MACHINE = "tests/unit/ledger/test_machine.py"
 FRAMES = "tests/attacks/test_frames.py"
 WIRE = "tests/attacks/test_wire.py"
 DOORS = "tests/server/test_doors.py"
-CANCELLING = "tests/unit/test_cancelling.py"
+CANCELLING = "tests/unit/cancelling/test_cancelling.py"
 SERVER = "tests/server/test_server_attacks.py"
 ENGINE = "tests/server/test_engine.py"
 UNCHANGED = "tests/backends/test_unchanged.py"
@@ -66,7 +66,7 @@ FEW = "tests/unit/units/test_few.py"
 UNIT_WEIGHTS = "tests/unit/units/test_weights.py"
 TOTALS = "tests/unit/kernel/test_totals.py"
 SCALED_WEIGHTS = "tests/backends/test_scaled_weights.py"
-STORED_TOTALS = "tests/unit/stored/test_totals.py"
+STORED_TOTALS = "tests/unit/reuse/test_totals.py"
 WEIGHTS_PROOFS = "tests/properties/test_weights_proofs.py"
 SWEEP = "tests/unit/units/test_sweep.py"
 VERTICES = "tests/properties/test_vertices.py"
@@ -511,7 +511,7 @@ MUTANTS = (
         raise _ReadError
     for a, b in implied:
         other, side = (b, join.right) if _awaits(a, missing) else (a, join.left)
-        if not isinstance(other, Column) or other.id not in proposed(side, declared).units:
+        if not isinstance(other, Column) or other.id not in cached_locality(side, declared).units:
             raise _ReadError
 """,
         new="""    for a, b in implied:
@@ -981,7 +981,7 @@ MUTANTS = (
         place="answer",
         old="if not self.reply.done() and self.reason is None:\n            self.reply.set_result",
         new="if not self.reply.done():\n            self.reply.set_result",
-        tests="tests/unit/server/test_ticks.py",
+        tests="tests/unit/frontends/postgres/test_ticks.py",
     ),
     Mutant(
         name="temporary files are not encrypted",
@@ -1672,7 +1672,7 @@ MUTANTS = (
         place="left",
         old="left = [] if is_url else _left(place, mark)",
         new="left: list[str] = []",
-        tests="tests/unit/test_connecting.py",
+        tests="tests/unit/session/test_connecting.py",
         only="deleted or elsewhere or another_place",
     ),
     Mutant(
@@ -1760,7 +1760,7 @@ MUTANTS = (
         place="made",
         old="variance=found.count * (spread(total.noise) + one.shift**2 * spread(rows.noise)),",
         new="variance=found.count * spread(total.noise),",
-        tests="tests/unit/stored/test_moments.py",
+        tests="tests/unit/reuse/test_moments.py",
         only="follow",
     ),
     Mutant(
@@ -2032,7 +2032,7 @@ MUTANTS = (
         place="source",
         old="source = aggregate.source if same else unfiltered(aggregate.source)",
         new="source = aggregate.source",
-        tests="tests/unit/stored/test_disjoint_stored.py",
+        tests="tests/unit/reuse/test_disjoint_stored.py",
     ),
     Mutant(
         name="the cheapest class is charged",
@@ -2117,7 +2117,7 @@ MUTANTS = (
         place="one",
         old="float(1 / noise.scale)",
         new="float(1 / noise.scale) * 0.999",
-        tests="tests/unit/privacy/test_batches.py",
+        tests="tests/unit/accounting/test_batches.py",
         only="randomised_response",
     ),
     Mutant(

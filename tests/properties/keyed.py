@@ -10,7 +10,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from dpquery.backends.reference_relations import Interpreter, Row
 from dpquery.catalog import Catalog
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.functions import call
@@ -31,6 +30,7 @@ from dpquery.plan.logical import (
     sources,
 )
 from dpquery.plan.types import INT64
+from tests.reference.relations import Interpreter, Row
 
 Tables = dict[str, list[dict[str, int | None]]]
 

@@ -16,18 +16,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import dpquery as dp
-from dpquery import pipeline
 from dpquery.backends.base import Backend
-from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.backends.reference import ReferenceBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.kernel import quantiles, utilities
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import CHOICES, WEIGHT, BudgetedPlan, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.kernel.sensitivity import coarseness
-from dpquery.planner.allocate import Offer
-from dpquery.planner.protect import Bounds
+from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.protect.protect import ContributionBounds
+from dpquery.session import pipeline
 from tests.properties.queries import Query
+from tests.reference.backend import ReferenceBackend
 
 EPSILON = "1"
 Group = tuple[object, ...]
@@ -132,8 +132,8 @@ class Database:
         """Returns what would be measured; raises QueryError for what is refused."""
         request = pipeline.Request(
             text=query.text,
-            offer=Offer.of(epsilon=EPSILON),
-            bounds=Bounds(max_groups=query.max_groups, max_rows=query.max_rows),
+            offer=QueryBudget.of(epsilon=EPSILON),
+            bounds=ContributionBounds(max_groups=query.max_groups, max_rows=query.max_rows),
         )
         catalog, ledger = self.hall.catalog, self.hall.ledger
         made = pipeline.prepare(request, catalog=catalog, ledger=ledger, public=self.backend)

@@ -9,14 +9,14 @@ from random import Random
 
 import pytest
 
-from dpquery.backends.reference_aggregates import Row, value_of
 from dpquery.plan.aggregates import BITS, CHOSEN, PAIRS
 from dpquery.plan.expr import Column
 from dpquery.plan.functions import call
 from dpquery.plan.logical import AggregateColumn
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Type
-from dpquery.planner.aggregate_ranges import exact_range
+from dpquery.planner.ranges.aggregate_ranges import exact_range
+from tests.reference.aggregates import Row, value_of
 
 FUNCTIONS: dict[str, Type] = {
     **dict.fromkeys(PAIRS, INT64),

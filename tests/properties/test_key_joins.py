@@ -21,7 +21,7 @@ from dpquery.plan.logical import (
     output,
 )
 from dpquery.plan.types import INT64, TEXT, Type
-from dpquery.planner.joined_owners import without_second_joins
+from dpquery.planner.protect.joined_owners import without_second_joins
 from dpquery.units.declarations import Declarations
 from dpquery.units.locality import NotUnitLocal, locality
 from dpquery.units.unit_local import Locality

@@ -7,8 +7,8 @@ import random
 import duckdb
 import pytest
 
-from dpquery.backends.sql_casts import type_name
-from dpquery.backends.sql_expressions import lower
+from dpquery.backends.duckdb.sql.sql_casts import type_name
+from dpquery.backends.duckdb.sql.sql_expressions import lower
 from dpquery.plan.evaluate import evaluate, normal
 from tests.properties.expressions import Drawn, draw
 from tests.unit.plan.engine import agree, shown, stored

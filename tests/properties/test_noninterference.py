@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 import dpquery as dp
-from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.kernel.release import ExactAggregates
 from tests.properties.neighbours import Database, Hall, folder
 from tests.properties.queries import Query

@@ -13,7 +13,7 @@ import pytest
 
 import dpquery as dp
 from tests.scripted import zero_noise
-from tests.unit.stored.shop import Shop
+from tests.unit.reuse.shop import Shop
 
 KEYS = ("region", "kind", "site", "score", "EXTRACT(MONTH FROM day)")
 NUMBERS = (

@@ -15,8 +15,8 @@ from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.logical import Scan, ScanColumn
 from dpquery.plan.show import show
 from dpquery.plan.types import INT64
-from dpquery.sql.expressions import Binder
-from dpquery.sql.scope import Context, Scope, Visible
+from dpquery.sql.bind.expressions import Binder
+from dpquery.sql.bind.scope import Context, Scope, Visible
 from tests.properties.expressions import Drawn, draw
 
 CATALOG = Catalog(

@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpquery.backends.matching import matched
-from dpquery.backends.reference import ReferenceBackend
+from dpquery.backends.duckdb.matching import matched
 from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.logical import Scan, ScanColumn
 from dpquery.plan.types import INT64
 from tests.backends.engines import catalog_of, groups_of
+from tests.reference.backend import ReferenceBackend
 
 Pairs = tuple[int, ...]
 """The pairs of one unit, in the order in which it goes through them; even ones are of group 0, odd ones of group 1."""
@@ -91,7 +91,7 @@ def test_many_entries_are_the_same(most: int, monkeypatch: pytest.MonkeyPatch) -
     world = [tuple(sorted(random.sample(range(60), random.randint(0, 30)))) for _ in range(25)]
     expected = Counter(pair % 2 for pair in in_turn(world, most))
     assert looped(world, most, random) == expected
-    monkeypatch.setattr("dpquery.backends.matching._AT_ONCE", 7)
+    monkeypatch.setattr("dpquery.backends.duckdb.matching._AT_ONCE", 7)
     assert looped(world, most, random) == expected
 
 

@@ -10,9 +10,6 @@ from random import Random
 import pytest
 
 import dpquery as dp
-from dpquery.backends.reference import ReferenceBackend
-from dpquery.backends.reference_relations import Interpreter, Row
-from dpquery.backends.reference_sums import lattice_value
 from dpquery.kernel.plan import WEIGHT, Lattice, Weighing
 from dpquery.plan.expr import Literal
 from dpquery.plan.functions import call
@@ -33,7 +30,7 @@ from dpquery.plan.logical import (
     with_sources,
 )
 from dpquery.plan.types import INT64
-from dpquery.planner.carrying import carry
+from dpquery.planner.protect.carrying import carry
 from dpquery.units.declarations import Declarations
 from dpquery.units.locality import NotUnitLocal, locality
 from dpquery.units.weights import distinct_groups, weighed
@@ -41,6 +38,9 @@ from tests.backends.generator import Database, Generator, database
 from tests.properties import queries
 from tests.properties.neighbours import Hall, folder, reference
 from tests.properties.worlds import world
+from tests.reference.backend import ReferenceBackend
+from tests.reference.relations import Interpreter, Row
+from tests.reference.sums import lattice_value
 
 RELATIONS, QUERIES = 80, 40
 

@@ -10,9 +10,6 @@ from collections.abc import Iterator
 from functools import partial
 from random import Random
 
-from dpquery.backends.reference import ReferenceBackend
-from dpquery.backends.reference_relations import Interpreter, Row
-from dpquery.backends.reference_sums import lattice_value
 from dpquery.kernel.plan import WEIGHT, Key, Lattice
 from dpquery.plan.logical import Relation, Released, output
 from dpquery.plan.types import Value
@@ -21,6 +18,9 @@ from dpquery.units.few import RowsOfUnit
 from dpquery.units.locality import NotUnitLocal, locality
 from dpquery.units.weights import rows_in_group, undated, weighed
 from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
+from tests.reference.backend import ReferenceBackend
+from tests.reference.relations import Interpreter, Row
+from tests.reference.sums import lattice_value
 
 PLANS = 250
 

@@ -10,9 +10,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpquery.backends import reference_aggregates, reference_relations
-from dpquery.backends.reference import ReferenceBackend
-from dpquery.backends.reference_relations import Interpreter, Row
 from dpquery.catalog import Catalog
 from dpquery.plan.aggregates import Function
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
@@ -37,6 +34,10 @@ from dpquery.units.costs import STEP
 from dpquery.units.locality import NotUnitLocal
 from dpquery.units.sizes import Unbounded
 from dpquery.units.work import Work
+from tests.reference import aggregates as reference_aggregates
+from tests.reference import relations as reference_relations
+from tests.reference.backend import ReferenceBackend
+from tests.reference.relations import Interpreter, Row
 
 CATALOG = Catalog.from_yaml("""
 version: 2

@@ -21,12 +21,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import dpquery as dp
-from dpquery.arrow import arrow_type
 from dpquery.backends.base import Backend
-from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.backends.reference import ReferenceBackend
-from dpquery.backends.reference_relations import Interpreter, Row
-from dpquery.backends.reference_sums import added_up
+from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.data.arrow import arrow_type
 from dpquery.errors import InternalError
 from dpquery.kernel.checks import check
 from dpquery.kernel.exponential import Histogram
@@ -63,6 +60,9 @@ from tests.properties.weighed_plans import (
     of_person,
     world,
 )
+from tests.reference.backend import ReferenceBackend
+from tests.reference.relations import Interpreter, Row
+from tests.reference.sums import added_up
 
 KINDS = ("add_remove", "replace_one", "blocks")
 IDS = (-1, 0, 1, 2, 3, 7, -7)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import dpquery as dp
 from dpquery.backends.base import Backend
-from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.frontends.server.answers import Answered, Asked
-from dpquery.frontends.server.engine import Engine
-from dpquery.frontends.server.settings import Caps
+from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.frontends.postgres.engine.engine import Engine
+from dpquery.frontends.postgres.engine.settings import Caps
+from dpquery.frontends.postgres.wire.answers import Answered, Asked
 from dpquery.ledger.ledger import Ledger
 from tests.cases import catalogs
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpquery.frontends.server.listener import Limits, Server
-from dpquery.frontends.server.supervisor import Supervisor, SupervisorSettings
-from dpquery.frontends.server.tls import tls_context
-from dpquery.frontends.server.users import Users
+from dpquery.frontends.postgres.listener import Limits, Server
+from dpquery.frontends.postgres.login.tls import tls_context
+from dpquery.frontends.postgres.login.users import Users
+from dpquery.frontends.postgres.process.supervisor import Supervisor, SupervisorSettings
 from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse"
-FACTORY = "tests.unit.server.fake:build"
+FACTORY = "tests.unit.frontends.postgres.fake:build"
 
 
 @dataclass(slots=True)

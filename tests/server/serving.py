@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dpquery as dp
-from dpquery.frontends.server.users import Users
+from dpquery.frontends.postgres.login.users import Users
 from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpquery.frontends.server.answers import Refusal
+from dpquery.frontends.postgres.wire.answers import Refusal
 from tests.server.orders import Study
 
 TABLES = [("orders", "r"), ("regions", "r")]

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from dpquery.frontends.server.listener import PASSWORDS
-from dpquery.frontends.server.lobby import LONGEST_DELAY, Guesses
+from dpquery.frontends.postgres.listener import PASSWORDS
+from dpquery.frontends.postgres.login.lobby import LONGEST_DELAY, Guesses
 from tests.server.raw import CANCEL_REQUEST, SSL_REQUEST, Client, errors, packet, query, startup
 from tests.server.running import Running, running
 
@@ -220,7 +220,7 @@ def test_guesses_are_slowed_and_whoever_knows_the_password_comes_in(
     delays: list[float] = []
     plain = Guesses.delay
     monkeypatch.setattr(Guesses, "delay", lambda self, *who: delays.append(plain(self, *who)) or delays[-1] / 100)
-    monkeypatch.setattr("dpquery.frontends.server.login.PENALTY", 0.0)
+    monkeypatch.setattr("dpquery.frontends.postgres.login.login.PENALTY", 0.0)
     with running(tmp_path) as server:
         for i in range(8):
             with Client(server.host, server.port) as client, pytest.raises(AssertionError):

@@ -8,13 +8,13 @@ from decimal import Decimal
 
 import pytest
 
-from dpquery.arrow import arrow_type
 from dpquery.backends.base import Backend
-from dpquery.backends.duckdb import DuckDBBackend
-from dpquery.frontends.server.answers import Answerer, Asked, Field, Refusal
-from dpquery.frontends.server.engine import bounded
-from dpquery.frontends.server.names import field_of, oid_of, type_of_oid
-from dpquery.frontends.server.settings import Caps, check, options_of
+from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.data.arrow import arrow_type
+from dpquery.frontends.postgres.engine.engine import bounded
+from dpquery.frontends.postgres.engine.settings import Caps, check, options_of
+from dpquery.frontends.postgres.wire.answers import Answerer, Asked, Field, Refusal
+from dpquery.frontends.postgres.wire.names import field_of, oid_of, type_of_oid
 from tests.scripted import zero_noise
 from tests.server.orders import Study, catalog, tables
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 import dpquery as dp
 from dpquery import dbapi
-from dpquery.frontends.server.answers import Refusal
+from dpquery.frontends.postgres.wire.answers import Refusal
 from tests.scripted import zero_noise
 from tests.server.orders import Study
 from tests.server.serving import PASSWORD, Serving, make_shop, serving
@@ -112,7 +112,7 @@ def test_the_same_number_has_the_same_interval_wherever_it_is_shown(
     for name, place in (("n", 2), ("mean", 5)):
         assert accuracy[name].to_numpy().tolist() == [list(row[place : place + 2]) for row in wire]
 
-    sa.dialects.registry.register("dpquery", "dpquery.frontends.sqlalchemy_dialect", "DPQueryDialect")
+    sa.dialects.registry.register("dpquery", "dpquery.frontends.dbapi.sqlalchemy_dialect", "DPQueryDialect")
     url = f"dpquery:///{catalog}?analyst=alice&ledger={ledger}&intervals=on"
     engine = sa.create_engine(url)
     read = pd.read_sql(sa.text(BY_REGION), engine)
@@ -172,7 +172,7 @@ def test_notices_go_over_the_wire_once_for_each_statement(connection: psycopg.Co
 
 
 def test_sqlalchemy_core_reads_its_own_columns_by_name(shop: Serving) -> None:
-    sa.dialects.registry.register("dpquery", "dpquery.frontends.sqlalchemy_dialect", "DPQueryDialect")
+    sa.dialects.registry.register("dpquery", "dpquery.frontends.dbapi.sqlalchemy_dialect", "DPQueryDialect")
     engine = sa.create_engine(f"dpquery:///{shop.folder / 'shop.yaml'}?analyst=alice")
     orders = sa.Table("orders", sa.MetaData(), autoload_with=engine)
     query = sa.select(orders.c.region, sa.func.count().label("n")).group_by(orders.c.region)

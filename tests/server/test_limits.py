@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dpquery.frontends.server.listener import Limits
+from dpquery.frontends.postgres.listener import Limits
 from tests.server.raw import (
     CANCEL_REQUEST,
     Client,
@@ -277,7 +277,7 @@ def test_the_engines_end_is_the_end_of_what_it_ran_alone(tmp_path: Path, caplog:
 
 
 def test_a_statement_that_cannot_be_interrupted_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpquery.frontends.server.supervisor.GRACE", 0.5)
+    monkeypatch.setattr("dpquery.frontends.postgres.process.supervisor.GRACE", 0.5)
     with running(tmp_path, threads=2) as server, Client(server.host, server.port) as client:
         client.log_in()
         refused = client.error(query("SET statement_timeout = 300; hang"))
@@ -289,7 +289,7 @@ def test_a_client_does_not_wait_for_an_engine_that_does_not_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """WRK-01: when the engine stops, if ever, may depend on data; the client hears at the next tick."""
-    monkeypatch.setattr("dpquery.frontends.server.supervisor.GRACE", 1000.0)
+    monkeypatch.setattr("dpquery.frontends.postgres.process.supervisor.GRACE", 1000.0)
     with running(tmp_path, threads=2) as server, Client(server.host, server.port, seconds=30) as client:
         client.log_in()
         assert client.error(query("SET statement_timeout = 300; hang"))["C"] == "57014"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.cancelling import Cancellation, cancellable
 from dpquery.errors import BackendError
-from dpquery.frontends.server.answers import Asked, Refusal
-from dpquery.frontends.server.pg_catalog import emulation
+from dpquery.frontends.postgres.pg_catalog import emulation
+from dpquery.frontends.postgres.wire.answers import Asked, Refusal
 from tests.server.orders import Study
 
 CANARY = "CANARY"

@@ -20,7 +20,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from dpquery.frontends.cli import run
+from dpquery.frontends.cli.main import run
 from tests.postgres import programs
 from tests.server.raw import Client, query
 from tests.server.serving import PASSWORD, Serving, ended, entries, make_shop, serving

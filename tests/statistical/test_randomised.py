@@ -16,7 +16,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.catalog.tables import Randomized
-from dpquery.planner.chances import Chances
+from dpquery.planner.debias.chances import Chances
 from tests.scripted import zero_noise
 
 FALSE_ALARM = 1e-9

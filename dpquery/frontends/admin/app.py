@@ -17,7 +17,7 @@ from dpquery.errors import LedgerError
 from dpquery.frontends.admin.metrics import metrics
 from dpquery.frontends.admin.observed import Observed
 from dpquery.frontends.admin.overview import Overview, Watch
-from dpquery.frontends.server.tokens import SHORTEST_TOKEN
+from dpquery.frontends.postgres.login.tokens import SHORTEST_TOKEN
 
 COOKIE = "dpquery-owner"
 

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dpquery.errors import LedgerError
-from dpquery.frontends.accounts import PARTS
+from dpquery.frontends.admin.accounts import PARTS
 from dpquery.frontends.admin.observed import Observed
 from dpquery.frontends.admin.overview import Watch
 

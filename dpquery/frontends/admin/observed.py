@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dpquery.frontends.server.listener import Server
-from dpquery.frontends.server.log import Refused
-from dpquery.frontends.server.metrics import metrics_text
+from dpquery.frontends.postgres.listener import Server
+from dpquery.frontends.postgres.metrics import metrics_text
+from dpquery.frontends.postgres.process.log import Refused
 
 
 class Observed(Protocol):

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpquery.errors import LedgerError
-from dpquery.frontends.accounts import PARTS, Account, accounts_of, analysts_of
-from dpquery.frontends.audit import told
-from dpquery.frontends.cli_text import percent
+from dpquery.frontends.admin.accounts import PARTS, Account, accounts_of, analysts_of
+from dpquery.frontends.admin.audit import told
+from dpquery.frontends.text import percent
 from dpquery.kernel.accountant import promise
 from dpquery.kernel.loss import show_amount
 from dpquery.ledger.ledger import Entry, Ledger

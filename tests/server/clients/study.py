@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dpquery as dp
-from dpquery.frontends.demo_files import LEDGER, NAFLD, TABLES, prepare
-from dpquery.frontends.server.users import Users
+from dpquery.frontends.cli.demo_files import LEDGER, NAFLD, TABLES, prepare
+from dpquery.frontends.postgres.login.users import Users
 from tests.server.serving import PASSWORD, Serving, serving
 
 USER = "reader"

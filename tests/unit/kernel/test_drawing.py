@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dpquery.kernel.drawing import BESIDE, drawing
-from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 
-SMALL = Calibrated(mechanism=Mechanism.LAPLACE, parameter=Fraction(5))
-LARGE = Calibrated(mechanism=Mechanism.GAUSSIAN, parameter=Fraction(10**12))
-CHOICE = Calibrated(mechanism=Mechanism.EXPONENTIAL, parameter=Fraction(1, 2))
+SMALL = NoiseLaw(mechanism=Mechanism.LAPLACE, parameter=Fraction(5))
+LARGE = NoiseLaw(mechanism=Mechanism.GAUSSIAN, parameter=Fraction(10**12))
+CHOICE = NoiseLaw(mechanism=Mechanism.EXPONENTIAL, parameter=Fraction(1, 2))
 GROUPS = [None, 3, BESIDE // 2, BESIDE]
 
 

@@ -11,7 +11,7 @@ import pytest
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel import samplers
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.mechanisms import Calibrated, calibrate, calibrated, recomputed, tau_of, threshold
+from dpquery.kernel.mechanisms import NoiseLaw, calibrate, calibrated, recomputed, tau_of, threshold
 from dpquery.kernel.plan import WEIGHT, BudgetedAggregate, Mechanism, Noise, Weighing
 from dpquery.kernel.release import _whole
 from dpquery.kernel.sensitivity import Sensitivity
@@ -60,9 +60,9 @@ def test_finer_noise_has_to_be_within_what_is_sampled() -> None:
 def test_the_interval_covers_noise_and_rounding(mechanism: Mechanism, steps: int, parameter: Fraction) -> None:
     """Where the noise is within its own interval, the whole number is within w of the exact one."""
     failure = Fraction(1, 20)
-    made = Calibrated(mechanism=mechanism, parameter=parameter, steps=steps)
+    made = NoiseLaw(mechanism=mechanism, parameter=parameter, steps=steps)
     power = 2 if mechanism is Mechanism.GAUSSIAN else 1
-    fine = Calibrated(mechanism=mechanism, parameter=parameter * steps**power).half_width(failure)
+    fine = NoiseLaw(mechanism=mechanism, parameter=parameter * steps**power).half_width(failure)
     width = made.half_width(failure)
     exact = np.unique(np.linspace(-3 * steps, 3 * steps, 1001).astype(np.int64))
     for drawn in (-fine, fine, -fine // 2, 0):
@@ -74,14 +74,14 @@ def test_the_interval_covers_noise_and_rounding(mechanism: Mechanism, steps: int
 
 
 def test_whole_steps_are_as_they_were() -> None:
-    made = Calibrated(mechanism=Mechanism.LAPLACE, parameter=Fraction(12))
+    made = NoiseLaw(mechanism=Mechanism.LAPLACE, parameter=Fraction(12))
     assert made.half_width(Fraction(1, 20)) == 36
     assert made.tail(1) < Fraction(1, 2)
 
 
 def test_no_threshold_on_finer_steps() -> None:
     with pytest.raises(InternalError):
-        Calibrated(mechanism=Mechanism.LAPLACE, parameter=Fraction(1), steps=2).tail(3)
+        NoiseLaw(mechanism=Mechanism.LAPLACE, parameter=Fraction(1), steps=2).tail(3)
 
 
 def test_the_noise_of_a_plan_follows_from_its_weights() -> None:

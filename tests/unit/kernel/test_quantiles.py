@@ -16,7 +16,7 @@ from dpquery.kernel.accountant import BudgetKind, charge_of
 from dpquery.kernel.choices import choose_together, divide
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.mechanisms import Calibrated, calibrated
+from dpquery.kernel.mechanisms import NoiseLaw, calibrated
 from dpquery.kernel.plan import (
     WEIGHT,
     BudgetedAggregate,
@@ -254,7 +254,7 @@ def test_without_noise_quantiles_are_exact_ties_and_all(unit: str | None, monkey
     random = Random(9)
     targets = [Fraction(i, 20) for i in range(1, 20)]
     given = aggregate(*(str(t) for t in targets), unit=unit)
-    noises = [Calibrated(mechanism=Mechanism.EXPONENTIAL, parameter=Fraction(1), divider=Fraction(1))] * len(targets)
+    noises = [NoiseLaw(mechanism=Mechanism.EXPONENTIAL, parameter=Fraction(1), divider=Fraction(1))] * len(targets)
     for size in (1, 2, 3, 10, 57, 200):
         values = [random.choice([0, 0, 0, 7, random.randint(LOWER, UPPER)]) for _ in range(size)]
         kept = histogram({v: values.count(v) * given.weight for v in values})

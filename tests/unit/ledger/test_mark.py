@@ -13,15 +13,15 @@ import pytest
 from dpquery.errors import LedgerError
 from dpquery.ledger import disk, schema
 from dpquery.ledger.ledger import Ledger
-from dpquery.ledger.mark import NEWEST, SLOT, Level, MarkFile, _line
+from dpquery.ledger.mark import NEWEST, SLOT, Checkpoint, MarkFile, _line
 from dpquery.ledger.schema import Mark
 from tests.unit.ledger.ledgers import QUERY, UNIT, file_site
 
 IDENTITY = "a" * 64
 
 
-def level(seq: int) -> Level:
-    return Level(Mark(seq, f"{seq:064x}"), (seq, 2 * seq, 3 * seq))
+def level(seq: int) -> Checkpoint:
+    return Checkpoint(Mark(seq, f"{seq:064x}"), (seq, 2 * seq, 3 * seq))
 
 
 def advance(mark: MarkFile, seq: int, identity: str = IDENTITY) -> None:
@@ -37,7 +37,7 @@ def mark(tmp_path: Path) -> MarkFile:
 
 
 def test_a_new_mark_remembers_the_founding(mark: MarkFile) -> None:
-    assert mark.read(IDENTITY).levels == [Level(Mark(0, IDENTITY), (0, 0, 0))]
+    assert mark.read(IDENTITY).levels == [Checkpoint(Mark(0, IDENTITY), (0, 0, 0))]
     with pytest.raises(LedgerError, match="File exists"):
         mark.make(IDENTITY)
 
@@ -149,7 +149,7 @@ def test_a_level_that_nobody_said_is_durable_is_made_so_again(tmp_path: Path, mo
         first.charge(analyst="alice", loss=UNIT, query=QUERY)
         second.charge(analyst="bob", loss=UNIT, query=QUERY)
     content = bytearray(site.mark.read_bytes())
-    levels = Level(Mark(2, first.hash_of(2) or ""), (2 * 10**9, 0, 0))
+    levels = Checkpoint(Mark(2, first.hash_of(2) or ""), (2 * 10**9, 0, 0))
     content[NEWEST * SLOT : NEWEST * SLOT + SLOT] = _line(levels)
     site.mark.write_bytes(content)
     monkeypatch.setattr(disk, "sync", synced.append)
@@ -190,7 +190,7 @@ def test_a_level_whose_sync_failed_is_written_again(tmp_path: Path, monkeypatch:
     with pytest.raises(LedgerError, match="Input/output error"):
         first.charge(analyst="alice", loss=UNIT, query=QUERY)
     is_broken = False
-    level = Level(Mark(1, second.hash_of(1) or ""), (10**9, 0, 0))
+    level = Checkpoint(Mark(1, second.hash_of(1) or ""), (10**9, 0, 0))
     assert second._settle(level) == 1  # which had charged, and waited for its turn
     site.mark.write_bytes(disks[site.mark])
     assert MarkFile(site.mark).read(second._terms.identity).newest == level.mark

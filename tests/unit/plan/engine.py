@@ -10,9 +10,9 @@ from decimal import Decimal
 
 import duckdb
 
-from dpquery.backends.reading import read
-from dpquery.backends.sql_casts import type_name
-from dpquery.backends.sql_expressions import lower
+from dpquery.backends.duckdb.sql.reading import read
+from dpquery.backends.duckdb.sql.sql_casts import type_name
+from dpquery.backends.duckdb.sql.sql_expressions import lower
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, Value, decimal

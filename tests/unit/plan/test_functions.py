@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpquery.backends.sql_expressions import RULES
+from dpquery.backends.duckdb.sql.sql_expressions import RULES
 from dpquery.plan.expr import Call, Case, Expression
 from dpquery.plan.functions import FUNCTIONS, SignatureError, call, cast, castable
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type

@@ -14,7 +14,7 @@ from dpquery.plan.expr import Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, INT64, decimal
-from dpquery.planner.linear import linear_form
+from dpquery.planner.protect.linear import linear_form
 from tests.equivalent.clinic import plain, plain_rows, session, tables
 from tests.scripted import same_noise, zero_noise
 

@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 
 import dpquery as dp
+from dpquery.accuracy.intervals import IntervalInputs
 from dpquery.plan.aggregates import PAIRS
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import AggregateColumn
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, INT64
-from dpquery.planner.rewrite import Measures
-from dpquery.result.intervals import Measured
-from dpquery.sql import aggregate_names
+from dpquery.planner.protect.measurements import MeasurementSet
+from dpquery.sql.names import aggregate_names
 from tests.scripted import zero_noise
 
 RANGES = {
@@ -128,7 +128,7 @@ def test_intervals_hold_whatever_the_noise() -> None:
     random = Random(5)
     y, x = Column(id="y", type=FLOAT64), Column(id="x", type=INT64)
     ranges = {"y": Range(lower=Fraction(-5), upper=Fraction(5)), "x": Range(lower=Fraction(0), upper=Fraction(100))}
-    made = Measures(
+    made = MeasurementSet(
         prefix="m",
         ranges=ranges,
         ranges_by_rows=ranges,
@@ -151,7 +151,7 @@ def test_intervals_hold_whatever_the_noise() -> None:
             return width
 
         noisy = {id: [value + random.uniform(-width, width)] for id, value in exact.items()}
-        measured = Measured(rows=1, columns=noisy, measures=frozenset(exact), half_width=half_width)
+        measured = IntervalInputs(rows=1, columns=noisy, measures=frozenset(exact), half_width=half_width)
         for expression in expressions.values():
             interval, value = measured.interval(expression), evaluate(expression, exact)
             lower, upper = float(interval.lower[0]), float(interval.upper[0])

@@ -12,7 +12,7 @@ import dpquery as dp
 from dpquery.catalog.describe import describe_column
 from dpquery.catalog.write import write_catalog
 from dpquery.plan.types import FLOAT64, INT64, Type, decimal
-from dpquery.planner.lattices import MOST_MOVED, for_total
+from dpquery.planner.protect.lattices import MOST_MOVED, for_total
 
 COLUMNS = {
     "customer": {"type": "text"},

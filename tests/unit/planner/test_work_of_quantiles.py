@@ -14,7 +14,7 @@ import dpquery as dp
 from dpquery.kernel import quantiles
 from dpquery.kernel.plan import WHOLE_ROW, Count, Lattice, Measure, PrivateAggregate
 from dpquery.plan.logical import Scan
-from tests.unit.stored.shop import Shop
+from tests.unit.reuse.shop import Shop
 
 FEW, MANY = 48, 96
 FASTER = 3

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpquery.errors import InternalError
-from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import WHOLE_ROW, Count, Key, Measure, Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.logical import OutputColumn, Values
@@ -21,7 +21,7 @@ from dpquery.result.added import NoiseOfSum, add_up
 LAPLACE, GAUSSIAN = Mechanism.LAPLACE, Mechanism.GAUSSIAN
 
 
-def _law(noise: Calibrated, reach: int) -> NDArray[np.float64]:
+def _law(noise: NoiseLaw, reach: int) -> NDArray[np.float64]:
     """Returns the probabilities of -reach ... reach."""
     k = np.arange(-reach, reach + 1, dtype=np.float64)
     scale = float(noise.parameter)
@@ -36,7 +36,7 @@ def _law(noise: Calibrated, reach: int) -> NDArray[np.float64]:
 def test_half_widths_of_sums_hold_and_are_not_much_too_wide(
     mechanism: Mechanism, parameter: Fraction, count: int, failure: Fraction
 ) -> None:
-    noise = Calibrated(mechanism=mechanism, parameter=parameter)
+    noise = NoiseLaw(mechanism=mechanism, parameter=parameter)
     reach = 40 * (int(parameter) + 1)
     law = total = _law(noise, reach)
     for _ in range(count - 1):
@@ -56,8 +56,8 @@ def test_half_widths_of_sums_hold_and_are_not_much_too_wide(
 def test_half_widths_of_sums_of_rounded_numbers_hold(mechanism: Mechanism, count: int, failure: Fraction) -> None:
     """Noise in eighths of a step is rounded to whole steps, in whichever place the exact number stands."""
     steps, parameter = 8, Fraction(5, 2)
-    noise = Calibrated(mechanism=mechanism, parameter=parameter, steps=steps)
-    fine = Calibrated(mechanism=mechanism, parameter=parameter * (steps if mechanism is LAPLACE else steps**2))
+    noise = NoiseLaw(mechanism=mechanism, parameter=parameter, steps=steps)
+    fine = NoiseLaw(mechanism=mechanism, parameter=parameter * (steps if mechanism is LAPLACE else steps**2))
     reach = 60 * steps
     law, k = _law(fine, reach), np.arange(-reach, reach + 1)
     found = NoiseOfSum(noise=noise, count=count).half_width(failure)
@@ -91,7 +91,7 @@ def _table(numbers: NDArray[np.int64] | NDArray[np.object_]) -> NoisyTable:
         aggregate=_aggregate(A, B),
         keys=(np.repeat([0, 1], 3), np.tile([0, 1, 2], 2)),
         numbers=(numbers,),
-        noises=(Calibrated(mechanism=LAPLACE, parameter=Fraction(2)),),
+        noises=(NoiseLaw(mechanism=LAPLACE, parameter=Fraction(2)),),
     )
 
 

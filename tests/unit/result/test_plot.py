@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dpquery as dp
-from dpquery import extras
+from dpquery import errors as extras
 from dpquery.result.plot import _cell
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dpquery as dp
-from dpquery.backends.duckdb import DuckDBBackend
+from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dpquery as dp
-from dpquery.kernel.mechanisms import Calibrated
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 from dpquery.result.together import Drawn, failure_of_each
 
@@ -33,7 +33,7 @@ def test_sidak_is_exact_and_bonferroni_is_below(failure: Fraction, count: int) -
 @pytest.mark.parametrize("law", [(Mechanism.LAPLACE, Fraction(20)), (Mechanism.GAUSSIAN, Fraction(400))])
 def test_as_many_hold_at_once_as_are_said_to(law: tuple[Mechanism, Fraction]) -> None:
     """The true noise, drawn 4000 times for ten numbers: five deviations of the simulation are allowed for."""
-    noise = Calibrated(mechanism=law[0], parameter=law[1])
+    noise = NoiseLaw(mechanism=law[0], parameter=law[1])
     drawn = np.abs(noise.sample(10 * TRIALS)).reshape(TRIALS, 10)
     each = failure_of_each(Fraction(1, 20), Drawn(count=10, independent=True))
     held = float((drawn <= noise.half_width(each)).all(axis=1).mean())

@@ -73,7 +73,7 @@ def test_intervals_as_wide_as_the_range_are_marked(session: dp.Session, monkeypa
 
 
 def test_the_plan_alone_tells_which_columns_carry_noise(session: dp.Session) -> None:
-    from dpquery.sql.shape import shape
+    from dpquery.sql.bind.shape import shape
 
     queries = {
         "SELECT half, COUNT(*) AS n, 1 AS one, half + 1 AS h FROM t GROUP BY half": {1},

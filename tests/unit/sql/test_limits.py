@@ -8,7 +8,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokenizer_core import Token
 
 from dpquery.errors import QuerySyntaxError
-from dpquery.sql.parse import MAX_CHARACTERS, MAX_DEPTH, MAX_STRING, MAX_TOKENS, read
+from dpquery.sql.parse.parse import MAX_CHARACTERS, MAX_DEPTH, MAX_STRING, MAX_TOKENS, read
 
 TEXTS = {
     "brackets": "SELECT " + "(" * MAX_CHARACTERS,

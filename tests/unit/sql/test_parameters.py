@@ -14,8 +14,8 @@ import pytest
 import typer
 
 import dpquery as dp
-from dpquery.frontends.cli_opening import read_params
-from dpquery.sql.parse import read
+from dpquery.frontends.opening import read_params
+from dpquery.sql.parse.parse import read
 from tests.cases.catalogs import session_of
 from tests.scripted import zero_noise
 

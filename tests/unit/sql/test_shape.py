@@ -6,7 +6,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.plan.types import BOOLEAN, INT64, TEXT, decimal
-from dpquery.sql.shape import Shape, shape
+from dpquery.sql.bind.shape import Shape, shape
 from tests.cases.catalogs import catalog_of
 
 

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.types import FLOAT64, INT64
-from dpquery.sql.functions import division_of, operation_of
-from dpquery.sql.spellings import SPELLINGS, descriptions
+from dpquery.sql.names.functions import division_of, operation_of
+from dpquery.sql.names.spellings import SPELLINGS, descriptions
 
 FOR_THE_BINDER = {"in", "divide", "int_divide"}
 

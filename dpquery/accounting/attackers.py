@@ -1,0 +1,113 @@
+"""What an attacker can reach who must tell two neighbours apart: trade-off functions, and ROC curves.
+
+A false alarm takes the second of two neighbours for the truth where it is the first, a miss the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpquery.accounting import tradeoff
+from dpquery.accounting.amounts import Amount, read, read_chance
+from dpquery.accounting.conversions import whole
+from dpquery.errors import extra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True)
+class TradeOff:
+    """The least chance of a miss, for each chance of a false alarm: larger is more private. Rounded down.
+
+    Attributes:
+        name: What it is of, for people.
+        misses: From a fraction from 0 to 1 to a fraction.
+    """
+
+    name: str
+    misses: Callable[[Fraction], Fraction]
+
+    def __call__(self, false_alarms: Amount) -> Fraction:
+        """Returns the least chance of a miss of a test with this chance of a false alarm."""
+        return self.misses(read_chance(false_alarms, "the chance of a false alarm"))
+
+
+def approximate(epsilon: Amount, delta: Amount = 0) -> TradeOff:
+    """Returns the trade-off that (epsilon, delta)-DP promises. Source: Wasserman, Zhou 2010; Dong, Roth, Su 2022."""
+    pure, small = read(epsilon, "epsilon", zero=True), read_chance(delta, "delta")
+    name = f"({_short(pure)}, {_short(small)})"
+    return TradeOff(name, lambda x: tradeoff.tradeoff_of_approximate(pure, small, x))
+
+
+def randomised_response(epsilon: Amount) -> TradeOff:
+    """Returns that of a yes-no answer that is true with odds e^epsilon: all that (epsilon, 0) allows."""
+    pure = read(epsilon, "epsilon", zero=True)
+    return TradeOff(f"randomised response {_short(pure)}", lambda x: tradeoff.tradeoff_of_randomised_response(pure, x))
+
+
+def laplace(scale: Amount, sensitivity: Amount = 1) -> TradeOff:
+    """Returns that of one number with continuous Laplace noise. Source: Dong, Roth, Su 2022."""
+    pure = read(sensitivity, "sensitivity") / read(scale, "scale")
+    return TradeOff(f"Laplace {_short(pure)}", lambda x: tradeoff.tradeoff_of_laplace(pure, x))
+
+
+def gaussian(scale: Amount, sensitivity: Amount = 1) -> TradeOff:
+    """Returns that of continuous Gaussian noise; `scale` is the standard deviation. Source: Dong, Roth, Su 2022."""
+    mu = read(sensitivity, "sensitivity") / read(scale, "scale")
+    return TradeOff(f"Gaussian {_short(mu)}", lambda x: tradeoff.tradeoff_of_gaussian(mu, x))
+
+
+def leak(delta: Amount) -> TradeOff:
+    """Returns that of the mechanism that gives everything away with chance delta, and else nothing.
+
+    It is (0, delta)-DP, and attains it: what delta alone may mean.
+    """
+    small = read_chance(delta, "delta")
+    return TradeOff(f"leak {_short(small)}", lambda x: tradeoff.tradeoff_of_leak(small, x))
+
+
+def leaky_response(epsilon: Amount, delta: Amount) -> TradeOff:
+    """Returns that of the mechanism that gives everything away with chance delta, and else is randomised response.
+
+    It attains (epsilon, delta)-DP: what that promise may mean. Source: Kairouz, Oh, Viswanath 2015.
+    """
+    pure, small = read(epsilon, "epsilon", zero=True), read_chance(delta, "delta")
+    name = f"leaky response ({_short(pure)}, {_short(small)})"
+    return TradeOff(name, lambda x: tradeoff.tradeoff_of_leaky_response(pure, small, x))
+
+
+def roc(function: TradeOff, points: int = 101) -> list[tuple[Fraction, Fraction]]:
+    """Returns the ROC curve of the best attacker: evenly spaced false alarms with the chance of a hit, rounded up."""
+    last = whole(points, "points") - 1 or 1
+    alarms = [Fraction(i, last) for i in range(points)]
+    return [(alarm, 1 - function(alarm)) for alarm in alarms]
+
+
+def plot_roc(
+    functions: Mapping[str, TradeOff] | list[TradeOff], *, points: int = 201, axes: Axes | None = None
+) -> Axes:
+    """Returns matplotlib axes with the ROC curve of each, and the diagonal of an attacker who guesses.
+
+    Raises:
+        DPQueryError: matplotlib is not there; it comes with `pip install 'dpquery[plot]'`.
+    """
+    if axes is None:
+        axes = extra(
+            "matplotlib.pyplot", of="plot", purpose="a plot", instead="`roc` gives the same curves as numbers."
+        ).subplots()[1]
+    named = functions if isinstance(functions, Mapping) else {function.name: function for function in functions}
+    for name, function in named.items():
+        pairs = [(float(x), float(y)) for x, y in roc(function, points)]
+        axes.plot([x for x, _ in pairs], [y for _, y in pairs], label=name)
+    axes.plot([0, 1], [0, 1], color="grey", linestyle=":", label="guessing")
+    axes.set(xlabel="false alarms", ylabel="hits", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.legend()
+    return axes
+
+
+def _short(amount: Fraction) -> str:
+    return f"{float(amount):.3g}"

@@ -1,0 +1,76 @@
+"""Whether the engine can run a statement, found out before it is charged for: it is bound over tables without rows.
+
+The tables have the columns of the stored ones, and no private row is within reach: neither values nor the statistics
+that an engine keeps of them can make a difference.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import duckdb
+
+from dpquery.backends.duckdb.engine import Domain, Engine
+from dpquery.catalog.names import quoted
+from dpquery.errors import UnsupportedQueryError
+
+MOST_BOUND = 512
+"""Statements that are remembered to be bound."""
+
+
+class EmptyTables:
+    """An engine that holds the declared tables without any row.
+
+    Args:
+        columns: For each table, by its name in statements, the engine's types of its stored columns.
+    """
+
+    def __init__(self, columns: Mapping[str, Mapping[str, str]]) -> None:
+        made = [
+            f"CREATE TABLE {table} ({', '.join(f'{quoted(column)} {type}' for column, type in types.items())})"
+            for table, types in columns.items()
+        ]
+        self.engine = Engine({}, keep_order=False, made=[*made, "PRAGMA disable_optimizer"])
+        self._bound: OrderedDict[str, None] = OrderedDict()
+        self._tables: dict[str, str] = {}
+        self._guard = threading.Lock()
+
+    def table(self, text: str) -> str:
+        """Returns the name of a table with the columns of a SELECT over such tables, without any row."""
+        with self._guard:
+            if text not in self._tables:
+                made = f"empty{len(self._tables)}"
+                self.engine.cursor().execute(f"CREATE TABLE {made} AS {text}")
+                self._tables[text] = made
+            return self._tables[text]
+
+    def bind(self, text: str, domains: Iterable[Domain]) -> None:
+        """Raises UnsupportedQueryError if the engine cannot run a statement over such tables.
+
+        Args:
+            text: A SELECT over the tables by their names.
+            domains: The public domains that it reads; their values make no difference.
+        """
+        if text in self._bound:
+            return
+        self.engine.provide(replace(domain, rows=()) for domain in domains)
+        if not (self._binds(text) or self._binds(text)):  # the first attempt may have been interrupted
+            raise UnsupportedQueryError(
+                "the engine that holds the data cannot run what this query measures; nothing was charged",
+                advice="Write it with other functions, or ask for its parts one by one.",
+            )
+        self._bound[text] = None
+        while len(self._bound) > MOST_BOUND:
+            self._bound.popitem(last=False)
+
+    def _binds(self, text: str) -> bool:
+        cursor = self.engine.cursor()
+        try:
+            cursor.execute(f"PREPARE bound AS {text}")
+            cursor.execute("DEALLOCATE bound")
+        except duckdb.Error:
+            return False
+        return True

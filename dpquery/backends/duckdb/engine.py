@@ -1,0 +1,205 @@
+"""Embedded DuckDB, locked down: it reads the sources that it was given, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from dpquery.backends.duckdb.resources import Spill
+from dpquery.backends.duckdb.statements import Statements
+from dpquery.data.arrow import arrow_type
+from dpquery.data.sources import Source, quote
+from dpquery.errors import BackendError, CatalogError
+from dpquery.plan.types import Type, Value
+
+LOCK = {
+    "python_enable_replacements": "false",
+    "python_scan_all_frames": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_extension_repositories": "'forbidden'",
+    "allow_persistent_secrets": "false",
+    "temp_file_encryption": "true",
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+}
+"""Settings of both engines, in the order in which they are made, and read back afterwards."""
+MOST_DOMAINS = 64
+"""Public domains whose names an engine remembers, and that a thread keeps registered, before it forgets them."""
+
+
+Rows = tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Public values of columns, and the name of the table that holds them.
+
+    Its columns are `value0`, `value1`, ... of the types, and `code`, the place of a row's values in `rows`.
+    """
+
+    name: str
+    types: tuple[Type, ...]
+    rows: Rows
+
+    @property
+    def table(self) -> pa.Table:
+        """The table itself."""
+        columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.types)
+        values = [pa.array(column, arrow_type(type)) for column, type in zip(columns, self.types, strict=True)]
+        made = {f"value{i}": column for i, column in enumerate(values)}
+        return pa.table({**made, "code": pa.array(range(len(self.rows)), pa.int64())})
+
+
+class Engine:
+    """An engine that can read the given sources and nothing else, with its settings locked.
+
+    What Python registers is visible to one connection alone, so each thread has a cursor with the data registered.
+
+    Args:
+        opened: What it reads.
+        keep_order: Whether rows keep their order.
+        made: Statements of ours that create further tables.
+        memory: Its setting of memory.
+        spill: Its folder for temporary files; without one none are written.
+    """
+
+    def __init__(
+        self,
+        opened: Mapping[str, Source],
+        *,
+        keep_order: bool,
+        made: Sequence[str] = (),
+        memory: Mapping[str, str] | None = None,
+        spill: Spill | None = None,
+    ) -> None:
+        self._spill = spill
+        self._cursors: list[duckdb.DuckDBPyConnection] = []
+        self._data = {source.name: source.data for source in opened.values() if source.data is not None}
+        self._root = duckdb.connect(":memory:")
+        self._threads = threading.local()
+        self._guard = threading.Lock()
+        self._counter = itertools.count(1)
+        self._domains: dict[tuple[tuple[Type, ...], Rows], Domain] = {}
+        _attach(self._root, opened)
+        for statement in made:
+            self._root.execute(statement)
+        files = ", ".join(quote(file) for source in opened.values() for file in source.files)
+        self._root.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
+        self._root.execute("SET disabled_optimizers = 'top_n_window_elimination'")
+        # The engine encrypts its temporary files by a module whose keys it draws from a generator that it calls unsafe
+        # itself (docs/known-weaknesses.md); the other module would have to be downloaded.
+        self._root.execute("SET force_mbedtls_unsafe = 'true'")
+        self._root.execute(f"SET temp_directory = {quote('' if spill is None else spill.path)}")
+        for setting, value in (memory or {}).items():
+            self._root.execute(f"SET {setting} = {value}")
+        _hide_progress(self._root)
+        self._root.execute("SET allowed_directories = []")
+        self._root.execute(f"SET allowed_paths = [{files}]")
+        for setting, value in LOCK.items():
+            self._root.execute(f"SET {setting} = {value}")
+        found = dict(self._root.execute("SELECT name, value FROM duckdb_settings()").fetchall())
+        if any(str(found.get(setting)).lower() != value.strip("'") for setting, value in LOCK.items()):
+            raise BackendError("the embedded engine did not take its locks")
+        if found["temp_directory"] != ("" if spill is None else spill.path):
+            raise BackendError("the embedded engine did not take its folder for temporary files")
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Returns this thread's connection to the engine."""
+        cursor: duckdb.DuckDBPyConnection | None = getattr(self._threads, "cursor", None)
+        if cursor is None:
+            with self._guard:
+                cursor = self._root.cursor()
+                self._cursors.append(cursor)
+            self._threads.cursor, self._threads.domains = cursor, set()
+            self._threads.held = set[str]()
+            self._threads.statements = Statements(cursor)
+        held: set[str] = self._threads.held
+        if len(held) < len(self._data):
+            try:
+                for registered in self._data.keys() - held:
+                    cursor.register(registered, self._data[registered])
+                    held.add(registered)
+            except duckdb.Error:
+                raise CatalogError("a source has a column of a type that the engine does not read") from None
+        return cursor
+
+    def hold(self, registered: str, data: pa.Table) -> None:
+        """Makes a table of a new name readable in every thread, as long as the engine is there."""
+        with self._guard:
+            self._data = {**self._data, registered: data}
+
+    def close(self) -> None:
+        """Ends the engine and removes its temporary files; what runs fails."""
+        with self._guard:
+            for cursor in (*self._cursors, self._root):
+                with contextlib.suppress(duckdb.Error):
+                    cursor.interrupt()
+                    cursor.close()
+            self._cursors.clear()
+        if self._spill is not None:
+            self._spill.remove()
+
+    @property
+    def statements(self) -> Statements:
+        """The statements that this thread's connection keeps planned."""
+        self.cursor()
+        statements: Statements = self._threads.statements
+        return statements
+
+    def domain(self, types: tuple[Type, ...], rows: Rows) -> Domain:
+        """Returns the domain of these rows, under one name for as long as it is remembered."""
+        with self._guard:
+            if (types, rows) not in self._domains:
+                if len(self._domains) >= MOST_DOMAINS:
+                    self._domains.clear()
+                made = Domain(f"domain{next(self._counter)}", types, rows)
+                self._domains[types, rows] = made
+            return self._domains[types, rows]
+
+    def provide(self, domains: Iterable[Domain]) -> None:
+        """Makes domains readable in this thread, for its next statement."""
+        cursor, needed = self.cursor(), {domain.name: domain for domain in domains}
+        known: set[str] = self._threads.domains
+        if len(known) >= MOST_DOMAINS:
+            for registered in known - needed.keys():
+                cursor.unregister(registered)
+            known &= needed.keys()
+        for domain in needed.values():
+            if domain.name not in known:
+                cursor.register(domain.name, domain.table)
+                known.add(domain.name)
+
+    def register(self, table: pa.Table) -> str:
+        """Returns the name, for this thread, of a table that is new to the engine."""
+        registered = f"made{next(self._counter)}"
+        self.cursor().register(registered, table)
+        return registered
+
+
+def _hide_progress(root: duckdb.DuckDBPyConnection) -> None:
+    """Turns the progress bar off if the engine turned it on, which it does only if it can draw one.
+
+    In a Jupyter kernel without ipywidgets the setting cannot be changed at all, not even to what it is.
+    """
+    if root.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
+        root.execute("SET enable_progress_bar = false")
+
+
+def _attach(root: duckdb.DuckDBPyConnection, opened: Mapping[str, Source]) -> None:
+    for table, source in opened.items():
+        if source.database is None:
+            continue
+        attached = False
+        with contextlib.suppress(duckdb.Error):
+            root.execute(f"ATTACH {quote(source.database)} AS {source.name} (READ_ONLY)")
+            attached = True
+        if not attached:
+            raise CatalogError(f"the source of table {table} is no DuckDB file, or is in use")

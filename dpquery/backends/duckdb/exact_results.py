@@ -1,0 +1,95 @@
+"""What the embedded engine gives for a private aggregate, as the kernel wants it: exact integers and histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dpquery.backends.duckdb.matching import matched
+from dpquery.backends.duckdb.sql.histogram_sql import signature, signatures
+from dpquery.backends.duckdb.statements import unmasked
+from dpquery.kernel.exponential import Histogram
+from dpquery.kernel.plan import CHOICES, PrivateAggregate
+from dpquery.kernel.release import ExactAggregates
+
+
+def of_columns(aggregate: PrivateAggregate, made: Mapping[str, NDArray[Any]]) -> ExactAggregates:
+    """Returns the aggregates of a statement that gives numbers alone."""
+    return ExactAggregates(
+        keys=tuple(_key(made[f"key{i}"], k.domain is not None) for i, k in enumerate(aggregate.keys)),
+        numbers=tuple(_wide(made[f"number{i}"], made.get(f"number{i}_digits")) for i in range(len(aggregate.measures))),
+    )
+
+
+def with_lists(aggregate: PrivateAggregate, made: pa.Table, contested: Sequence[int]) -> ExactAggregates:
+    """Returns the aggregates of a statement that gives lists too: histograms, of which choices of the same values share
+    one, and what is left to match of the measures in these places."""
+    places = signatures(aggregate.measures)
+    histograms = [_histogram(made[f"kept{i}"]) for i in range(len(places))]
+    numbers, kept = [], []
+    for i, measure in enumerate(aggregate.measures):
+        if measure.count not in CHOICES:
+            number = _wide(_column(made[f"number{i}"]), _digits(made, i))
+            numbers.append(number + _matched(aggregate, made[f"contested{i}"]) if i in contested else number)
+            continue
+        kept.append(histograms[places[signature(measure)]])
+        counted = np.zeros(len(made), np.int64)
+        np.add.at(counted, kept[-1].group, kept[-1].weight)
+        numbers.append(counted)
+    keys = tuple(_key(_column(made[f"key{i}"]), key.domain is not None) for i, key in enumerate(aggregate.keys))
+    return ExactAggregates(keys=keys, numbers=tuple(numbers), histograms=tuple(kept))
+
+
+def _digits(made: pa.Table, i: int) -> NDArray[Any] | None:
+    """Returns the digits of a number's column, which counts do not have."""
+    name = f"number{i}_digits"
+    return _column(made[name]) if name in made.column_names else None
+
+
+def _histogram(column: pa.ChunkedArray) -> Histogram:
+    group, value, weight = _flat(column, "value", "weight")
+    return Histogram(group=group, value=value, weight=weight)
+
+
+def _matched(aggregate: PrivateAggregate, column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Returns how many contested pairs are counted in each group."""
+    group, turn, place = _flat(column, "turn", "place")
+    return matched(group, turn, place, groups=len(column), most=aggregate.weights.max_rows)
+
+
+def _flat(column: pa.ChunkedArray, first: str, second: str) -> tuple[NDArray[np.int64], ...]:
+    """Returns a column of lists of structures as flat arrays: the number of the list, and both fields."""
+    lists = column.combine_chunks()
+    parts = lists.flatten()
+    lengths = np.nan_to_num(pc.list_value_length(lists).to_numpy(zero_copy_only=False)).astype(np.int64)
+    fields = (parts.field(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in (first, second))
+    return np.repeat(np.arange(len(lists)), lengths), *fields
+
+
+def _column(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Returns a column as integers, or with NULL or other values as Python values, NULL as None."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return np.asarray(column.to_numpy())
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.to_pylist()
+    return values
+
+
+def _wide(values: NDArray[Any], digits: NDArray[Any] | None) -> NDArray[Any]:
+    """Returns numbers, if need be those that `_in_64_bits` split: int64, or Python integers where one does not fit."""
+    values = unmasked(values)
+    if values.dtype != object:
+        return values.astype(np.int64, copy=False)
+    missing = [None] * len(values) if digits is None else unmasked(digits).tolist()
+    whole = [int(d) if v is None else int(v) for v, d in zip(values.tolist(), missing, strict=True)]
+    narrow = all(-(2**63) <= n < 2**63 for n in whole)
+    return np.array(whole, dtype=np.int64 if narrow else object)
+
+
+def _key(column: NDArray[Any], is_code: bool) -> NDArray[Any]:
+    return column.astype(np.int64) if is_code else column.astype(object)

@@ -1,0 +1,355 @@
+"""A private aggregate as one SELECT of DuckDB's SQL: the three steps of `kernel/plan.py`.
+
+The text is a chain of named subqueries:
+
+- `source_rows`: the relation.
+- `crowded`: where weights are counted here, the units with more rows than may weigh 1, and what each of these weighs.
+- `owned`: the rows with an owner, `unit`, and what they weigh, `weight`.
+- `coded`: `owned` with the codes of public keys; what is not public is gone.
+- `sums`: what is added up by group, with the histograms of choices joined to it: one aggregation of rows.
+- `counted0`, `counted1`, ...: joined to `sums`, the counts that take more: of units that count in some of their groups
+  alone, and of different values, which `matching` completes.
+
+Few groups find their codes after rows were aggregated, many before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dpquery.backends.duckdb.sql import histogram_sql
+from dpquery.backends.duckdb.sql.distinct_sql import divided_units, pairs_in_turn, same, units_in_some
+from dpquery.backends.duckdb.sql.lattice_sql import lattice_value
+from dpquery.backends.duckdb.sql.relations import RelationWriter
+from dpquery.backends.duckdb.sql.sql_names import name, normal
+from dpquery.errors import InternalError
+from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing
+from dpquery.plan.logical import Filter, Project, Relation, Scan, output
+
+_OWN = re.compile(r"unit|weight|place|share|value\d*|code|present|counted\d*|kept\d*|(key|number)\d+")
+"""Names that the SQL gives to columns of its own."""
+CODED_FROM = 1_000
+"""Groups from which rows get their codes before they are aggregated: then the engine groups by numbers, not texts."""
+NARROW = 2**38
+"""Lattice values of a smaller magnitude times a weight are multiplied in 64 bits: they are below 2^62."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateWriter:
+    """Writes one private aggregate.
+
+    The SELECT gives, for each key, `key0`, `key1`, ...: the code of a public key, the value of another; then, for each
+    measure that is no choice, `number0`, `number1`, ..., for each histogram (see `histogram_sql`) `kept0`, ..., and for
+    each measure of `contested` the list of that name (see `distinct_sql`).
+
+    Attributes:
+        relations: Writes the source.
+        aggregate: What is written.
+        domains: For each public key the name of a table with columns `value0`, `value1`, ... and `code`.
+        choices: For each measure the same of its domain, or None.
+        in_blocks: Whether the plan's limits may be of a unit's rows in one block, so that it may have more in all.
+    """
+
+    relations: RelationWriter
+    aggregate: PrivateAggregate
+    domains: tuple[str | None, ...]
+    choices: tuple[str | None, ...]
+    in_blocks: bool = False
+
+    def __post_init__(self) -> None:
+        if any(_OWN.fullmatch(column.id) for column in output(self.aggregate.source)):
+            raise InternalError("an id of a plan is a name that the SQL of private aggregates uses itself")
+
+    def select(self) -> str:
+        """Returns the whole statement."""
+        source, once = self.aggregate.source, "NOT MATERIALIZED "
+        ctes = [f"source_rows AS {once if _is_quick(source) else ''}({self.relations.select(source)})"]
+        if self.aggregate.unit is not None:
+            if self.aggregate.weights.weighing is Weighing.COUNTED:
+                ctes.append(f"crowded AS MATERIALIZED ({self._crowded()})")
+            ctes.append(f"owned AS {once}({self._owned()})")
+        counts = list(self._counts())
+        if counts or self._is_early:
+            ctes.append(f"coded AS {once if _is_quick(source) else ''}({self._coded()})")
+        sums = self._early() if self._is_early else self._late()
+        if not counts:
+            return f"WITH {', '.join(ctes)} {sums}"
+        return f"WITH {', '.join(ctes)}, sums AS ({sums}) {self._with_counts(counts)}"
+
+    # Rows and their weights.
+
+    def _crowded(self) -> str:
+        unit, most = name(self.aggregate.unit or ""), self.aggregate.weights.max_rows
+        weight = f"CAST({most * WEIGHT} // COUNT(*) AS BIGINT) AS weight"
+        return (
+            f"SELECT {unit} AS unit, {weight} FROM source_rows WHERE {unit} IS NOT NULL GROUP BY {unit} "
+            f"HAVING COUNT(*) > {most}"
+        )
+
+    def _owned(self) -> str:
+        """Returns the rows that have owners, with what they weigh; where all weigh 1 there is no column for it."""
+        unit, weights, joins = f"given.{name(self.aggregate.unit or '')}", self.aggregate.weights, ""
+        selected = [f"{unit} AS unit", *(f"given.{id}" for id in dict.fromkeys([*self._raw_keys, *self._read]))]
+        match weights.weighing:
+            case Weighing.WHOLE:
+                pass
+            case Weighing.STORED:
+                selected.append(f"CAST(given.{name(weights.column or '')} AS BIGINT) AS weight")
+            case Weighing.COUNTED:
+                selected.append(f"COALESCE(crowded.weight, {WEIGHT}) AS weight")
+                joins = f" LEFT JOIN crowded ON crowded.unit = {unit}"
+        return f"SELECT {', '.join(selected)} FROM source_rows AS given{joins} WHERE {unit} IS NOT NULL"
+
+    def _coded(self) -> str:
+        given = ["given.unit"] if self.aggregate.unit is not None else []
+        given += ["given.weight"] if self._is_weighed else []
+        columns = [*given, *self._codes(), *(f"given.{id}" for id in self._read)] or ["1 AS present"]
+        return f"SELECT {', '.join(columns)} FROM {self._rows} AS given {self._joined()}"
+
+    # One aggregation.
+
+    @property
+    def _is_early(self) -> bool:
+        """Whether rows get their codes before they are aggregated: decided by the plan alone."""
+        return bool(self.aggregate.keys) and (self.aggregate.public_groups or 0) >= CODED_FROM
+
+    def _early(self) -> str:
+        keys, numbers = self._keys, self._numbers()
+        if self._alone:
+            return f"SELECT {', '.join([*keys, *self._kept])} FROM ({self._histograms('coded', keys)[0]})"
+        grouped = f"SELECT {', '.join([*keys, *numbers])} FROM coded{_group_by(keys)}"
+        if not self._kept:
+            return grouped
+        columns = [f"grouped.{column}" for column in [*keys, *self._summed]] + self._kept
+        joins = self._with_histograms("coded", "grouped", keys)
+        return f"SELECT {', '.join(columns)} FROM ({grouped}) AS grouped {' '.join(joins)}"
+
+    def _late(self) -> str:
+        keys, numbers = self._raw_keys, self._numbers()
+        columns = [*self._codes(), *(f"given.{number}" for number in self._summed)]
+        if self._alone:
+            grouped = self._histograms(self._rows, keys)[0]
+            return f"SELECT {', '.join([*columns, *self._kept])} FROM ({grouped}) AS given {self._joined()}"
+        shown = ", ".join([*keys, *numbers]) or "COUNT(*) AS present"
+        grouped = f"SELECT {shown} FROM {self._rows}{_group_by(keys)}"
+        joins = [self._joined(), *self._with_histograms(self._rows, "given", keys)]
+        shown = ", ".join([*columns, *self._kept]) or "given.present"
+        return f"SELECT {shown} FROM ({grouped}) AS given {' '.join(joins)}"
+
+    def _numbers(self) -> list[str]:
+        return [f"{self._number(measure)} AS number{i}" for i, measure in self._added]
+
+    def _number(self, measure: Measure) -> str:
+        """Returns an aggregate of rows: what they weigh is added up, each time its lattice value in a sum."""
+        match measure.count:
+            case Count.UNITS if not self._is_one_row:
+                return f"COUNT(DISTINCT unit){_filter(measure)}"
+            case Count.DISTINCT:
+                return f"COUNT(DISTINCT {_value(measure)}){_filter(measure)}"
+            case Count.SUM:
+                return f"COALESCE(SUM({self._weighed_value(measure)}){_filter(measure)}, 0)"
+            case Count.VALUES if self._is_weighed:
+                return f"COALESCE(SUM(weight){_filter(measure, f'{_value(measure)} IS NOT NULL')}, 0)"
+            case Count.ROWS if self._is_weighed:
+                return f"COALESCE(SUM(weight){_filter(measure)}, 0)"
+            case Count.VALUES:
+                return f"COUNT({_value(measure)}){_filter(measure)}"
+            case Count.ROWS | Count.UNITS:
+                return f"COUNT(*){_filter(measure)}"
+            case Count.QUANTILE | Count.MODE:
+                raise InternalError("a choice is no number")
+
+    def _weighed_value(self, measure: Measure) -> str:
+        value, lattice = self._lattice_value(measure), measure.lattice
+        weight = "weight" if measure.total is None else f"CAST({name(measure.total.column)} AS BIGINT)"
+        if (not self._is_weighed and measure.total is None) or lattice is None:
+            return value
+        return f"{value if max(map(abs, lattice.values)) < NARROW else f'CAST({value} AS HUGEINT)'} * {weight}"
+
+    # What is counted by unit.
+
+    def _counts(self) -> Iterator[tuple[int, str]]:
+        """Yields the counts that one aggregation of rows cannot give: their measures' places and their SELECTs."""
+        for i, measure in enumerate(self.aggregate.measures):
+            passing = "" if measure.filter is None else name(measure.filter)
+            if measure.count is Count.UNITS and self._is_ranked:
+                most = self.aggregate.weights.max_groups or 0
+                yield i, units_in_some("coded", self._keys, passing, most, self._hash("unit", *self._keys))
+            elif measure.count is Count.UNITS and self.aggregate.divides_units:
+                most = self.aggregate.weights.max_groups or 0
+                yield i, divided_units("coded", self._keys, passing, "owned", self._raw_keys, most)
+            elif i in self.contested:
+                most = self.aggregate.weights.max_rows
+                yield i, pairs_in_turn("coded", self._keys, passing, _value(measure), most, self._hash)
+
+    def _with_counts(self, counts: list[tuple[int, str]]) -> str:
+        """Returns the sums with the counts joined to them. Among selected groups there are those alone in which some
+        unit counts."""
+        given = {i: f"COALESCE(counted{i}.counted, 0)" for i, _ in counts}
+        plain = [i for i, measure in enumerate(self.aggregate.measures) if measure.count not in CHOICES]
+        columns = [f"sums.{key}" for key in self._keys]
+        columns += [f"{given.get(i, f'sums.number{i}')} AS number{i}" for i in plain]
+        columns += [f"sums.kept{i}" for i in range(len(histogram_sql.signatures(self.aggregate.measures)))]
+        columns += [f"counted{i}.contested AS contested{i}" for i in self.contested]
+        joins = [f"LEFT JOIN ({text}) AS counted{i} ON {same('sums', f'counted{i}', self._keys)}" for i, text in counts]
+        deciding = [i for i, m in enumerate(self.aggregate.measures) if m.id == self.aggregate.selection and i in given]
+        shown = f" WHERE {' AND '.join(f'{given[i]} > 0' for i in deciding)}" if deciding else ""
+        return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{shown}"
+
+    @property
+    def contested(self) -> list[int]:
+        """The places of the counts of different values in which a unit could have more pairs than it may stand for."""
+        if not (self._is_weighed or self._has_blocks):
+            return []
+        return [i for i, measure in enumerate(self.aggregate.measures) if measure.count is Count.DISTINCT]
+
+    # Histograms of choices.
+
+    def _histograms(self, rows: str, keys: list[str]) -> list[str]:
+        """Returns the SELECT of each histogram, over rows with these key columns."""
+        made = {}
+        for measure, domain in zip(self.aggregate.measures, self.choices, strict=True):
+            if measure.count in CHOICES:
+                value = _value(measure) if domain is not None else self._lattice_value(measure)
+                passing = "TRUE" if measure.filter is None else name(measure.filter)
+                made[histogram_sql.signature(measure)] = histogram_sql.histogram(
+                    rows, keys, value, passing, domain, is_weighed=self._is_weighed
+                )
+        return list(made.values())
+
+    def _with_histograms(self, rows: str, groups: str, keys: list[str]) -> list[str]:
+        """Returns the joins of the groups with their histograms."""
+        made = enumerate(self._histograms(rows, keys))
+        return [f"LEFT JOIN ({text}) AS kept{i} ON {same(groups, f'kept{i}', keys)}" for i, text in made]
+
+    @property
+    def _kept(self) -> list[str]:
+        count = len(histogram_sql.signatures(self.aggregate.measures))
+        return ["kept AS kept0"] if self._alone else [f"kept{i}.kept AS kept{i}" for i in range(count)]
+
+    @property
+    def _alone(self) -> bool:
+        """Whether one histogram is all that is asked for: then it alone reads the rows."""
+        one = len(histogram_sql.signatures(self.aggregate.measures)) == 1
+        return one and all(measure.count in CHOICES for measure in self.aggregate.measures)
+
+    # What the plan says.
+
+    @property
+    def _rows(self) -> str:
+        return "source_rows" if self.aggregate.unit is None else "owned"
+
+    @property
+    def _is_weighed(self) -> bool:
+        return self.aggregate.unit is not None and self.aggregate.weights.weighing is not Weighing.WHOLE
+
+    @property
+    def _has_blocks(self) -> bool:
+        """Whether a unit may have more rows than the plan says of it: that many in each block."""
+        return self.in_blocks and self.aggregate.unit is not None
+
+    @property
+    def _is_one_row(self) -> bool:
+        """Whether no unit has more than one row, so that counting rows is counting units."""
+        if self.aggregate.unit is None:
+            return True
+        return not self._is_weighed and not self._has_blocks and self.aggregate.weights.max_rows == 1
+
+    @property
+    def _is_ranked(self) -> bool:
+        """Whether a unit could have rows in more selected groups than it may count in."""
+        weights = self.aggregate.weights
+        if not self.aggregate.is_selected or weights.max_groups is None or self._is_one_row:
+            return False
+        rows = weights.most_rows if self._is_weighed else weights.max_rows
+        return rows is None or rows > weights.max_groups or self._has_blocks
+
+    @property
+    def _added(self) -> list[tuple[int, Measure]]:
+        """Returns the measures that one aggregation gives, with their places."""
+        elsewhere = {i for i, _ in self._counts()}
+        measures = enumerate(self.aggregate.measures)
+        return [(i, m) for i, m in measures if m.count not in CHOICES and i not in elsewhere]
+
+    @property
+    def _summed(self) -> list[str]:
+        return [f"number{i}" for i, _ in self._added]
+
+    @property
+    def _keys(self) -> list[str]:
+        return [f"key{i}" for i in range(len(self.aggregate.keys))]
+
+    @property
+    def _raw_keys(self) -> list[str]:
+        return [name(id) for key in self.aggregate.keys for id in key.columns]
+
+    @property
+    def _read(self) -> list[str]:
+        """Returns the columns that measures read."""
+        read = [id for m in self.aggregate.measures for id in (m.value, m.filter, m.total.column if m.total else None)]
+        return [name(id) for id in dict.fromkeys(id for id in read if id is not None)]
+
+    def _hash(self, *columns: str) -> str:
+        """Returns the hash of columns under the key of a run: its two halves are the numbers that a run gives."""
+        return f"hash({', '.join(columns)}, {self.relations.number(1)}, {self.relations.number(2)})"
+
+    def _codes(self) -> list[str]:
+        """Returns each key of `given`: the code of its domain, or itself."""
+        return [
+            f"{_own(key) if domain is None else f'domain{i}.code'} AS key{i}"
+            for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
+        ]
+
+    def _joined(self) -> str:
+        """Returns the joins of `given` with the domains, which drop what is not public; NULL meets NULL alone."""
+        return " ".join(
+            f"JOIN {domain} AS domain{i} ON {_meets(key, f'domain{i}')}"
+            for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
+            if domain is not None
+        )
+
+    def _lattice_value(self, measure: Measure) -> str:
+        types = {column.id: column.type for column in output(self.aggregate.source)}
+        if measure.lattice is None or measure.value is None:
+            raise InternalError("a sum or a quantile has a value and a lattice")
+        return lattice_value(name(measure.value), types[measure.value], measure.lattice)
+
+
+def _is_quick(relation: Relation) -> bool:
+    """Whether reading the rows twice is quicker than keeping them."""
+    match relation:
+        case Scan():
+            return True
+        case Filter() | Project():
+            return _is_quick(relation.source)
+        case _:
+            return False
+
+
+def _own(key: Key) -> str:
+    return normal(f"given.{name(key.columns[0])}", key.types[0])
+
+
+def _meets(key: Key, domain: str) -> str:
+    """Returns where rows of `given` have the values of a domain. Plain equality is the quicker one; NULL needs the
+    other."""
+    holds_null = [any(values[i] is None for values in key.domain or ()) for i in range(len(key.columns))]
+    return " AND ".join(
+        f"{domain}.value{i} {'IS NOT DISTINCT FROM' if null else '='} given.{name(id)}"
+        for i, (id, null) in enumerate(zip(key.columns, holds_null, strict=True))
+    )
+
+
+def _value(measure: Measure) -> str:
+    return name(measure.value or "")
+
+
+def _filter(measure: Measure, *more: str) -> str:
+    conditions = [*([] if measure.filter is None else [name(measure.filter)]), *more]
+    return f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+
+
+def _group_by(columns: list[str]) -> str:
+    return f" GROUP BY {', '.join(columns)}" if columns else ""

@@ -1,0 +1,113 @@
+"""What was checked when a session opened, or counted since, stays as it was: which rows are unique, which parent owns a
+row, and of public tables the values of keys and the sizes that bound work.
+
+Frames are copied, for their memory is the caller's. Files are looked at again before each release, and none runs once
+one of them was replaced or written to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from dpquery.catalog import Catalog
+from dpquery.data.owners import leading_to_owners
+from dpquery.data.sources import Source
+from dpquery.errors import BackendError
+
+Stamp = tuple[object, ...]
+"""What tells one state of a file from another, without reading it."""
+
+
+def relied_on(catalog: Catalog) -> frozenset[str]:
+    """Returns the tables of which the promise takes something that only a look at their rows shows."""
+    looked_at = {table.name for table in catalog.tables.values() if table.unique or table.public}
+    owners = (table.ownership for table in catalog.tables.values() if table.ownership is not None)
+    return frozenset(looked_at | {step.parent for owner in owners for step in owner.path})
+
+
+def held(sources: Mapping[str, Source], tables: Iterable[str]) -> dict[str, Source]:
+    """Returns the sources, those of the tables with memory of their own."""
+    return {**sources, **{table: _held(sources[table]) for table in tables}}
+
+
+def with_owners_held(catalog: Catalog, sources: Mapping[str, Source]) -> dict[str, Source]:
+    """Returns the sources, those of tables whose rows have owners with memory of their own for what rows weigh by.
+
+    These are the columns that lead to the owner, and that of the block: rows of frames are counted once.
+    """
+    made, leading = dict(sources), leading_to_owners(catalog)
+    for table in catalog.tables.values():
+        if table.ownership is None:
+            continue
+        columns = {column for holder, column in leading if holder == table.name}
+        columns |= set() if table.blocks is None else {table.blocks.column}
+        made[table.name] = _with_held(made[table.name], columns)
+    return made
+
+
+def _with_held(source: Source, columns: Iterable[str]) -> Source:
+    if not isinstance(source.data, pa.Table):
+        return source
+    data = source.data
+    for column in sorted(set(columns) & set(data.column_names)):
+        place = data.column_names.index(column)
+        data = data.set_column(place, data.field(place), _copied(data.select([column]))[column])
+    return replace(source, data=data)
+
+
+def _held(source: Source) -> Source:
+    return replace(source, data=_copied(source.data)) if isinstance(source.data, pa.Table) else source
+
+
+def _copied(table: pa.Table) -> pa.Table:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()
+
+
+class Files:
+    """The files of tables as they were when they were checked.
+
+    A DuckDB file is not among them: nobody writes to one that is attached, and one that replaces it is not read.
+    """
+
+    def __init__(self, sources: Mapping[str, Source], tables: Iterable[str]) -> None:
+        self._sources = {table: sources[table] for table in tables}
+        self._stamps = {table: stamps_of(source) for table, source in self._sources.items()}
+
+    def check(self) -> None:
+        """Raises BackendError if a file is not what it was."""
+        for table, source in self._sources.items():
+            if stamps_of(source) != self._stamps[table]:
+                raise BackendError(
+                    f"the file of table {table} was changed after it was checked, so the promise may not hold; nothing "
+                    "was charged. The owner closes this session and opens another"
+                )
+
+
+def state_of(sources: Mapping[str, Source]) -> tuple[Stamp, ...]:
+    """Returns what tells one state of the files that are read in place from another."""
+    return tuple(stamp for source in sources.values() if source.scan and source.files for stamp in stamps_of(source))
+
+
+def stamps_of(source: Source) -> tuple[Stamp, ...]:
+    """Returns what tells one state of a source's files from another; frames have none, for they stay."""
+    if isinstance(source.data, pads.Dataset):
+        files: Any = source.data
+        return tuple((i.path, i.type.name, i.size, i.mtime_ns) for i in files.filesystem.get_file_info(files.files))
+    return tuple(_stamp(file) for file in source.files)
+
+
+def _stamp(file: str) -> Stamp:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return (file,)
+    return file, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

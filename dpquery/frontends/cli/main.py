@@ -1,0 +1,263 @@
+"""The command line. Each command is a few calls; engines load inside commands, so that help is quick.
+
+Exit code 0: done. 1: the budget does not suffice. 2: refused, for any other reason. 130: interrupted. Answers go to the
+standard output; charges, warnings and errors go to the standard error, so that pipes carry answers alone.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpquery.cancelling.interrupting import interruptible_work
+from dpquery.errors import INTERRUPTED, CatalogError, DPQueryError, InsufficientBudgetError, QueryError
+from dpquery.frontends.cli.answer import Format, check_output, say, show_charge, show_prospect, write_answer
+from dpquery.frontends.cli.help import show_help
+from dpquery.frontends.cli.interrupted import left_if_interrupted
+from dpquery.frontends.cli.ledger import budget, ledger_commands
+from dpquery.frontends.cli.options import (
+    Analyst,
+    CatalogFile,
+    Delta,
+    Epsilon,
+    LedgerFile,
+    MemoryLimit,
+    Rho,
+    Sources,
+    SpillTo,
+    spill_of,
+)
+from dpquery.frontends.cli.owner import data_commands
+from dpquery.frontends.cli.profile import show_profiles
+from dpquery.frontends.cli.server import serve, user_commands
+from dpquery.frontends.cli.start import import_smartnoise, init, profile, suggest_bounds
+from dpquery.frontends.opening import find_sources, read_params, read_query, session_over
+from dpquery.frontends.wording import as_options
+
+app = typer.Typer(
+    name="dpquery",
+    help="SQL aggregate queries over people's data, answered under differential privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Query = Annotated[str | None, typer.Argument(metavar="SQL", help="One SELECT statement; - reads standard input.")]
+QueryFile = Annotated[Path | None, typer.Option("--file", "-f", metavar="FILE", help="A file that holds the query.")]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--param", "-p", metavar="NAME=VALUE", help="A value for :NAME, or for $1 as 1=VALUE; see the docs."),
+]
+MaxGroups = Annotated[
+    int | None,
+    typer.Option("--max-groups", metavar="N", help="Groups in which a unit counts, where units are counted."),
+]
+MaxRows = Annotated[
+    int | None,
+    typer.Option("--max-rows", metavar="N", help="Rows of a unit that weigh in full, in place of its table's."),
+]
+Dialect = Annotated[str, typer.Option("--dialect", metavar="NAME", help="The query's SQL dialect.")]
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    """SQL aggregate queries over people's data, answered under differential privacy."""
+    if version:
+        from dpquery import __version__
+
+        typer.echo(f"dpquery {__version__}")
+        raise typer.Exit
+
+
+def check(catalog: CatalogFile, source: Sources = None, ledger: LedgerFile = None) -> None:
+    """Print what a catalog declares, with advice; with data, check that it can be read as declared; with a ledger, what
+    its profile says of max_rows."""
+    from dpquery.catalog import Catalog
+
+    declared = Catalog.load(catalog)
+    typer.echo(declared.to_text(), nl=False)
+    for warning in declared.warnings:
+        say(f"Warning: {warning}")
+    show_profiles(declared, ledger, catalog)
+    found, problems = find_sources(declared, catalog.parent, source or ())
+    if problems and not source:
+        say("Data: not checked, as not every table has a file beside the catalog; name them with --source.")
+        return
+    if problems:
+        raise CatalogError(problems)
+    from dpquery.backends.duckdb.backend import DuckDBBackend
+    from dpquery.catalog.identifiers import on_repeated
+
+    with interruptible_work():
+        opened = DuckDBBackend(declared, found)
+        identifying = list(opened.identifying()) if declared.privacy_unit == "row" else []
+    for table, column in identifying:
+        say(f"Warning: {on_repeated(table, column)}")
+    typer.echo("\nData, readable as declared")
+    for name, path in found.items():
+        typer.echo(f"  {name}: {path}")
+
+
+def explain(
+    catalog: CatalogFile,
+    sql: Query = None,
+    file: QueryFile = None,
+    source: Sources = None,
+    ledger: LedgerFile = None,
+    analyst: Analyst = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    max_groups: MaxGroups = None,
+    max_rows: MaxRows = None,
+    dialect: Dialect = "postgres",
+    param: Parameters = None,
+) -> None:
+    """Print what a query would measure and cost. Reads no private row and charges nothing."""
+    text = read_query(sql, file)
+    with session_over(catalog, source or (), ledger, analyst) as session:
+        plan = session.explain(
+            text,
+            params=read_params(param),
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            max_groups=max_groups,
+            max_rows=max_rows,
+            dialect=dialect,
+        )
+        typer.echo(str(plan))
+        show_prospect(plan, session)
+
+
+def query(
+    catalog: CatalogFile,
+    sql: Query = None,
+    file: QueryFile = None,
+    source: Sources = None,
+    ledger: LedgerFile = None,
+    analyst: Analyst = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    max_groups: MaxGroups = None,
+    max_rows: MaxRows = None,
+    dialect: Dialect = "postgres",
+    param: Parameters = None,
+    format: Annotated[Format, typer.Option("--format", help="The form of the answer.")] = Format.TABLE,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; parquet needs a file.")
+    ] = None,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Add columns NAME_low and NAME_high for each noisy number.")
+    ] = False,
+    confidence: Annotated[str, typer.Option("--confidence", metavar="PART", help="Of the intervals.")] = "0.95",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it anew, whatever is stored.")] = False,
+    memory_limit: MemoryLimit = None,
+    spill: SpillTo = None,
+) -> None:
+    """Answer a query with noise, and charge the ledger for what is not stored already."""
+    check_output(format, output)
+    text = read_query(sql, file)
+    resources: dict[str, Any] = {"memory_limit": memory_limit, "spill": spill_of(spill)}
+    with session_over(catalog, source or (), ledger, analyst, **resources) as session:
+        with left_if_interrupted(session):
+            answer = session.sql(
+                text,
+                params=read_params(param),
+                epsilon=epsilon,
+                delta=delta,
+                rho=rho,
+                max_groups=max_groups,
+                max_rows=max_rows,
+                dialect=dialect,
+                confidence=confidence,
+                fresh=fresh,
+            )
+        try:
+            write_answer(answer, format, output, intervals)
+        finally:
+            show_charge(answer, session)
+
+
+def demo(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where its files go; new, or of an earlier run.")
+    ] = Path("demo"),
+) -> None:
+    """Six queries over a public medical study, each beside its exact answer."""
+    from dpquery.frontends.cli.demo import run_demo
+
+    with interruptible_work():
+        run_demo(folder)
+
+
+PANELS: dict[str, dict[str, Callable[..., None]]] = {
+    "Begin": {"demo": demo, "init": init, "import-smartnoise": import_smartnoise, "check": check},
+    "Ask": {"explain": explain, "query": query, "profile": profile, "suggest-bounds": suggest_bounds, "budget": budget},
+    "Serve": {"serve": serve},
+    "Look up": {"help": show_help},
+}
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=panel)(command)
+app.add_typer(user_commands, name="user", rich_help_panel="Serve")
+app.add_typer(ledger_commands, name="ledger", rich_help_panel="Keep account")
+app.add_typer(data_commands, name="data", rich_help_panel="Keep account")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Returns the exit code of a command line; errors are printed, never raised."""
+    command = typer.main.get_command(app)
+    try:
+        command(list(arguments), prog_name="dpquery")
+    except SystemExit as stop:
+        # typer's own 1 says that the user interrupted it, or that whoever read its output stopped
+        return INTERRUPTED if stop.code == 1 else stop.code if isinstance(stop.code, int) else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except QueryError as error:
+        error.advice = as_options(error.advice)
+        _say_refused(error, str(error))
+        return 1 if isinstance(error, InsufficientBudgetError) else 2
+    except CatalogError as error:
+        _say_refused(error, _listed(error.problems))
+    except DPQueryError as error:
+        _say_refused(error, str(error))
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        say(f"{type(error).__name__}: {place}{error.strerror or 'a file cannot be used'}")
+    except Exception as error:
+        say(f"A defect of dpquery ({type(error).__name__} in {_place(error)}); please report it.")
+    return 2
+
+
+def main() -> None:
+    """The entry point `dpquery`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an answer that is paid for is shown in any encoding
+    sys.exit(run(sys.argv[1:]))
+
+
+def _say_refused(error: DPQueryError, text: str) -> None:
+    name = type(error).__name__
+    say(f"{name}: {text}\n  More: dpquery help {name}")
+
+
+def _listed(problems: Sequence[str]) -> str:
+    return problems[0] if len(problems) == 1 else "\n  ".join([f"{len(problems)} mistakes", *problems])
+
+
+def _place(error: Exception) -> str:
+    """Returns the line of code that failed. The message stays unsaid: it may quote data."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return "unknown" if step is None else f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"

@@ -1,0 +1,293 @@
+"""`dpquery serve` and `dpquery user`: the server for BI tools and who may use it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpquery.errors import CatalogError
+from dpquery.frontends.cli.options import CatalogFile, LedgerFile, MemoryLimit, Sources, SpillTo, spill_of
+from dpquery.frontends.opening import find_sources, ledger_beside
+
+if TYPE_CHECKING:
+    from dpquery.catalog import Catalog
+    from dpquery.frontends.postgres.listener import Server
+
+UsersFile = Annotated[
+    Path, typer.Option("--users", "-u", metavar="FILE", help="The users' file; dpquery user add makes it.")
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user, as a client logs in.")]
+FromInput = Annotated[
+    bool, typer.Option("--password-stdin", help="Read the password from the standard input instead of asking for it.")
+]
+
+user_commands = typer.Typer(help="Who may connect to the server.", no_args_is_help=True)
+
+
+def serve(
+    catalog: CatalogFile,
+    users: UsersFile,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where clients connect.")
+    ] = "127.0.0.1:5433",
+    source: Sources = None,
+    ledger: LedgerFile = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate chain, PEM.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key, PEM.")] = None,
+    tls_client_ca: Annotated[
+        Path | None, typer.Option("--tls-client-ca", metavar="FILE", help="Who signs certificates of clients, PEM.")
+    ] = None,
+    require_tls: Annotated[
+        bool, typer.Option("--require-tls", help="Refuse clear text from this machine, too.")
+    ] = False,
+    most_epsilon: Annotated[
+        str | None, typer.Option("--most-epsilon", metavar="AMOUNT", help="The most that SET dpquery.epsilon takes.")
+    ] = None,
+    row_level: Annotated[
+        str, typer.Option("--row-level", metavar="error|empty", help="What queries for single rows get.")
+    ] = "error",
+    statement_timeout: Annotated[
+        float, typer.Option("--statement-timeout", min=0.001, metavar="SECONDS", help="Of one statement.")
+    ] = 600.0,
+    idle_timeout: Annotated[
+        float, typer.Option("--idle-timeout", min=0.001, metavar="SECONDS", help="Of a silent connection.")
+    ] = 3600.0,
+    most_connections: Annotated[
+        int, typer.Option("--most-connections", min=1, metavar="N", help="At the same time.")
+    ] = 200,
+    threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Statements that run at once.")] = 16,
+    statements_per_user: Annotated[
+        int | None,
+        typer.Option("--statements-per-user", min=1, metavar="N", help="Of them; by default a quarter of the threads."),
+    ] = None,
+    most_results: Annotated[
+        int,
+        typer.Option("--most-results", min=4, metavar="MB", help="Results that clients keep; one user has a quarter."),
+    ] = 512,
+    tick: Annotated[
+        float, typer.Option("--tick", min=0.01, max=60, metavar="SECONDS", help="When cancelled statements end.")
+    ] = 0.25,
+    memory_limit: MemoryLimit = None,
+    spill: SpillTo = None,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Where Prometheus reads /metrics.")
+    ] = None,
+    metrics_token: Annotated[
+        Path | None,
+        typer.Option("--metrics-token", metavar="FILE", help="What opens them; made if missing. Else a new one."),
+    ] = None,
+    admin: Annotated[
+        str | None, typer.Option("--admin", metavar="HOST:PORT", help="Where the owner's page is, as 127.0.0.1:8080.")
+    ] = None,
+    admin_token: Annotated[
+        Path | None,
+        typer.Option("--admin-token", metavar="FILE", help="What opens it; made if missing. Else a new one each time."),
+    ] = None,
+) -> None:
+    """Answer PostgreSQL clients and BI tools: every answer is private, and charged to who asks."""
+    from dpquery.catalog import Catalog
+    from dpquery.frontends.postgres.engine.opening import FACTORY
+    from dpquery.frontends.postgres.listener import Limits, Server
+    from dpquery.frontends.postgres.login.tls import tls_context
+    from dpquery.frontends.postgres.login.users import Users
+    from dpquery.frontends.postgres.process.supervisor import Supervisor, SupervisorSettings
+
+    host, port = _address(listen)
+    if (tls_cert is None) is not (tls_key is None) or (tls_client_ca is not None and tls_cert is None):
+        raise typer.BadParameter("--tls-cert and --tls-key belong together, and --tls-client-ca needs them")
+    if require_tls and tls_cert is None:
+        raise typer.BadParameter("--require-tls needs --tls-cert and --tls-key")
+    if tls_cert is None and not _is_loopback(host):
+        raise typer.BadParameter(f"{host} is reached from other machines: give --tls-cert and --tls-key")
+    if row_level not in ("error", "empty"):
+        raise typer.BadParameter("--row-level is error or empty")
+    declared = Catalog.load(catalog)
+    found, problems = find_sources(declared, catalog.parent, source or ())
+    if problems:
+        raise CatalogError(problems)
+    arguments: dict[str, Any] = {
+        "catalog": str(catalog),
+        "sources": found,
+        "ledger": str(ledger or ledger_beside(declared, catalog)),
+        "row_level": row_level,
+        "most_epsilon": most_epsilon,
+        "memory_limit": memory_limit,
+        "spill": spill_of(spill),
+    }
+    limits = Limits(
+        connections=most_connections,
+        statements_per_user=statements_per_user,
+        room=most_results << 20,
+        statement=statement_timeout,
+        idle=idle_timeout,
+    )
+    server = Server(
+        Supervisor(
+            SupervisorSettings(
+                factory=FACTORY,
+                arguments=arguments,
+                threads=threads,
+                most_bytes=max(1, most_results // 4) << 20,
+                tick=tick,
+            )
+        ),
+        Users(users),
+        limits,
+        needs_tls=require_tls,
+        caps={} if most_epsilon is None else {"dpquery.epsilon": most_epsilon},
+    )
+    if tls_cert is not None and tls_key is not None:
+        server.tls, server.binding = tls_context(tls_cert, tls_key, tls_client_ca)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    with contextlib.ExitStack() as pages:
+        if admin is not None:
+            _open_page(pages, server, declared, arguments["ledger"], _address(admin), admin_token)
+        counted = None if metrics is None else (*_address(metrics), _metrics_token(metrics, metrics_token))
+        asyncio.run(_run(server, host, port, counted, declared))
+
+
+def _open_page(
+    pages: contextlib.ExitStack,
+    server: Server,
+    catalog: Catalog,
+    ledger: str,
+    address: tuple[str, int],
+    token: Path | None,
+) -> None:
+    from dpquery.errors import extra
+    from dpquery.ledger.ledger import Ledger
+
+    for library in ("jinja2", "prometheus_client", "starlette", "uvicorn"):
+        extra(library, of="admin", purpose="the owner's page")
+    from dpquery.frontends.admin.observed import Running
+    from dpquery.frontends.admin.overview import Watch
+    from dpquery.frontends.admin.serving import OwnersPage
+    from dpquery.frontends.postgres.login.tokens import new_token, read_token
+
+    opened = Ledger.open(ledger)
+    pages.callback(opened.close)
+    secret = new_token() if token is None else read_token(token)
+    page = OwnersPage(Watch(opened, catalog.analysts), Running(server), secret, host=address[0], port=address[1])
+    pages.enter_context(page)
+    where = f"http://{address[0]}:{page.port}/?token={secret if token is None else f'(the word in {token})'}"
+    typer.echo(f"The owner's page: {where}", err=True)
+
+
+def _metrics_token(address: str, token: Path | None) -> str:
+    from dpquery.frontends.postgres.login.tokens import new_token, read_token
+
+    secret = new_token() if token is None else read_token(token)
+    where = f"{secret}" if token is None else f"(the word in {token})"
+    typer.echo(f"Metrics: http://{address}/metrics with Authorization: Bearer {where}", err=True)
+    return secret
+
+
+async def _run(server: Server, host: str, port: int, metrics: tuple[str, int, str] | None, catalog: Catalog) -> None:
+    from dpquery.frontends.postgres.metrics import serve_metrics
+
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for which in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(which, ended.set)
+    try:
+        bound = await server.start(host, port)
+    except OSError as error:
+        await server.stop()  # the engine runs already
+        reason = os.strerror(error.errno) if error.errno else "it cannot be used"
+        raise typer.BadParameter(f"{host}:{port}: {reason}; say another with --listen HOST:PORT") from None
+    counted = None if metrics is None else await serve_metrics(server, *metrics)
+    encrypted = " sslmode=require" if server.tls is not None else ""
+    typer.echo(f"dpquery answers for {catalog.dataset} on {host}:{bound}", err=True)
+    typer.echo(f'  psql "host={host} port={bound} dbname={catalog.dataset} user=NAME{encrypted}"', err=True)
+    await ended.wait()
+    typer.echo("Ending: statements that run may finish", err=True)
+    for which in (signal.SIGINT, signal.SIGTERM):
+        loop.remove_signal_handler(which)  # a second one ends it at once
+    if counted is not None:
+        counted.close()
+    await server.stop()
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 <= int(port[:6]) <= 65_535:
+        raise typer.BadParameter(f"an address is written HOST:PORT, not {text!r}")
+    return host.strip("[]"), int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@user_commands.command()
+def add(
+    name: Name,
+    users: UsersFile,
+    analyst: Annotated[
+        str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Whose budget it is; by default the user's.")
+    ] = None,
+    certificate: Annotated[
+        str | None,
+        typer.Option("--certificate", metavar="NAME", help="The common name of a client certificate that is enough."),
+    ] = None,
+    delegate_for: Annotated[
+        list[str] | None,
+        typer.Option("--delegate-for", metavar="USER", help="A user in whose name it may ask; * for every other."),
+    ] = None,
+    password_stdin: FromInput = False,
+) -> None:
+    """Add a user; makes the file if there is none."""
+    from dpquery.frontends.postgres.login.users import Users
+
+    file = Users.create(users)
+    for_whom = tuple(delegate_for or ())
+    file.add(name, _password(password_stdin), analyst=analyst, certificate=certificate, delegate_for=for_whom)
+    typer.echo(f"{name} may connect, and asks as the analyst {analyst or name}", err=True)
+
+
+@user_commands.command()
+def passwd(name: Name, users: UsersFile, password_stdin: FromInput = False) -> None:
+    """Give a user another password."""
+    from dpquery.frontends.postgres.login.users import Users
+
+    Users(users).set_password(name, _password(password_stdin))
+
+
+@user_commands.command()
+def remove(name: Name, users: UsersFile) -> None:
+    """Remove a user. Connections that stand stay; what the analyst spent stays spent."""
+    from dpquery.frontends.postgres.login.users import Users
+
+    Users(users).remove(name)
+
+
+@user_commands.command("list")
+def list_users(users: UsersFile) -> None:
+    """Print the users."""
+    from dpquery.frontends.postgres.login.users import Users
+
+    for user in Users(users).all():
+        facts = [f"analyst {user.analyst}"]
+        facts += [f"certificate {user.certificate}"] if user.certificate else []
+        facts += [f"delegate for {', '.join(user.delegate_for)}"] if user.delegate_for else []
+        typer.echo(f"{user.name}: {'; '.join(facts)}")
+
+
+def _password(from_input: bool) -> str:
+    if from_input:
+        return sys.stdin.readline().rstrip("\n")
+    return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))

@@ -1,0 +1,1 @@
+"""The cell magic `%%dpsql`."""

@@ -1,0 +1,186 @@
+"""What a command line names, found and opened: the query's text, the tables' files, the ledger, who asks."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from dpquery.cancelling.interrupting import interruptible_work
+from dpquery.errors import CatalogError, InvalidLossError, LedgerError
+
+if TYPE_CHECKING:
+    from dpquery.catalog import Catalog
+    from dpquery.session.session import Session
+
+_WORDS = {"null": None, "true": True, "false": False}
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_POINT = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,18}")
+_EXPONENT = re.compile(r"-?[0-9]{1,17}(\.[0-9]{1,17})?[eE][+-]?[0-9]{1,2}")
+
+SUFFIXES = (".parquet", ".csv", ".feather")
+
+
+def read_query(sql: str | None, file: Path | None) -> str:
+    """Returns the query from the argument, from standard input for "-", or from a file."""
+    if (sql is None) is (file is None):
+        raise typer.BadParameter("give the query once: as an argument, as - for standard input, or with --file")
+    try:
+        if file is not None:
+            text = file.read_text(encoding="utf-8-sig")
+        else:
+            text = sys.stdin.read() if sql == "-" else sql or ""
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter("the query is not UTF-8 text") from error
+    if not text.strip():
+        raise typer.BadParameter("the query is empty")
+    return text.rstrip("\n")
+
+
+def read_params(given: Sequence[str] | None) -> list[object] | dict[str, object] | None:
+    """Returns the values of `NAME=VALUE`: by position if the names are 1, 2, ..., else by name."""
+    if not given:
+        return None
+    values: dict[str, object] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name or name in values:
+            raise typer.BadParameter(f"--param takes NAME=VALUE, each name once, not {text!r}")
+        values[name] = _value(value)
+    numbers = [str(number) for number in range(1, len(values) + 1)]
+    return [values[number] for number in numbers] if set(numbers) == values.keys() else values
+
+
+def _value(text: str) -> object:
+    """Returns a number, true, false or null where the text is plainly one, else the text; quotes make any value a text.
+
+    Dates stay texts: beside a date, SQL reads them as dates.
+    """
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if _POINT.fullmatch(text):
+        return Decimal(text)
+    return float(text) if _EXPONENT.fullmatch(text) else text
+
+
+@contextlib.contextmanager
+def session_over(
+    catalog: Path,
+    sources: Sequence[str],
+    ledger: str | None,
+    analyst: str | None,
+    *,
+    memory_limit: str | None = None,
+    spill: bool | str = True,
+) -> Iterator[Session]:
+    """Gives a session over the files that are named, or that lie beside the catalog; closes the ledger at the end.
+
+    Raises:
+        CatalogError: Mistakes in the catalog, or tables without data.
+        LedgerError: There is no ledger, or it is another's.
+    """
+    from dpquery.catalog import Catalog
+    from dpquery.ledger.ledger import Ledger
+    from dpquery.session.connecting import connect
+
+    declared = Catalog.load(catalog)
+    found, problems = find_sources(declared, catalog.parent, sources)
+    if problems:
+        raise CatalogError(problems)
+    place = ledger or ledger_beside(declared, catalog)
+    if not is_url(place) and not Path(place).exists():
+        raise LedgerError(f"there is no ledger {place}; the owner creates it, once: dpquery ledger create {catalog}")
+    asks = analyst or only_analyst(declared)
+    with (
+        interruptible_work(),
+        contextlib.closing(Ledger.open(place)) as opened,
+        connect(declared, found, ledger=opened, analyst=asks, memory_limit=memory_limit, spill=spill) as session,
+    ):
+        yield session
+
+
+def find_sources(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Returns each table's path, as TABLE=PATH says or else TABLE.parquet and the like in a folder; and mistakes."""
+    found, problems = _split(given), []
+    problems += [f"--source {name}: no such table is declared" for name in found if name not in catalog.tables]
+    beside, missing = sources_beside(folder, [name for name in catalog.tables if name not in found])
+    return found | beside, problems + missing
+
+
+def sources_beside(
+    folder: Path, tables: Sequence[str], option: str = "--source {}=PATH"
+) -> tuple[dict[str, str], list[str]]:
+    """Returns each table's one path in a folder, TABLE.parquet and the like; and for which tables there is not one.
+
+    Args:
+        option: How whoever asks would name a table's path.
+    """
+    found, problems = {}, []
+    for name in tables:
+        paths = _beside(folder, name)
+        if len(paths) == 1:
+            found[name] = str(paths[0])
+        elif paths:
+            several = ", ".join(path.name for path in paths)
+            problems.append(f"table {name} has several files: {several}; choose by {option.format(name)}")
+        else:
+            problems.append(
+                f"table {name} has no data: name its file, {option.format(name)}, or call it {name}.parquet"
+            )
+    return found, problems
+
+
+def _split(given: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in given:
+        name, equals, path = pair.partition("=")
+        if not (name and equals and path):
+            raise typer.BadParameter(f"--source is written TABLE=PATH, not {pair!r}")
+        if name in found:
+            raise typer.BadParameter(f"--source names table {name} twice")
+        found[name] = path
+    return found
+
+
+def _beside(folder: Path, name: str) -> list[Path]:
+    """Returns the table's files in a folder, and a folder of Parquet files under its name."""
+    if Path(name).name != name:
+        return []
+    files = [path for suffix in SUFFIXES if (path := folder / f"{name}{suffix}").exists()]
+    nested = folder / name
+    return files + ([nested] if nested.is_dir() and any(nested.rglob("*.parquet")) else [])
+
+
+def ledger_beside(catalog: Catalog, path: Path) -> Path:
+    """Returns the path of the ledger that belongs to a catalog's file, unless another is named."""
+    name = f"{catalog.dataset}.ledger"
+    if Path(name).name != name:
+        raise CatalogError(f"the dataset's name {catalog.dataset!r} is no file name; name the ledger")
+    return path.parent / name
+
+
+def is_url(place: object) -> bool:
+    """Whether a ledger's place is a database's, not a file's."""
+    return isinstance(place, str) and place.startswith(("postgresql://", "postgres://"))
+
+
+def shown(place: str | Path) -> str:
+    """Returns a ledger's place for people: of a URL neither password nor options."""
+    return re.sub(r"(//[^/?@]*?):[^/?]*@", r"\1@", str(place).split("?")[0]) if is_url(place) else str(place)
+
+
+def only_analyst(catalog: Catalog) -> str:
+    """Returns who asks where nobody says: the one analyst declared, or "analyst" where none is."""
+    if len(catalog.analysts) > 1:
+        raise InvalidLossError("several analysts have a budget", advice="Say who asks with --analyst NAME.")
+    return next(iter(catalog.analysts), "analyst")

@@ -1,0 +1,93 @@
+"""`df.dp`: a DataFrame's way to its protection."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pandas as pd
+
+from dpquery.errors import CatalogError
+from dpquery.frontends.pandas.accuracy import accuracy_of
+from dpquery.frontends.pandas.datasets import Handle
+from dpquery.frontends.pandas.declare import protect
+from dpquery.frontends.pandas.marks import own
+from dpquery.frontends.pandas.protected import Protected
+
+
+class Accessor:
+    """Private statistics of one DataFrame.
+
+    `df.dp.protect(...)` says once whose rows these are and what may be spent. From then on `df.dp` has the words of
+    `Protected`, for this very frame as it was then: a frame that was made from it, or changed in place, is protected
+    anew, and draws on the same budget.
+    """
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    def protect(self, **said: Any) -> Protected:
+        """Returns the frame's private statistics; arguments as in `dpquery.protect`."""
+        return protect(self._frame, **said)
+
+    @property
+    def accuracy(self) -> pd.DataFrame:
+        """The intervals of an answer, beside its rows: columns (name, "lower") and (name, "upper")."""
+        return accuracy_of(self._frame)
+
+    def intervals(self, confidence: object = None, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Returns the intervals of an answer for another confidence, or all at once; see `Result.intervals`."""
+        return accuracy_of(self._frame, confidence, simultaneous)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if not hasattr(Protected, name):
+            raise AttributeError(f"a protected frame has no {name!r}; dir(df.dp) lists what it has")
+        return getattr(_protected(self._frame), name)
+
+    def __dir__(self) -> list[str]:
+        return ["accuracy", "intervals", "protect", *(name for name in dir(Protected) if not name.startswith("_"))]
+
+    def __repr__(self) -> str:
+        return repr(_protected(self._frame))
+
+
+class SeriesAccessor:
+    """The intervals of an answer that is a Series."""
+
+    def __init__(self, series: pd.Series[Any]) -> None:
+        self._series = series
+
+    @property
+    def accuracy(self) -> pd.DataFrame:
+        """The intervals of an answer, beside its rows: columns "lower" and "upper"."""
+        return accuracy_of(self._series)
+
+    def intervals(self, confidence: object = None, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Returns the intervals of an answer for another confidence, or all at once; see `Result.intervals`."""
+        return accuracy_of(self._series, confidence, simultaneous)
+
+
+_said = inspect.signature(protect)
+_shown = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY), *list(_said.parameters.values())[1:]]
+setattr(Accessor.protect, "__signature__", _said.replace(parameters=_shown))  # noqa: B010  (notebooks show it)
+
+
+def _protected(frame: pd.DataFrame) -> Protected:
+    """Returns the protection of this very frame; refuses one that was made from a protected one, or changed since."""
+    found = own(frame)
+    if found is not None:
+        return found
+    handle = Handle.of(frame.attrs)
+    if handle is None:
+        raise CatalogError(
+            "the frame is not protected. Say whose rows these are and what may be spent: "
+            "df.dp.protect(privacy_unit='user', budget={'epsilon': 1})"
+        )
+    raise CatalogError(
+        f"the frame was made from protected rows of the dataset {handle.dataset!r}, and nobody but you can know "
+        "whether each of its rows still belongs to one privacy unit alone. For a filter, ask the protected frame: "
+        "df.dp.query('age > 3'). Otherwise protect this frame anew, which draws on the same budget: "
+        f"df.dp.protect(privacy_unit=..., dataset={handle.dataset!r})"
+    )

@@ -1,0 +1,251 @@
+"""A protected frame, and what may be asked of it: the words of pandas, each with what it may cost."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import pandas as pd
+
+from dpquery.catalog.names import suggestion
+from dpquery.errors import AccuracyWarning, UnknownNameError, UnsupportedQueryError
+from dpquery.frontends.pandas.accuracy import with_accuracy
+from dpquery.frontends.pandas.columns import Column, columns_of_pandas
+from dpquery.frontends.pandas.datasets import MARK, Handle
+from dpquery.frontends.pandas.declare_values import plain
+from dpquery.frontends.pandas.distributions import Distributions
+from dpquery.frontends.pandas.names import ASKED, known
+from dpquery.frontends.pandas.suggested import SuggestedBounds, suggested
+from dpquery.frontends.pandas.views import MOST_CELLS, View, clamped, filtered, joined, with_view
+from dpquery.frontends.pandas.working import working
+from dpquery.kernel.loss import PrivacyLoss
+from dpquery.result.table import Result
+from dpquery.session.planned import Plan
+from dpquery.session.profile import Profile
+from dpquery.session.session import Session
+
+
+@dataclass(slots=True, kw_only=True)
+class Held:
+    """What all chains over one protected frame share.
+
+    Attributes:
+        session: Answers queries about it.
+        data: The data as they were; while it is held, pandas copies before it writes.
+        handle: What frames made from it carry.
+        unit: The column that tells the privacy unit, or "row".
+        why_not: Columns that cannot be named, with the reason.
+        public: The dataset's public frames by name, each with its columns.
+        last: The last answer with its intervals.
+    """
+
+    session: Session
+    data: Any
+    handle: Handle
+    unit: str
+    why_not: dict[str, str]
+    public: Mapping[str, tuple[Any, Mapping[str, Column]]] = field(default_factory=dict)
+    last: Result | None = None
+
+
+class Protected(Distributions):
+    """Private statistics of a frame. Every call is charged to the dataset's ledger, which all its frames share.
+
+    Each call takes `epsilon=`, or `delta=`, `rho=`, `error=`, `weights=`, `max_groups=`, `max_rows=` and `confidence=`
+    as `Session.sql` does. What it returns has the shape that pandas gives: numbers print their intervals, Series and
+    frames have them as `.dp.accuracy`.
+    """
+
+    _held: Held
+
+    def __init__(self, held: Held, view: View, *, is_explaining: bool = False) -> None:
+        self._held, self._view, self._is_explaining = held, view, is_explaining
+
+    @property
+    def session(self) -> Session:
+        """The session that answers; its SQL calls the frame `this`."""
+        return self._held.session
+
+    @property
+    def handle(self) -> Handle:
+        """What frames that are made from this one carry."""
+        return self._held.handle
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that can be named."""
+        return tuple(self._view.columns)
+
+    @property
+    def remaining(self) -> PrivacyLoss:
+        """What may still be spent on this dataset."""
+        return self._held.session.remaining
+
+    @property
+    def last(self) -> Result | None:
+        """The last answer about this frame, with its intervals and its price; None before the first."""
+        return self._held.last
+
+    @property
+    def explain(self) -> Protected:
+        """The same words, each returning the `Plan` of what it would measure and cost; nothing is read or charged."""
+        return Protected(self._held, self._view, is_explaining=True)
+
+    def query(self, expr: str, *, local_dict: Mapping[str, object] | None = None) -> Protected:
+        """Returns the rows for which a condition holds, in the words of `DataFrame.query`; parsed, never evaluated."""
+        held = self._held
+        made = filtered(self._view, expr, why_not=held.why_not, local_dict=local_dict or {})
+        return Protected(held, made, is_explaining=self._is_explaining)
+
+    def assign_bounds(
+        self, bounds: Mapping[str, tuple[object, object]] | None = None, **by_name: tuple[object, object]
+    ) -> Protected:
+        """Returns the frame with columns clamped to a lower and upper bound each: `assign_bounds(age=(18, 90))`."""
+        made = clamped(self._view, {**(bounds or {}), **by_name}, self._held.why_not)
+        return Protected(self._held, made, is_explaining=self._is_explaining)
+
+    def join(self, other: object, on: str | Sequence[str], how: str = "left") -> Protected:
+        """Returns the frame beside a public one, as `DataFrame.join`; missing values are equal to nothing.
+
+        Args:
+            other: A small pandas frame that all may know; or one that `protect` was given as `public`, or its name.
+            on: Columns of this frame that equal the columns of these names in `other`, or else its index.
+            how: "left" or "inner".
+        """
+        names = [on] if isinstance(on, str) else list(on)
+        names = [known(name, self._view.columns, self._held.why_not) for name in names]
+        declared = self._declared(other)
+        if declared is not None:
+            table, columns, index = declared
+            rows = None
+        else:
+            columns, index, rows = _written(other)
+            table = ""
+        to = names if all(name in columns for name in names) else index
+        if len(to) != len(names):
+            advice = "Give it columns of the same names, or an index of that many levels."
+            raise UnsupportedQueryError(f"the public frame has nothing to equal {', '.join(names)}", advice=advice)
+        made = joined(self._view, on=names, to=to, columns=columns, rows=rows, table=table, how=how)
+        return Protected(self._held, made, is_explaining=self._is_explaining)
+
+    def sql(self, query: str, *, params: Any = None, **asked: Any) -> Result | Plan:
+        """Returns the `Result` of a SELECT that calls this frame `this`; arguments as in `Session.sql`."""
+        text, values = with_view(self._view, query, params)
+        made: Result | Plan = self._run(text, values, asked, lambda result: result, dialects=True)
+        return made
+
+    def suggest_bounds(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        coverage: object = "0.99",
+    ) -> SuggestedBounds:
+        """Returns bounds of columns, and rows of units, found with noise; charged once for all of them.
+
+        Args:
+            columns: One or several; by default all numbers, dates and timestamps without bounds.
+            epsilon, delta, rho: What it may lose, as in `Session.sql`.
+            coverage: The part of units that all values, or rows, are within.
+        """
+        if self._is_explaining:
+            advice = "It costs what you offer: the epsilon that you say, once for all columns."
+            raise UnsupportedQueryError("there is no plan of suggest_bounds", advice=advice)
+        held, offer = self._held, {"epsilon": epsilon, "delta": delta, "rho": rho}
+        return suggested(held.session, self._view, held.why_not, columns, coverage=coverage, **offer)
+
+    def profile(self, *, epsilon: object = None, delta: object = None, rho: object = None) -> Profile:
+        """Returns how rows and values of units lie against the bounds, as `Session.profile`; charged anew each time.
+
+        From then on answers say what bounds leave out, and `max_rows="auto"` is the number that it suggests.
+        """
+        if self._is_explaining or self._view.text:
+            advice = "Ask the frame that was protected: it costs what you offer."
+            raise UnsupportedQueryError("a profile is of a whole frame, and has no plan", advice=advice)
+        with working():
+            return self._held.session.profile(epsilon=epsilon, delta=delta, rho=rho)
+
+    def _declared(self, other: object) -> tuple[str, Mapping[str, Column], list[str]] | None:
+        """Returns name, columns and index of a frame that was declared as public, or None."""
+        for name, (frame, columns) in self._held.public.items():
+            if other is frame or (isinstance(other, str) and other == name):
+                return name, columns, _index_of(frame)
+        if isinstance(other, str):
+            reason = f"there is no public frame {other!r}; {suggestion(other, self._held.public)}"
+            raise UnknownNameError(reason, advice="Give it to protect, public={...}.")
+        return None
+
+    def _ask(
+        self,
+        select: Sequence[str],
+        asked: Mapping[str, Any],
+        shape: Callable[[Result], Any],
+        *,
+        source: str = "",
+        rest: str = "",
+        params: Mapping[str, object] | None = None,
+    ) -> Any:
+        text = f"SELECT {', '.join(select)} FROM {source or self._view.source}{rest}"
+        return self._run(text, {**self._view.params, **(params or {})} or None, asked, shape)
+
+    def _run(
+        self,
+        text: str,
+        params: Any,
+        asked: Mapping[str, Any],
+        shape: Callable[[Result], Any],
+        *,
+        dialects: bool = False,
+    ) -> Any:
+        allowed = (*ASKED, "dialect") if dialects else ASKED
+        if unknown := sorted(asked.keys() - set(allowed)):
+            reason = f"{unknown[0]} is no argument here; {suggestion(unknown[0], allowed)}"
+            raise UnsupportedQueryError(reason, advice="Other arguments of pandas have no private meaning.")
+        if self._is_explaining:
+            return self._held.session.explain(text, params=params, **asked)
+        with working():
+            result = self._held.session.sql(text, params=params, **asked)
+        self._held.last = result
+        for words in result.warnings:
+            warnings.warn(words, AccuracyWarning, stacklevel=4)
+        return with_accuracy(shape, result)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a protected frame cannot be copied or pickled: it holds data and a ledger")
+
+    def __repr__(self) -> str:
+        catalog = self._held.session.catalog
+        unit = "each row is a unit" if self._held.unit == "row" else f"unit {self._held.unit}"
+        columns = ", ".join(self.columns)
+        return f"Protected(dataset={catalog.dataset!r}, {unit}, remaining {self.remaining}, columns: {columns})"
+
+
+def _index_of(frame: object) -> list[str]:
+    return [str(name) for name in frame.index.names if name is not None] if isinstance(frame, pd.DataFrame) else []
+
+
+def _written(other: object) -> tuple[Mapping[str, Column], list[str], list[list[object]]]:
+    """Returns the columns, the index and the rows of a small public frame."""
+    if not isinstance(other, pd.DataFrame):
+        if isinstance(other, Protected):
+            raise UnsupportedQueryError("a protected frame cannot be joined", advice="join takes public frames.")
+        advice = "Give a pandas frame, or the name of one that protect was given as public."
+        raise UnsupportedQueryError(f"a {type(other).__name__} cannot be joined", advice=advice)
+    if MARK in other.attrs:
+        advice = "join takes frames that everybody may know."
+        raise UnsupportedQueryError("the frame was made from protected rows", advice=advice)
+    index = _index_of(other)
+    flat = other.reset_index() if index else other
+    found = columns_of_pandas(flat, {})
+    if found.unknown:
+        name, why = next(iter(found.unknown.items()))
+        raise UnsupportedQueryError(f"column {name!r} of the public frame cannot be used: {why}")
+    if not len(flat) or len(flat) * len(flat.columns) > MOST_CELLS:
+        advice = "Give it to protect when the dataset is first protected: public={'name': frame}."
+        raise UnsupportedQueryError(f"a query holds a public frame of 1 to {MOST_CELLS} values", advice=advice)
+    values = [[plain(v, found.known[name]) for v in flat[name].tolist()] for name in found.known]
+    return found.known, index, [list(row) for row in zip(*values, strict=True)]

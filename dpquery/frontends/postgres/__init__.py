@@ -1,0 +1,1 @@
+"""PostgreSQL's protocol: connections, and what listens to them."""

@@ -1,0 +1,1 @@
+"""Statements that are no queries, read and answered: SET, cursors, COPY, transactions."""

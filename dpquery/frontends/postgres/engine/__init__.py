@@ -1,0 +1,1 @@
+"""Queries of the wire over a `Session`: routing, declared columns, parameters, settings."""

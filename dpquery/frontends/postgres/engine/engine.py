@@ -1,0 +1,300 @@
+"""The engine behind the wire: one statement of one analyst to its answer, description or refusal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dpquery.backends.base import Backend
+from dpquery.catalog import Catalog
+from dpquery.data.arrow import arrow_type
+from dpquery.errors import DataChangedError, DPQueryError, InvalidLossError, QueryError
+from dpquery.frontends.postgres.engine.beside import answer_table, fields_of, without_intervals
+from dpquery.frontends.postgres.engine.declared import Known, known_answer
+from dpquery.frontends.postgres.engine.parameters import infer, values_of
+from dpquery.frontends.postgres.engine.routing import Route, Statement, position_of, route
+from dpquery.frontends.postgres.engine.settings import Caps, options_of
+from dpquery.frontends.postgres.pg_catalog.emulation import Emulation
+from dpquery.frontends.postgres.pg_catalog.rewrite import Asking
+from dpquery.frontends.postgres.pg_catalog.virtual import empty_virtual_table, virtual_table
+from dpquery.frontends.postgres.wire.answers import Answered, Asked, Described, Field, Refusal
+from dpquery.frontends.postgres.wire.names import TEXT_OID, example_of, field_of_arrow, oid_of
+from dpquery.frontends.postgres.wire.states import NO_ANALYST, refusal_of, row_level
+from dpquery.ledger.ledger import Ledger
+from dpquery.session.session import Session
+from dpquery.sql.bind.shape import Shape, shape
+from dpquery.sql.parse.parameters import fill
+
+Made = TypeVar("Made")
+NOTHING_CHARGED = "no charge"
+Done = TypeVar("Done")
+REMEMBERED = 256
+"""Statements whose trees and shapes are kept, and whose answers from the catalogs are."""
+LONGEST_REMEMBERED = 4096
+"""Characters of such a statement."""
+MOST_REMEMBERED = 128 << 10
+"""Bytes of such an answer."""
+MOST_NOTES, LONGEST_NOTE = 3, 400
+"""Lines on what bounds leave out that come with an answer, and the characters of one."""
+
+
+class Engine:
+    """Answers statements over one dataset; see `Answerer`.
+
+    Args:
+        catalog: The declarations.
+        backend: The engine that holds the data.
+        ledger: The ledger.
+        caps: The most that one query may ask for.
+        row_level: "error" refuses queries for rows of single units, "empty" answers them with no row.
+        data_version: The ledger's version of the data before the backend was opened; by default the one that holds.
+        reopen: Opens the data anew after the owner said that they changed; without it, statements are then refused.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        backend: Backend,
+        ledger: Ledger,
+        caps: Caps | None = None,
+        row_level: str = "error",
+        data_version: str | None = None,
+        reopen: Callable[[], Backend] | None = None,
+    ) -> None:
+        if row_level not in ("error", "empty"):
+            raise InvalidLossError("row_level is error or empty")
+        self._catalog, self._backend, self._ledger = catalog, backend, ledger
+        self._caps, self._is_empty = caps or Caps(), row_level == "empty"
+        self._version, self._reopen = data_version or ledger.data_version, reopen
+        self._emulation = Emulation(catalog)
+        self._sessions: dict[str, Session] = {}
+        self._route = _remembered(lambda text: route(text, catalog, self._emulation.known))
+        self._shape = _remembered(lambda text: shape(text, catalog))
+        self._catalog_answers: dict[object, pa.Table] = {}
+        self._guard = threading.Lock()
+
+    def describe(
+        self, text: str, parameter_oids: tuple[int, ...], analyst: str, settings: Mapping[str, str]
+    ) -> Described:
+        """Returns what a statement takes and gives; reads no data and charges nothing."""
+        with _refusals():
+            statement = self._route(text)
+            oids = self._oids(statement, parameter_oids)
+            examples = [example_of(oid) for oid in oids]
+            if statement.route is Route.CATALOG:
+                asked = Asked(text=text, parameters=tuple(examples), analyst=analyst, settings=settings)
+                table = self._over_catalogs(statement, asked, rows=0)
+                return Described(parameters=oids, fields=_fields_of_arrow(table))
+            made = self._shaped(text, examples)
+            self._free(statement, made, examples)
+            return Described(parameters=oids, fields=fields_of(made, statement, settings))
+
+    def answer(self, asked: Asked) -> Answered:
+        """Returns the answer to a statement; charges at most once."""
+        with _refusals():
+            statement = self._route(asked.text)
+            if statement.route is Route.CATALOG:
+                table = self._over_catalogs(statement, asked)
+                return Answered(fields=_fields_of_arrow(table), table=table)
+            params = values_of(asked.parameters)
+            options = options_of(asked.settings, self._caps)
+            made = self._shaped(asked.text, params)
+            fields = fields_of(made, statement, asked.settings)
+            known = self._free(statement, made, params)
+            if known is not None:
+                return Answered(
+                    fields=fields, table=without_intervals(known.table, made, fields), notices=(known.notice,)
+                )
+            return self._charged(asked, params, options, fields, made)
+
+    def explain(self, asked: Asked) -> Answered:
+        """Returns what a statement would measure and cost, as lines of text."""
+        with _refusals():
+            statement = self._route(asked.text)
+            params = values_of(asked.parameters)
+            if statement.route is Route.CATALOG:
+                return _lines(["Catalog: answered from the declarations", "Charge: nothing"])
+            made = self._shaped(asked.text, params)
+            known = self._free(statement, made, params)
+            if known is not None:
+                return _lines([known.notice, "Charge: nothing"])
+            options = options_of(asked.settings, self._caps)
+            _, plan = self._now(asked, lambda on: on.explain(asked.text, params=params or None, **_any(options)))
+            return _lines(str(plan).split("\n"))
+
+    def _charged(
+        self,
+        asked: Asked,
+        params: list[object],
+        options: Mapping[str, object],
+        fields: tuple[Field, ...],
+        made: Shape,
+    ) -> Answered:
+        """Returns the answer of the private engine, with notices: what it cost and what is left, then what is known of
+        what bounds leave out."""
+        session, result = self._now(asked, lambda on: on.sql(asked.text, params=params or None, **_any(options)))
+        charge = str(result.charge)
+        was_known = "no charge: it follows from what was answered before" if result.measurements else NOTHING_CHARGED
+        paid = was_known if charge == "nothing" else f"charged {charge}"
+        notice = f"{paid}; remaining: {session.remaining}"
+        table = answer_table(result, made, fields)
+        left_out = tuple(note for note in result.notes if note not in result.warnings)
+        return Answered(fields=fields, table=table, notices=(notice, *bounded(left_out), *result.warnings))
+
+    def _shaped(self, text: str, params: list[object]) -> Shape:
+        return shape(text, self._catalog, params) if params else self._shape(text)
+
+    def _free(self, statement: Statement, made: Shape, params: list[object]) -> Known | None:
+        """Returns the answer to a statement that asks no data, or None if it asks some.
+
+        Raises:
+            Refusal: It asks for rows of single units.
+        """
+        if made.is_empty:
+            return None
+        known = known_answer(self._filled(statement, params), self._catalog, made)
+        if known is not None or not made.is_row_level:
+            return known
+        if self._is_empty:
+            notice = "no charge: rows of single units are not shown, so this answer is empty"
+            return Known(table=_empty(made), notice=notice)
+        raise row_level(self._catalog.privacy_unit, position_of(statement.tree, statement.text))
+
+    def _oids(self, statement: Statement, given: tuple[int, ...]) -> tuple[int, ...]:
+        is_private = statement.route is Route.PRIVATE
+        column_oid = self._oid_of_declared if is_private else self._oid_of_system
+        return infer(statement.tree, statement.placeholders, given, column_oid)
+
+    def _oid_of_declared(self, column: exp.Column) -> int | None:
+        """Returns the OID of the columns of this name, where all declared tables agree on it."""
+        quoted = bool(column.this.args.get("quoted"))
+        found = (table.find_column(column.name, quoted) for table in self._catalog.tables.values())
+        oids = {oid_of(one.type) for one in found if one is not None}
+        return oids.pop() if len(oids) == 1 else None
+
+    def _oid_of_system(self, column: exp.Column) -> int | None:
+        return self._emulation.oid_of_column(column.name)
+
+    def _filled(self, statement: Statement, params: list[object]) -> exp.Expr:
+        return fill(statement.tree.copy(), list(statement.placeholders), params or None)
+
+    def _over_catalogs(self, statement: Statement, asked: Asked, rows: int | None = None) -> pa.Table:
+        """Returns what a statement gives over the emulated catalogs, which stay the same; virtual tables do not."""
+        key = (asked.text, repr(asked.parameters), asked.analyst, tuple(sorted(asked.settings.items())), rows)
+        known = self._catalog_answers.get(key)
+        if known is not None:
+            return known
+        tree = self._filled(statement, values_of(asked.parameters))
+        asking = Asking(analyst=asked.analyst, database=self._catalog.dataset, settings=asked.settings)
+
+        def virtual(name: str) -> pa.Table:
+            if rows == 0:
+                return empty_virtual_table(name)
+            return virtual_table(name, self._catalog, self._ledger, self._session(asked.analyst).analyst)
+
+        table = self._emulation.run(tree, asking, virtual, rows=rows)
+        is_short = len(asked.text) <= LONGEST_REMEMBERED and table.nbytes <= MOST_REMEMBERED
+        if asking.is_lasting and is_short and len(repr(asked.parameters)) <= LONGEST_REMEMBERED:
+            if len(self._catalog_answers) >= REMEMBERED:
+                self._catalog_answers.clear()
+            self._catalog_answers[key] = table
+        return table
+
+    def _now(self, asked: Asked, do: Callable[[Session], Done]) -> tuple[Session, Done]:
+        """Returns the analyst's session and what it does; where the data have a new version, of them opened anew.
+
+        A session of an older version refuses before it charges, so that nothing is charged twice.
+        """
+        session = self._session(asked.analyst)
+        try:
+            return session, do(session)
+        except DataChangedError:
+            if self._reopen is None:
+                raise
+            self._open_anew(self._reopen)
+        session = self._session(asked.analyst)
+        return session, do(session)
+
+    def _open_anew(self, reopen: Callable[[], Backend]) -> None:
+        with self._guard:
+            version = self._ledger.data_version  # before the data are opened: what is opened later is not older
+            if version != self._version:  # another thread has opened them
+                self._backend, self._version = reopen(), version
+                self._sessions.clear()
+
+    def _session(self, analyst: str) -> Session:
+        """Returns the analyst's session; there is one for each, over one backend and one ledger."""
+        with self._guard:
+            found = self._sessions.get(analyst)
+            if found is None:
+                try:
+                    found = Session(
+                        self._catalog,
+                        backend=self._backend,
+                        ledger=self._ledger,
+                        analyst=analyst,
+                        data_version=self._version,
+                    )
+                except QueryError:
+                    raise Refusal(NO_ANALYST, "this role has no budget here") from None
+                self._sessions[analyst] = found
+            return found
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turns every error into a Refusal; none of an engine's own words go out."""
+    try:
+        yield
+    except Refusal:
+        raise
+    except (DPQueryError, RecursionError) as error:
+        raise refusal_of(error) from None
+    except Exception as error:
+        raise refusal_of(error) from None
+
+
+def _remembered(read: Callable[[str], Made]) -> Callable[[str], Made]:
+    """Returns a function of texts that remembers what it made of the last short ones, and reads one long one at a time.
+
+    Reading keeps Python's lock: many long texts at once would take it from all who ask something short.
+    """
+    kept, reading = lru_cache(maxsize=REMEMBERED)(read), threading.Lock()
+
+    def remembered(text: str) -> Made:
+        if len(text) <= LONGEST_REMEMBERED:
+            return kept(text)
+        with reading:
+            return read(text)
+
+    return remembered
+
+
+def _any(options: Mapping[str, object]) -> dict[str, Any]:
+    return dict(options)
+
+
+def bounded(notes: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the first notes, which dashboards keep with every tile, each of a bounded length."""
+    return tuple(note if len(note) <= LONGEST_NOTE else f"{note[:LONGEST_NOTE]}..." for note in notes[:MOST_NOTES])
+
+
+def _fields_of_arrow(table: pa.Table) -> tuple[Field, ...]:
+    return tuple(field_of_arrow(field.name, field.type) for field in table.schema)
+
+
+def _empty(made: Shape) -> pa.Table:
+    columns = [pa.array([], arrow_type(type)) for _, type in made.columns]
+    return pa.table(columns, names=[name for name, _ in made.columns])
+
+
+def _lines(lines: list[str]) -> Answered:
+    table = pa.table({"QUERY PLAN": pa.array(lines, pa.string())})
+    return Answered(fields=(Field(name="QUERY PLAN", oid=TEXT_OID),), table=table)

@@ -1,0 +1,118 @@
+"""Which way a statement goes: to the emulated catalogs, to the private engine, or back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from sqlglot import exp
+
+from dpquery.catalog import Catalog
+from dpquery.errors import QueryError
+from dpquery.frontends.postgres.wire.answers import Refusal
+from dpquery.frontends.postgres.wire.states import FORBIDDEN, UNSUPPORTED, refusal_of
+from dpquery.sql.parse.parameters import Placeholder
+from dpquery.sql.parse.parse import read, span_of
+
+READ_ONLY = "this server answers SELECT alone; nothing here can be changed"
+
+
+class Route(Enum):
+    """Where a statement is answered."""
+
+    CATALOG = "catalog"
+    """In the emulated catalogs: system tables, virtual tables, expressions without a table. Free."""
+    PRIVATE = "private"
+    """In the engine, over declared tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One parsed statement.
+
+    Attributes:
+        text: As the analyst wrote it.
+        tree: Its tree; names stand for its parameters.
+        placeholders: Its parameters.
+        route: Where it is answered.
+    """
+
+    text: str
+    tree: exp.Expr
+    placeholders: tuple[Placeholder, ...]
+    route: Route
+
+
+def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> Statement:
+    """Returns a parsed statement and where it is answered.
+
+    Args:
+        system: The names of the emulated relations, by schema.
+    Raises:
+        Refusal: It is no query, mixes system tables with declared ones, or is not grammatical.
+    """
+    tree, placeholders = _read(text)
+    while isinstance(tree, exp.Subquery) and not tree.alias:
+        tree = tree.this
+    if not isinstance(tree, exp.Select | exp.SetOperation | exp.Values) or tree.find(exp.Into, exp.Lock) is not None:
+        raise Refusal(FORBIDDEN, READ_ONLY, None, "Write a SELECT.", 1)
+    writes = tree.find(exp.Insert, exp.Update, exp.Delete, exp.Merge)
+    if writes is not None:
+        raise Refusal(FORBIDDEN, READ_ONLY, None, "Write a SELECT.", 1)
+    tables = list(_tables(tree))
+    systems = [table for table in tables if _is_system(table, catalog, system)]
+    if tables and not systems:
+        return Statement(text=text, tree=tree, placeholders=tuple(placeholders), route=Route.PRIVATE)
+    if len(systems) < len(tables):
+        raise Refusal(
+            UNSUPPORTED,
+            "one statement cannot read both system tables and tables of the dataset",
+            None,
+            "Ask two statements.",
+            position_of(next(table for table in tables if table not in systems), text),
+        )
+    return Statement(text=text, tree=tree, placeholders=tuple(placeholders), route=Route.CATALOG)
+
+
+def _read(text: str) -> tuple[exp.Expr, list[Placeholder]]:
+    try:
+        return read(text)
+    except QueryError as error:
+        plain = _OID_LISTS.sub("::int[]", text)
+        if plain == text:
+            raise refusal_of(error) from None
+    try:
+        return read(plain)
+    except QueryError as error:
+        raise refusal_of(error) from None
+
+
+_OID_LISTS = re.compile(r"::oid\[\]", re.IGNORECASE)
+"""A type that the parser does not know; lists of integers are as long, so that places stay."""
+
+
+def _tables(tree: exp.Expr) -> list[exp.Table]:
+    """Returns the named tables that a statement reads, but for its own common tables."""
+    common = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
+    return [
+        table
+        for table in tree.find_all(exp.Table)
+        if isinstance(table.this, exp.Identifier) and (table.db or table.name.casefold() not in common)
+    ]
+
+
+def _is_system(table: exp.Table, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> bool:
+    schema = table.db.lower()
+    if schema in ("pg_catalog", "information_schema", "dp"):
+        return True
+    if schema or catalog.find_table(table.name, bool(table.this.args.get("quoted"))) is not None:
+        return False
+    return table.name.lower() in system["pg_catalog"]
+
+
+def position_of(node: exp.Expr, text: str) -> int | None:
+    """Returns where a node begins in the text, counted from 1."""
+    span = span_of(node, text) if isinstance(node, exp.Expression) else None
+    return None if span is None else span.start + 1

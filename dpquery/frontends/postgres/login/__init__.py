@@ -1,0 +1,1 @@
+"""Who may connect: users, tokens, SCRAM, TLS, and the turns that users share."""

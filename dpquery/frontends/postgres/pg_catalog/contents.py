@@ -1,0 +1,281 @@
+"""Rows of the emulated catalogs: what is declared, and the parts of PostgreSQL's own that clients ask for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from dpquery.catalog import Catalog
+from dpquery.frontends.postgres.pg_catalog.comments import column_comment, dataset_comment, table_comment
+from dpquery.frontends.postgres.pg_catalog.information import information_schema
+from dpquery.frontends.postgres.pg_catalog.relations import (
+    ANALYST,
+    DATABASE,
+    DP,
+    INFORMATION_SCHEMA,
+    OWNER,
+    OWNER_NAME,
+    PG_CATALOG,
+    PUBLIC,
+    Relation,
+    Row,
+    oid_of_code,
+    text_of,
+)
+from dpquery.frontends.postgres.pg_catalog.virtual import VIRTUAL, type_of_column
+from dpquery.frontends.postgres.wire.names import oid_of
+from dpquery.plan.types import Kind, Type
+
+CLASS = 1259
+READABLE = [f"=r/{OWNER_NAME}"]
+"""Everybody who can connect may ask about a table, and nothing more."""
+_SIZES = {16: 1, 20: 8, 21: 2, 23: 4, 26: 4, 24: 4, 18: 1, 19: 64, 700: 4, 701: 8, 1082: 4, 1114: 8, 1184: 8}
+
+
+def _read(name: str) -> list[Row]:
+    lines = [line.split("|") for line in text_of(name).splitlines()]
+    return [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
+
+
+def stable_oid(*parts: str) -> int:
+    """Returns an OID that depends on a name alone, beyond those that PostgreSQL keeps for itself."""
+    digest = hashlib.sha256("\0".join(parts).encode()).digest()
+    return 20_000 + int.from_bytes(digest[:4], "big") % 2_000_000_000
+
+
+def rows(catalog: Catalog, system: tuple[Relation, ...]) -> Iterator[tuple[str, list[Row]]]:
+    """Yields (place, rows) for each relation of the emulation that has any."""
+    yield "pgc.pg_namespace", _namespaces()
+    yield "pgc.pg_type", _types()
+    yield (
+        "pgc.pg_proc",
+        [
+            {
+                "oid": row["oid"],
+                "proname": row["proname"],
+                "pronamespace": PG_CATALOG,
+                "proowner": OWNER,
+                "prokind": "f",
+            }
+            for row in _read("procs.txt")
+        ],
+    )
+    classes, attributes = _system(system)
+    own = [*_tables(catalog), *_virtual()]
+    yield "pgc.pg_class", [*classes, *(row for row, _ in own)]
+    yield "pgc.pg_attribute", [*attributes, *(part for _, parts in own for part in parts)]
+    yield "pgc.pg_description", _descriptions(catalog)
+    yield from _small(catalog)
+    yield from information_schema(catalog, own, system)
+
+
+def _namespaces() -> list[Row]:
+    named = ((PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION_SCHEMA, "information_schema"), (DP, "dp"))
+    return [{"oid": oid, "nspname": name, "nspowner": OWNER} for oid, name in named]
+
+
+def _types() -> list[Row]:
+    procs = {str(row["proname"]): row["oid"] for row in _read("procs.txt")}
+    made = []
+    for row in _read("types.txt"):
+        row = dict(row)
+        for name in ("typinput", "typoutput", "typreceive", "typsend"):
+            row[name] = procs.get(str(row[name]), "0")
+        for name in ("typbyval", "typispreferred"):
+            row[name] = row[name] == "t"
+        collation = 100 if row["typcategory"] == "S" and row["oid"] != "19" else 0
+        made.append({**row, "typisdefined": True, "typowner": OWNER, "typcollation": collation, "typnotnull": False})
+    return made
+
+
+def _class(oid: int, name: str, namespace: int, kind: str, columns: int) -> Row:
+    return {
+        "oid": oid,
+        "relname": name,
+        "relnamespace": namespace,
+        "relkind": kind,
+        "relnatts": columns,
+        "relowner": OWNER,
+        "relam": 2 if kind == "r" else 0,
+        "reltuples": -1.0,
+        "relpersistence": "p",
+        "relispopulated": True,
+        "relreplident": "d",
+    }
+
+
+def attribute(relation: int, number: int, name: str, oid: int, typmod: int = -1, *, is_nullable: bool = True) -> Row:
+    """Returns one row of pg_attribute."""
+    return {
+        "attrelid": relation,
+        "attnum": number,
+        "attname": name,
+        "atttypid": oid,
+        "atttypmod": typmod,
+        "attlen": _SIZES.get(oid, -1),
+        "attnotnull": not is_nullable,
+        "attislocal": True,
+        "attidentity": "",
+        "attgenerated": "",
+        "attcompression": "",
+        "attalign": "d",
+        "attstorage": "p",
+        "attcollation": 100 if oid == 25 else 0,
+        "attstattarget": -1,
+    }
+
+
+def _system(system: tuple[Relation, ...]) -> tuple[list[Row], list[Row]]:
+    classes, attributes = [], []
+    for relation in system:
+        namespace = PG_CATALOG if relation.schema == "pg_catalog" else INFORMATION_SCHEMA
+        classes.append(_class(relation.oid, relation.name, namespace, relation.kind, len(relation.columns)))
+        attributes += [
+            attribute(relation.oid, i, name, oid_of_code(code))
+            for i, (name, code) in enumerate(relation.columns, start=1)
+        ]
+    return classes, attributes
+
+
+def table_oid(name: str, schema: str = "public") -> int:
+    """Returns the OID of a declared table, or of a virtual one."""
+    return stable_oid(schema, name)
+
+
+def typmod_of(type: Type) -> int:
+    """Returns a type's parameters as PostgreSQL codes them."""
+    return ((type.precision << 16) | type.scale) + 4 if type.kind is Kind.DECIMAL else -1
+
+
+def _tables(catalog: Catalog) -> Iterator[tuple[Row, list[Row]]]:
+    for table in catalog.tables.values():
+        oid = table_oid(table.name)
+        row = _class(oid, table.name, PUBLIC, "r", len(table.columns)) | {"relacl": READABLE}
+        yield (
+            row,
+            [
+                attribute(oid, i, c.name, oid_of(c.type), typmod_of(c.type), is_nullable=c.nullable)
+                for i, c in enumerate(table.columns.values(), start=1)
+            ],
+        )
+
+
+def _virtual() -> Iterator[tuple[Row, list[Row]]]:
+    for name, columns in VIRTUAL.items():
+        oid = table_oid(name, "dp")
+        yield (
+            _class(oid, name, DP, "v", len(columns)),
+            [attribute(oid, i, column, type_of_column(word)) for i, (column, word) in enumerate(columns, start=1)],
+        )
+
+
+def _descriptions(catalog: Catalog) -> list[Row]:
+    made: list[Row] = [
+        {"objoid": PUBLIC, "classoid": 2615, "objsubid": 0, "description": dataset_comment(catalog)},
+    ]
+    for table in catalog.tables.values():
+        oid = table_oid(table.name)
+        made.append({"objoid": oid, "classoid": CLASS, "objsubid": 0, "description": table_comment(table, catalog)})
+        for i, column in enumerate(table.columns.values(), start=1):
+            said = column_comment(column, table, catalog)
+            made.append({"objoid": oid, "classoid": CLASS, "objsubid": i, "description": said})
+    return made
+
+
+HIDDEN = "********"
+SETTINGS = {
+    "server_version": "15.0",
+    "server_version_num": "150000",
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "lc_collate": "C",
+    "lc_ctype": "C.UTF-8",
+    "max_identifier_length": "63",
+    "max_index_keys": "32",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+    "timezone": "UTC",
+    "datestyle": "ISO, MDY",
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
+    "transaction_isolation": "read committed",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "on",
+    "search_path": '"$user", public',
+    "default_tablespace": "",
+    "default_table_access_method": "heap",
+    "jit": "off",
+    "is_superuser": "off",
+    "extra_float_digits": "1",
+    "ssl": "on",
+}
+
+
+def _small(catalog: Catalog) -> Iterator[tuple[str, list[Row]]]:
+    yield (
+        "pgc.pg_am",
+        [
+            {"oid": 2, "amname": "heap", "amtype": "t"},
+            {"oid": 403, "amname": "btree", "amtype": "i"},
+            {"oid": 405, "amname": "hash", "amtype": "i"},
+        ],
+    )
+    named = ((100, "default", "d", -1), (950, "C", "c", -1), (951, "POSIX", "c", -1))
+    yield (
+        "pgc.pg_collation",
+        [
+            {"oid": o, "collname": n, "collnamespace": PG_CATALOG, "collprovider": p, "collencoding": e}
+            for o, n, p, e in named
+        ],
+    )
+    languages = ((12, "internal", False), (13, "c", False), (14, "sql", True))
+    yield "pgc.pg_language", [{"oid": o, "lanname": n, "lanowner": OWNER, "lanpltrusted": t} for o, n, t in languages]
+    spaces = ((1663, "pg_default"), (1664, "pg_global"))
+    yield "pgc.pg_tablespace", [{"oid": o, "spcname": n, "spcowner": OWNER} for o, n in spaces]
+    yield (
+        "pgc.pg_database",
+        [
+            {
+                "oid": DATABASE,
+                "datname": catalog.dataset,
+                "datdba": OWNER,
+                "encoding": 6,
+                "datlocprovider": "c",
+                "datallowconn": True,
+                "datconnlimit": -1,
+                "dattablespace": 1663,
+                "datcollate": "C",
+                "datctype": "C.UTF-8",
+            }
+        ],
+    )
+    roles = [(OWNER, OWNER_NAME, False), (stable_oid("role"), ANALYST, True)]
+    yield (
+        "pgc.pg_roles",
+        [
+            {
+                "oid": o,
+                "rolname": n,
+                "rolinherit": True,
+                "rolcanlogin": can,
+                "rolconnlimit": -1,
+                "rolpassword": HIDDEN,
+            }
+            for o, n, can in roles
+        ],
+    )
+    yield "pgc.pg_user", [{"usename": n, "usesysid": o, "passwd": HIDDEN} for o, n, _ in roles]
+    yield (
+        "pgc.pg_settings",
+        [
+            {
+                "name": n,
+                "setting": v,
+                "category": "dpquery",
+                "context": "user",
+                "vartype": "string",
+                "source": "default",
+            }
+            for n, v in SETTINGS.items()
+        ],
+    )

@@ -1,0 +1,1 @@
+"""Messages, types and rows of the protocol, and what the wire asks of the engine."""

@@ -1,0 +1,1 @@
+"""Private plan to budgeted plan: how the loss is split among measurements, and targets of accuracy."""

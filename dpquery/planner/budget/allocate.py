@@ -1,0 +1,235 @@
+"""Private plan plus the loss offered to budgeted plan: which mechanism each measure gets, and its share of the loss.
+
+It proposes; the kernel recomputes scales and charges from what is written here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import assert_never
+
+from dpquery.accuracy.error_propagation import Guesses
+from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA
+from dpquery.errors import InternalError, InvalidLossError, MissingDeltaError
+from dpquery.kernel.accountant import Budget, BudgetKind
+from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
+from dpquery.kernel.mechanisms import calibrated
+from dpquery.kernel.parallel import chains
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.quantiles import rank_errors
+from dpquery.kernel.sensitivity import sensitivity
+from dpquery.plan.expr import Column, Expression, columns_of
+from dpquery.planner.budget.aims import Aim
+from dpquery.planner.budget.budget_split import Chain, best_shares
+from dpquery.units.declarations import Neighbours
+
+LARGEST_ERROR = 1e300
+"""Errors beyond this are not compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryBudget:
+    """What a query offers to lose: epsilon or rho, and delta; None where it says nothing."""
+
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    rho: Fraction | None = None
+
+    @staticmethod
+    def of(epsilon: object = None, delta: object = None, rho: object = None) -> QueryBudget:
+        """Returns the offer of these amounts; raises InvalidLossError for what is none."""
+        amounts = {"epsilon": epsilon, "delta": delta, "rho": rho}
+        read = {name: None if x is None else parse_amount(x, name=name) for name, x in amounts.items()}
+        if read["epsilon"] is not None and read["rho"] is not None:
+            raise InvalidLossError("give epsilon or rho, not both")
+        if read["delta"] is not None and read["delta"] >= 1:
+            raise InvalidLossError("delta must be below 1")
+        return QueryBudget(epsilon=read["epsilon"], delta=read["delta"], rho=read["rho"])
+
+    def or_default(self, default: QueryBudget) -> QueryBudget:
+        """Returns this offer with the catalog's defaults where it says nothing."""
+        delta = default.delta if self.delta is None else self.delta
+        if self.epsilon is None and self.rho is None:
+            return QueryBudget(epsilon=default.epsilon, delta=delta, rho=default.rho)
+        return QueryBudget(epsilon=self.epsilon, delta=delta, rho=self.rho)
+
+
+def allocate(
+    aggregates: tuple[PrivateAggregate, ...],
+    aims: Sequence[Aim],
+    offer: QueryBudget,
+    *,
+    budget: Budget,
+    neighbours: Neighbours,
+) -> BudgetedPlan:
+    """Returns the plan with noise for each measure: the offer, split for the least error of what the answer shows, by
+    the mechanism that errs least.
+
+    Args:
+        aims: The numbers that the answer shows; one that it shows twice counts once, with the larger weight, and
+            measures that none of them reads count as numbers of their own.
+        offer: What the query may lose, complete with the catalog's defaults.
+        budget: The dataset's budget; its kind decides which currencies can be offered.
+    Raises:
+        InvalidLossError: An offer that does not fit the budget's kind.
+        MissingDeltaError: Groups are selected, and there is no delta for it.
+    """
+    selections = sum(aggregate.is_selected for aggregate in aggregates)
+    if not any(aggregate.measures for aggregate in aggregates):
+        return plan_of(aggregates, [], Fraction(0))
+    delta = selection_delta(offer, budget, selections)
+    split = _Split(aggregates, aims, neighbours)
+    if budget.kind is BudgetKind.PURE:
+        return plan_of(aggregates, split.noises(Mechanism.LAPLACE, _epsilon(offer, budget)), delta)
+    if offer.rho is not None:
+        return plan_of(aggregates, split.noises(Mechanism.GAUSSIAN, offer.rho), delta)
+    if budget.kind is BudgetKind.ZCDP:
+        raise InvalidLossError("this budget is in rho", advice="Ask with rho=..., for example rho='0.01'.")
+    epsilon = _epsilon(offer, budget)
+    laplace = split.noises(Mechanism.LAPLACE, epsilon)
+    conversion = _delta(offer, budget) - delta * selections
+    rho = rho_within(epsilon, conversion)
+    candidates = [laplace, split.noises(Mechanism.GAUSSIAN, rho)] if rho else [laplace]
+    best = min(candidates, key=lambda noises: _error(aggregates, noises, neighbours))
+    return plan_of(aggregates, best, delta)
+
+
+class _Split:
+    """How a loss is split over the measures of some aggregates."""
+
+    def __init__(self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours) -> None:
+        self._pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
+        self._neighbours = neighbours
+        self._chains = _parallel(aggregates, neighbours)
+        place = {measure.id: number for number, (_, measure) in enumerate(self._pairs)}
+        plain = all(isinstance(aim.expression, Column) for aim in aims)
+        guesses = Guesses() if plain else Guesses.of(aggregates)
+        self._weights: list[Fraction] = []
+        self._influences: list[tuple[dict[int, float], bool]] = []
+        largest: dict[Expression, Fraction] = {}
+        for aim in aims:
+            largest[aim.expression] = max(aim.weight, largest.get(aim.expression, aim.weight))
+        for expression, weight in largest.items():
+            found = guesses.influence(expression)
+            read = found or {column.id: 1.0 for column in columns_of(expression)}
+            influence = {place[id]: size for id, size in read.items() if id in place and size > 0}
+            self._weights.append(weight)
+            self._influences.append((influence, found is not None))
+        seen = {number for influence, _ in self._influences for number in influence}
+        for number in range(len(self._pairs)):
+            if number not in seen:
+                self._weights.append(Fraction(1))
+                self._influences.append(({number: 1.0}, True))
+
+    def noises(self, mechanism: Mechanism, amount: Fraction) -> list[Noise]:
+        """Returns the noise of each measure; together they lose `amount`, of epsilon for Laplace, of rho for Gaussian
+        noise. Choices are paid for in the same currency."""
+        laplace = _in_epsilon(mechanism)
+        errors = []
+        deviations = [deviation_of(*pair, self._neighbours, in_epsilon=laplace) for pair in self._pairs]
+        for influence, is_known in self._influences:
+            made = {i: size * (deviations[i] if is_known else 1.0) for i, size in influence.items()}
+            fine = all(0 < error < LARGEST_ERROR for error in made.values())
+            errors.append(made if fine else dict.fromkeys(made, 1.0))
+        shares = best_shares(errors, self._weights, len(self._pairs), power=2 if laplace else 1, chains=self._chains)
+        return [
+            Noise(
+                mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else mechanism, loss=_loss(amount, laplace)
+            )
+            for (_, measure), amount in zip(self._pairs, (amount * share for share in shares), strict=True)
+        ]
+
+
+def _in_epsilon(mechanism: Mechanism) -> bool:
+    """Whether noise that is added is paid for with epsilon; otherwise with rho."""
+    match mechanism:
+        case Mechanism.LAPLACE:
+            return True
+        case Mechanism.GAUSSIAN:
+            return False
+        case Mechanism.EXPONENTIAL:
+            raise InternalError("numbers get noise, and are not chosen")
+        case _:
+            assert_never(mechanism)
+
+
+def _parallel(aggregates: tuple[PrivateAggregate, ...], neighbours: Neighbours) -> tuple[Chain, ...]:
+    """Returns the chains of several classes; all measures that are in none are one class."""
+    found = chains(aggregates, neighbours)
+    alone = sorted(number for chain in found if len(chain) == 1 for number in chain[0])
+    return (*(chain for chain in found if len(chain) > 1), *([(tuple(alone),)] if alone else []))
+
+
+def deviation_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours, *, in_epsilon: bool) -> float:
+    """Returns the deviation of the noise of one unit of loss, in the measure's unit, but for a constant of the law."""
+    if measure.count in CHOICES:
+        return 1.0
+    moved = sensitivity(aggregate, measure, neighbours)
+    step = float(measure.lattice.unit) if measure.lattice else 1.0
+    return step * (float(moved.l1) if in_epsilon else math.sqrt(moved.l2_squared))
+
+
+def _loss(amount: Fraction, in_epsilon: bool) -> PrivacyLoss:
+    return PrivacyLoss(epsilon=amount) if in_epsilon else PrivacyLoss(rho=amount)
+
+
+def _epsilon(offer: QueryBudget, budget: Budget) -> Fraction:
+    if offer.rho is not None:
+        raise InvalidLossError("this budget is in epsilon", advice="Ask with epsilon=..., for example epsilon='0.1'.")
+    if offer.epsilon is None:
+        other = ", rho=... or the catalog's defaults" if budget.kind is BudgetKind.APPROXIMATE else ""
+        raise InvalidLossError("no privacy loss is given for the query", advice=f"Ask with epsilon=...{other}.")
+    return offer.epsilon
+
+
+def _delta(offer: QueryBudget, budget: Budget) -> Fraction:
+    if offer.delta is not None and offer.delta > budget.delta:
+        raise InvalidLossError("the delta of the query is larger than that of the whole budget", advice="Ask for less.")
+    return budget.delta * DEFAULT_SHARE_OF_DELTA if offer.delta is None else offer.delta
+
+
+def selection_delta(offer: QueryBudget, budget: Budget, selections: int) -> Fraction:
+    """Returns the delta of each selection: half of the query's is for the conversion where it asks for epsilon."""
+    if budget.kind is BudgetKind.PURE and offer.delta is not None:
+        raise InvalidLossError("this budget has no delta", advice="Ask with epsilon alone.")
+    if selections == 0:
+        return Fraction(0)
+    total = _delta(offer, budget)
+    if total == 0:
+        raise MissingDeltaError(
+            "some groups have no public keys, and selecting them costs a delta that this budget does not have",
+            advice="Declare keys for the grouping columns, or give the dataset a budget with delta.",
+        )
+    return total / selections if offer.rho is not None else total / 2 / selections
+
+
+def _error(aggregates: tuple[PrivateAggregate, ...], noises: list[Noise], neighbours: Neighbours) -> float:
+    """Returns the sum of the logarithms of the measures' 95 % half-widths; infinite where they cannot be sampled."""
+    total, failure = 0.0, Fraction(1, 20)
+    for budgeted in plan_of(aggregates, noises, Fraction(0)).aggregates:
+        try:
+            made = calibrated(budgeted, neighbours)
+        except InvalidLossError:
+            return math.inf
+        ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in made], failure)
+        for measure, noise, off in zip(budgeted.aggregate.measures, made, ranks, strict=True):
+            total += math.log1p(off if measure.count in CHOICES else noise.half_width(failure))
+    return total
+
+
+def plan_of(aggregates: tuple[PrivateAggregate, ...], noises: Sequence[Noise], delta: Fraction) -> BudgetedPlan:
+    """Returns the plan with these noises, in the order of the measures, and this delta for each selection."""
+    remaining = iter(noises)
+    return BudgetedPlan(
+        aggregates=tuple(
+            BudgetedAggregate(
+                aggregate=aggregate,
+                noise=tuple(next(remaining) for _ in aggregate.measures),
+                selection_delta=delta if aggregate.is_selected else Fraction(0),
+            )
+            for aggregate in aggregates
+        )
+    )

@@ -1,0 +1,338 @@
+"""Accuracy asked for instead of a loss: the least loss with which the intervals are as narrow as that.
+
+Numbers whose interval is as wide whatever the data can have a target: counts, sums, and sums of these with constant
+factors. An average's error depends on how many rows there are, which is private: it can have a target together with a
+number of rows that the analyst assumes. Nothing but the charge depends on that number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import assert_never
+
+from dpquery.errors import InternalError, InvalidLossError, UnsupportedQueryError
+from dpquery.kernel.accountant import Budget, BudgetKind
+from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
+from dpquery.kernel.mechanisms import calibrate
+from dpquery.kernel.plan import CHOICES, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.sensitivity import Sensitivity, finer_steps, sensitivity
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
+from dpquery.plan.types import Kind, Type
+from dpquery.planner.budget.aims import Aim, check_names
+from dpquery.planner.budget.allocate import QueryBudget, deviation_of, plan_of, selection_delta
+from dpquery.units.declarations import Neighbours
+
+DIGITS = 5
+"""Losses are solved for to so many digits, rounded up."""
+
+Pair = tuple[PrivateAggregate, Measure]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """What a query asks to know how well.
+
+    Attributes:
+        errors: The largest half-width of a cell's interval, in the unit of the column: for each column named, or one
+            for all.
+        failure: With which probability the interval of a cell may not hold.
+        rows: For averages, how many rows each group is assumed to have at least, by column.
+    """
+
+    errors: Mapping[str, Fraction] | Fraction
+    failure: Fraction
+    rows: Mapping[str, Fraction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """An average as it is computed: a middle plus the sum of deviations from it, divided by the count.
+
+    Attributes:
+        deviations, count: The measures.
+        reach: The largest deviation of a mean from the middle.
+    """
+
+    deviations: str
+    count: str
+    reach: Fraction
+
+    def factors(self, error: Fraction, rows: Fraction) -> dict[str, Fraction]:
+        """Returns with which factors half-widths add up to at most `error`, if there are `rows` rows or more.
+
+        With noises d and c, |(D + d) / (N + c) - D / N| = |d - (D / N) c| / (N + c) <= error follows from
+        |d| + (reach + error) |c| <= error N, and N only helps.
+        """
+        return {self.deviations: 1 / rows, self.count: (self.reach + error) / rows}
+
+    def half_width(self, deviations: Fraction, count: Fraction, rows: Fraction) -> Fraction | None:
+        """Returns the half-width for `rows` rows from those of the measures; None where the count may be lost in it."""
+        return (deviations + self.reach * count) / (rows - count) if rows > count else None
+
+
+def allocate_for(
+    aggregates: tuple[PrivateAggregate, ...],
+    aims: Sequence[Aim],
+    accuracy: Accuracy,
+    offer: QueryBudget,
+    *,
+    budget: Budget,
+    neighbours: Neighbours,
+) -> BudgetedPlan:
+    """Returns the plan of the least charge that keeps every target.
+
+    Each measure loses as little as its narrowest target allows, by the mechanism that the ledger counts least for. A
+    number computed from k measures with factors a_i gives each a k-th of its failure, as intervals do, and of its
+    half-width the part that makes the sum of losses least: in proportion to (a_i s_i)^(1/2) where shares are of
+    epsilon, to (a_i s_i)^(2/3) where they are of rho; s_i is the noise of one unit of loss.
+    Measures without a target lose as much as those that have one do on average.
+
+    Args:
+        offer: Its delta alone counts, for selections.
+    Raises:
+        UnsupportedQueryError: A column that cannot have a target.
+        InvalidLossError: A target for what is no noisy column, or one too small to be kept.
+    """
+    pairs = {measure.id: (aggregate, measure) for aggregate in aggregates for measure in aggregate.measures}
+    pure = budget.kind is BudgetKind.PURE
+    wanted = _wanted(aims, accuracy, pairs, lambda id: deviation_of(*pairs[id], neighbours, in_epsilon=pure), pure)
+    noises = {id: _least(pairs[id], neighbours, needs, pure=pure) for id, needs in wanted.items()}
+    mean = sum((_price(noise, pure) for noise in noises.values()), Fraction(0)) / max(1, len(noises))
+    selections = sum(aggregate.is_selected for aggregate in aggregates)
+    without = QueryBudget(delta=offer.delta) if pure else QueryBudget(delta=offer.delta, rho=Fraction(1))
+    delta = selection_delta(without, budget, selections)
+    made = [noises.get(id) or _untargeted(measure, mean, pure) for id, (_, measure) in pairs.items()]
+    return plan_of(aggregates, made, delta)
+
+
+def half_width_of(
+    aim: Aim, half_width: Callable[[str, int], Fraction | None], rows: Fraction | None = None
+) -> Fraction | None:
+    """Returns the half-width of a number's interval where it does not depend on the data, or None.
+
+    Args:
+        half_width: (measure, number of measures that share the failure) to the half-width of the measure's interval.
+        rows: How many rows each group is assumed to have at least; averages have a half-width then.
+    """
+    mean = mean_of(aim.expression) if aim.is_itself and rows is not None else None
+    if mean is not None and rows is not None:
+        deviations, count = half_width(mean.deviations, 2), half_width(mean.count, 2)
+        return None if deviations is None or count is None else mean.half_width(deviations, count, rows)
+    factors = _factors(aim.expression, lambda id: half_width(id, 1) is not None) if aim.is_itself else None
+    if not factors:
+        return None
+    return sum((abs(factor) * (half_width(id, len(factors)) or 0) for id, factor in factors.items()), Fraction(0))
+
+
+def _wanted(
+    aims: Sequence[Aim],
+    accuracy: Accuracy,
+    pairs: Mapping[str, Pair],
+    deviation: Callable[[str], float],
+    pure: bool,
+) -> dict[str, list[tuple[Fraction, Fraction]]]:
+    """Returns for each measure with a target (half-width, failure) of each of its targets."""
+    errors = accuracy.errors
+    if not isinstance(errors, Fraction):
+        check_names(errors, {aim.name for aim in aims}, "target")
+    if not aims:
+        raise InvalidLossError("the answer has no noisy column, so error= has no effect", advice="Leave error= out.")
+    found: dict[str, list[tuple[Fraction, Fraction]]] = {}
+    for aim in aims:
+        error = errors if isinstance(errors, Fraction) else errors.get(aim.name)
+        if error is None:
+            continue
+        factors = _factors_of(aim, error, accuracy.rows.get(aim.name), lambda id: id in pairs)
+        if not factors or any(pairs[id][1].count in CHOICES for id in factors):
+            raise _no_target(aim)
+        parts = {id: (abs(factor) * deviation(id)) ** (1 / 2 if pure else 2 / 3) for id, factor in factors.items()}
+        for id, part in _fractions(parts).items():
+            found.setdefault(id, []).append((error * part / abs(factors[id]), accuracy.failure / len(factors)))
+    if not found:
+        raise InvalidLossError("no column has a target", advice="Write error=100, or error={'column': 100}.")
+    return found
+
+
+def _factors_of(
+    aim: Aim, error: Fraction, rows: Fraction | None, is_measure: Callable[[str], bool]
+) -> dict[str, Fraction] | None:
+    """Returns with which factors the half-widths of measures add up to that of a number, or None."""
+    if not aim.is_itself:
+        return None
+    mean = mean_of(aim.expression)
+    if mean is None:
+        return _factors(aim.expression, is_measure)
+    return None if rows is None else mean.factors(error, rows)
+
+
+def _no_target(aim: Aim) -> UnsupportedQueryError:
+    if aim.is_itself and mean_of(aim.expression) is not None:
+        return UnsupportedQueryError(
+            f"the error of the average {aim.name} depends on how many rows each group has, which is private",
+            advice=f"Say for how many rows it is to hold: error={{{aim.name!r}: (0.5, 1000)}}, from 1000 rows on.",
+        )
+    return UnsupportedQueryError(
+        f"{aim.name} cannot have a target: its error depends on the data, not on the noise alone",
+        advice="Give targets to counts, sums and averages, by name: error={'n': 100}.",
+    )
+
+
+def mean_of(expression: Expression) -> Mean | None:
+    """Returns the average that an expression is, or None if it is none."""
+    if not isinstance(expression, Case) or len(expression.branches) != 1:
+        return None
+    mean = expression.branches[0][1]
+    if not isinstance(mean, Call) or mean.function != "clamp":
+        return None
+    total, *ends = mean.arguments
+    if not isinstance(total, Call) or total.function != "add":
+        return None
+    middle, quotient = total.arguments
+    if not isinstance(quotient, Call) or quotient.function != "divide":
+        return None
+    over, under = (_bare(part) for part in quotient.arguments)
+    known = [_constant(part) for part in (middle, *ends)]
+    if not isinstance(over, Column) or not isinstance(under, Column) or None in known:
+        return None
+    centre, lower, upper = (number for number in known if number is not None)
+    return Mean(deviations=over.id, count=under.id, reach=max(upper - centre, centre - lower))
+
+
+def _bare(expression: Expression) -> Expression:
+    while isinstance(expression, Cast):
+        expression = expression.argument
+    return expression
+
+
+def _fractions(parts: Mapping[str, float]) -> dict[str, Fraction]:
+    """Returns parts of a whole as exact fractions that sum to at most 1."""
+    total = sum(parts.values())
+    if len(parts) == 1 or not 0 < total < math.inf:
+        return dict.fromkeys(parts, Fraction(1, len(parts)))
+    return {id: Fraction(max(1, math.floor(part / total * 10**6)), 10**6 + len(parts)) for id, part in parts.items()}
+
+
+def _factors(expression: Expression, is_measure: Callable[[str], bool]) -> dict[str, Fraction] | None:
+    """Returns a number as a sum of measures with constant factors, up to what carries no noise; None if it is none."""
+    if not any(is_measure(column.id) for column in columns_of(expression)):
+        return {}
+    match expression:
+        case Column() if expression.type.is_numeric:
+            return {expression.id: Fraction(1)}
+        case Cast() if _keeps_numbers(expression.argument.type, expression.type):
+            return _factors(expression.argument, is_measure)
+        case Call(function="negate"):
+            return _scaled(_factors(expression.arguments[0], is_measure), Fraction(-1))
+        case Call(function="add" | "subtract"):
+            sides = [_factors(part, is_measure) for part in expression.arguments]
+            return _sum(sides[0], _scaled(sides[1], Fraction(1 if expression.function == "add" else -1)))
+        case Call(function="multiply" | "divide"):
+            first, second = expression.arguments
+            if expression.function == "multiply" and isinstance(first, Literal):
+                first, second = second, first
+            by = _constant(second)
+            if by is None or by == 0:
+                return None
+            return _scaled(_factors(first, is_measure), by if expression.function == "multiply" else 1 / by)
+        case _:
+            return None
+
+
+def _keeps_numbers(source: Type, target: Type) -> bool:
+    """Whether a cast between numbers changes none that fits."""
+    if target.kind is Kind.FLOAT64:
+        return source.is_numeric
+    return source.kind in (Kind.INT64, Kind.DECIMAL) and target.is_numeric and target.scale >= source.scale
+
+
+def _constant(expression: Expression) -> Fraction | None:
+    while isinstance(expression, Cast) and expression.type.is_numeric:
+        expression = expression.argument
+    is_number = isinstance(expression, Literal) and expression.type.is_numeric and expression.value is not None
+    return Fraction(expression.value) if is_number else None  # type: ignore[union-attr,arg-type]
+
+
+def _scaled(factors: dict[str, Fraction] | None, by: Fraction) -> dict[str, Fraction] | None:
+    return None if factors is None else {id: factor * by for id, factor in factors.items()}
+
+
+def _sum(first: dict[str, Fraction] | None, second: dict[str, Fraction] | None) -> dict[str, Fraction] | None:
+    if first is None or second is None:
+        return None
+    total = {id: first.get(id, Fraction(0)) + second.get(id, Fraction(0)) for id in {**first, **second}}
+    return total if all(total.values()) else None
+
+
+def _least(pair: Pair, neighbours: Neighbours, needs: Sequence[tuple[Fraction, Fraction]], *, pure: bool) -> Noise:
+    """Returns the noise of the least charge that keeps all these half-widths."""
+    aggregate, measure = pair
+    moved, step = sensitivity(aggregate, measure, neighbours), measure.lattice.unit if measure.lattice else Fraction(1)
+    steps = [(math.floor(width / step), failure) for width, failure in needs]
+    mechanisms = [Mechanism.LAPLACE] if pure else [Mechanism.GAUSSIAN, Mechanism.LAPLACE]
+    finer = finer_steps(aggregate, measure)
+    return min(
+        (_solve(moved, m, steps, measure.label, finer) for m in mechanisms), key=lambda noise: _price(noise, pure)
+    )
+
+
+def _solve(
+    moved: Sensitivity, mechanism: Mechanism, needs: Sequence[tuple[int, Fraction]], label: str, finer: int
+) -> Noise:
+    """Returns the noise of the smallest loss of `DIGITS` digits that keeps all half-widths, in lattice steps."""
+    about = max(_about(moved, mechanism, steps, failure) for steps, failure in needs)
+    unit = Fraction(10) ** (math.floor(math.log10(about)) - DIGITS)
+    low, high = 10 ** (DIGITS - 1), 10 ** (DIGITS + 2)
+    if not _keeps(_noise(mechanism, high * unit), moved, needs, finer):
+        raise InvalidLossError(
+            f"no noise on {label} can be this small and still be sampled exactly", advice="Ask for a larger error."
+        )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _keeps(_noise(mechanism, middle * unit), moved, needs, finer) else (middle, high)
+    return _noise(mechanism, high * unit)
+
+
+def _about(moved: Sensitivity, mechanism: Mechanism, steps: int, failure: Fraction) -> float:
+    doubt = math.log(2 / float(failure))
+    match mechanism:
+        case Mechanism.LAPLACE:
+            return moved.l1 * doubt / (steps + 0.5)
+        case Mechanism.GAUSSIAN:
+            return moved.l2_squared * doubt / (steps + 0.5) ** 2
+        case Mechanism.EXPONENTIAL:
+            raise InternalError("a choice has no error to aim at")
+        case _:
+            assert_never(mechanism)
+
+
+def _keeps(noise: Noise, moved: Sensitivity, needs: Sequence[tuple[int, Fraction]], finer: int) -> bool:
+    try:
+        made = calibrate(moved, noise, finer)
+    except InvalidLossError:
+        return False
+    return all(made.half_width(failure) <= steps for steps, failure in needs)
+
+
+def _noise(mechanism: Mechanism, amount: Fraction) -> Noise:
+    match mechanism:
+        case Mechanism.LAPLACE:
+            return Noise(mechanism=mechanism, loss=PrivacyLoss(epsilon=amount))
+        case Mechanism.GAUSSIAN:
+            return Noise(mechanism=mechanism, loss=PrivacyLoss(rho=amount))
+        case Mechanism.EXPONENTIAL:
+            raise InternalError("a choice has no error to aim at")
+        case _:
+            assert_never(mechanism)
+
+
+def _untargeted(measure: Measure, amount: Fraction, pure: bool) -> Noise:
+    loss = PrivacyLoss(epsilon=amount) if pure else PrivacyLoss(rho=amount)
+    usual = Mechanism.LAPLACE if pure else Mechanism.GAUSSIAN
+    return Noise(mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else usual, loss=loss)
+
+
+def _price(noise: Noise, pure: bool) -> Fraction:
+    return noise.loss.epsilon if pure else noise.loss.rho or pure_to_zcdp(noise.loss.epsilon)

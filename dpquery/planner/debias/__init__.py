@@ -1,0 +1,1 @@
+"""Aggregates over reports of randomised response as unbiased estimates."""

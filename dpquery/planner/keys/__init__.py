@@ -1,0 +1,1 @@
+"""Group keys whose public values follow from declarations, literals and public tables."""

@@ -1,0 +1,1 @@
+"""Logical plan to private plan: contribution bounds, weights, keys and measurements become parts of the plan."""

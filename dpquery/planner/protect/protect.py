@@ -1,0 +1,343 @@
+"""Logical plan to private plan: whatever limits one privacy unit becomes a part of the plan; sensitivity is finite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from dpquery.catalog import Catalog
+from dpquery.catalog.cached_locality import cached_locality
+from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
+from dpquery.kernel.accountant import BudgetKind
+from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, Weighing
+from dpquery.kernel.sensitivity import groups_per_unit
+from dpquery.plan.aggregates import Function
+from dpquery.plan.definitions import definition
+from dpquery.plan.expr import Column, Expression
+from dpquery.plan.functions import call
+from dpquery.plan.logical import (
+    Aggregate,
+    AggregateColumn,
+    Computed,
+    Filter,
+    LogicalPlan,
+    OutputColumn,
+    Project,
+    Relation,
+    Released,
+    output,
+    sources,
+    with_sources,
+)
+from dpquery.plan.one_to_one import column_behind
+from dpquery.plan.types import INT64, Type, Value
+from dpquery.planner.debias.randomised import debiased
+from dpquery.planner.keys.atoms import Known, PublicRows
+from dpquery.planner.keys.conditions import conditions_of
+from dpquery.planner.keys.keys import covers_all_rows, domain_of, keys_of, leaf_ranges
+from dpquery.planner.keys.passing import between_keys
+from dpquery.planner.protect import grouping_sets
+from dpquery.planner.protect.blocks import within_blocks
+from dpquery.planner.protect.grouping_sets import Added, Grouping, SeparateMeasurement, Sum
+from dpquery.planner.protect.joined_owners import without_second_joins
+from dpquery.planner.protect.measurements import MeasurementSet, measured_type
+from dpquery.planner.protect.owned import owned_by_one_unit
+from dpquery.planner.protect.totals import mixes, scalings
+from dpquery.planner.protect.weighing import choose
+from dpquery.planner.ranges.declared import with_declared
+from dpquery.planner.ranges.ranges import ranges_of
+from dpquery.units.sizes import Sizes
+from dpquery.units.unit_local import Locality
+
+MAX_GROUPS = 100_000
+"""Public groups that one aggregation may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContributionBounds:
+    """What a query says itself of the rows of a unit that weigh in full, and of the groups in which a unit counts; None
+    leaves it to the catalog."""
+
+    max_groups: int | None = None
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("max_groups", self.max_groups), ("max_rows", self.max_rows)):
+            if value is not None and (type(value) is not int or not 1 <= value <= 1_000_000):
+                raise InvalidLossError(f"{name} must be a whole number between 1 and 1,000,000")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivatePlan:
+    """What to measure, and what to compute from it.
+
+    Attributes:
+        aggregates: What is released; number i is read in `result` as `Released(index=i)`. One for each boundary of
+            the query, but for those that are added up.
+        result: Post-processing; its columns are the answer's.
+        added: Tables added up from released ones; number j is read as `Released(index=len(aggregates) + j)`.
+        boundaries: For each of `aggregates` and then of `added` the boundary that it stands for.
+        families: For each GROUP BY with several sets its boundaries, and why none of them can be added up, if so.
+        groupings: What the declarations say of the groups of each of `aggregates`.
+        alternatives: Other plans that answer the same query.
+        notes: What was decided between them, for people.
+        variances: For columns of `result` that stand for the randomness of reports, how large it is.
+    """
+
+    aggregates: tuple[PrivateAggregate, ...]
+    result: Relation
+    added: tuple[Added, ...] = ()
+    boundaries: tuple[int, ...] = ()
+    families: tuple[tuple[tuple[int, ...], str], ...] = ()
+    groupings: tuple[Grouping, ...] = ()
+    alternatives: tuple[PrivatePlan, ...] = ()
+    notes: tuple[str, ...] = ()
+    variances: Mapping[str, Expression] = field(default_factory=dict)
+
+
+def protect(
+    logical: LogicalPlan,
+    catalog: Catalog,
+    *,
+    public: PublicRows,
+    sizes: Sizes,
+    describe: Callable[[Expression, Relation], str],
+    bounds: ContributionBounds,
+) -> PrivatePlan:
+    """Returns the private plan of a logical plan.
+
+    Args:
+        public: Reads the values of public tables, for keys.
+        sizes: Facts of stored tables, for what the rows of a unit weigh.
+        describe: Writes an expression over a relation for people.
+        bounds: What the query says of rows and groups, in place of the catalog.
+    Raises:
+        MissingBoundsError: An aggregate without a finite sensitivity.
+        UnsupportedQueryError: More public groups than can be enumerated, without a delta to select some of them.
+    """
+    logical, variances = debiased(
+        with_declared(logical, catalog),
+        catalog,
+        max_rows=bounds.max_rows,
+        has_public_keys=lambda id, relation: domain_of(id, relation, _known(relation, catalog, public)) is not None,
+    )
+    logical = within_blocks(logical, catalog)
+    scales = not mixes(logical)
+    measured = [
+        _protect(index, boundary, catalog, public, sizes, describe, bounds, scales=scales)
+        for index, boundary in enumerate(logical.boundaries)
+    ]
+    families = [{number: measured[number] for number in family} for family in logical.families]
+    for family in families:
+        grouping_sets.check_size(list(family.values()))
+    notes = tuple(
+        (tuple(family), "" if grouping_sets.sums(family) else grouping_sets.obstacle(family)) for family in families
+    )
+    first, *others = (_plan(logical, measured, chosen) for chosen in grouping_sets.combinations(families))
+    others = [replace(other, variances=variances) for other in others]
+    return replace(first, families=notes, alternatives=tuple(others), variances=variances)
+
+
+def _plan(logical: LogicalPlan, measured: list[SeparateMeasurement], sums: dict[int, Sum]) -> PrivatePlan:
+    """Returns the plan that adds up the given boundaries and releases all others."""
+    released = [number for number in range(len(measured)) if number not in sums]
+    place = {number: index for index, number in enumerate([*released, *sums])}
+    replaced = {
+        n: _released(place[n], logical.boundaries[n], measured[n].aggregate, measured[n].computed) for n in released
+    }
+    replaced |= {n: _released(place[n], logical.boundaries[n], one.aggregate, one.computed) for n, one in sums.items()}
+    families = {number for family in logical.families for number in family}
+    replaced |= {n: _possible(replaced[n], logical.boundaries[n]) for n in replaced.keys() - families}
+    return PrivatePlan(
+        aggregates=tuple(measured[number].aggregate for number in released),
+        result=_replace(logical.result, [replaced[number] for number in range(len(measured))]),
+        added=tuple(Added(leaf=place[s.leaf], aggregate=s.aggregate, groups=s.groups) for s in sums.values()),
+        boundaries=tuple(place),
+        groupings=tuple(measured[number].grouping for number in released),
+    )
+
+
+def _protect(
+    index: int,
+    boundary: Aggregate,
+    catalog: Catalog,
+    public: PublicRows,
+    sizes: Sizes,
+    describe: Callable[[Expression, Relation], str],
+    bounds: ContributionBounds,
+    *,
+    scales: bool,
+) -> SeparateMeasurement:
+    source = boundary.source
+    owners = cached_locality(source, catalog.declarations)
+    units = owners.units
+    known = _known(source, catalog, public)
+    keys = _limited(keys_of(boundary.group_by, source, known), boundary, catalog)
+    _refuse_owned(boundary, keys, catalog)
+    counted = tuple(_counting_units(column, source, owners) for column in boundary.aggregates)
+    only_units = all(c.function is Function.COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted)
+    chosen = choose(boundary, keys, catalog, sizes, bounds.max_rows, bounds.max_groups, only_units=only_units)
+    weights = chosen.weights
+    scales = scales and weights.weighing is not Weighing.COUNTED
+    if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
+        raise _without_delta(boundary, keys, lambda expression: describe(expression, source))
+    prefix = f"m{index + 1}_"
+    measures = MeasurementSet(
+        prefix=prefix,
+        ranges=ranges_of(source, catalog),
+        ranges_by_rows=ranges_of(source, catalog, by_rows=True),
+        units=units,
+        rows=weights.max_rows,
+        single=weights.weighing is Weighing.WHOLE and weights.max_rows == 1,
+        selects=any(key.domain is None for key in keys),
+        describe=lambda expression: describe(expression, source),
+        domain=lambda expression: _domain(expression, source, known),
+        scalings=scalings(chosen.source, catalog, sizes) if scales else {},
+    )
+    computed = measures.express(counted)
+    shows_units = any(measure.count is Count.UNITS for measure in measures.found)
+    selection = measures.selection() if measures.selects else None
+    unit = min(units) if units else None
+    held = [id for id in (unit, weights.column) if id is not None]
+    held += [measure.total.column for measure in measures.found if measure.total is not None]
+    kept = dict.fromkeys([*held, *boundary.group_by])
+    types = {column.id: column.type for column in output(chosen.source)}
+    columns = tuple(Computed(id=id, name="", expression=Column(id=id, type=types[id])) for id in kept)
+    read = (*columns, *measures.computed)
+    whole = Project(source=chosen.source, columns=read) if read else chosen.source
+    aggregate = PrivateAggregate(
+        source=without_second_joins(whole, catalog.declarations),
+        unit=unit,
+        keys=keys,
+        weights=weights,
+        measures=tuple(measures.found),
+        selection=selection,
+    )
+    covering = (id for key in keys if covers_all_rows(key, source, known.ranges) for id in key.columns)
+    return SeparateMeasurement(
+        aggregate=aggregate,
+        computed=computed,
+        covering=frozenset(covering),
+        follows=unit is None or groups_per_unit(aggregate) == 1,
+        boundary=boundary,
+        rows=weights.max_rows if weights.weighing is Weighing.WHOLE else None,
+        whole=frozenset(measures.whole),
+        limited=measures.limited,
+        shows_units=shows_units,
+    )
+
+
+def _is_one_of(argument: Expression | None, ids: frozenset[str]) -> bool:
+    return isinstance(argument, Column) and argument.id in ids
+
+
+def _counting_units(column: AggregateColumn, source: Relation, owners: Locality) -> AggregateColumn:
+    """Returns COUNT(DISTINCT ...) of a one-to-one function of the unit as one of the unit.
+
+    A column of a side that an outer join fills up is the unit or NULL: then rows in which it is not NULL count.
+    """
+    if column.function is not Function.COUNT_DISTINCT or column.argument is None:
+        return column
+    if isinstance(column.argument, Column) and column.argument.id in owners.partial and owners.units:
+        unit = Column(id=min(owners.units), type=column.argument.type)
+        there = call("is_not_null", (column.argument,))
+        kept = there if column.filter is None else call("and", (column.filter, there))
+        return replace(column, argument=unit, filter=kept)
+    given = Project(source=source, columns=(Computed(id="value", name="", expression=column.argument),))
+    meaning = definition("value", given)[0]
+    behind = column_behind(meaning)
+    found = next((unit for unit in sorted(owners.units) if definition(unit, source)[0] == behind), None)
+    return column if behind is None or found is None else replace(column, argument=Column(id=found, type=behind.type))
+
+
+def _limited(keys: tuple[Key, ...], boundary: Aggregate, catalog: Catalog) -> tuple[Key, ...]:
+    """Returns the keys, the one of most values without these if all would make too many groups: they are selected.
+
+    Raises:
+        UnsupportedQueryError: There are too many, and the budget has no delta to select them with.
+    """
+    groups = math.prod(len(key.domain) if key.domain is not None else 0 for key in keys)
+    if groups <= MAX_GROUPS:
+        return keys
+    if catalog.budget.kind is BudgetKind.PURE:
+        raise UnsupportedQueryError(
+            f"the public keys make {groups} groups, and at most {MAX_GROUPS} can be released at once; selecting those "
+            "with many rows costs a delta, which this budget does not have",
+            advice="Group by fewer or coarser keys, let WHERE rule some out, or give the dataset a budget with delta.",
+            span=next(iter(boundary.spans), None),
+        )
+    largest = max(keys, key=lambda key: len(key.domain or ()))
+    selected = tuple(Key.of(id, type, None) for id, type in zip(largest.columns, largest.types, strict=True))
+    return tuple(made for key in keys for made in (selected if key is largest else (key,)))
+
+
+def _known(source: Relation, catalog: Catalog, public: PublicRows) -> Known:
+    ranges = leaf_ranges(source, lambda relation: ranges_of(relation, catalog))
+    return Known(ranges=ranges, catalog=catalog, public=public)
+
+
+def _domain(expression: Expression, source: Relation, known: Known) -> tuple[Value, ...] | None:
+    """Returns the public values of an expression over the source, as of a key, but for NULL: modes leave it out."""
+    given = Project(source=source, columns=(Computed(id="value", name="", expression=expression),))
+    domain = domain_of("value", given, known)
+    return None if domain is None else tuple(value for value in domain if value is not None)
+
+
+def _refuse_owned(boundary: Aggregate, keys: tuple[Key, ...], catalog: Catalog) -> None:
+    """Raises where groups must be selected, and each belongs to one privacy unit alone: none would ever be shown."""
+    if all(key.domain is not None for key in keys):
+        return
+    name = owned_by_one_unit(boundary.group_by, boundary.source, catalog)
+    if name is not None:
+        raise UnsupportedQueryError(
+            f"each group of equal {name} belongs to one {catalog.privacy_unit} alone, so no group can be shown",
+            advice="Group by a value that many share, or count the groups with COUNT(DISTINCT ...).",
+            span=next(iter(boundary.spans), None),
+        )
+
+
+def _without_delta(boundary: Aggregate, keys: tuple[Key, ...], describe: Callable[[Expression], str]) -> QueryError:
+    key = next(key for key in keys if key.domain is None)
+    place = boundary.group_by.index(key.columns[0])
+    name = describe(Column(id=key.columns[0], type=key.types[0]))
+    return MissingDeltaError(
+        f"{name} has no public keys; selecting its groups costs a delta, which this budget does not have",
+        advice="Declare keys in the catalog, name them in WHERE, or give the dataset a budget with delta.",
+        span=boundary.spans[place] if place < len(boundary.spans) else None,
+    )
+
+
+def _possible(released: Relation, boundary: Aggregate) -> Relation:
+    """Returns the released groups without those that no row can be in: WHERE rules out their combination of keys."""
+    keys = {id: definition(id, boundary.source)[0] for id in boundary.group_by}
+    for condition in between_keys(keys, conditions_of(boundary.source)):
+        released = Filter(source=released, condition=condition)
+    return released
+
+
+def _released(index: int, boundary: Aggregate, aggregate: PrivateAggregate, computed: tuple[Computed, ...]) -> Relation:
+    """Returns the released table with its aggregates computed from the measures."""
+    names = {column.id: column.name for column in output(boundary)}
+    columns = (column for key in aggregate.keys for column in zip(key.columns, key.types, strict=True))
+    keys = tuple(OutputColumn(id=id, name=names[id], type=type) for id, type in columns)
+    numbers = tuple(OutputColumn(id=m.id, name=m.label, type=released_type(m, aggregate)) for m in aggregate.measures)
+    kept = tuple(Computed(id=key.id, name="", expression=Column(id=key.id, type=key.type)) for key in keys)
+    return Project(source=Released(index=index, columns=(*keys, *numbers)), columns=(*kept, *computed))
+
+
+def released_type(measure: Measure, aggregate: PrivateAggregate) -> Type:
+    """Returns the type of a released number: of counts int64, of choices that of the values, of sums a wider one."""
+    if measure.count in CHOICES:
+        return next(c.type for c in output(aggregate.source) if c.id == measure.value)
+    if measure.count is not Count.SUM or measure.lattice is None:
+        return INT64
+    value = next(c.type for c in output(aggregate.source) if c.id == measure.value)
+    return measured_type(value, measure.lattice)
+
+
+def _replace(relation: Relation, replaced: list[Relation]) -> Relation:
+    """Returns the relation with each released table replaced by its computation from measures."""
+    if isinstance(relation, Released):
+        return replaced[relation.index]
+    return with_sources(relation, tuple(_replace(source, replaced) for source in sources(relation)))

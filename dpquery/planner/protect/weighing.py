@@ -1,0 +1,254 @@
+"""Which weights the rows of a boundary get: those of a stored table, carried up through its relation, where they hold.
+
+Nothing here is believed: the gate proves what a plan says of its weights (`units/weights.py`). A mistake makes an
+answer that is dearer or weighs otherwise, or a plan that is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from dpquery.catalog import Catalog, Table
+from dpquery.catalog.cached_locality import cached_locality
+from dpquery.errors import UnsupportedQueryError
+from dpquery.kernel.plan import WHOLE_ROW, Key, Weighing, Weights
+from dpquery.plan.aggregates import Function
+from dpquery.plan.expr import Call, Column, Literal, columns_of
+from dpquery.plan.logical import (
+    Aggregate,
+    Filter,
+    Join,
+    Project,
+    Relation,
+    Scan,
+    Window,
+    is_private,
+    output,
+    sources,
+    with_sources,
+)
+from dpquery.plan.types import BOOLEAN
+from dpquery.planner.protect.carrying import carry, limit_of, without
+from dpquery.planner.protect.existence import asking_existence
+from dpquery.planner.protect.simpler import simpler
+from dpquery.planner.ranges.contributions import most_declared
+from dpquery.units.sizes import Sizes
+from dpquery.units.weights import Weighed, distinct_groups, multiplies, rows_in_group, weighed
+
+DEAR = 10
+"""Joins of private tables whose rows of a unit are more than so many times a table's need a word of the query."""
+MOST_LISTED = 100
+"""Public keys that are written into a filter below an inner aggregate."""
+SELECTED_GROUPS = 4
+"""In how many groups a unit counts where groups are selected and nobody says."""
+
+Ids = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A boundary's relation, with the column of weights that it needs, and what its rows weigh."""
+
+    source: Relation
+    weights: Weights
+
+
+def choose(
+    boundary: Aggregate,
+    keys: tuple[Key, ...],
+    catalog: Catalog,
+    sizes: Sizes,
+    max_rows: int | None,
+    max_groups: int | None,
+    *,
+    only_units: bool = False,
+) -> Chosen:
+    """Returns the relation of a boundary and the weights of its rows: those under which one unit weighs least, also in
+    one group. See `_chosen`."""
+    found = _chosen(boundary, keys, catalog, sizes, max_rows, max_groups, only_units=only_units)
+    most = found.weights.max_rows
+    one = rows_in_group(found.source, keys, catalog.declarations, sizes) if keys and most > 1 else None
+    if one is None or one >= most:
+        return found
+    return replace(found, weights=replace(found.weights, rows_in_group=one))
+
+
+def _chosen(
+    boundary: Aggregate,
+    keys: tuple[Key, ...],
+    catalog: Catalog,
+    sizes: Sizes,
+    max_rows: int | None,
+    max_groups: int | None,
+    *,
+    only_units: bool,
+) -> Chosen:
+    """Returns the relation of a boundary and the weights of its rows: those under which one unit weighs least.
+
+    Args:
+        keys: The grouping columns.
+        max_rows: What the query says: weights are then counted over its own relation.
+        max_groups: What the query says of the groups in which a unit counts.
+        only_units: Whether units are counted and nothing else, so that no row's weight is read.
+    Raises:
+        UnsupportedQueryError: Private tables are joined so that a unit may have very many rows.
+    """
+    source, declared = boundary.source, catalog.declarations
+    if declared.unit_is_row or not is_private(source):
+        return Chosen(source=source, weights=WHOLE_ROW)
+    plain = _within_keys(simpler(source, catalog), keys)
+    if _counts_units(boundary, source, catalog):
+        plain = asking_existence(plain, _read(boundary, source, catalog))
+    source = _cut(plain, catalog, sizes)
+    is_cut = source is not plain
+    whole, carried = weighed(source, declared, sizes), carry(source, catalog)
+    stored = weighed(carried.relation, declared, sizes).stored
+    groups = _groups(boundary, keys, source, catalog, sizes, max_groups)
+    column = min(carried.ids & stored.keys(), key=lambda id: (stored[id], id), default=None)
+    if carried.has_scaled:
+        source = without(carried.relation, frozenset())
+    if whole.rows == 1:  # whatever max_rows is, which may be unknown yet
+        return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=groups))
+    if only_units and column is None and max_rows is None and _unmeasured(source, catalog):
+        none = Weights(weighing=Weighing.COUNTED, max_rows=1, max_groups=groups, most_rows=whole.rows_in_all)
+        return Chosen(source=source, weights=none)
+    offered = stored[column] if column is not None else max_rows or most_declared(source, catalog)
+    if whole.rows is not None and whole.rows <= (max_rows or offered):
+        return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
+    if max_rows is None and column is not None:
+        kept = without(carried.relation, frozenset({column}))
+        made = Weights(
+            weighing=Weighing.STORED, max_rows=offered, column=column, max_groups=groups, most_rows=whole.rows
+        )
+        return Chosen(source=kept, weights=made)
+    if max_rows is None and is_cut and whole.rows is not None:
+        _refuse_dear(boundary, whole, most_declared(source, catalog))
+        return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=whole.rows, max_groups=groups))
+    counted = Weights(
+        weighing=Weighing.COUNTED,
+        max_rows=max_rows or most_declared(source, catalog),
+        max_groups=groups,
+        most_rows=whole.rows_in_all,
+    )
+    return Chosen(source=source, weights=counted)
+
+
+def _counts_units(boundary: Aggregate, source: Relation, catalog: Catalog) -> bool:
+    """Whether nothing but units is counted: how many rows they have in a group moves no such number."""
+    units = cached_locality(source, catalog.declarations).units
+    counted = [a.argument for a in boundary.aggregates if a.function is Function.COUNT_DISTINCT]
+    are_units = all(isinstance(value, Column) and value.id in units for value in counted)
+    return 0 < len(counted) == len(boundary.aggregates) and are_units
+
+
+def _read(boundary: Aggregate, source: Relation, catalog: Catalog) -> frozenset[str]:
+    """Returns the columns that a boundary reads, and the unit that is counted."""
+    parts = [part for a in boundary.aggregates for part in (a.argument, a.filter) if part is not None]
+    unit = min(cached_locality(source, catalog.declarations).units)
+    return frozenset({unit, *boundary.group_by, *(column.id for part in parts for column in columns_of(part))})
+
+
+def _refuse_dear(boundary: Aggregate, found: Weighed, most: int) -> None:
+    if found.rows is not None and found.rows > DEAR * most:
+        raise UnsupportedQueryError(
+            f"a join of private tables may give one privacy unit {found.rows:,} rows, and each of them counts",
+            advice="Make one row of each unit of one side first (GROUP BY, SELECT DISTINCT), or say max_rows=, the "
+            "rows of a unit that count in full.",
+            span=next(iter(boundary.spans), None),
+        )
+
+
+def _groups(
+    boundary: Aggregate, keys: tuple[Key, ...], source: Relation, catalog: Catalog, sizes: Sizes, said: int | None
+) -> int | None:
+    """Returns in how many groups a unit counts: what the query or the catalog says, no more than it can be in; where
+    groups are selected, `SELECTED_GROUPS` where nobody says."""
+    declared = [t.max_groups for t in _tables(source, catalog) if t.max_groups is not None]
+    wanted = said or min(declared, default=None) or catalog.defaults.max_groups
+    if wanted is None and any(key.domain is None for key in keys):
+        wanted = SELECTED_GROUPS
+    possible = distinct_groups(source, frozenset(boundary.group_by), catalog.declarations, sizes)
+    limits = [limit for limit in (wanted, possible) if limit is not None]
+    return max(1, min(limits)) if limits else None
+
+
+def _tables(relation: Relation, catalog: Catalog) -> list[Table]:
+    return [catalog.tables[scan.table] for scan in _scans(relation)]
+
+
+def _scans(relation: Relation) -> Iterator[Scan]:
+    """Yields the scans of rows that have owners."""
+    if isinstance(relation, Scan) and relation.ownership is not None:
+        yield relation
+    for source in sources(relation):
+        yield from _scans(source)
+
+
+def _unmeasured(source: Relation, catalog: Catalog) -> bool:
+    """Whether a table is read of which no number of rows is known."""
+    return any(limit_of(scan, catalog) is None for scan in _scans(source))
+
+
+# Rows of one unit and key: outside the public keys none counts, so that none needs to be made.
+
+
+def _within_keys(source: Relation, keys: tuple[Key, ...]) -> Relation:
+    """Returns the relation without rows that no public group holds, where the rows of a unit differ by the keys."""
+    for key in keys:
+        values = [value for (value,) in key.domain] if key.domain is not None and len(key.columns) == 1 else [None]
+        if None not in values and 0 < len(values) <= MOST_LISTED:
+            source = _grouped(source, key.columns[0], tuple(Literal(value=v, type=key.types[0]) for v in values))
+    return source
+
+
+def _grouped(relation: Relation, id: str, listed: tuple[Literal, ...]) -> Relation:
+    """Returns the relation with a filter below the aggregate or window that groups by a column, if one is found."""
+    match relation:
+        case Filter():
+            return replace(relation, source=_grouped(relation.source, id, listed))
+        case Project():
+            made = next(column.expression for column in relation.columns if column.id == id)
+            return (
+                replace(relation, source=_grouped(relation.source, made.id, listed))
+                if isinstance(made, Column)
+                else relation
+            )
+        case Window() if all(id in column.partition_by for column in relation.columns):
+            return replace(relation, source=_listed(relation.source, id, listed))
+        case Aggregate() if id in relation.group_by:
+            return replace(relation, source=_listed(relation.source, id, listed))
+        case _:
+            return relation
+
+
+def _listed(relation: Relation, id: str, listed: tuple[Literal, ...]) -> Relation:
+    of = next(column.type for column in output(relation) if column.id == id)
+    return Filter(
+        source=relation, condition=Call(function="in", arguments=(Column(id=id, type=of), *listed), type=BOOLEAN)
+    )
+
+
+# Joins of private tables on both sides of which a unit has many rows: these are cut below the join.
+
+
+def _cut(relation: Relation, catalog: Catalog, sizes: Sizes) -> Relation:
+    """Returns the relation with at most M rows read of each unit of tables that are multiplied by each other."""
+    names = frozenset(_multiplying(relation, catalog, sizes))
+    return _limited(relation, names, catalog) if names else relation
+
+
+def _multiplying(relation: Relation, catalog: Catalog, sizes: Sizes) -> Iterator[str]:
+    for source in sources(relation):
+        yield from _multiplying(source, catalog, sizes)
+    if isinstance(relation, Join) and relation.kind not in ("semi", "anti"):
+        sides = (relation.left, relation.right)
+        if all(is_private(side) for side in sides) and multiplies(relation, catalog.declarations, sizes):
+            yield from (scan.table for side in sides for scan in _scans(side))
+
+
+def _limited(relation: Relation, names: frozenset[str], catalog: Catalog) -> Relation:
+    if isinstance(relation, Scan):
+        most = limit_of(relation, catalog) if relation.ownership is not None and relation.table in names else None
+        return relation if most is None else replace(relation, row_limit=min(relation.row_limit, most))
+    return with_sources(relation, tuple(_limited(source, names, catalog) for source in sources(relation)))

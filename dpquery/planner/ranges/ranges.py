@@ -1,0 +1,169 @@
+"""Ranges of a relation's columns, from declared bounds upward.
+
+A range decides how wide the clamp of an aggregated value is. The clamp is part of the plan and enforced, so a wrong
+range costs accuracy and never privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import assert_never
+
+from dpquery.catalog import Catalog
+from dpquery.plan.aggregates import Function
+from dpquery.plan.cached import cached
+from dpquery.plan.expr import Call, Column, Expression
+from dpquery.plan.intervals import range_of
+from dpquery.plan.logical import (
+    Aggregate,
+    AggregateColumn,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    SetKind,
+    SetOperation,
+    Sort,
+    Values,
+    Window,
+    output,
+)
+from dpquery.plan.ranges import UNKNOWN, Range, hull, number_of
+from dpquery.plan.types import Value
+from dpquery.planner.ranges.aggregate_ranges import exact_range
+from dpquery.planner.ranges.contributions import contribution_of
+from dpquery.planner.ranges.sums import sum_range
+from dpquery.planner.ranges.window_ranges import window_range
+
+Ranges = dict[str, Range]
+
+
+def ranges_of(relation: Relation, catalog: Catalog, *, by_rows: bool = False) -> Ranges:
+    """Returns what is known of each column that the relation gives, by id.
+
+    Args:
+        by_rows: Whether exact counts and sums within one unit are taken to be of at most the declared `max_rows` rows.
+            Without it they have no upper bound, so that a CLAMP of the query decides; with it they have one even
+            where the query gives none.
+    """
+    return _ranges(relation, catalog, by_rows)
+
+
+@cached
+def _ranges(relation: Relation, catalog: Catalog, by_rows: bool) -> Ranges:
+    match relation:
+        case Scan():
+            declared = catalog.tables[relation.table].columns
+            found = {column.id: UNKNOWN for column in output(relation)}
+            return found | {column.id: declared[column.name].range for column in relation.columns}
+        case Filter() | Sort() | Limit():
+            return ranges_of(relation.source, catalog, by_rows=by_rows)
+        case Project():
+            source = ranges_of(relation.source, catalog, by_rows=by_rows)
+            found = {column.id: range_of(column.expression, source) for column in relation.columns}
+            if isinstance(relation.source, Join) and relation.source.kind == "full":
+                sides = tuple(
+                    ranges_of(side, catalog, by_rows=by_rows) for side in (relation.source.left, relation.source.right)
+                )
+                for column in relation.columns:
+                    if _is_on_a_side(column.expression, *sides):
+                        found[column.id] = replace(found[column.id], nullable=False)
+            return found
+        case Join(kind="semi" | "anti"):
+            return ranges_of(relation.left, catalog, by_rows=by_rows)
+        case Join():
+            left, right = (ranges_of(side, catalog, by_rows=by_rows) for side in (relation.left, relation.right))
+            if relation.kind in ("left", "full"):
+                right = {id: replace(known, nullable=True) for id, known in right.items()}
+            if relation.kind in ("right", "full"):
+                left = {id: replace(known, nullable=True) for id, known in left.items()}
+            return left | right
+        case Aggregate():
+            source = ranges_of(relation.source, catalog, by_rows=by_rows)
+            rows = contribution_of(relation.source, catalog).rows
+            rows = rows if by_rows or rows == 1 else None
+            keys = {id: source[id] for id in relation.group_by}
+            made = {column.id: _aggregate(column, source, rows) for column in relation.aggregates}
+            if not relation.group_by:  # there may be no rows
+                counts = {a.id for a in relation.aggregates if a.function.startswith("count")}
+                made = {id: known if id in counts else replace(known, nullable=True) for id, known in made.items()}
+            return keys | made
+        case SetOperation():
+            left, right = (ranges_of(side, catalog, by_rows=by_rows) for side in (relation.left, relation.right))
+            return {c.id: _matched(relation.kind, left[c.left], right[c.right]) for c in relation.columns}
+        case Window():
+            source = ranges_of(relation.source, catalog, by_rows=by_rows)
+            rows = contribution_of(relation.source, catalog).rows
+            rows = rows if by_rows or rows == 1 else None
+            return source | {column.id: window_range(column, source, rows) for column in relation.columns}
+        case Values():
+            return {c.id: _of_values([row[i] for row in relation.rows]) for i, c in enumerate(relation.columns)}
+        case Released():
+            return {column.id: UNKNOWN for column in relation.columns}
+        case _:
+            assert_never(relation)
+
+
+def _is_on_a_side(expression: Expression, left: Ranges, right: Ranges) -> bool:
+    """Whether an expression over a full join is whichever there is of two columns, of which no row lacks both.
+
+    Every row has one of the sides at least, and that side's column is not NULL.
+    """
+    if not (isinstance(expression, Call) and expression.function == "coalesce"):
+        return False
+    ids = {part.id for part in expression.arguments if isinstance(part, Column)}
+    return all(any(not side[id].nullable for id in ids & side.keys()) for side in (left, right))
+
+
+def _matched(kind: SetKind, left: Range, right: Range) -> Range:
+    """Returns the range of a column of a set operation; what EXCEPT gives stands on the left."""
+    if kind == "union_all":
+        return hull(left, right)
+    if kind.startswith("except"):
+        return left
+    lower = max((end for end in (left.lower, right.lower) if end is not None), default=None)
+    upper = min((end for end in (left.upper, right.upper) if end is not None), default=None)
+    nullable = left.nullable and right.nullable
+    if lower is not None and upper is not None and lower > upper:
+        return replace(left, nullable=nullable)
+    return Range(lower=lower, upper=upper, nullable=nullable)
+
+
+def _of_values(values: list[Value]) -> Range:
+    """Returns the range of a literal column."""
+    numbers = [number_of(value) for value in values if value is not None]
+    nullable = None in values
+    if not numbers or any(number is None for number in numbers):
+        return Range(nullable=nullable)
+    known = [number for number in numbers if number is not None]
+    return Range(lower=min(known), upper=max(known), nullable=nullable)
+
+
+_SPREADS = (Function.VAR_POP, Function.VAR_SAMP, Function.STDDEV_POP, Function.STDDEV_SAMP)
+
+
+def _aggregate(column: AggregateColumn, source: Ranges, rows: int | None) -> Range:
+    """Returns the range of an aggregate of at most `rows` rows, which is exact within one unit."""
+    most = None if rows is None else Fraction(rows)
+    if column.argument is None or column.function in ("count", "count_distinct"):
+        return Range(lower=Fraction(0), upper=most, nullable=False)
+    exact = exact_range(column, source, most)
+    if exact is not None:
+        return exact
+    known = range_of(column.argument, source)
+    nullable = known.nullable or column.filter is not None
+    if column.function in ("min", "max", "avg", "avg_distinct", "quantile_cont", "quantile_disc", "mode"):
+        return replace(known, nullable=nullable)
+    if column.function in ("sum", "sum_distinct"):
+        return sum_range(known, most, nullable=nullable)
+    if column.function not in _SPREADS or known.lower is None or known.upper is None:
+        return UNKNOWN
+    spread = (known.upper - known.lower) ** 2 / (4 if column.function.endswith("pop") else 2)
+    if column.function.startswith("stddev"):
+        spread = Fraction(math.nextafter(math.sqrt(spread), math.inf))
+    return Range(lower=Fraction(0), upper=spread, nullable=True)

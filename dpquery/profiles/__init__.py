@@ -1,1 +1,0 @@
-"""Profiles: how many rows units have, and how values lie against their bounds, bought once for each data version."""

@@ -1,0 +1,399 @@
+"""What of a query is stored already, what is measured now, and both together as released tables."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpquery.errors import InternalError, LedgerError
+from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
+from dpquery.kernel.loss import ZERO, PrivacyLoss
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Noise, PrivateAggregate
+from dpquery.kernel.quantiles import families
+from dpquery.kernel.release import NoisyAggregates, NoisyTable
+from dpquery.kernel.selection import all_codes
+from dpquery.plan.expr import Column
+from dpquery.plan.show import names_of, show
+from dpquery.plan.types import Value
+from dpquery.result.added import AddedTable
+from dpquery.result.measurements import Measurement, measurements
+from dpquery.reuse.chosen import drawn_together, place_of
+from dpquery.reuse.described import described, with_combined
+from dpquery.reuse.estimates import Estimate, Found, Wanted, find
+from dpquery.reuse.frames import Asked, asked_of, unfiltered
+from dpquery.reuse.releases import Facts, Part, Release
+from dpquery.reuse.shelf import NOTHING, State
+from dpquery.reuse.store import Store
+from dpquery.reuse.text import Fingerprints, NotCanonical
+from dpquery.units.declarations import Declarations
+
+Rows = tuple[tuple[Value, ...], ...]
+"""Values of the columns of a key, by group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reuse:
+    """How a query uses the store.
+
+    Attributes:
+        store: Where releases are kept.
+        version: The data's version: releases of another one are not looked at.
+        catalog: What tells whether a catalog says the same of tables.
+        analyst: Who asks.
+        only_own: Whether only releases for that analyst are looked at.
+        fresh: Whether nothing stored is looked at; what is measured is stored all the same.
+    """
+
+    store: Store
+    version: str
+    catalog: Fingerprints
+    analyst: str
+    only_own: bool = False
+    fresh: bool = False
+
+    def releases(self, asked: Asked) -> Sequence[Release]:
+        """Returns the stored releases over the same rows that this query may use, oldest first."""
+        if self.fresh:
+            return ()
+        return self._allowed(self.store.find(self.version, asked.frame.base, asked.frame.conditions))
+
+    def everything(self) -> Sequence[Release]:
+        """Returns all stored releases of this version of the data that this analyst may use, oldest first."""
+        return self._allowed(self.store.all(self.version))
+
+    def _allowed(self, found: Sequence[Release]) -> Sequence[Release]:
+        return [release for release in found if release.analyst == self.analyst] if self.only_own else found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """A plan, and what the store gives for each of its aggregates.
+
+    Attributes:
+        plan: All of it, as it would be measured.
+        wanted: Its aggregates in the form of the store.
+        found: What is stored for each and accurate enough.
+        rest: What is measured, in order: the aggregates that lack something, with the measures that they lack.
+        known: For each the stored releases over the same rows, oldest first.
+        behind: The stored numbers that the answer is computed from, those among them that new ones are combined with.
+        state: The store's, when it was looked at.
+    """
+
+    plan: BudgetedPlan
+    wanted: tuple[Wanted, ...]
+    found: tuple[Found, ...]
+    rest: BudgetedPlan
+    known: tuple[Sequence[Release], ...]
+    behind: tuple[BudgetedAggregate, ...]
+    state: State
+
+    def measurements(self, declared: Declarations) -> tuple[Measurement, ...]:
+        """Returns all noisy columns; stored ones say which entries of the ledger they are read from."""
+        return described(measurements(self.plan, declared.neighbours), self.wanted, self.found)
+
+    def charge(self, kind: BudgetKind, declared: Declarations) -> PrivacyLoss:
+        """Returns the loss of what is measured now, in the ledger's currency."""
+        return charge_of(self.rest, kind, declared.neighbours)
+
+    def guarantee(self, declared: Declarations) -> PrivacyLoss:
+        """Returns what the answer satisfies: the losses of all releases that it is computed from, old and new."""
+        plan = BudgetedPlan(aggregates=(*self.behind, *self.rest.aggregates))
+        return guarantee_of(plan, declared.neighbours)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The released tables of a query, stored and new, what was charged for them, and how they were measured."""
+
+    tables: tuple[NoisyTable | AddedTable, ...]
+    charge: PrivacyLoss
+    guarantee: PrivacyLoss
+    measurements: tuple[Measurement, ...]
+    protects: str
+    blocks: str = ""
+    entry: int | None = None
+
+
+def wanted_of(
+    plan: BudgetedPlan,
+    facts: Sequence[Facts],
+    wholes: Sequence[frozenset[str]],
+    declared: Declarations,
+    *,
+    is_stored: bool,
+) -> tuple[Wanted, ...]:
+    """Returns the aggregates of a plan in the form of the store, where there is one; `wholes` are their sums of what
+    is never NULL."""
+    return tuple(
+        Wanted.of(budgeted, _asked(budgeted, whole) if is_stored else None, own, declared.neighbours)
+        for budgeted, own, whole in zip(plan.aggregates, facts, wholes, strict=True)
+    )
+
+
+def _asked(budgeted: BudgetedAggregate, whole: frozenset[str]) -> Asked | None:
+    try:
+        asked = asked_of(budgeted.aggregate, whole)
+    except NotCanonical:
+        return None
+    return asked if len(set(asked.measures)) == len(asked.measures) else None  # twice one noise is not two noises
+
+
+def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, declared: Declarations) -> Split:
+    """Returns what of a plan is stored and what is to be measured; reads no private row."""
+    state = NOTHING if reuse is None else reuse.store.state()
+    known = [() if reuse is None or one.asked is None else reuse.releases(one.asked) for one in wanted]
+    found, rest, behind = [], [], []
+    for one, releases in zip(wanted, known, strict=True):
+        there = find(one, releases, unit_is_row=declared.unit_is_row)
+        missing = _rest(one.budgeted, there)
+        measures = one.budgeted.aggregate.measures
+        used = [(m, estimate) for m, estimate in zip(measures, there.estimates, strict=True) if estimate is not None]
+        if missing is not None:
+            rest.append(missing)
+            if releases and not missing.aggregate.is_selected:
+                also = find(one, releases, unit_is_row=declared.unit_is_row, enough=False).estimates
+                for measure, here, old in zip(measures, there.estimates, also, strict=True):
+                    if here is None and old is not None and measure.count not in CHOICES:  # the new choice is shown
+                        used.append((measure, old))
+        found.append(there)
+        behind += _behind(one, used, there.release)
+    return Split(
+        plan=plan,
+        wanted=wanted,
+        found=tuple(found),
+        rest=BudgetedPlan(aggregates=tuple(rest)),
+        known=tuple(known),
+        behind=tuple(behind),
+        state=state,
+    )
+
+
+def _behind(
+    wanted: Wanted, used: Sequence[tuple[Measure, Estimate]], chosen: Release | None
+) -> list[BudgetedAggregate]:
+    """Returns aggregates that lose what the stored numbers, and the selection of their groups, lost.
+
+    Numbers of one release, of the very measures that are wanted, stand side by side as they were released: those of
+    disjoint filters are in parallel where the kernel says so of them. Whoever reads one of several quantiles that were
+    chosen together reads what all of them lost, once.
+    """
+    texts = dict(zip(wanted.budgeted.aggregate.measures, wanted.asked.measures if wanted.asked else (), strict=False))
+    parts = {place_of(r, p): (r, m, p) for m, estimate in used for r, p in estimate.parts}
+    choices = drawn_together((m, r, p) for r, m, p in parts.values() if m.count in CHOICES)
+    releases: dict[object, tuple[Release, list[tuple[Measure, Part]]]] = {}
+    for place, (release, measure, part) in parts.items():
+        if measure.count in CHOICES:
+            drawn = choices[place]
+            releases[place_of(release, drawn[0][1])] = (release, drawn)
+        else:
+            is_itself = texts.get(measure) == part.measure
+            releases.setdefault(place[:2] if is_itself else place, (release, []))[1].append((measure, part))
+    found = []
+    for release, lost in releases.values():
+        aggregate = wanted.budgeted.aggregate
+        given = release.frame.weights
+        weights = replace(aggregate.weights, max_rows=given.max_rows, max_groups=given.max_groups)
+        same = wanted.asked is not None and set(release.frame.conditions) == set(wanted.asked.frame.conditions)
+        source = aggregate.source if same else unfiltered(aggregate.source)
+        aggregate = replace(aggregate, source=source, measures=tuple(measure for measure, _ in lost), weights=weights)
+        noise = tuple(Noise(mechanism=part.noise.mechanism, loss=part.loss) for _, part in lost)
+        found.append(BudgetedAggregate(aggregate=aggregate, noise=noise))
+    if chosen is not None and found:
+        found[0] = replace(found[0], selection_delta=chosen.delta)
+    return found
+
+
+def _rest(budgeted: BudgetedAggregate, found: Found) -> BudgetedAggregate | None:
+    """Returns the part of an aggregate that has to be measured, or None."""
+    if found.is_complete:
+        return None
+    places = [place for place, estimate in enumerate(found.estimates) if estimate is None]
+    aggregate = replace(budgeted.aggregate, measures=tuple(budgeted.aggregate.measures[place] for place in places))
+    return replace(budgeted, aggregate=aggregate, noise=tuple(budgeted.noise[place] for place in places))
+
+
+@contextlib.contextmanager
+def turn(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[Split]:
+    """Lets one thread at a time measure what a query lacks; gives the split as it stands when its turn has come, for
+    another may have measured it meanwhile."""
+    if reuse is None or not parts.rest.aggregates:
+        yield parts
+        return
+    pairs = zip(parts.wanted, parts.found, strict=True)
+    lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
+    with reuse.store.turn((reuse.version, *lacking)):
+        if not reuse.fresh and reuse.store.state() != parts.state:
+            parts = split(parts.plan, parts.wanted, reuse, declared)
+        yield parts
+
+
+def combined(parts: Split, noisy: NoisyAggregates | None, reuse: Reuse | None, declared: Declarations) -> Answered:
+    """Returns the released tables of a query: what was measured now is stored, and combined with what was stored of
+    the same groups, however inexact.
+
+    Args:
+        noisy: What was released of `parts.rest`; None where nothing was lacking.
+    """
+    columns = parts.measurements(declared)
+    if noisy is None:
+        return _answered(parts, _tables(parts.wanted, parts.found), None, columns, declared)
+    if reuse is None:
+        return _answered(parts, noisy.tables, noisy, columns, declared)
+    return _with_stored(parts, noisy, reuse, columns, declared)
+
+
+def _with_stored(
+    parts: Split, noisy: NoisyAggregates, reuse: Reuse, told: tuple[Measurement, ...], declared: Declarations
+) -> Answered:
+    """Stores what was measured and returns it, combined with what was stored; reads noisy numbers alone."""
+    measured = iter(noisy.tables)
+    new = [None if there.is_complete else next(measured) for there in parts.found]
+    kept = _kept(parts, new, noisy.entry, reuse)
+    _store([one for one in kept if one is not None], reuse)
+    made = [one for one in kept if one is not None]
+    found = [
+        there if own is None else _with_new(one, there, own, [*known, *made], declared)
+        for one, there, own, known in zip(parts.wanted, parts.found, kept, parts.known, strict=True)
+    ]
+    stored = iter(_tables(parts.wanted, found))
+    shown = [next(stored) if there.is_complete else table for there, table in zip(found, new, strict=True)]
+    said = with_combined(told, parts.wanted, parts.found, found)
+    return _answered(parts, [table for table in shown if table], noisy, said, declared)
+
+
+def _answered(
+    parts: Split,
+    tables: Sequence[NoisyTable | AddedTable],
+    noisy: NoisyAggregates | None,
+    measured: tuple[Measurement, ...],
+    declared: Declarations,
+) -> Answered:
+    return Answered(
+        tables=tuple(tables),
+        charge=ZERO if noisy is None else noisy.charge,
+        guarantee=parts.guarantee(declared),
+        measurements=measured,
+        protects=declared.protected,
+        blocks="" if noisy is None else noisy.blocks,
+        entry=None if noisy is None else noisy.entry,
+    )
+
+
+def _kept(parts: Split, tables: Sequence[NoisyTable | None], entry: int | None, reuse: Reuse) -> list[Release | None]:
+    """Returns what was measured as releases of the store, for each aggregate of the plan."""
+    budgeted = iter(parts.rest.aggregates)
+    made: list[Release | None] = []
+    for wanted, table in zip(parts.wanted, tables, strict=True):
+        measured = None if table is None else next(budgeted)
+        if table is None or measured is None or wanted.asked is None or entry is None:
+            made.append(None)
+        else:
+            made.append(_release(wanted, wanted.asked, table, measured, entry, reuse.analyst))
+    return made
+
+
+def _release(
+    wanted: Wanted, asked: Asked, table: NoisyTable, budgeted: BudgetedAggregate, entry: int, analyst: str
+) -> Release:
+    texts = {m.id: text for m, text in zip(wanted.budgeted.aggregate.measures, asked.measures, strict=True)}
+    released = zip(table.aggregate.measures, table.noises, budgeted.noise, table.numbers, strict=True)
+    selected = table.aggregate.is_selected
+    return Release(
+        entry=entry,
+        analyst=analyst,
+        time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        frame=asked.frame,
+        facts=wanted.facts,
+        names=_names(table.aggregate),
+        groups=tuple(_values(wanted, place, table) for place in range(len(table.keys))) if selected else None,
+        tau=wanted.tau,
+        delta=budgeted.selection_delta,
+        parts=tuple(
+            Part(measure=texts[measure.id], noise=noise, loss=paid.loss, numbers=numbers)
+            for measure, noise, paid, numbers in released
+        ),
+        families=tuple(
+            tuple((i, table.aggregate.measures[i].target or Fraction(0)) for i in family)
+            for family in families(table.aggregate.measures)
+        ),
+    )
+
+
+def _names(aggregate: PrivateAggregate) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns what the keys and the measures are, for people."""
+    names = names_of(aggregate.source)
+    columns = (column for key in aggregate.keys for column in zip(key.columns, key.types, strict=True))
+    keys = (show(Column(id=id, type=type), names) for id, type in columns)
+    return tuple(keys), tuple(measure.label for measure in aggregate.measures)
+
+
+def _values(wanted: Wanted, place: int, table: NoisyTable) -> Rows:
+    domain = wanted.budgeted.aggregate.keys[place].domain
+    column = table.keys[place].tolist()
+    return tuple((value,) for value in column) if domain is None else tuple(domain[code] for code in column)
+
+
+def _store(made: Sequence[Release], reuse: Reuse) -> None:
+    try:
+        reuse.store.add(reuse.version, list(made))
+    except (LedgerError, InternalError) as error:
+        warnings.warn(f"the answer could not be stored and will be charged for again: {error}", stacklevel=2)
+
+
+def _with_new(wanted: Wanted, there: Found, new: Release, known: Sequence[Release], declared: Declarations) -> Found:
+    """Returns what is known after a release: the new numbers, with whatever is known of the same groups."""
+    assert wanted.asked is not None
+    usable = [new] if wanted.asked.frame.is_selected else known
+    found = find(wanted, usable, unit_is_row=declared.unit_is_row, enough=False)
+    pairs = zip(there.estimates, found.estimates, strict=True)
+    return Found(estimates=tuple(old or now for old, now in pairs), release=found.release)
+
+
+def _tables(wanted: Sequence[Wanted], found: Sequence[Found]) -> list[AddedTable]:
+    """Returns what was found whole as released tables, knowing which of them show one noise twice."""
+    behind = [
+        {(release.entry, release.frame, part.measure) for one in there.estimates if one for release, part in one.parts}
+        for there in found
+    ]
+    uses = Counter(key for keys in behind for key in keys)
+    return [
+        _table(one, there, repeats=any(uses[key] > 1 for key in keys))
+        for one, there, keys in zip(wanted, found, behind, strict=True)
+        if there.is_complete
+    ]
+
+
+def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
+    aggregate, release = wanted.budgeted.aggregate, found.release
+    estimates = [estimate for estimate in found.estimates if estimate is not None]
+    if release is None:
+        keys = all_codes(aggregate.keys, aggregate.public_groups or 0)
+    else:
+        groups = zip(aggregate.keys, release.groups or (), strict=True)
+        keys = tuple(_codes(key.domain, values) for key, values in groups)
+    return AddedTable(
+        aggregate=aggregate,
+        keys=keys,
+        numbers=tuple(estimate.numbers for estimate in estimates),
+        noises=tuple(estimate.law for estimate in estimates),
+        repeats=repeats,
+    )
+
+
+def _codes(domain: Rows | None, shown: Rows) -> NDArray[Any]:
+    """Returns the values of a key as a released table holds them: themselves, or their places in its domain."""
+    if domain is not None:
+        places = {values: place for place, values in enumerate(domain)}
+        return np.array([places[values] for values in shown], dtype=np.int64)
+    found = np.empty(len(shown), dtype=object)
+    found[:] = [value for (value,) in shown]
+    return found

@@ -1,0 +1,107 @@
+"""Measurements of stored numbers: how they were measured once, and how exact they are here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import assert_never
+
+from dpquery.errors import InternalError
+from dpquery.kernel.accountant import compose
+from dpquery.kernel.mechanisms import NoiseLaw
+from dpquery.kernel.plan import CHOICES, Measure, Mechanism, PrivateAggregate
+from dpquery.kernel.quantiles import asked
+from dpquery.kernel.utilities import step_of
+from dpquery.result.combined import CombinedNoise
+from dpquery.result.measurements import Measurement
+from dpquery.reuse.chosen import Place, drawn_together, place_of
+from dpquery.reuse.estimates import Estimate, Found, Wanted, spread
+
+_FAILURE = Fraction(1, 20)
+
+
+def described(
+    measured: Sequence[Measurement], wanted: Sequence[Wanted], found: Sequence[Found]
+) -> tuple[Measurement, ...]:
+    """Returns the measurements of a plan, with what is said of those that are stored."""
+    remaining, made = iter(measured), []
+    for one, there in zip(wanted, found, strict=True):
+        choices = _choices(one.budgeted.aggregate, there)
+        for measure, estimate in zip(one.budgeted.aggregate.measures, there.estimates, strict=True):
+            plain = next(remaining)
+            if estimate is not None:
+                loss = compose(part.loss for _, part in estimate.parts)
+                tau = None if there.release is None else there.release.tau
+                chosen = choices.get(measure.id)
+                exact = _exactness(plain, measure, estimate) if chosen is None else _of_choice(plain, estimate, *chosen)
+                plain = replace(exact, loss=loss, tau=tau, stored=estimate.entries)
+            made.append(plain)
+    return tuple(made)
+
+
+def with_combined(
+    measured: Sequence[Measurement], wanted: Sequence[Wanted], before: Sequence[Found], after: Sequence[Found]
+) -> tuple[Measurement, ...]:
+    """Returns the measurements with the exactness of new numbers that were combined with stored ones."""
+    remaining, made = iter(measured), []
+    for one, old, new in zip(wanted, before, after, strict=True):
+        pairs = zip(one.budgeted.aggregate.measures, old.estimates, new.estimates, strict=True)
+        for measure, here, estimate in pairs:
+            plain = next(remaining)
+            if here is None and estimate is not None and isinstance(estimate.law, CombinedNoise):
+                plain = _exactness(plain, measure, estimate)
+            made.append(plain)
+    return tuple(made)
+
+
+def _choices(aggregate: PrivateAggregate, found: Found) -> dict[str, tuple[Fraction, int]]:
+    """Returns for each stored choice, by its id, the step of its utility and how many were chosen together, or 0."""
+    read = [
+        (measure, *estimate.parts[0])
+        for measure, estimate in zip(aggregate.measures, found.estimates, strict=True)
+        if measure.count in CHOICES and estimate is not None and isinstance(estimate.law, NoiseLaw)
+    ]
+    drawn = drawn_together(read)
+    steps: dict[Place, tuple[Fraction, int]] = {}
+    for place, together in drawn.items():
+        if place not in steps:
+            made = replace(aggregate, measures=tuple(choice for choice, _ in together), selection=None)
+            number = len(together) if len(together) > 1 else 0
+            steps |= {(*place[:2], member.measure): (step_of(*asked(made, own)), number) for own, member in together}
+    return {measure.id: steps[place_of(release, part)] for measure, release, part in read}
+
+
+def _of_choice(plain: Measurement, estimate: Estimate, step: Fraction, together: int) -> Measurement:
+    """Returns a measurement with the scale and error of a stored choice."""
+    (_, part), law = estimate.parts[0], estimate.law
+    assert isinstance(law, NoiseLaw)
+    return replace(
+        plain,
+        mechanism=part.noise.mechanism.value,
+        scale=float(step / law.parameter),
+        error95=estimate.variance,
+        together=together,
+    )
+
+
+def _exactness(plain: Measurement, measure: Measure, estimate: Estimate) -> Measurement:
+    """Returns a measurement with the mechanism, scale and error of an estimate that was not chosen."""
+    law = estimate.law
+    mechanism = min((part.noise for _, part in estimate.parts), key=spread).mechanism
+    step = measure.lattice.unit if measure.lattice else Fraction(1)
+    match mechanism:
+        case Mechanism.LAPLACE if isinstance(law, NoiseLaw):
+            scale = float(law.parameter * step)
+        case Mechanism.LAPLACE:
+            scale = math.sqrt(estimate.variance / 2) * float(step)
+        case Mechanism.GAUSSIAN if isinstance(law, NoiseLaw):
+            scale = math.sqrt(law.parameter) * float(step)
+        case Mechanism.GAUSSIAN:
+            scale = math.sqrt(estimate.variance) * float(step)
+        case Mechanism.EXPONENTIAL:
+            raise InternalError("a number that was chosen has no scale of noise")
+        case _:
+            assert_never(mechanism)
+    return replace(plain, mechanism=mechanism.value, scale=scale, error95=float(law.half_width(_FAILURE) * step))

@@ -1,0 +1,238 @@
+"""The best that is known of a measure from stored releases: one of them, several combined, or what follows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpquery.kernel.mechanisms import NoiseLaw, calibrated, tau_of
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure
+from dpquery.kernel.quantiles import rank_errors
+from dpquery.plan.cached import cached
+from dpquery.result.added import AnyNoise, of_sum
+from dpquery.result.combined import CombinedNoise, Component, combined, shifted, variance_of, weights_of
+from dpquery.result.measurements import FAILURE
+from dpquery.reuse.chosen import ROUNDING, are_enough, best, errors_of, read_at_once
+from dpquery.reuse.frames import Asked, Frame, Moments
+from dpquery.reuse.releases import Facts, Part, Release
+from dpquery.reuse.ways import Way, way
+from dpquery.units.declarations import Neighbours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """An aggregate of a query, with the noise that it was given.
+
+    Attributes:
+        asked: Its form in the store; None where it has none, so that nothing stored can serve it.
+        facts: What the catalog says of its groups.
+        noises, tau: The noise of each measure, and the threshold of its groups.
+        ranks: How many ranks each choice may be off; 0 for the rest.
+    """
+
+    budgeted: BudgetedAggregate
+    asked: Asked | None
+    facts: Facts
+    noises: tuple[NoiseLaw, ...]
+    tau: int | None
+    ranks: tuple[float, ...]
+
+    @staticmethod
+    def of(budgeted: BudgetedAggregate, asked: Asked | None, facts: Facts, neighbours: Neighbours) -> Wanted:
+        """Returns an aggregate with its noise, as the kernel will calibrate it."""
+        noises = calibrated(budgeted, neighbours)
+        tau, ranks = tau_of(budgeted, noises), _ranks(budgeted, neighbours)
+        return Wanted(budgeted=budgeted, asked=asked, facts=facts, noises=noises, tau=tau, ranks=ranks)
+
+
+@cached
+def _ranks(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[float, ...]:
+    scales = [(noise.parameter, noise.divider) for noise in calibrated(budgeted, neighbours)]
+    return tuple(rank_errors(budgeted.aggregate, scales, FAILURE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Numbers for the groups that are asked, and where they come from.
+
+    Attributes:
+        numbers: In lattice steps, for all groups in order; of selected groups for those shown.
+        law: Their noise; of a choice its coefficient.
+        variance: Of the noise, in squared steps; of a choice how many ranks it may be off, which orders them alike.
+        parts: The stored numbers behind them, with the release that each is of; of quantiles that were chosen together
+            its own alone.
+    """
+
+    numbers: NDArray[Any]
+    law: AnyNoise
+    variance: float
+    parts: tuple[tuple[Release, Part], ...]
+
+    @property
+    def entries(self) -> tuple[int, ...]:
+        """The ledger's entries that they were charged with."""
+        return tuple(sorted({release.entry for release, _ in self.parts}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the store gives for an aggregate.
+
+    Attributes:
+        estimates: For each measure; None for one that has to be measured.
+        release: The release whose groups are shown, where groups are selected.
+    """
+
+    estimates: tuple[Estimate | None, ...]
+    release: Release | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing has to be measured."""
+        return all(estimate is not None for estimate in self.estimates)
+
+
+def find(wanted: Wanted, releases: Iterable[Release], *, unit_is_row: bool, enough: bool = True) -> Found:
+    """Returns what stored releases give for an aggregate.
+
+    Args:
+        releases: Those over the same rows, oldest first.
+        enough: Whether only what is as accurate as asked counts; if not, only the same groups count.
+    """
+    measures = wanted.budgeted.aggregate.measures
+    if wanted.asked is None:
+        return Found(estimates=(None,) * len(measures))
+    if wanted.asked.frame.is_selected:
+        return _selected(wanted, wanted.asked, releases)
+    ways = [
+        (release, found)
+        for release in releases
+        if (found := way(release.frame, release.facts, wanted.asked, wanted.facts, unit_is_row=unit_is_row))
+    ]
+    texts = wanted.asked.measures
+    estimates = [
+        None if measure.count in CHOICES else _estimate(measure, text, noise, ways, enough=enough)
+        for measure, text, noise in zip(measures, texts, wanted.noises, strict=True)
+    ]
+    for places in read_at_once(measures):
+        read = best(wanted.budgeted.aggregate, places, texts, wanted.ranks, ways, enough=enough)
+        if read is not None:
+            for place, made in zip(places, _chosen(*read), strict=True):
+                estimates[place] = made
+    if enough:
+        for place, moments in enumerate(wanted.asked.moments):
+            if estimates[place] is None:
+                estimates[place] = _from_moments(measures[place], moments, wanted.noises[place], ways)
+    return Found(estimates=tuple(estimates))
+
+
+def _chosen(release: Release, parts: Sequence[Part], taken: Way, errors: Sequence[float]) -> list[Estimate]:
+    return [
+        Estimate(numbers=taken.follow(part.numbers), law=part.noise, variance=error, parts=((release, part),))
+        for part, error in zip(parts, errors, strict=True)
+    ]
+
+
+def _selected(wanted: Wanted, asked: Asked, releases: Iterable[Release]) -> Found:
+    """Selected groups come from one release, for which others are shown depends on its noise."""
+    measures = wanted.budgeted.aggregate.measures
+    nothing = Found(estimates=(None,) * len(asked.measures))
+    fitting = []
+    for release in releases:
+        kept = release.of(asked.measures)
+        if release.frame != asked.frame or release.tau is None or kept is None:
+            continue
+        fine = [
+            measure.count in CHOICES or spread(p.noise) <= spread(n) * ROUNDING
+            for measure, p, n in zip(measures, kept, wanted.noises, strict=True)
+        ]
+        errors = errors_of(wanted.budgeted.aggregate, measures, release, kept)
+        if all(fine) and are_enough(errors, wanted.ranks) and wanted.tau is not None and release.tau <= wanted.tau:
+            fitting.append((release.tau, release.entry, release, kept))
+    if not fitting:
+        return nothing
+    *_, release, kept = min(fitting, key=lambda one: one[:2])
+    estimates = (
+        Estimate(numbers=p.numbers, law=p.noise, variance=spread(p.noise), parts=((release, p),)) for p in kept
+    )
+    return Found(estimates=tuple(estimates), release=release)
+
+
+def _estimate(
+    measure: Measure, text: str, noise: NoiseLaw, ways: Sequence[tuple[Release, Way]], *, enough: bool
+) -> Estimate | None:
+    """Returns the same groups if they are accurate enough, else what follows from the oldest release that is."""
+    candidates: dict[Frame | None, list[tuple[Release, Part, Way]]] = {}
+    for release, found in ways:
+        part = next((part for part in release.parts if part.measure == text), None)
+        if part is not None and found.serves(measure):
+            candidates.setdefault(None if found.same else release.frame, []).append((release, part, found))
+    same = candidates.pop(None, None)
+    direct = _together(same) if same else None
+    if not enough or (direct is not None and _is_enough(direct, noise)):
+        return direct
+    others = (_together(several) for several in candidates.values())
+    return next((estimate for estimate in others if _is_enough(estimate, noise)), None)
+
+
+def _from_moments(
+    measure: Measure, moments: Sequence[Moments], noise: NoiseLaw, ways: Sequence[tuple[Release, Way]]
+) -> Estimate | None:
+    """Returns a sum that follows from another and the number of rows, both of the oldest release that is enough."""
+    for release, found in ways:
+        parts = {part.measure: part for part in release.parts} if found.serves(measure) else {}
+        for one in moments:
+            total, rows = parts.get(one.total), parts.get(one.rows)
+            if total is None or rows is None:
+                continue
+            components = (
+                Component(noise=total.noise, count=found.count, weight=Fraction(1)),
+                Component(noise=rows.noise, count=found.count, weight=Fraction(abs(one.shift))),  # noise is symmetric
+            )
+            made = Estimate(
+                numbers=shifted(found.follow(total.numbers), found.follow(rows.numbers), one.shift),
+                law=CombinedNoise(components=components, rounded=0),
+                variance=found.count * (spread(total.noise) + one.shift**2 * spread(rows.noise)),
+                parts=((release, total), (release, rows)),
+            )
+            if _is_enough(made, noise):
+                return made
+    return None
+
+
+def _is_enough(estimate: Estimate, asked: NoiseLaw) -> bool:
+    return estimate.variance <= spread(asked) * ROUNDING
+
+
+def _together(several: list[tuple[Release, Part, Way]]) -> Estimate:
+    """Returns one release's numbers, or several releases' of the same groups combined."""
+    numbers = [found.follow(part.numbers) for _, part, found in several]
+    parts = tuple((release, part) for release, part, _ in several)
+    variances = [spread(part.noise) * found.count for _, part, found in several]
+    if len(several) == 1:
+        _, part, found = several[0]
+        law = of_sum(part.noise, found.count) if found.count > 1 else part.noise
+        return Estimate(numbers=numbers[0], law=law, variance=variances[0], parts=parts)
+    weights = weights_of(variances)
+    components = tuple(
+        Component(noise=part.noise, count=found.count, weight=weight)
+        for (_, part, found), weight in zip(several, weights, strict=True)
+    )
+    return Estimate(
+        numbers=combined(numbers, weights),
+        law=CombinedNoise(components=components, rounded=1),
+        variance=1 / math.fsum(1 / variance for variance in variances),
+        parts=parts,
+    )
+
+
+def spread(noise: NoiseLaw) -> float:
+    """Returns what orders noises of one measure: the variance, or of choices the inverse of the coefficient."""
+    variance = variance_of(noise)
+    return variance if np.isfinite(variance) else 1 / float(noise.parameter)

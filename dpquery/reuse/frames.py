@@ -1,0 +1,208 @@
+"""What a released number is a number of: rows, their weights and their groups, in one form for all queries.
+
+Projections and filters over the rows are taken apart, so that queries which name, order or nest things differently
+share their releases. docs/concepts/stored-answers.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
+from dpquery.plan.canonical import Names, canonical, rename
+from dpquery.plan.expr import Call, Column, Expression, conjuncts, size_of, substitute
+from dpquery.plan.logical import Filter, Project, Relation, Values, output
+from dpquery.reuse.text import text_of
+
+MOST_PARTS = 300
+"""Projections are taken apart while no expression gets more parts than these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyText:
+    """The texts of a key's grouping expressions and of its public values; None where groups are selected."""
+
+    columns: tuple[str, ...]
+    domain: tuple[tuple[str, ...], ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """What rows weighed; equal ones over the same rows mean the same.
+
+    How many rows a unit has at most, by proof, is left out: it changes the noise of a number alone.
+
+    Attributes:
+        weighing, max_rows, max_groups: As of the aggregate's `Weights`.
+        column: The text of the stored weights over the base, or None.
+    """
+
+    weighing: Weighing
+    max_rows: int
+    column: str | None
+    max_groups: int | None
+
+    @property
+    def of_rows(self) -> tuple[object, ...]:
+        """What tells one row's weights from another's. Where all rows weigh 1, a bound on them changes no number."""
+        return self.weighing, self.column, None if self.weighing is Weighing.WHOLE else self.max_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """Which groups of which rows were measured, and what the rows weighed; equal frames mean the same.
+
+    Attributes:
+        base: The rows before they are filtered, with the privacy unit.
+        conditions: What the rows fulfil, sorted.
+        keys: The grouping columns, in order.
+        weights: What the rows weighed.
+    """
+
+    base: str
+    conditions: tuple[str, ...]
+    keys: tuple[KeyText, ...]
+    weights: Weighed
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether groups are shown only above a threshold."""
+        return any(key.domain is None for key in self.keys)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many public values each key has."""
+        return tuple(len(key.domain or ()) for key in self.keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments:
+    """Two measures that give a third, in lattice steps: `total` and `shift` times `rows`."""
+
+    total: str
+    rows: str
+    shift: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """An aggregate in the form of the store.
+
+    Attributes:
+        frame: What its numbers are numbers of.
+        measures: The text of each measure, in order.
+        moments: For each measure what else it may be computed from.
+        conditions: For each text of the frame's conditions the condition itself.
+    """
+
+    frame: Frame
+    measures: tuple[str, ...]
+    moments: tuple[tuple[Moments, ...], ...]
+    conditions: dict[str, Expression]
+
+
+def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
+    """Returns an aggregate in the form of the store; raises NotCanonical where it has none.
+
+    Args:
+        whole: Ids of the sums over values that are never NULL, so that each row has one.
+    """
+    base, conditions, values = _apart(aggregate.source)
+    renamed, names = canonical(base)
+
+    def over_base(id: str) -> Expression:
+        return rename(values[id], names)
+
+    unit = None if aggregate.unit is None else over_base(aggregate.unit)
+    found = {text_of(part): part for part in (_mirrored(rename(condition, names)) for condition in conditions)}
+    frame = Frame(
+        base=text_of((renamed, unit)),
+        conditions=tuple(sorted(found)),
+        keys=tuple(_key(key, tuple(text_of(over_base(id)) for id in key.columns)) for key in aggregate.keys),
+        weights=_weighed(aggregate.weights, over_base),
+    )
+    measures = tuple(_measure(measure, values, names) for measure in aggregate.measures)
+    moments = tuple(_moments(m, values, names) if m.id in whole else () for m in aggregate.measures)
+    return Asked(frame=frame, measures=measures, moments=moments, conditions=found)
+
+
+def _apart(relation: Relation) -> tuple[Relation, list[Expression], dict[str, Expression]]:
+    """Returns the rows under projections and filters, all conditions, and what each column of the top is over them.
+
+    Expressions are total and depend on their row alone, so that it makes no difference when they are computed.
+    """
+    values: dict[str, Expression] = {c.id: Column(id=c.id, type=c.type) for c in output(relation)}
+    conditions: list[Expression] = []
+    while isinstance(relation, Filter | Project):
+        if isinstance(relation, Filter):
+            conditions += conjuncts(relation.condition)
+            relation = relation.source
+            continue
+        inner = {column.id: column.expression for column in relation.columns}
+        over = {id: substitute(value, inner) for id, value in values.items()}
+        moved = [substitute(condition, inner) for condition in conditions]
+        if max(map(size_of, (*over.values(), *moved)), default=0) > MOST_PARTS:
+            break
+        values, conditions, relation = over, moved, relation.source
+    return relation, conditions, values
+
+
+def _mirrored(condition: Expression) -> Expression:
+    """Returns a comparison in the one of its two directions that all queries share."""
+    if not isinstance(condition, Call) or len(condition.arguments) != 2:
+        return condition
+    first, second = condition.arguments
+    function = {"gt": "lt", "ge": "le"}.get(condition.function)
+    if function is not None:
+        return replace(condition, function=function, arguments=(second, first))
+    if condition.function in ("eq", "ne") and text_of(second) < text_of(first):
+        return replace(condition, arguments=(second, first))
+    return condition
+
+
+def _weighed(weights: Weights, over_base: Callable[[str], Expression]) -> Weighed:
+    column = None if weights.column is None else text_of(over_base(weights.column))
+    return Weighed(weighing=weights.weighing, max_rows=weights.max_rows, column=column, max_groups=weights.max_groups)
+
+
+def _key(key: Key, columns: tuple[str, ...]) -> KeyText:
+    domain = None if key.domain is None else tuple(tuple(map(text_of, values)) for values in key.domain)
+    return KeyText(columns=columns, domain=domain)
+
+
+def _measure(measure: Measure, values: dict[str, Expression], names: Names) -> str:
+    """Returns the text of a measure: all that it is but its id and its label."""
+    value = None if measure.value is None else rename(values[measure.value], names)
+    kept = None if measure.filter is None else rename(values[measure.filter], names)
+    total = None if measure.total is None else (rename(values[measure.total.column], names), measure.total.most)
+    bare = replace(measure, id="", label="", value=None if value is None else "", filter=None, total=None)
+    return text_of((bare, value, kept, total))
+
+
+def _moments(measure: Measure, values: dict[str, Expression], names: Names) -> tuple[Moments, ...]:
+    """Returns how a sum of values, or of their deviations from the middle, follows from the other and the rows."""
+    lattice = measure.lattice
+    if lattice is None or lattice.squared or measure.total is not None:
+        return ()  # rows weigh otherwise than values under a total
+    rows = _measure(replace(measure, count=Count.ROWS, value=None, lattice=None), values, names)
+    offsets = {0, (lattice.lower + lattice.upper) // 2} - {lattice.offset}
+    return tuple(
+        Moments(
+            total=_measure(replace(measure, lattice=replace(lattice, offset=offset)), values, names),
+            rows=rows,
+            shift=offset - lattice.offset,
+        )
+        for offset in sorted(offsets)
+    )
+
+
+def unfiltered(relation: Relation) -> Relation:
+    """Returns projections over unknown rows: what was released may have been of more rows than are asked for."""
+    match relation:
+        case Filter():
+            return unfiltered(relation.source)
+        case Project():
+            return replace(relation, source=unfiltered(relation.source))
+        case _:
+            return Values(columns=output(relation), rows=())

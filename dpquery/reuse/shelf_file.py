@@ -1,0 +1,125 @@
+"""Stored releases in an SQLite file beside the ledger's, shared by all processes of a machine."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpquery.errors import LedgerError
+from dpquery.ledger.store import PATIENCE
+from dpquery.reuse.shelf import COLUMNS, NOTHING, Fields, Shelf, State
+
+APPLICATION_ID = 0x64705131 ^ 0x5354  # "dpQ1" and "ST"
+VERSION = 1
+SUFFIX = ".releases"
+SETTINGS = {"journal_mode": "delete", "synchronous": 3, "trusted_schema": 0, "cell_size_check": 1, "fullfsync": 1}
+MOST_OF_JOURNAL = 1 << 22
+"""Bytes of a journal that are kept."""
+SCHEMA = (
+    "CREATE TABLE origin (ledger TEXT NOT NULL) STRICT",
+    """CREATE TABLE release (
+    number INTEGER PRIMARY KEY, version TEXT NOT NULL, base TEXT NOT NULL, entry INTEGER NOT NULL,
+    analyst TEXT NOT NULL, time TEXT NOT NULL, content TEXT NOT NULL, hash TEXT NOT NULL
+) STRICT""",
+    "CREATE INDEX found ON release (version, base)",
+)
+
+
+class ShelfFile(Shelf):
+    """The file at a path; commits are as durable as the ledger's."""
+
+    failures = (sqlite3.Error, UnicodeError, OSError)
+
+    def __init__(self, ledger: Path, origin: str) -> None:
+        self.path = ledger.with_name(ledger.name + SUFFIX)
+        super().__init__(str(self.path), origin, "Remove the file")
+
+    def state(self) -> State:
+        """Returns what changes when something was added."""
+        with self._using() as connection:
+            if connection is None:
+                return NOTHING
+            (others,) = connection.execute("PRAGMA data_version").fetchone()
+            return self._opened, int(others), connection.total_changes
+
+    def rows(self, version: str, base: str | None = None, after: int = 0) -> Sequence[tuple[int, Fields]]:
+        """Returns the rows of a version behind a number, of one base or of all, with their numbers in order."""
+        with self._using() as connection:
+            if connection is None:
+                return ()
+            kept = "" if base is None else " AND base = ?"
+            statement = f"SELECT number, {COLUMNS} FROM release WHERE version = ? AND number > ?{kept} ORDER BY number"
+            given = (version, after) if base is None else (version, after, base)
+            return [(row[0], Fields(*row[1:])) for row in connection.execute(statement, given).fetchall()]
+
+    def add(self, rows: Sequence[Fields]) -> None:
+        """Keeps rows durably, all or none."""
+        with self._using(create=True) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            marks = ", ".join("?" for _ in Fields._fields)
+            connection.executemany(f"INSERT INTO release ({COLUMNS}) VALUES ({marks})", rows)
+            connection.execute("COMMIT")
+
+    def _open(self, *, create: bool) -> sqlite3.Connection | None:
+        if not os.path.lexists(self.path):
+            if not create:
+                return None
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        status = os.lstat(self.path)
+        if not os.path.isfile(self.path) or os.path.islink(self.path) or (os.name == "posix" and status.st_mode & 0o22):
+            raise self.refused("it is no regular file, or others may write to it")
+        connection = _connect(self.path)
+        try:
+            _configure(connection)
+            _keep_journal(connection)
+            self._check(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Makes the tables of an empty file, and refuses what is no shelf of this ledger."""
+        connection.execute("BEGIN IMMEDIATE")
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        if not tables and not application:
+            for statement in SCHEMA:
+                connection.execute(statement)
+            connection.execute("INSERT INTO origin VALUES (?)", (self._origin,))
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if application != APPLICATION_ID or version != VERSION:
+            raise self.refused(f"it is no store of format {VERSION}")
+        written = connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
+        if written != [(statement,) for statement in SCHEMA]:
+            raise self.refused("its tables are not as they were created")
+        if connection.execute("SELECT ledger FROM origin").fetchall() != [(self._origin,)]:
+            raise self.refused("it belongs to another ledger")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Returns a connection to an existing file, without implicit transactions; never creates the file."""
+    uri = f"{path.as_uri()}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    """Makes each commit durable: rollback journal, file and directory synced. Reads every setting back."""
+    for setting, value in SETTINGS.items():
+        connection.execute(f"PRAGMA {setting} = {value}")
+        if connection.execute(f"PRAGMA {setting}").fetchone() != (value,):
+            raise LedgerError(f"this SQLite does not accept the setting {setting} = {value}")
+
+
+def _keep_journal(connection: sqlite3.Connection) -> None:
+    """Lets the journal's file stay when a transaction ends, its beginning overwritten and synced: as durable as to
+    delete it and sync the folder, and two steps less for the disk."""
+    if connection.execute("PRAGMA journal_mode = persist").fetchone() != ("persist",):
+        raise LedgerError("this SQLite does not keep journals")
+    connection.execute(f"PRAGMA journal_size_limit = {MOST_OF_JOURNAL}")

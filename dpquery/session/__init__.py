@@ -1,0 +1,1 @@
+"""A session over the stages: the pipeline, plans for people and kept plans, prices, profiles, suggested bounds."""

@@ -1,0 +1,56 @@
+"""Plans of one session that were prepared before: what is asked again is not planned again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dpquery.catalog import Catalog
+from dpquery.ledger.ledger import Ledger
+from dpquery.session.pipeline import Prepared, Request
+
+MOST = 100
+"""Plans that are kept."""
+LARGEST = 10_000
+"""Public values of the keys of a plan that is kept."""
+
+
+@dataclass(slots=True)
+class PlanCache:
+    """The last plans, each with the terms under which it was made: the ledger's, and how many rows a unit has in each
+    table, which a profile may have told since. They follow from these, from the catalog,
+    from public tables, which are read once, and from the request alone: one that reads the clock is not kept."""
+
+    known: OrderedDict[object, tuple[object, tuple[Prepared, ...]]] = field(default_factory=OrderedDict)
+
+    def get(
+        self,
+        requests: tuple[Request, ...],
+        ledger: Ledger,
+        catalog: Catalog,
+        prepare: Callable[[], tuple[Prepared, ...]],
+    ) -> tuple[Prepared, ...]:
+        """Returns the plans of requests that are answered together; makes them if they are not known.
+
+        Args:
+            catalog: As it is planned with: with the numbers of rows that were measured.
+        """
+        key = tuple(request.key for request in requests)
+        if None in key:
+            return prepare()
+        rows = tuple(table.max_rows for table in catalog.tables.values())
+        terms = (ledger.budget, ledger.declarations, rows)
+        found = self.known.get(key)
+        if found is not None and found[0] == terms:
+            return found[1]
+        made = prepare()
+        if not any(one.reads_clock for one in made) and _size(made) <= LARGEST:
+            self.known[key] = (terms, made)
+            while len(self.known) > MOST:
+                self.known.popitem(last=False)
+        return made
+
+
+def _size(made: tuple[Prepared, ...]) -> int:
+    return sum(len(key.domain or ()) for budgeted in made[0].budgeted.aggregates for key in budgeted.aggregate.keys)

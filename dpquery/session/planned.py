@@ -1,0 +1,84 @@
+"""Plan: what a query would measure and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cached_property
+
+import pandas as pd
+import pyarrow as pa
+
+from dpquery.data.arrow import arrow_type
+from dpquery.kernel.accountant import charge_at_least
+from dpquery.kernel.checks import blocks_of
+from dpquery.kernel.loss import ZERO, PrivacyLoss
+from dpquery.ledger.ledger import Ledger
+from dpquery.plan.logical import output
+from dpquery.result.measurements import Measurement
+from dpquery.reuse.answers import Split
+from dpquery.session.explain import explain
+from dpquery.session.pipeline import Prepared
+from dpquery.units.blocks import Touched
+
+
+class Plan:
+    """What a query would measure and cost; no row was read for it and nothing was charged. `str(plan)` is for people.
+
+    Attributes:
+        measurements: Every noisy column, with its mechanism, sensitivity, scale and expected error.
+        charge: What the ledger would count: the loss of what is measured, and at least the least charge.
+        guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
+        columns: The names of the answer's columns.
+        schema: The Arrow schema of the answer, whatever the data hold.
+        blocks: The blocks that would be charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
+        notes: What is known of what bounds leave out, a line for each table, as the answer's `notes` will say; the text
+            has those that tell something.
+        protects: What the charge is a loss for, in words: "the rows of one patient in one month".
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        parts: Split,
+        ledger: Ledger,
+        prices: Callable[[], pd.DataFrame],
+        *,
+        analyst: str,
+        least: Fraction,
+        notes: tuple[str, ...] = (),
+        told: tuple[str, ...] = (),
+    ) -> None:
+        self._prices, self._told = prices, told
+        self.measurements: tuple[Measurement, ...] = parts.measurements(ledger.declarations)
+        loss = parts.charge(ledger.budget.kind, ledger.declarations)
+        self.charge: PrivacyLoss = charge_at_least(loss, ledger.budgets.get(analyst, ledger.budget), least)
+        self.guarantee: PrivacyLoss = parts.guarantee(ledger.declarations)
+        self.columns: tuple[str, ...] = tuple(column.name for column in output(prepared.private.result))
+        self.schema: pa.Schema = pa.schema([(c.name, arrow_type(c.type)) for c in output(prepared.private.result)])
+        self.touched: Touched = blocks_of(parts.rest, ledger.declarations)
+        self.blocks: str = "" if self.charge == ZERO else ledger.shown_blocks(self.touched)
+        self.notes: tuple[str, ...] = notes
+        self.protects: str = ledger.declarations.protected
+        self._text = explain(
+            prepared.budgeted,
+            prepared.private.result,
+            self.measurements,
+            self.charge,
+            added=[(one.leaf, one.aggregate) for one in prepared.private.added],
+            notes=prepared.private.notes,
+            loss=loss,
+            blocks=f"{self.blocks}; protects {self.protects}" if self.blocks else "",
+        )
+
+    @cached_property
+    def prices(self) -> pd.DataFrame:
+        """What other losses and errors would mean for this query, one row for each way to ask: the charge, and for each
+        column the half-width of its intervals; NaN where that depends on the data. Reads no private row."""
+        return self._prices()
+
+    def __str__(self) -> str:
+        return "\n".join([self._text, *(f"Left out: {note}" for note in self._told)])
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -1,0 +1,135 @@
+"""What several losses and errors would cost: planned again for each, without touching data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+import pandas as pd
+
+from dpquery.errors import InvalidLossError, QueryError
+from dpquery.kernel.accountant import Budget, BudgetKind, charge_at_least, charge_of
+from dpquery.kernel.loss import parse_amount, show_amount
+from dpquery.kernel.mechanisms import NoiseLaw, calibrated
+from dpquery.kernel.plan import CHOICES
+from dpquery.ledger.ledger import Ledger
+from dpquery.planner.budget.aims import Aim, aims_of
+from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.budget.targets import Accuracy, half_width_of
+from dpquery.session.pipeline import Prepared, Request
+
+LOSSES = (Fraction(1, 100), Fraction(1, 10), Fraction(1))
+ERRORS = (Fraction(10), Fraction(100), Fraction(1000))
+MOST_NAMES = 1000
+"""Columns that can be given weights or errors at once."""
+
+
+def prices(
+    request: Request,
+    prepare: Callable[[Request], Prepared],
+    ledger: Ledger,
+    *,
+    analyst: str,
+    least: Fraction,
+) -> pd.DataFrame:
+    """Returns the table of `Plan.prices`: a few usual losses, and a few errors of all columns that can have one."""
+    kind, limit = ledger.budget.kind, ledger.budgets.get(analyst, ledger.budget)
+    currency = "rho" if kind is BudgetKind.ZCDP else "epsilon"
+    rows: dict[str, dict[str, float]] = {}
+    fixed: dict[str, None] = {}
+    assumed = {} if request.accuracy is None else request.accuracy.rows
+    for amount in LOSSES:
+        offer = QueryBudget(delta=request.offer.delta, **{currency: amount})
+        row = _row(replace(request, offer=offer, accuracy=None), prepare, ledger, limit, least, assumed)
+        if row is not None:
+            rows[f"{currency}={show_amount(amount)}"] = row
+            fixed |= {name: None for name, error in row.items() if name != "charge" and not math.isnan(error)}
+    for error in ERRORS if fixed else ():
+        accuracy = Accuracy(errors=dict.fromkeys(fixed, error), failure=1 - request.confidence, rows=assumed)
+        row = _row(replace(request, accuracy=accuracy, weights={}), prepare, ledger, limit, least, assumed)
+        if row is not None:
+            rows[f"error={show_amount(error)}"] = row
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _row(
+    request: Request,
+    prepare: Callable[[Request], Prepared],
+    ledger: Ledger,
+    limit: Budget,
+    least: Fraction,
+    rows: Mapping[str, Fraction],
+) -> dict[str, float] | None:
+    """Returns charge and half-widths; None where it cannot be asked so."""
+    try:
+        prepared = prepare(request)
+        noises = _noises(prepared, ledger)
+        charge = charge_of(prepared.budgeted, ledger.budget.kind, ledger.declarations.neighbours)
+    except QueryError:
+        return None
+    charge = charge_at_least(charge, limit, least)
+    row = {"charge": float(charge.epsilon or charge.rho)}
+    for aim in aims_of(prepared.private, {}):
+        width = _half_width(aim, noises, 1 - request.confidence, rows.get(aim.name))
+        row[aim.name] = max(width, row.get(aim.name, 0.0))  # NaN stays, as the first
+    added = {column for one in prepared.private.added for column in (m.id for m in one.aggregate.measures)}
+    return {name: math.nan if added and name != "charge" else value for name, value in row.items()}
+
+
+def _half_width(
+    aim: Aim, noises: Mapping[str, tuple[NoiseLaw, Fraction]], failure: Fraction, rows: Fraction | None
+) -> float:
+    def width(id: str, sharing: int) -> Fraction | None:
+        if id not in noises:
+            return None
+        noise, step = noises[id]
+        return noise.half_width(failure / sharing) * step
+
+    found = half_width_of(aim, width, rows)
+    return math.nan if found is None else float(found)
+
+
+def _noises(prepared: Prepared, ledger: Ledger) -> dict[str, tuple[NoiseLaw, Fraction]]:
+    found = {}
+    for budgeted in prepared.budgeted.aggregates:
+        noises = calibrated(budgeted, ledger.declarations.neighbours)
+        for measure, noise in zip(budgeted.aggregate.measures, noises, strict=True):
+            if measure.count not in CHOICES:
+                found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
+    return found
+
+
+def read_weights(given: object) -> dict[str, Fraction]:
+    """Returns the weights of columns; raises InvalidLossError for what is none."""
+    found = read_amounts({} if given is None else given, "weight")
+    if isinstance(found, Fraction):
+        raise InvalidLossError("weights belong to columns", advice="Write weights={'n': 2}.")
+    if found and max(found.values()) / min(found.values()) > 10**6:
+        raise InvalidLossError("weights differ by a factor of a million at most")
+    return found
+
+
+def read_accuracy(given: object, failure: Fraction) -> Accuracy:
+    """Returns what `error=` asks: a number, or for each column one or a pair of it and the rows that are assumed."""
+    if not isinstance(given, dict):
+        return Accuracy(errors=read_amounts(given, "error"), failure=failure)
+    pairs = {name: value for name, value in given.items() if isinstance(value, tuple | list)}
+    if any(len(pair) != 2 for pair in pairs.values()):
+        raise InvalidLossError(
+            "an error is a number, or a number and rows", advice="Write error={'mean': (0.5, 1000)}."
+        )
+    errors = read_amounts({name: pairs[name][0] if name in pairs else given[name] for name in given}, "error")
+    rows = read_amounts({name: pair[1] for name, pair in pairs.items()}, "number of rows")
+    assert not isinstance(errors, Fraction) and not isinstance(rows, Fraction)
+    return Accuracy(errors=errors, failure=failure, rows=rows)
+
+
+def read_amounts(given: object, what: str) -> dict[str, Fraction] | Fraction:
+    """Returns one positive amount, or one for each column named."""
+    if not isinstance(given, dict):
+        return parse_amount(given, name=what)
+    if len(given) > MOST_NAMES or any(type(name) is not str for name in given):
+        raise InvalidLossError(f"a {what} belongs to the name of a column", advice=f"Write {what}={{'n': 2}}.")
+    return {name: parse_amount(value, name=f"the {what} of {name}") for name, value in given.items()}

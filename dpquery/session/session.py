@@ -1,0 +1,402 @@
+"""Session: one catalog, one ledger, one backend, one analyst; sql(), explain(), remaining."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+import pandas as pd
+
+from dpquery.backends.base import Backend
+from dpquery.cancelling.interrupting import interruptible_work
+from dpquery.catalog import Catalog
+from dpquery.errors import CatalogError, InsufficientBudgetError, InvalidLossError
+from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger.ledger import Ledger
+from dpquery.ledger.versions import AtVersion
+from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.protect.protect import ContributionBounds
+from dpquery.result.batch import Batch
+from dpquery.result.table import Result
+from dpquery.reuse.answers import Reuse, Split
+from dpquery.reuse.listing import listing
+from dpquery.reuse.repeats import Repeats
+from dpquery.reuse.store import Store
+from dpquery.reuse.text import Fingerprints
+from dpquery.session import pipeline
+from dpquery.session.affordable import in_words_of
+from dpquery.session.agreed import check_ledger
+from dpquery.session.asking import request_of
+from dpquery.session.known_profile import KnownProfiles, is_known
+from dpquery.session.plan_cache import PlanCache
+from dpquery.session.planned import Plan
+from dpquery.session.prices import prices
+from dpquery.session.profile import Profile
+from dpquery.session.profile_buying import buy, offer_of
+from dpquery.session.suggest_bounds import Suggestions, suggest
+from dpquery.sql.parse.parameters import Given
+
+MOST_QUERIES = 50
+"""Queries of one batch."""
+
+
+class Session:
+    """Answers one analyst's queries over one dataset, within the ledger's budget.
+
+    In-process use protects honest analysts from mistakes. Whoever can run code in this process can read the data.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        backend: Backend,
+        ledger: Ledger,
+        analyst: str,
+        reuse: bool | str = True,
+        data_version: str | None = None,
+    ) -> None:
+        check_ledger(catalog, ledger)
+        ledger.remaining(analyst)
+        if reuse not in (True, False, "own"):
+            raise CatalogError("reuse is True, False or 'own'")
+        self._catalog, self._backend, self._ledger, self._analyst = catalog, backend, ledger, analyst
+        self._charged = AtVersion(ledger, ledger.data_version if data_version is None else data_version)
+        self._only_own = reuse == "own"
+        self._store = Store(ledger) if reuse else None
+        self._fingerprints, self._repeats, self._plans = Fingerprints(catalog), Repeats(), PlanCache()
+        self._profiles = KnownProfiles(catalog=catalog, ledger=ledger, public=backend)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The declarations."""
+        return self._catalog
+
+    @property
+    def analyst(self) -> str:
+        """Who asks, as the ledger knows them."""
+        return self._analyst
+
+    @property
+    def remaining(self) -> PrivacyLoss:
+        """What this analyst may still spend, in the ledger's currency: on all rows, where these are in blocks."""
+        return self._ledger.remaining(self._analyst)
+
+    def remaining_for(self, plan: Plan) -> PrivacyLoss:
+        """What this analyst may still spend on such a query: where rows are in blocks, on those that it touches."""
+        return self._ledger.remaining(self._analyst, plan.touched)
+
+    @property
+    def remaining_by_block(self) -> dict[str, PrivacyLoss]:
+        """What this analyst may still spend on each block of rows; empty where the catalog declares no blocks."""
+        return self._ledger.remaining_by_block(self._analyst)
+
+    def sql(
+        self,
+        query: str,
+        *,
+        params: Given = None,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        error: object = None,
+        weights: Mapping[str, object] | None = None,
+        max_groups: int | None = None,
+        max_rows: int | None = None,
+        dialect: str = "postgres",
+        confidence: object = "0.95",
+        fresh: bool = False,
+    ) -> Result:
+        """Answers a query with noise, and charges the ledger for what is not stored already.
+
+        Args:
+            query: One SELECT statement.
+            params: The values of its parameters: a list for `$1`, `?` and `%s`, a dict for `:name`, `@name` and
+                `%(name)s`. None, bool, int, float, Decimal, str, date and datetime; always values, never SQL.
+            epsilon, delta, rho: What the query may lose, as str, int, Decimal, Fraction or float; by default what the
+                catalog says.
+            error: Instead of a loss, the largest half-width of the intervals: a number for all columns, or a dict of
+                columns. The least loss for it is charged. Counts and sums can have one; averages with the rows that a
+                group is assumed to have at least: `error={"mean": (0.5, 1000)}`.
+            weights: A dict of columns to positive numbers: a column of weight 2 gets twice the loss of one of weight 1.
+            max_rows: In place of the table's weights: rows of a privacy unit weigh in full up to so many, counted in
+                the query's own relation (after WHERE). Such answers add up with no others.
+            max_groups: In how many groups a unit counts where units are counted, instead of what the catalog says.
+            dialect: The SQL dialect of the query; any that sqlglot reads.
+            confidence: Of the intervals, between 0 and 1.
+            fresh: Whether everything is measured anew, and charged for, whatever is stored; later answers combine both.
+        Raises:
+            QueryError: The query is refused; nothing was charged.
+            BackendError: The engine failed; the charge stands.
+            KeyboardInterrupt: Ctrl-C stopped the engine; what was charged by then stays charged.
+        """
+        request = request_of(
+            self._catalog.defaults,
+            query,
+            params,
+            QueryBudget.of(epsilon, delta, rho),
+            ContributionBounds(max_groups=max_groups, max_rows=max_rows),
+            dialect,
+            confidence,
+            error,
+            weights,
+        )
+        return self._answers((request,), fresh=fresh)[0]
+
+    def batch(
+        self,
+        queries: Sequence[str],
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        error: object = None,
+        weights: Mapping[str, object] | None = None,
+        max_groups: int | None = None,
+        max_rows: int | None = None,
+        dialect: str = "postgres",
+        confidence: object = "0.95",
+        fresh: bool = False,
+    ) -> Batch:
+        """Answers several queries at once: what two of them ask is measured once, one loss is split over all, and the
+        ledger is charged once. Nothing is charged if one of them is refused.
+
+        Args:
+            queries: SELECT statements, without parameters.
+            epsilon, delta, rho, error, weights, max_groups, max_rows, dialect, confidence, fresh: As in `sql`, for all
+                queries together; weights and errors of columns hold in each query that has such a column.
+        """
+        if not isinstance(queries, list | tuple) or not 1 <= len(queries) <= MOST_QUERIES:
+            raise InvalidLossError(f"a batch is a list of 1 to {MOST_QUERIES} queries", advice="Write [query, query].")
+        bounds, offer = (
+            ContributionBounds(max_groups=max_groups, max_rows=max_rows),
+            QueryBudget.of(epsilon, delta, rho),
+        )
+        requests = [
+            request_of(self._catalog.defaults, query, None, offer, bounds, dialect, confidence, error, weights)
+            for query in queries
+        ]
+        return self._answers(tuple(requests), fresh=fresh)
+
+    def _answers(self, requests: tuple[pipeline.Request, ...], *, fresh: bool) -> Batch:
+        """Returns answers; the same that were made of stored releases alone before are not planned again."""
+        reuse = self._reuse(fresh)
+        keys = tuple(request.key for request in requests)
+        if reuse is None or fresh or None in keys:
+            return self._measured(requests, reuse)[0]
+        key, state = (reuse.version, keys), reuse.store.state()
+        known = self._repeats.get(key, state)
+        if known is not None:
+            return known
+        answers, lasts = self._measured(requests, reuse)
+        if lasts:
+            self._repeats.put(key, state, answers)
+        return answers
+
+    def _measured(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> tuple[Batch, bool]:
+        """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
+        prepared = self._prepared(requests, reuse)
+        parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
+        notes = self._notes(requests, prepared, parts, reuse)
+        try:
+            with interruptible_work():
+                answers = pipeline.answer(
+                    requests,
+                    prepared,
+                    parts,
+                    catalog=self._catalog,
+                    ledger=self._charged,
+                    backend=self._backend,
+                    reuse=reuse,
+                    analyst=self._analyst,
+                    least=self._catalog.defaults.least_charge,
+                    notes=notes,
+                )
+        except InsufficientBudgetError as error:
+            raise in_words_of(error, requests, lambda others: self._charge_of(others, reuse)) from None
+        is_stored = bool(parts.wanted) and not parts.rest.aggregates
+        return answers, is_stored and not prepared[0].reads_clock
+
+    def _notes(
+        self,
+        requests: tuple[pipeline.Request, ...],
+        prepared: tuple[pipeline.Prepared, ...],
+        parts: Split,
+        reuse: Reuse | None,
+    ) -> list[tuple[str, ...]]:
+        """Returns what is known of what bounds leave out, for each query; refuses errors that are out of reach."""
+        told = parts.measurements(self._ledger.declarations)
+        for request, one in zip(requests, prepared, strict=True):
+            self._profiles.require_reachable(one, request, reuse)
+        return [self._profiles.notes(one, told, requests[0].bounds, reuse) for one in prepared]
+
+    def _charge_of(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> PrivacyLoss:
+        """Returns what requests would be charged; reads no private row."""
+        parts = pipeline.divide(self._prepared(requests, reuse), ledger=self._ledger, reuse=reuse)
+        return parts.charge(self._ledger.budget.kind, self._ledger.declarations)
+
+    def _prepared(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> tuple[pipeline.Prepared, ...]:
+        public, catalog = self._backend, self._profiles.catalog_with_rows(reuse)
+        return self._plans.get(
+            requests,
+            self._ledger,
+            catalog,
+            lambda: pipeline.prepare_together(requests, catalog=catalog, ledger=self._ledger, public=public),
+        )
+
+    def _reuse(self, fresh: bool) -> Reuse | None:
+        """Returns how the store is used; raises DataChangedError where the data are not those of this session."""
+        self._charged.check()
+        if self._store is None:
+            return None
+        return Reuse(
+            store=self._store,
+            version=self._charged.data_version,
+            catalog=self._fingerprints,
+            analyst=self._analyst,
+            only_own=self._only_own,
+            fresh=fresh,
+        )
+
+    @property
+    def releases(self) -> pd.DataFrame:
+        """What is stored of the data as they are now and free for this analyst: one row for each release, with when it
+        was paid, by whom, for which query and at what charge, and the groups and columns that were measured."""
+        reuse = self._reuse(False)
+        return listing(self._ledger, () if reuse is None else reuse.everything())
+
+    def explain(
+        self,
+        query: str,
+        *,
+        params: Given = None,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        error: object = None,
+        weights: Mapping[str, object] | None = None,
+        max_groups: int | None = None,
+        max_rows: int | None = None,
+        dialect: str = "postgres",
+        confidence: object = "0.95",
+        fresh: bool = False,
+    ) -> Plan:
+        """Returns what a query would measure and cost, reading no private row; arguments as in `sql`."""
+        request = request_of(
+            self._catalog.defaults,
+            query,
+            params,
+            QueryBudget.of(epsilon, delta, rho),
+            ContributionBounds(max_groups=max_groups, max_rows=max_rows),
+            dialect,
+            confidence,
+            error,
+            weights,
+        )
+
+        reuse = self._reuse(fresh)
+
+        def prepare(asked: pipeline.Request) -> pipeline.Prepared:
+            return self._prepared((asked,), reuse)[0]
+
+        prepared = prepare(request)
+        parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
+        (notes,) = self._notes((request,), (prepared,), parts, reuse)
+        least = self._catalog.defaults.least_charge
+
+        def table() -> pd.DataFrame:
+            return prices(request, prepare, self._ledger, analyst=self._analyst, least=least)
+
+        told = tuple(filter(is_known, notes))
+        return Plan(prepared, parts, self._ledger, table, analyst=self._analyst, least=least, notes=notes, told=told)
+
+    def suggest_bounds(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        coverage: object = "0.99",
+    ) -> Suggestions:
+        """Returns bounds of columns and rows of units found with noise, and charges the ledger once for all of them.
+
+        Args:
+            columns: As `column` or `table.column`; by default all numbers, dates and timestamps without bounds.
+            epsilon, delta, rho: What it may lose, as in `sql`.
+            coverage: The part of units that all values, or rows, are within.
+        """
+
+        def ask(queries: Sequence[str], confidence: str) -> Batch:
+            return self.batch(queries, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
+
+        reuse = self._reuse(False)
+        known = {name: found for name in self._catalog.tables if (found := self._profiles.get(name, reuse))}
+        return suggest(self._catalog, ask, columns, coverage, known, QueryBudget.of(epsilon, delta, rho))
+
+    def profile(
+        self,
+        table: str | None = None,
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        fresh: bool = False,
+    ) -> Profile:
+        """Returns how rows and values of units lie against the declared bounds, and charges the ledger once: half for
+        numbers of rows, the rest for months with rows and for values beyond bounds.
+
+        It is stored like any answer: the same again is free while the data version lasts, and answers, suggested bounds
+        and `dpquery check` then say what `max_rows` leaves out. Where rows are in blocks, all blocks are charged.
+
+        Args:
+            table: One private table; by default all of them.
+            epsilon, delta, rho: What it may lose, by default the catalog's `profile`, else as in `sql`; a twentieth of
+                an epsilon is usual for many people.
+            fresh: Whether it is measured anew, whatever is stored.
+        """
+        defaults, offer = self._catalog.defaults, offer_of(self._catalog, epsilon, delta, rho)
+
+        def ask(queries: Sequence[str], weights: Mapping[str, object]) -> Batch:
+            requests = [
+                request_of(defaults, query, None, offer, ContributionBounds(), "postgres", "0.95", None, weights)
+                for query in queries
+            ]
+            return self._answers(tuple(requests), fresh=fresh)
+
+        bought = buy(self._catalog, ask, table, self._charged.data_version)
+        if self._store is None:
+            self._profiles.bought(bought)
+        return bought
+
+    def for_analyst(self, name: str) -> Session:
+        """Returns a session of another analyst over the same catalog, data and ledger; to close one closes all."""
+        reuse = "own" if self._only_own else self._store is not None
+        version = self._charged.data_version
+        return Session(
+            self._catalog,
+            backend=self._backend,
+            ledger=self._ledger,
+            analyst=name,
+            reuse=reuse,
+            data_version=version,
+        )
+
+    def close(self) -> None:
+        """Ends the session and its engine; the ledger learns that the last answer was given."""
+        if self._store is not None:
+            self._store.close()
+        self._ledger.close()
+        self._backend.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session cannot be copied or pickled: it holds data and a ledger")
+
+    def __repr__(self) -> str:
+        return f"Session(dataset={self._catalog.dataset!r}, analyst={self._analyst!r}, remaining={self.remaining})"

@@ -1,0 +1,99 @@
+"""Parsed tree plus catalog to logical plan: names and types resolved, split at the privacy boundary.
+
+Whatever is not known here is refused; after this stage the text is needed for error messages only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dpquery.catalog import Catalog
+from dpquery.errors import QueryError, UnsupportedQueryError
+from dpquery.plan.expr import Column
+from dpquery.plan.logical import Computed, LogicalPlan, OutputColumn, Project, Relation, Values, is_private, output
+from dpquery.sql.bind.query import bind_query
+from dpquery.sql.bind.scope import Context, Scope
+from dpquery.sql.bind.select import MAX_COLUMNS
+from dpquery.sql.bind.shape import bind_columns, says_empty
+from dpquery.sql.parse.parse import Tree
+
+
+def bind(tree: Tree, catalog: Catalog, text: str, dialect: str = "postgres") -> LogicalPlan:
+    """Returns the logical plan of a query.
+
+    Args:
+        tree: What `parse` gave for `text`.
+        dialect: What the text is written in.
+        catalog: The declared tables; nothing else can be named.
+    Raises:
+        QueryError: What is refused, with its place in the text.
+    """
+    return _bind(tree, Context(text=text, catalog=catalog, dialect=_name(dialect)))
+
+
+def bind_together(
+    queries: Sequence[tuple[Tree, str]], catalog: Catalog, dialect: str = "postgres"
+) -> tuple[LogicalPlan, ...]:
+    """Returns the logical plans of several queries, each given as tree and text, over the same boundaries.
+
+    What two of them ask is measured once, as within one query; no two columns of the plans share an id.
+    Raises:
+        QueryError: What is refused, knowing its text.
+    """
+    shared = Context(text="", catalog=catalog, dialect=_name(dialect))
+    plans = []
+    for tree, text in queries:
+        context = replace(shared, text=text, parts=0, total=0, tables=0, subqueries=0)
+        try:
+            plans.append(_bind(tree, context))
+        except QueryError as error:
+            raise error.locate(text) from None
+    boundaries, families = tuple(shared.boundaries), tuple(shared.families)
+    return tuple(replace(plan, boundaries=boundaries, families=families) for plan in plans)
+
+
+def _name(dialect: str) -> str:
+    return dialect.split(",")[0].strip().lower()
+
+
+def _bind(tree: Tree, context: Context) -> LogicalPlan:
+    if says_empty(tree):
+        return _without_rows(tree, context)
+    scope = bind_query(tree, context, {})
+    if is_private(scope.relation):
+        raise context.refuse(
+            UnsupportedQueryError,
+            f"the result would hold rows of single privacy units ({context.catalog.privacy_unit})",
+            tree,
+            "Aggregate them, for example with COUNT(*), or AVG over a subquery that groups by the unit.",
+        )
+    if len(scope.columns) > MAX_COLUMNS:
+        raise context.refuse(UnsupportedQueryError, f"a result has at most {MAX_COLUMNS} columns", tree)
+    return LogicalPlan(
+        boundaries=tuple(context.boundaries),
+        result=_with_names(scope),
+        families=tuple(context.families),
+        reads_clock=context.reads_clock,
+    )
+
+
+def _without_rows(tree: Tree, context: Context) -> LogicalPlan:
+    """Returns the plan of a query whose text says that it has no row: its columns, and nothing to measure."""
+    scope = bind_columns(tree, Context(text=context.text, catalog=context.catalog, dialect=context.dialect))
+    columns = tuple(OutputColumn(id=context.fresh(), name=c.name, type=c.type) for c in output(_with_names(scope)))
+    return LogicalPlan(boundaries=(), result=Values(columns=columns, rows=()))
+
+
+def _with_names(scope: Scope) -> Relation:
+    """Returns the relation with its visible columns only, each under a name of its own."""
+    given, used = {visible.name for visible in scope.columns}, set[str]()
+    columns = []
+    for visible in scope.columns:
+        name, number = visible.name, 1
+        while name in used or (number > 1 and name in given):
+            number += 1
+            name = f"{visible.name}_{number}"
+        used.add(name)
+        columns.append(Computed(id=visible.id, name=name, expression=Column(id=visible.id, type=visible.type)))
+    return Project(source=scope.relation, columns=tuple(columns))

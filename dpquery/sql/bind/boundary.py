@@ -1,0 +1,112 @@
+"""Where exact aggregation would mix privacy units: the boundary, above which only released tables exist."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpquery.catalog.cached_locality import cached_locality
+from dpquery.errors import UnsupportedQueryError
+from dpquery.plan.canonical import Names, canonical, rename_aggregate
+from dpquery.plan.expr import Column
+from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
+from dpquery.plan.one_to_one import unit_behind
+from dpquery.sql.bind.aggregates import MAX_AGGREGATES, PRIVATE
+from dpquery.sql.bind.scope import Context
+from dpquery.sql.names.aggregate_names import advice_on, spelled
+from dpquery.units.locality import NotUnitLocal
+
+
+def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) -> Relation:
+    """Returns the aggregation itself where it is unit-local or public, else the released table that stands for it."""
+    if not is_private(aggregate.source):
+        return aggregate
+    try:
+        cached_locality(aggregate, context.catalog.declarations)
+        return aggregate
+    except NotUnitLocal:
+        pass
+    by_unit = _by_unit(aggregate, context)
+    if by_unit is not None:
+        return by_unit
+    for column in aggregate.aggregates:
+        if column.function not in PRIVATE:
+            error = context.refuse(
+                UnsupportedQueryError,
+                f"{spelled(column.name)} over different privacy units has no private mechanism here",
+                node,
+                advice_on(column.function),
+            )
+            error.span = column.span or error.span
+            raise error
+    return _released(aggregate, context)
+
+
+def _by_unit(aggregate: Aggregate, context: Context) -> Relation | None:
+    """Returns an aggregation by a one-to-one function of the unit, as CAST(id AS text), as one by the unit; else None.
+
+    The groups are the same, but for rows without a unit, which are in no answer.
+    """
+    units = cached_locality(aggregate.source, context.catalog.declarations).units
+    behind = {id: found for id in aggregate.group_by if (found := unit_behind(id, aggregate.source, units))}
+    if not behind:
+        return None
+    keys = tuple(dict.fromkeys(behind[id][0] if id in behind else id for id in aggregate.group_by))
+    grouped = replace(aggregate, group_by=keys, spans=())
+    given = {column.id: column for column in output(grouped)}
+    named = {column.id: column.name for column in output(aggregate)}
+    made = [Computed(id=id, name=named[id], expression=expression) for id, (_, expression) in behind.items()]
+    kept = [
+        Computed(id=c.id, name=named.get(c.id, ""), expression=Column(id=c.id, type=c.type)) for c in given.values()
+    ]
+    return Project(source=grouped, columns=(*kept, *made))
+
+
+def _released(aggregate: Aggregate, context: Context) -> Relation:
+    """Returns the released table of an aggregation; one of the same groups of the same rows is measured once.
+
+    What is asked twice is released once and read twice, under the ids of each place.
+    """
+    rows, names = canonical(aggregate.source)
+    groups = tuple(names[id] for id in aggregate.group_by)
+    bare = replace(aggregate, source=rows, group_by=groups, aggregates=(), spans=())
+    index = context.measured.get(bare)
+    if index is None:
+        context.measured[bare] = index = len(context.boundaries)
+        context.boundaries.append(aggregate)
+        return Released(index=index, columns=output(aggregate))
+    return _read_again(index, aggregate, names, context)
+
+
+def _read_again(index: int, aggregate: Aggregate, names: Names, context: Context) -> Relation:
+    """Returns a projection of a table that is released already; what it lacks is measured with it."""
+    known = context.boundaries[index]
+    theirs = {canonical_id: id for id, canonical_id in canonical(known.source)[1].items()}
+    translated = {id: theirs[canonical_id] for id, canonical_id in names.items()}
+    same: Names = {id: translated[id] for id in aggregate.group_by}
+    aggregates = list(known.aggregates)
+    for wanted in aggregate.aggregates:
+        over = rename_aggregate(wanted, translated)
+        found = next((a for a in aggregates if replace(over, id=a.id, name=a.name) == a), None)
+        if found is None:
+            aggregates.append(found := replace(over, id=context.fresh()))
+        same[wanted.id] = found.id
+    if len(aggregates) > MAX_AGGREGATES:
+        context.boundaries.append(aggregate)
+        return Released(index=len(context.boundaries) - 1, columns=output(aggregate))
+    context.boundaries[index] = known = replace(known, aggregates=tuple(aggregates))
+    columns = tuple(
+        Computed(id=c.id, name=c.name, expression=Column(id=same[c.id], type=c.type)) for c in output(aggregate)
+    )
+    return Project(source=Released(index=index, columns=output(known)), columns=columns)
+
+
+def carried_units(relation: Relation, context: Context) -> list[Computed]:
+    """Returns the unit's columns, which a projection of private rows keeps although the query does not name them."""
+    if not is_private(relation):
+        return []
+    units = cached_locality(relation, context.catalog.declarations).units
+    return [
+        Computed(id=c.id, name="", expression=Column(id=c.id, type=c.type)) for c in output(relation) if c.id in units
+    ]

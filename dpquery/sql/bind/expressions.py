@@ -1,0 +1,309 @@
+"""Parsed scalar expressions to typed, total expressions; what is not known is refused at its place."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Protocol
+
+from sqlglot import exp
+
+from dpquery.errors import QueryError, Span, UnknownNameError, UnsupportedQueryError
+from dpquery.plan import functions
+from dpquery.plan.evaluate import evaluate
+from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild, size_of
+from dpquery.plan.logical import Relation
+from dpquery.plan.types import BOOLEAN, DATE, TEXT, TIMESTAMP, Type
+from dpquery.plan.zones import UTC
+from dpquery.sql.bind.moments import constant_moment, epoch_refused, without_zones, zone_refused
+from dpquery.sql.bind.scope import Context, Scope
+from dpquery.sql.bind.types import literal_of, type_of
+from dpquery.sql.bind.wording import form_of, function_names, meant
+from dpquery.sql.names.aggregate_names import advice_on, is_named_aggregate, spelled, unknown_name
+from dpquery.sql.names.functions import division_of, is_known, operation_of
+from dpquery.sql.parse.dialects import Objection, before_cast, objection, objection_to_types, rewritten
+from dpquery.sql.parse.parse import span_of
+
+
+class Aggregates(Protocol):
+    """Where aggregates are allowed: turns an aggregate into the column that will hold it, or None if it is none."""
+
+    def collect(self, node: exp.Expression) -> Column | Literal | None:
+        """Returns the column that will hold an aggregate, its value if that is certain, or None if it is none."""
+
+
+class WindowFunctions(Protocol):
+    """Where window functions are allowed: turns one into the column that will hold it."""
+
+    def collect(self, node: exp.Window) -> Column:
+        """Returns the column that will hold the window function."""
+
+
+class Binds(Protocol):
+    """Turns a parsed expression into a typed one."""
+
+    def bind(self, node: exp.Expression) -> Expression:
+        """Returns the typed expression."""
+
+
+class Subqueries(Protocol):
+    """Where subqueries are allowed: joins them to the relation, and turns them into what is read of the join."""
+
+    def value(self, node: exp.Subquery) -> Expression:
+        """Returns what stands for a subquery that is used as a value."""
+
+    def takes(self, node: exp.Expression, binder: Binds) -> bool:
+        """Whether a condition is IN, EXISTS, ANY or ALL with a subquery; if so, it will be applied to the relation."""
+
+    def apply(self, relation: Relation) -> Relation:
+        """Returns the relation joined with all that was found so far."""
+
+    def gives(self, id: str) -> bool:
+        """Whether a column comes from a subquery."""
+
+    @property
+    def are_found(self) -> bool:
+        """Whether a subquery waits to be joined."""
+
+
+class Binder:
+    """Binds expressions over one scope.
+
+    Aggregates are known only where `aggregates` is given, window functions only where `windows` is, subqueries only
+    where `subqueries` is, and columns of the query around only where `outer` is.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        scope: Scope,
+        aggregates: Aggregates | None = None,
+        windows: WindowFunctions | None = None,
+        subqueries: Subqueries | None = None,
+        outer: Scope | None = None,
+    ) -> None:
+        self._context, self._scope, self._aggregates, self._windows = context, scope, aggregates, windows
+        self._subqueries, self._outer = subqueries, outer
+
+    def bind(self, node: exp.Expression) -> Expression:
+        """Returns the typed expression; raises a QueryError at the first part that is not known."""
+        self._context.count_parts()
+        node = constant_moment(rewritten(node, self._context.dialect), self._context.catalog.zone)
+        self._object(objection(node, self._context.dialect), node)
+        if self._aggregates is not None and (column := self._aggregates.collect(node)) is not None:
+            return column
+        if self._windows is not None and isinstance(node, exp.Window):
+            return self._windows.collect(node)
+        match node:
+            case exp.Paren():
+                return self.bind(node.this)
+            case exp.Column() if not isinstance(node.this, exp.Star):
+                return self._column(node)
+            case exp.Subquery() if self._subqueries is not None:
+                return self._subqueries.value(node)
+            case exp.Literal():
+                return literal_of(node, self._context)
+            case exp.Boolean():
+                return Literal(value=bool(node.this), type=BOOLEAN)
+            case exp.Null():
+                return Literal(value=None, type=TEXT)
+            case exp.Cast():
+                self._context.only(node, "this", "to", "safe")
+                target = type_of(node.args["to"], self._context)
+                given = before_cast(self.bind(node.this), target, self._context.dialect)
+                return self._cast(given, target, node, span_of(node, self._context.text))
+            case exp.Case():
+                self._context.only(node, "this", "ifs", "default")
+                return self._case(node)
+            case exp.If():
+                self._context.only(node, "this", "true", "false")
+                tested = self.condition(node.this, "CASE")
+                return self._branches([tested], [node.args["true"]], node.args.get("false"), node)
+            case exp.In():
+                if node.args.get("query") is not None:
+                    raise self._unknown(exp.Any(this=node.args["query"]) if self._subqueries else node.args["query"])
+                self._context.only(node, "this", "expressions")
+                return self._call("in", [node.this, *node.expressions], node)
+            case exp.Between():
+                self._context.only(node, "this", "low", "high")
+                low = self._call("ge", [node.this, node.args["low"]], node)
+                return self._apply("and", [low, self._call("le", [node.this, node.args["high"]], node)], node)
+            case exp.Div():
+                return self._divide(node)
+            case exp.CurrentDate():
+                self._context.only(node)
+                return Literal(value=self._context.now(node).date(), type=DATE)
+            case exp.CurrentTimestamp():
+                self._context.only(node)
+                return Literal(value=self._context.now(node), type=TIMESTAMP)
+            case exp.AtTimeZone():
+                raise zone_refused(node, self._context)
+        operation = operation_of(node)
+        if operation is None:
+            raise self._unknown(node)
+        if operation[0] == "extract_epoch" and self._context.catalog.zone not in ("", UTC):
+            raise epoch_refused(node, self._context)
+        return self._call(operation[0], operation[1], node)
+
+    def _column(self, node: exp.Column) -> Column:
+        """Returns the column of this query, or else of the query around it, that a name means."""
+        try:
+            return self._scope.find(node, self._context)
+        except UnknownNameError:
+            for scope in reversed(self._context.enclosing):
+                with contextlib.suppress(UnknownNameError):
+                    found = scope.find(node, self._context)
+                    if scope is self._outer:
+                        return found
+                    raise self._context.refuse(
+                        UnsupportedQueryError,
+                        f"column {node.sql()} of the outer query cannot be read here",
+                        node,
+                        "A subquery can read columns of the query directly around it, and only in its WHERE.",
+                    ) from None
+            raise
+
+    def condition(self, node: exp.Expression, clause: str) -> Expression:
+        """Returns a bound boolean expression, for WHERE and the like."""
+        bound = self.bind(node)
+        if isinstance(bound, Literal) and bound.value is None:
+            return Literal(value=None, type=BOOLEAN)
+        if bound.type != BOOLEAN:
+            raise self._context.refuse(
+                UnsupportedQueryError, f"{clause} needs a condition, not a value of type {bound.type}", node
+            )
+        return bound
+
+    def _call(self, name: str, nodes: Sequence[exp.Expression], node: exp.Expression) -> Expression:
+        arguments = without_zones([self.bind(part) for part in nodes], self._context.catalog.zone)
+        self._object(objection_to_types(name, arguments, node, self._context.dialect), node)
+        return self._apply(name, arguments, node)
+
+    def _object(self, found: Objection | None, node: exp.Expression) -> None:
+        if found is not None:
+            raise self._context.refuse(UnsupportedQueryError, found[0], node, found[1])
+
+    def _apply(self, name: str, arguments: list[Expression], node: exp.Expression) -> Expression:
+        try:
+            made = functions.call(name, arguments, span_of(node, self._context.text))
+        except (LookupError, TypeError) as error:
+            raise self._context.refuse(UnsupportedQueryError, str(error).strip("'\""), node) from None
+        return rebuild(made, tuple(self._fold(argument, node) for argument in made.arguments))
+
+    def _fold(self, argument: Expression, node: exp.Expression) -> Expression:
+        """Returns a cast constant as a constant; one that does not fit its type is refused now."""
+        if not (isinstance(argument, Cast) and isinstance(argument.argument, Literal)):
+            return argument
+        value = evaluate(argument, {})
+        if value is None and argument.argument.value is not None:
+            shown = repr(argument.argument.value)
+            raise self._context.refuse(UnsupportedQueryError, f"{shown} is not a valid {argument.type}", node)
+        return Literal(value=value, type=argument.type, span=argument.span)
+
+    def _cast(self, argument: Expression, target: Type, node: exp.Expression, span: Span | None) -> Expression:
+        """Returns the argument as another type; constants are read now, and those that do not fit are refused."""
+        try:
+            return self._fold(functions.cast(argument, target, span), node)
+        except TypeError as error:
+            raise self._context.refuse(UnsupportedQueryError, str(error), node) from None
+
+    def _case(self, node: exp.Case) -> Expression:
+        tested, branches = node.args.get("this"), node.args["ifs"]
+        if tested is None:
+            conditions = [self.condition(branch.this, "CASE") for branch in branches]
+        else:
+            compared = self.bind(tested)
+            self._context.count_parts(len(branches) * size_of(compared))
+            conditions = [self._apply("eq", [compared, self.bind(branch.this)], branch) for branch in branches]
+        return self._branches(conditions, [branch.args["true"] for branch in branches], node.args.get("default"), node)
+
+    def _branches(
+        self,
+        conditions: list[Expression],
+        given: list[exp.Expression],
+        default: exp.Expression | None,
+        node: exp.Expression,
+    ) -> Expression:
+        results = [self.bind(result) for result in given]
+        results.append(Literal(value=None, type=TEXT) if default is None else self.bind(default))
+        try:
+            target = functions.common_type(tuple(result.type for result in results), tuple(results))
+        except TypeError as error:
+            raise self._context.refuse(UnsupportedQueryError, str(error), node) from None
+        if target is None:
+            kinds = ", ".join(sorted({str(result.type) for result in results}))
+            raise self._context.refuse(
+                UnsupportedQueryError, f"the results of CASE have different types: {kinds}", node
+            )
+        span = span_of(node, self._context.text)
+        results = [self._cast(result, target, node, span) for result in results]
+        pairs = tuple(zip(conditions, results[:-1], strict=True))
+        return Case(branches=pairs, otherwise=results[-1], type=target, span=span)
+
+    def _divide(self, node: exp.Div) -> Expression:
+        left, right = self.bind(node.this), self.bind(node.expression)
+        return self._apply(division_of(node, left.type, right.type), [left, right], node)
+
+    def _unknown(self, node: exp.Expression) -> QueryError:
+        context = self._context
+        if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup) or is_named_aggregate(node):
+            return self._unknown_aggregate(node)
+        if isinstance(node, exp.Window):
+            return context.refuse(
+                UnsupportedQueryError,
+                "a window function cannot be used in WHERE, ON, GROUP BY or HAVING, nor inside an aggregate "
+                "or another window function",
+                node,
+                "Filter with QUALIFY, or compute it in a subquery.",
+            )
+        if isinstance(node, exp.Any | exp.All) and isinstance(node.this, exp.Tuple | exp.Array | exp.Paren):
+            return context.refuse(UnsupportedQueryError, "ANY and ALL are not supported", node, "Use IN (...).")
+        if isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.SetOperation | exp.Any | exp.All):
+            reason, advice = "a subquery is not supported here", "Join its tables in FROM, or compare in WHERE."
+            if self._subqueries is not None and not isinstance(node, exp.Select | exp.SetOperation):
+                reason = "IN, EXISTS, ANY and ALL with a subquery must be conditions that WHERE or HAVING joins by AND"
+                advice = "Split the query, or join the subquery's tables in FROM."
+            return context.refuse(UnsupportedQueryError, reason, node, advice)
+        if isinstance(node, exp.Rand | exp.Uuid | exp.CurrentTime):
+            return context.refuse(
+                UnsupportedQueryError, "a function that returns a different value at each call is not supported", node
+            )
+        if isinstance(node, exp.Func):
+            span = span_of(node, context.text)
+            name, bracket, _ = context.text[span.start : span.end].partition("(") if span else ("", "", "")
+            name = name.strip().lower()
+            if name.isidentifier() and bracket:
+                how, near = "with these arguments", ""
+                if not is_known(node):
+                    how, near = "here", meant(name, function_names()) if len(name) > 3 else ""
+                advice = f"{near}docs/reference/sql.md lists the functions."
+                return context.refuse(UnknownNameError, f"function {name} is not known {how}", node, advice)
+        return context.refuse(UnsupportedQueryError, f"{form_of(node)} is not supported", node)
+
+    def _unknown_aggregate(self, node: exp.Expression) -> QueryError:
+        if self._aggregates is not None:
+            name = unknown_name(node)
+            what = "this aggregate" if name is None else f"the aggregate {spelled(name)}"
+            reason, advice = f"{what} is not supported", advice_on(name or "")
+        else:
+            reason = "an aggregate cannot be used inside another aggregate, nor in WHERE, ON or GROUP BY"
+            advice = "Aggregate in a subquery, or filter groups with HAVING."
+        return self._context.refuse(UnsupportedQueryError, reason, node, advice)
+
+
+def conjunction(conditions: Sequence[Expression]) -> Expression | None:
+    """Returns the AND of the conditions, or None if there are none."""
+    joined: Expression | None = None
+    for condition in conditions:
+        joined = condition if joined is None else functions.call("and", (joined, condition))
+    return joined
+
+
+def conjunct_trees(tree: exp.Expression) -> list[exp.Expression]:
+    """Returns the parts of an AND in the parsed tree, in order; any other condition is its own only part."""
+    inner = tree
+    while isinstance(inner, exp.Paren):
+        inner = inner.this
+    if not isinstance(inner, exp.And):
+        return [tree]
+    return [part for side in (inner.this, inner.expression) for part in conjunct_trees(side)]

@@ -1,0 +1,65 @@
+"""ORDER BY, LIMIT and OFFSET."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from dpquery.errors import UnsupportedQueryError
+from dpquery.plan.expr import Expression
+from dpquery.plan.logical import Limit, Relation
+from dpquery.sql.bind.scope import Context
+
+
+def sort_key(
+    node: exp.Expression,
+    items: list[tuple[str, exp.Expression]],
+    bound: list[tuple[str, Expression]],
+    bind: Callable[[exp.Expression], Expression],
+    context: Context,
+) -> tuple[Expression, bool, bool]:
+    """Returns (expression, descending, NULLs first) of an ORDER BY item: ordinal, output name or expression."""
+    descending, nulls_first = False, False
+    if isinstance(node, exp.Ordered):
+        context.only(node, "this", "desc", "nulls_first")
+        descending, nulls_first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
+        node = node.this
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        position = int(node.name)
+        if not 1 <= position <= len(items):
+            raise context.refuse(UnsupportedQueryError, f"ORDER BY position {position} does not exist", node)
+        return bound[position - 1][1], descending, nulls_first
+    if isinstance(node, exp.Column) and not node.args.get("table"):
+        for name, expression in bound:
+            if name.casefold() == node.name.casefold():
+                return expression, descending, nulls_first
+    return bind(node), descending, nulls_first
+
+
+def limited(select: exp.Query, relation: Relation, context: Context) -> Relation:
+    """Returns the relation within the LIMIT and OFFSET of a query, if it has any."""
+    limit, offset = select.args.get("limit"), select.args.get("offset")
+    if limit is None and offset is None:
+        return relation
+    count = None
+    if isinstance(limit, exp.Fetch):
+        context.only(limit, "direction", "count", "limit_options")
+        options = limit.args.get("limit_options")
+        if options is not None:
+            context.only(options, "rows")
+        count = _whole(limit.args.get("count"), context) if limit.args.get("count") is not None else 1
+    elif limit is not None:
+        context.only(limit, "expression")
+        count = _whole(limit.expression, context)
+    skipped = 0
+    if offset is not None:
+        context.only(offset, "expression")
+        skipped = _whole(offset.expression, context)
+    return Limit(source=relation, count=count, offset=skipped)
+
+
+def _whole(node: exp.Expression | None, context: Context) -> int:
+    if not (isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and len(node.name) < 19):
+        raise context.refuse(UnsupportedQueryError, "LIMIT and OFFSET take a whole number", node)
+    return int(node.name)

@@ -1,0 +1,106 @@
+"""How messages name what is not supported: as people write it, never by the parser's names; and what may be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from sqlglot import exp
+
+from dpquery.catalog.names import closest
+from dpquery.plan.aggregates import Function
+from dpquery.sql.names.function_names import NAMED, PLAIN
+
+_FORMS: dict[type[exp.Expression], str] = {
+    exp.Add: "this sum",
+    exp.Sub: "this difference",
+    exp.Like: "LIKE with a pattern that is not a constant",
+    exp.ILike: "ILIKE with a pattern that is not a constant",
+    exp.SimilarTo: "SIMILAR TO",
+    exp.Glob: "GLOB",
+    exp.Interval: "an interval in this place",
+    exp.Placeholder: "a parameter",
+    exp.Tuple: "a row of values",
+    exp.Array: "a list",
+    exp.Bracket: "an element of a list",
+    exp.Struct: "a structure of named values",
+    exp.Dot: "a field of a value",
+    exp.Star: "a star in this place",
+    exp.Column: "a star in this place",
+    exp.Rollup: "ROLLUP",
+    exp.Cube: "CUBE",
+    exp.GroupingSets: "GROUPING SETS",
+    exp.Lambda: "a lambda function",
+    exp.Collate: "COLLATE",
+    exp.Alias: "an alias in this place",
+    exp.Table: "a table in this place",
+}
+"""What people call a form that the parser knows and the binder does not."""
+
+_CLAUSES = {
+    "locks": "FOR UPDATE",
+    "sample": "TABLESAMPLE",
+    "method": "this kind of JOIN",
+    "with_ties": "WITH TIES",
+    "limit_options": "this form of LIMIT",
+    "grouping_sets": "a list of keys before GROUPING SETS",
+    "totals": "WITH TOTALS",
+    "pivots": "PIVOT",
+    "into": "SELECT INTO",
+    "recursive": "WITH RECURSIVE",
+    "symmetric": "BETWEEN SYMMETRIC",
+    "laterals": "LATERAL",
+    "distinct": "DISTINCT",
+    "hint": "a hint",
+    "kind": "this kind of SELECT",
+    "joins": "a join in this place",
+    "order": "ORDER BY in this place",
+    "limit": "LIMIT in this place",
+    "offset": "OFFSET in this place",
+    "group": "GROUP BY in this place",
+    "having": "HAVING in this place",
+    "where": "WHERE in this place",
+    "qualify": "QUALIFY in this place",
+    "connect": "CONNECT BY",
+    "match": "MATCH_RECOGNIZE",
+    "by_name": "BY NAME",
+    "materialized": "MATERIALIZED",
+    "default": "a default in this place",
+    "nulls_first": "NULLS FIRST or LAST in this place",
+    "with_fill": "WITH FILL",
+    "ordinality": "WITH ORDINALITY",
+    "only": "ONLY",
+    "version": "a version of a table",
+    "when": "a version of a table",
+    "except_": "EXCEPT in a star",
+    "replace": "REPLACE in a star",
+    "rename": "RENAME in a star",
+    "ilike": "LIKE in a star",
+    "format": "a format of CAST",
+    "action": "this form of CAST",
+    "windows": "WINDOW in this place",
+}
+"""Clauses by the parser's names, in words."""
+
+
+def form_of(node: exp.Expression) -> str:
+    """Returns what to call an expression that is not supported; the message quotes it from the query."""
+    return _FORMS.get(type(node), "this expression")
+
+
+def clause_of(part: str) -> str:
+    """Returns what to call a part of a clause that is not supported, by the parser's name of it."""
+    return _CLAUSES.get(part, "this part of the query")
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Returns "Did you mean ...? " where a known name is near, else "": the beginning of an advice."""
+    near = closest(name, known)
+    return f"Did you mean {near}? " if near is not None else ""
+
+
+@cache
+def function_names() -> tuple[str, ...]:
+    """Returns the names by which functions and aggregates can be called, in small letters."""
+    classes = (name for cls in PLAIN if issubclass(cls, exp.Func) for name in cls.sql_names())
+    return tuple(sorted({name.lower() for name in (*classes, *NAMED, *Function)}))

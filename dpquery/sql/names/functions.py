@@ -1,0 +1,236 @@
+"""SQL's operators and functions to operations of plans.
+
+A parsed node is known by its class, or by its name where the parser knows no class. Whatever it carries beyond the
+listed arguments (a flag, a time zone, a position to start from) makes it unknown: nothing is dropped silently.
+Units, weeks (ISO 8601), LIKE (backslash escapes) and logarithms mean what PostgreSQL means by them, in every dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from sqlglot import exp
+
+from dpquery.plan.types import INT64, Type
+from dpquery.sql.names.date_intervals import as_moment, date_difference, moved, moved_by_function, part_name, unit_name
+from dpquery.sql.names.function_names import HARMLESS, NAMED, PLAIN
+
+Found = tuple[str, list[exp.Expression]]
+
+
+def operation_of(node: exp.Expression) -> Found | None:
+    """Returns the operation that a node stands for and its arguments, or None if it is not known in full."""
+    special = _SPECIAL.get(type(node))
+    if special is not None:
+        return special(node)
+    plain = PLAIN.get(type(node))
+    if plain is None:
+        return None
+    name, keys = plain
+    found = _with(name, node, *keys)
+    return found and (found[0], [as_moment(part) for part in found[1]])
+
+
+def is_known(node: exp.Expression) -> bool:
+    """Whether the function is known in some form, if not in this one."""
+    if isinstance(node, exp.Anonymous):
+        return isinstance(node.this, str) and (node.this.lower() in NAMED or node.this.lower() == "date_part")
+    return type(node) in _SPECIAL or type(node) in PLAIN
+
+
+def division_of(node: exp.Div, left: Type, right: Type) -> str:
+    """Returns the operation of `/`: integers divide without fraction where the dialect (as PostgreSQL) says so."""
+    return "int_divide" if node.args.get("typed") and left == right == INT64 else "divide"
+
+
+def _with(name: str, node: exp.Expression, *keys: str) -> Found | None:
+    """Returns the operation with the arguments under these keys, if the node carries no others."""
+    wanted = [key.rstrip("?") for key in keys]
+    if not carries_only(node, *wanted):
+        return None
+    given = [node.args.get(key) for key in wanted]
+    if any(value is None and not key.endswith("?") for key, value in zip(keys, given, strict=True)):
+        return None
+    parts = [value for value in given if isinstance(value, exp.Expression)]
+    return (name, parts) if len(parts) == sum(value is not None for value in given) else None
+
+
+def carries_only(node: exp.Expression, *keys: str) -> bool:
+    """Whether a node has no arguments but these and those that change nothing."""
+    known = (*keys, *HARMLESS.get(type(node), ()))
+    return all(key in known or value is None or value is False or value == [] for key, value in node.args.items())
+
+
+def _flat(name: str, of: type[exp.Expression]) -> Callable[[exp.Expression], Found | None]:
+    """A chain such as `a AND b AND c` is one operation on many arguments."""
+
+    def found(node: exp.Expression) -> Found | None:
+        parts: list[exp.Expression] = []
+        waiting = [node]
+        while waiting:
+            part = waiting.pop()
+            inner = part.unnest() if isinstance(part, exp.Paren) else part
+            if type(inner) is not of:
+                parts.append(part)
+            elif carries_only(inner, "this", "expression"):
+                waiting += [inner.expression, inner.this]
+            else:
+                return None
+        return name, parts
+
+    return found
+
+
+def _variadic(name: str) -> Callable[[exp.Expression], Found | None]:
+    def found(node: exp.Expression) -> Found | None:
+        first = [node.this] if node.args.get("this") is not None else []
+        return (name, [*first, *node.expressions]) if carries_only(node, "this", "expressions") else None
+
+    return found
+
+
+def _extreme(name: str) -> Callable[[exp.Expression], Found | None]:
+    """GREATEST and LEAST, only where the dialect says that NULLs do not count."""
+
+    def found(node: exp.Expression) -> Found | None:
+        if not node.args.get("ignore_nulls") or not carries_only(node, "this", "expressions", "ignore_nulls"):
+            return None
+        return name, [node.this, *node.expressions]
+
+    return found
+
+
+def _is(node: exp.Expression) -> Found | None:
+    tested, negated = node.args.get("expression"), bool(node.args.get("negate"))
+    if not carries_only(node, "this", "expression", "negate"):
+        return None
+    if isinstance(tested, exp.Null):
+        return ("is_not_null" if negated else "is_null"), [node.this]
+    if isinstance(tested, exp.Boolean):
+        return f"is_{'not_' if negated else ''}{'true' if tested.this else 'false'}", [node.this]
+    return None
+
+
+def _like(node: exp.Expression) -> Found | None:
+    escaped = isinstance(node, exp.Escape)
+    like = node.this if escaped else node
+    if not isinstance(like, exp.Like | exp.ILike) or not carries_only(like, "this", "expression", "negate"):
+        return None
+    if not isinstance(like.expression, exp.Literal) or (escaped and not carries_only(node, "this", "expression")):
+        return None
+    if like.args.get("negate"):
+        positive = node.copy()
+        (positive.this if escaped else positive).set("negate", None)
+        return "not", [positive]
+    return ("ilike" if isinstance(like, exp.ILike) else "like"), [
+        like.this,
+        like.expression,
+        *([node.expression] if escaped else []),
+    ]
+
+
+def _trim(node: exp.Expression) -> Found | None:
+    name = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.args.get("position") or "")
+    if name is None or not carries_only(node, "this", "expression", "position"):
+        return None
+    characters = node.args.get("expression")
+    return name, [node.this, *([characters] if characters is not None else [])]
+
+
+def _concat(node: exp.Expression) -> Found | None:
+    name = "concat_without_nulls" if node.args.get("coalesce") else "concat"
+    return (name, list(node.expressions)) if carries_only(node, "expressions") else None
+
+
+def _pad(node: exp.Expression) -> Found | None:
+    if not carries_only(node, "this", "expression", "fill_pattern", "is_left"):
+        return None
+    fill = node.args.get("fill_pattern")
+    parts = [node.this, node.expression, *([fill] if fill is not None else [])]
+    return ("lpad" if node.args.get("is_left") else "rpad"), parts
+
+
+def _log(node: exp.Expression) -> Found | None:
+    """LOG(x) is the decimal logarithm, as in PostgreSQL; the parser turns LOG into LN where a dialect means that."""
+    base = node.this
+    if node.args.get("expression") is None:
+        return _with("log10", node, "this")
+    name = {"2": "log2", "10": "log10"}.get(base.name) if isinstance(base, exp.Literal) else None
+    return (name, [node.expression]) if name and carries_only(node, "this", "expression") else None
+
+
+def _plus(name: str) -> Callable[[exp.Expression], Found | None]:
+    """A sum or difference: of numbers, of a date and days, or of a date and an interval."""
+
+    def found(node: exp.Expression) -> Found | None:
+        if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
+            return moved(node)
+        return _with(name, node, "this", "expression")
+
+    return found
+
+
+def _extract(node: exp.Expression) -> Found | None:
+    part = part_name(node.this)
+    return (f"extract_{part}", [node.expression]) if part and carries_only(node, "this", "expression") else None
+
+
+def _trunc(node: exp.Expression) -> Found | None:
+    unit = unit_name(node.args.get("unit"))
+    if unit is None or not carries_only(node, "this", "unit"):
+        return None
+    return "date_trunc", [exp.Literal.string(unit), node.this]
+
+
+def _last_day(node: exp.Expression) -> Found | None:
+    unit = node.args.get("unit")
+    known = carries_only(node, "this", "unit") and (unit is None or unit_name(unit) == "month")
+    return ("last_day", [node.this]) if known else None
+
+
+def _anonymous(node: exp.Expression) -> Found | None:
+    if not isinstance(node.this, str) or not carries_only(node, "this", "expressions"):
+        return None
+    name, given = node.this.lower(), list(node.expressions)
+    if name == "date_part" and len(given) == 2 and isinstance(given[0], exp.Literal):
+        part = part_name(given[0])
+        return (f"extract_{part}", given[1:]) if part else None
+    known = NAMED.get(name)
+    return (known[0], given) if known and known[1] == len(given) else None
+
+
+_SPECIAL: Mapping[type[exp.Expression], Callable[..., Found | None]] = MappingProxyType(
+    {
+        exp.And: _flat("and", exp.And),
+        exp.Or: _flat("or", exp.Or),
+        exp.DPipe: _flat("concat", exp.DPipe),
+        exp.Coalesce: _variadic("coalesce"),
+        exp.Greatest: _extreme("greatest"),
+        exp.Least: _extreme("least"),
+        exp.Is: _is,
+        exp.Like: _like,
+        exp.ILike: _like,
+        exp.Escape: _like,
+        exp.Trim: _trim,
+        exp.Concat: _concat,
+        exp.Pad: _pad,
+        exp.Log: _log,
+        exp.Extract: _extract,
+        exp.DateTrunc: _trunc,
+        exp.TimestampTrunc: _trunc,
+        exp.LastDay: _last_day,
+        exp.Add: _plus("add"),
+        exp.Sub: _plus("subtract"),
+        exp.DateAdd: moved_by_function,
+        exp.DateSub: moved_by_function,
+        exp.DatetimeAdd: moved_by_function,
+        exp.DatetimeSub: moved_by_function,
+        exp.TimestampAdd: moved_by_function,
+        exp.TimestampSub: moved_by_function,
+        exp.DateDiff: date_difference,
+        exp.DatetimeDiff: date_difference,
+        exp.TimestampDiff: date_difference,
+        exp.Anonymous: _anonymous,
+    }
+)

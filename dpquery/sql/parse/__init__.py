@@ -1,0 +1,1 @@
+"""Text to a parsed tree: the adapter of sqlglot, dialects, lexical rules, parameters."""

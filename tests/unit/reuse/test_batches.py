@@ -1,0 +1,81 @@
+"""Batches and the store: what is known is free, what is missing is charged once, and single queries use it after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dpquery as dp
+from tests.unit.reuse.shop import Shop
+
+QUERIES = [
+    "SELECT region, COUNT(*) AS n FROM sales GROUP BY region",
+    "SELECT region, SUM(price) AS s, COUNT(*) AS n FROM sales GROUP BY region",
+    "SELECT COUNT(*) AS n FROM sales WHERE score > 3",
+]
+FREE = dp.PrivacyLoss()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def test_a_batch_is_paid_once(shop: Shop) -> None:
+    with shop.session() as ann, shop.session("bob") as bob:
+        first = ann.batch(QUERIES, epsilon=1)
+        assert first.charge != FREE and {one.source for one in first} == {"charged as release 1"}
+        for session in (ann, bob, bob):
+            again = session.batch(QUERIES, epsilon=1)
+            assert again.charge == FREE and [one.to_arrow() for one in again] == [one.to_arrow() for one in first]
+            assert {one.source for one in again} == {"free, from release 1"}
+        for query, answer in zip(QUERIES, first, strict=True):
+            alone = bob.sql(query, epsilon="0.1")
+            assert alone.charge == FREE and alone.to_arrow() == answer.to_arrow()
+        assert ann.batch(QUERIES, epsilon=1, fresh=True).charge != FREE
+    assert shop.entries() == 2
+
+
+def test_only_what_a_batch_lacks_is_charged(shop: Shop) -> None:
+    with shop.session() as session:
+        known = session.sql(QUERIES[0], epsilon=2)
+        batch = session.batch(QUERIES, epsilon=1)
+        assert batch[0].to_arrow() == known.to_arrow() and batch[0].releases == (1, 2)
+        assert FREE.epsilon < batch.charge.epsilon < 1
+        assert {m.stored for m in batch[2].measurements} == {()}
+        assert {m.stored for m in batch[0].measurements} == {(1,), ()}  # of the table, which has the sum too
+        rest = session.batch([QUERIES[2], "SELECT COUNT(*) AS n FROM sales WHERE score > 4"], epsilon=1)
+        assert [one.source for one in rest] == ["charged as release 3"] * 2  # half of the offer is more than a third
+        rest = session.batch([QUERIES[2], "SELECT COUNT(*) AS n FROM sales WHERE score > 5"], epsilon=1)
+        assert [one.source for one in rest] == ["free, from releases 2, 3", "charged as release 4"]
+
+
+def test_requests_that_differ_are_not_taken_for_each_other(shop: Shop) -> None:
+    """What is remembered of a request: text, values with their types, offer, bounds, confidence, weights, errors."""
+    with shop.session() as session:
+        query = "SELECT COUNT(*) AS n FROM sales WHERE score > $1"
+        asked: list[dict[str, object]] = [
+            {"params": [3]},
+            {"params": [4]},
+            {"params": [3], "max_rows": 2},
+            {"params": [3], "confidence": "0.9"},
+        ]
+        for _ in range(3):
+            answers = [session.sql(query, **options) for options in asked]  # type: ignore[arg-type]
+        assert answers[0].to_arrow() != answers[1].to_arrow()
+        assert answers[0].confidence == 0.95 and answers[3].confidence == 0.9
+        both = "SELECT COUNT(*) AS n, SUM(price) AS s FROM sales"
+        light, heavy = (session.explain(both, weights={"n": w}) for w in (1, 50))
+        assert light.measurements != heavy.measurements
+        session.sql(both, error={"n": 5, "s": 500})
+        assert session.sql(both, error={"n": 5, "s": 500}).charge == FREE
+        assert session.sql(both, error={"n": 1, "s": 500}).charge != FREE
+
+
+@pytest.mark.parametrize("wrong", [7, {"a"}, [object()], [[1]]])
+def test_wrong_requests_are_refused_as_ever(shop: Shop, wrong: object) -> None:
+    with shop.session() as session, pytest.raises(dp.QueryError):
+        session.sql("SELECT COUNT(*) FROM sales WHERE score > $1", params=wrong)  # type: ignore[arg-type]
+    with shop.session() as session, pytest.raises(dp.DPQueryError):
+        session.sql(wrong)  # type: ignore[arg-type]
