@@ -3138,13 +3138,6 @@ MUTANTS = (
         only="never_takes",
     ),
     Mutant(
-        name="turns follow from what is left of other units' values",
-        place="_distinct",
-        old="(len(pairs[unit]), keyed_hash(repr(unit), key))",
-        new="(sum(pair in own for own in pairs.values() for pair in pairs[unit]), keyed_hash(repr(unit), key))",
-        tests=TURNS,
-    ),
-    Mutant(
         name="a replaced unit of a choice never stays in its group",
         place="_of_choice",
         old="l2_squared=max(moved**2, 2 * largest**2)",
