@@ -372,15 +372,8 @@ class Session:
     def for_analyst(self, name: str) -> Session:
         """Returns a session of another analyst over the same catalog, data and ledger; to close one closes all."""
         reuse = "own" if self._only_own else self._store is not None
-        version = self._charged.data_version
-        return Session(
-            self._catalog,
-            backend=self._backend,
-            ledger=self._ledger,
-            analyst=name,
-            reuse=reuse,
-            data_version=version,
-        )
+        version, backend, ledger = self._charged.data_version, self._backend, self._ledger
+        return Session(self._catalog, backend=backend, ledger=ledger, analyst=name, reuse=reuse, data_version=version)
 
     def close(self) -> None:
         """Ends the session and its engine; the ledger learns that the last answer was given."""

@@ -43,13 +43,16 @@ class Keyed(Protocol):
     """Columns of the source by which rows are put into groups, and their public values, if they are."""
 
     @property
-    def columns(self) -> tuple[str, ...]: ...
+    def columns(self) -> tuple[str, ...]:
+        """Their ids."""
 
     @property
-    def types(self) -> tuple[Type, ...]: ...
+    def types(self) -> tuple[Type, ...]:
+        """Their types."""
 
     @property
-    def domain(self) -> tuple[tuple[Value, ...], ...] | None: ...
+    def domain(self) -> tuple[tuple[Value, ...], ...] | None:
+        """Their public values; None where groups are selected."""
 
 
 def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed:
