@@ -84,7 +84,10 @@ def _one(column: AggregateColumn, range_of: Callable[[Expression], Range]) -> Ag
     (condition, value), all_of = given.branches[0], range_of(given)
     known = range_of(value)
     is_known = all_of.lower == known.lower and all_of.upper == known.upper
-    if adds_nothing and None not in (all_of.lower, all_of.upper, known.lower, known.upper):
+    narrower = _narrower(value, known, all_of) if adds_nothing else None
+    if narrower is not None:
+        value, known, is_known = narrower, all_of, True
+    elif adds_nothing and None not in (all_of.lower, all_of.upper, known.lower, known.upper):
         is_known = all_of.lower <= known.lower and known.upper <= all_of.upper  # type: ignore[operator]
     if not (adds_nothing or _is_null(given)) or value.type != given.type or not is_known:
         return column
@@ -92,3 +95,16 @@ def _one(column: AggregateColumn, range_of: Callable[[Expression], Range]) -> Ag
     if column.function == "sum" and value == Literal(value=1, type=INT64):
         return replace(column, function=Function.COUNT, argument=None, filter=kept)
     return replace(column, argument=value, filter=kept)
+
+
+def _narrower(value: Expression, known: Range, within: Range) -> Expression | None:
+    """Returns an integer clamped to what the condition of its CASE leaves of its range, which changes it in no row that
+    passes; None where that is no less."""
+    if value.type != INT64 or None in (within.lower, within.upper, known.lower, known.upper):
+        return None
+    assert within.lower is not None and within.upper is not None
+    assert known.lower is not None and known.upper is not None
+    lower, upper = max(within.lower, known.lower), min(within.upper, known.upper)
+    if lower > upper or (lower, upper) == (known.lower, known.upper) or lower.denominator * upper.denominator != 1:
+        return None
+    return call("clamp", (value, *(Literal(value=int(end), type=INT64) for end in (lower, upper))))

@@ -81,7 +81,7 @@ def _state(error: QueryError) -> str:
     if isinstance(error, UnsupportedQueryError):
         if "is ambiguous" in error.reason:
             return AMBIGUOUS
-        if "stands neither in GROUP BY" in error.reason:
+        if "is neither in GROUP BY" in error.reason:
             return UNGROUPED
         if error.reason.startswith("the result would hold rows of single"):
             return FORBIDDEN
