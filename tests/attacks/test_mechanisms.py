@@ -41,7 +41,7 @@ def test_noise_is_whole_numbers() -> None:
         samplers.discrete_laplace(2.5, 10)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("column", ["cost", "price", "fixed", "big", "CLAMP(free, -1, 1)", "cost * cost / 7"])
+@pytest.mark.parametrize("column", ["cost", "price", "fixed", "big", "CLAMP(free, -1, 1)", "cost * cost"])
 def test_sums_lie_on_the_grid_for_every_database(clinic: Clinic, tmp_path: Path, column: str) -> None:
     """MEC-02, MEC-03: with and without rows, each output is a multiple of one grid that the declarations give."""
     query = f"SELECT SUM({column}) AS s FROM visits"

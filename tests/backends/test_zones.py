@@ -106,7 +106,7 @@ def test_conditions_mean_what_pandas_means(condition: str, tmp_path: Path, monke
     ("condition", "says"),
     [
         ("at AT TIME ZONE 'UTC' > '2024-01-01'", "AT TIME ZONE 'Europe/Berlin'"),
-        ("at > '2024-10-27 00:30:00Z'", "is no timestamp"),  # the clock shows 02:30 twice
+        ("at > '2024-10-27 00:30:00Z'", "is not a valid timestamp"),  # the clock shows 02:30 twice
         ("EXTRACT(epoch FROM at) > 5", "set back"),
     ],
 )

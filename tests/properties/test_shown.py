@@ -42,7 +42,9 @@ def difference(drawn: Drawn) -> str | None:
     try:
         again = parsed(text, drawn.columns)
     except QueryError as error:
-        return None if " is no " in str(error) else f"{text}: {error}"  # casts of constants that do not fit are refused
+        return (
+            None if " is not a valid " in str(error) else f"{text}: {error}"
+        )  # casts of constants that do not fit are refused
     if again.type.kind is not drawn.expression.type.kind:
         return f"{text}: a {again.type}, not a {drawn.expression.type}"
     for row in drawn.rows:

@@ -72,8 +72,9 @@ def test_ends_are_floats_around_the_number_and_null_where_none_is_known(study: S
 def test_a_notice_says_that_an_answer_says_nothing(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     zero_noise(monkeypatch)
     answered = study.answer("SELECT AVG(amount) AS m FROM orders WHERE amount > 99999", settings=OFF)
-    assert answered.notices[1:] == ("intervals as wide as the range of possible values, which say nothing: m",)
-    assert len(study.answer("SELECT COUNT(*) AS n FROM orders", settings=OFF).notices) == 1
+    assert answered.notices[-1] == "intervals as wide as the range of possible values, which say nothing: m"
+    counted = study.answer("SELECT COUNT(*) AS n FROM orders", settings=OFF).notices
+    assert not any("say nothing" in notice for notice in counted)
 
 
 @pytest.fixture(scope="module")

@@ -33,4 +33,4 @@ def test_families_are_found_once_for_a_plan(tmp_path: Path, monkeypatch: pytest.
         chosen = ", ".join(f"QUANTILE_CONT(x, {i / 100}) AS q{i}" for i in range(1, count + 1))
         opened.explain(f"SELECT {chosen} FROM t", epsilon="0.5")
         made.append(len(calls))
-    assert made[0] == made[1] <= 30
+    assert max(made) <= 30
