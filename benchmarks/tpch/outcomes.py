@@ -49,9 +49,9 @@ OUTCOMES = {
     "q15": Outcome(ANSWERED, "the common table is measured once, and the maximum taken of its noisy sums"),
     "q16": Outcome(FREE, "NOT IN a subquery; parts and suppliers alone"),
     "q17": Outcome(
-        REFUSED, "compares line items with the average over other customers' items of the part", "released number"
+        REFUSED, "compares line items with the average over other customers' items of the part", "noisy number"
     ),
-    "q18": Outcome(REFUSED, "its rows are single orders and customers", "released number"),
+    "q18": Outcome(REFUSED, "its rows are single orders and customers", "noisy number"),
     "q19": Outcome(ANSWERED, "one sum under a disjunction of conditions"),
     "q20": Outcome(SPARSE, "sums by part and supplier: almost no pair has customers enough to be shown"),
     "q21": Outcome(ANSWERED, "EXISTS and NOT EXISTS between line items of one order"),

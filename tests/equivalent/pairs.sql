@@ -122,23 +122,16 @@ SELECT COUNT(*) AS n FROM patients WHERE id IN (SELECT l.patient_id FROM labs AS
 
 -- = patients of each ward
 SELECT ward, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY ward;
--- not with other noise: that a patient has one row in a group is not used: L2 is 4 instead of 2, or L1 8 instead of 4
 SELECT ward, COUNT(*) AS n FROM (SELECT DISTINCT patient_id, ward FROM visits) AS v GROUP BY ward;
--- not with other noise: that a patient has one row in a group is not used: L2 is 4 instead of 2, or L1 8 instead of 4
 SELECT ward, COUNT(*) AS n FROM (SELECT patient_id, ward FROM visits GROUP BY patient_id, ward) AS v GROUP BY ward;
--- not with other noise: that a patient has one row in a group is not used: L2 is 4 instead of 2, or L1 8 instead of 4
 SELECT ward, COUNT(*) AS n FROM (SELECT patient_id, ward, ROW_NUMBER() OVER (PARTITION BY patient_id, ward ORDER BY visit_id) AS rn FROM visits) AS v WHERE rn = 1 GROUP BY ward;
 SELECT v.ward, COUNT(DISTINCT p.id) AS n FROM patients AS p JOIN visits AS v ON v.patient_id = p.id GROUP BY v.ward;
--- not with other noise: that a patient has one row in a group is not used: L2 is 4 instead of 2, or L1 8 instead of 4
 SELECT ward, COUNT(*) AS n FROM (SELECT DISTINCT ON (patient_id, ward) patient_id, ward FROM visits ORDER BY patient_id, ward, visit_id) AS v GROUP BY ward;
 
 -- = patients of each ward with an urgent visit there
 SELECT ward, COUNT(DISTINCT patient_id) AS n FROM visits WHERE urgent GROUP BY ward;
--- not with other noise: that a patient has one row in a group is not used: L2 is 4 instead of 2, or L1 8 instead of 4
 SELECT ward, COUNT(*) AS n FROM (SELECT DISTINCT patient_id, ward FROM visits WHERE urgent) AS v GROUP BY ward;
--- not with other noise: that a patient has one row in a group is not used: L2 is 4 instead of 2, or L1 8 instead of 4
 SELECT ward, COUNT(*) AS n FROM (SELECT patient_id, ward FROM visits WHERE urgent GROUP BY patient_id, ward) AS v GROUP BY ward;
--- not with other noise: that a patient has one row in a group is not used: L2 is 4 instead of 2, or L1 8 instead of 4
 SELECT ward, COUNT(*) AS n FROM (SELECT patient_id, ward, BOOL_OR(urgent) AS some FROM visits GROUP BY patient_id, ward) AS v WHERE some GROUP BY ward;
 
 -- # Which rows of a table

@@ -149,9 +149,11 @@ def test_choices_have_the_law_that_the_charge_pays_for(
     charged = getattr(opened._ledger.spent(None), currency) / QUERIES
     assert charged == asked
     # the rows of one unit weigh `rows` over all cells, each `apart`; a replaced row moves two by `apart` or one by
-    # `replaced`; the bound on squares is that of one cell which moves by all of it
-    moved = max(2 * apart, replaced) if neighbours == "replace_one" else rows * apart
-    coefficient = charged / moved if currency == "epsilon" else Fraction(math.sqrt(8 * charged / moved**2))
+    # `replaced`, and squares add up
+    is_replaced = neighbours == "replace_one"
+    moved = max(2 * apart, replaced) if is_replaced else rows * apart
+    squares = max(2 * apart**2, replaced**2) if is_replaced else moved**2
+    coefficient = charged / moved if currency == "epsilon" else Fraction(math.sqrt(8 * charged / squares))
     for factor in (Fraction(1, 2), Fraction(1), Fraction(2)):
         fits = gap(drawn, law(ranks, coefficient * factor)) <= allowed(len(drawn))
         assert fits is (factor == 1), factor

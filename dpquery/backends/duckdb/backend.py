@@ -137,9 +137,9 @@ class DuckDBBackend:
         aggregate, cursor = statement.aggregate, self._private.cursor()
         self._private.provide(statement.domains)
         numbers = [divmod(key % 2**128, 2**64)[place - 1] for place in statement.numbers]
-        if signatures(aggregate.measures) or statement.contested:
-            return with_lists(aggregate, fetch(cursor, statement.text, numbers), statement.contested)
         text = self._private.statements.prepared(statement.text, numbers, state_of(self._opened))
+        if signatures(aggregate.measures) or statement.contested:
+            return with_lists(aggregate, fetch(cursor, text), statement.contested)
         fetched = fetch_few if is_small(aggregate) else fetch_objects if aggregate.is_selected else fetch_integers
         return of_columns(aggregate, fetched(cursor, text))
 

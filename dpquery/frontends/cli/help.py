@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from dpquery import errors
-from dpquery.catalog.names import suggestion
 from dpquery.errors import ParameterError
 
 
@@ -129,6 +128,8 @@ def show_help(
         return
     found = next((name for name in names if name.lower() == code.lower()), None)
     if found is None:
+        from dpquery.catalog.names import suggestion  # loads numpy
+
         raise ParameterError(f"there is no error {code[:100]!r}; {suggestion(code, names)}")
     text = HELP[names[found]]
     typer.echo(f"{found}\n  {text.cause}\n  Charged: {text.charged}\n  What to do: {text.remedy}")

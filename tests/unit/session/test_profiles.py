@@ -311,9 +311,10 @@ def test_groups_in_which_a_unit_counts_are_said_where_they_are_shown(tmp_path: P
     with opened(tmp_path, catalog(budget="{epsilon: 9, delta: 1e-6}")) as session:
         people = 'SELECT "order" AS o, COUNT(DISTINCT person) AS n FROM orders GROUP BY 1'
         rows = 'SELECT "order" AS o, COUNT(*) AS n FROM orders GROUP BY 1'
-        assert session.sql(people, epsilon="0.2").notes == (AT_MOST_4,)
-        assert session.sql(people, epsilon="0.2", max_groups=2).notes == (AT_MOST_4.replace("4", "2"),)
-        assert session.sql(rows, epsilon="0.2").notes == (LEFT_OUT,)
+        assert session.sql(people, epsilon="0.2").notes[0] == AT_MOST_4
+        assert session.sql(people, epsilon="0.2", max_groups=2).notes[0] == AT_MOST_4.replace("4", "2")
+        assert session.sql(rows, epsilon="0.2").notes[0] == LEFT_OUT
+        assert AT_MOST_4 not in session.sql(rows, epsilon="0.2").notes
         by_day = "SELECT day, COUNT(DISTINCT person) AS n FROM orders GROUP BY day"
         assert session.sql(by_day, epsilon="0.2", max_groups=8).notes == (AT_MOST_4.replace("4", "8"),)
 

@@ -146,7 +146,7 @@ def test_the_budget_is_the_connections_or_the_querys(shop: Path) -> None:
         ("SELECT COUNT(*) FROM visits WHERE town = :t", None, dbapi.ProgrammingError, "no value"),
         ("SELECT COUNT(*) FROM visits", ["x"], dbapi.ProgrammingError, "no parameter"),
         ("SELECT COUNT(*) FROM visits WHERE town = ?", "x", dbapi.ProgrammingError, "a sequence"),
-        ("SELECT COUNT(*) FROM visits WHERE town = ?", [object()], dbapi.ProgrammingError, "no parameter"),
+        ("SELECT COUNT(*) FROM visits WHERE town = ?", [object()], dbapi.ProgrammingError, "cannot be a parameter"),
         (b"SELECT 1", None, dbapi.ProgrammingError, "not a bytes"),
         ("", None, dbapi.ProgrammingError, "empty"),
     ],

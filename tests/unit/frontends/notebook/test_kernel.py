@@ -112,7 +112,8 @@ def test_the_first_cells_of_a_newcomer(kernel: Kernel) -> None:
     assert kernel.run("%load_ext dpquery") == []
     ((_, data),) = kernel.run("%%dpsql people epsilon=1\nSELECT smokes, COUNT(*) AS n FROM this GROUP BY smokes")
     assert "true" in data["text/html"].lower()
-    assert kernel.run("answer = people.dp.describe(epsilon=1)\nassert list(answer) == ['x']") == []
+    shown = kernel.run("answer = people.dp.describe(epsilon=1)\nassert list(answer) == ['x']")
+    assert all("AccuracyWarning" in data["text"] for _, data in shown), "few people: some intervals say nothing"
 
 
 def test_a_kernel_is_known_as_one(kernel: Kernel) -> None:
