@@ -58,7 +58,7 @@ def totals(of: dp.Session, query: str = QUERY) -> list[int]:
 def test_a_query_is_planned_once_and_keeps_other_values_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person stands for four of eight values; the key of the release, by which turns go, is all that a plan is given."""
+    """A person stands for four of eight values; the release's key, by which turns go, is all that a plan is given."""
     zero_noise(monkeypatch)
     keys = iter(range(1, 1_000))
     monkeypatch.setattr("dpquery.kernel.samplers.random_key", lambda: next(keys) << 64 | 7)
