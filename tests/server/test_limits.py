@@ -58,8 +58,8 @@ def test_silent_sockets_keep_nobody_out(tmp_path: Path) -> None:
 
 
 def _comes_in(server: Running) -> bool:
-    """Whether bob logs in; a client that the system stops between its connection and its first byte may be too slow."""
-    with Client(server.host, server.port) as client, contextlib.suppress(Gone, OSError):
+    """Whether bob logs in; a client that the system stops between its connection and its first byte may be too slow, and told so."""
+    with Client(server.host, server.port) as client, contextlib.suppress(Gone, OSError, AssertionError):
         client.log_in("bob")
         return client.rows("SELECT 1") == [["1"]]
     return False
@@ -89,7 +89,7 @@ def test_a_flood_of_sockets_keeps_nobody_out(tmp_path: Path, said: bytes) -> Non
             until(lambda: opened[0] > 500)
             for _ in range(5):
                 before = opened[0]
-                assert any(_comes_in(server) for _ in range(3))
+                assert any(_comes_in(server) for _ in range(6))
                 until(lambda before=before: opened[0] > before + 100)
         finally:
             done.set()
