@@ -58,7 +58,7 @@ def test_silent_sockets_keep_nobody_out(tmp_path: Path) -> None:
 
 
 def _comes_in(server: Running) -> bool:
-    """Whether bob logs in; a client that the system stops between its connection and its first byte may be too slow, and told so."""
+    """Whether bob logs in; a client that the system stops before its first byte may be too slow, and be told so."""
     with Client(server.host, server.port) as client, contextlib.suppress(Gone, OSError, AssertionError):
         client.log_in("bob")
         return client.rows("SELECT 1") == [["1"]]
