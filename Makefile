@@ -6,8 +6,9 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 CLIENTS := postgresql-client odbc-postgresql unixodbc libpostgresql-jdbc-java default-jdk-headless chromium
 DRIVERS := pyodbc
+QUICK := architecture cases mutants/test_places.py $(addprefix unit/,catalog kernel plan planner result sql units)
 
-.PHONY: demo test test-clients check lint coverage slow mutants versions wheel bench docs clean
+.PHONY: demo test tests test-clients check lint coverage slow mutants versions wheel bench docs clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -17,7 +18,10 @@ $(READY): pyproject.toml
 demo: $(READY)
 	$(BIN)/dpquery demo demo
 
-test: lint
+test: $(READY)
+	$(MAKE) --jobs=2 lint tests
+
+tests: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients"
 
 test-clients: $(READY)
@@ -32,7 +36,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 check: lint
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients" tests/unit tests/architecture tests/cases tests/mutants/test_places.py
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients" $(addprefix tests/,$(QUICK))
 
 coverage: $(READY)
 	$(BIN)/python -m coverage run -m pytest -m "not slow and not clients" tests/unit/units tests/unit/kernel tests/unit/ledger tests/properties

@@ -37,7 +37,8 @@ from dpquery.frontends.postgres.login.users import Users
 from dpquery.kernel.work import BYTES, parts_of, steps_of
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.protect.protect import ContributionBounds
-from dpquery.session.pipeline import Request, prepare
+from dpquery.session.options import Request
+from dpquery.session.pipeline import plan
 from dpquery.units.costs import STEP
 
 EPSILON = "1e-9"
@@ -291,8 +292,8 @@ def bounds(folder: Path, shapes: Iterable[str]) -> dict[str, Bound]:
     with dp.connect(Catalog.from_yaml(CATALOG), frames(True), ledger=folder / "with" / "ward.ledger") as session:
         for shape in shapes:
             request = Request(text=asked(shape), offer=QueryBudget.of(EPSILON, None, None), bounds=ContributionBounds())
-            plan = prepare(request, catalog=session.catalog, ledger=session._ledger, public=session._backend).budgeted
-            parts = parts_of(plan, session.catalog.declarations, session._backend)
+            (made_of,) = plan((request,), catalog=session.catalog, ledger=session._ledger, public=session._backend)
+            parts = parts_of(made_of.budgeted, session.catalog.declarations, session._backend)
             rows = ROW_LIMIT if "visits" in asked(shape) else 1
             made[shape] = Bound(rows * steps_of(parts), rows * BYTES * sum(part.held for part in parts) / 1e6)
     return made

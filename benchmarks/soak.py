@@ -1,8 +1,9 @@
 """Fifty clients of five users over the demo's study, one of them hostile: `python -m benchmarks.soak --minutes 30`.
 
-Reports how long the others wait for `SELECT 1` and for their logins, how much memory the server's processes take, what
-the hostile user was told, and the load of the machine. All of it stays on the loopback; the hostile user's sockets and
-statements are bounded in count and size.
+Reports how long the others wait for `SELECT 1`, for a fresh question to the catalogs, for a chart that was paid for,
+and for their logins, how much memory the server's processes take, what the hostile user was told, and the load of the
+machine. The others have a process of their own, as has the hostile user: neither waits for the other's Python. All of
+it stays on the loopback; the hostile user's sockets and statements are bounded in count and size.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import psycopg
@@ -37,7 +38,7 @@ CLIENTS = 10
 LONGEST = 250.0
 """Milliseconds of the others' `SELECT 1` at the 99th percentile."""
 MOST_MEMORY = 2_500
-"""Megabytes of all processes of the server."""
+"""Megabytes of all processes of the server: 2 GB that docs/how-to/run-the-server.md allows, and what the data need."""
 SOCKETS = 400
 """Sockets that the hostile user keeps open without a login."""
 LETTERS = "a" * 9_000
@@ -52,7 +53,8 @@ ATTACKS = (
     "generate_series(1, 10000)) AS y",
     "SELECT COUNT(*) FROM pg_attribute a, pg_attribute b, pg_attribute c, pg_attribute d",
     "SELECT a.attname, b.attname AS other FROM pg_attribute a, pg_attribute b LIMIT 100000",
-    "SELECT " + ", ".join(f"{i} + {i}" for i in range(2_000)),
+    "SELECT " + ", ".join(f"{i} + {i}" for i in range(1_600)),
+    "SELECT 1 IN (" + ", ".join("now()" for _ in range(2_400)) + ")",
 )
 KEPT = "SELECT a.*, b.attname AS other FROM pg_attribute a, pg_attribute b LIMIT 50000"
 
@@ -62,6 +64,8 @@ class Figures:
     """What the others saw."""
 
     asked: list[float] = field(default_factory=list)
+    fresh: list[float] = field(default_factory=list)
+    charts: list[float] = field(default_factory=list)
     logins: list[float] = field(default_factory=list)
     failures: Counter[str] = field(default_factory=Counter)
     memory: int = 0
@@ -72,6 +76,8 @@ class Figures:
         """Returns lines to read."""
         lines = [
             f"SELECT 1      {shown(self.asked)}",
+            f"catalogs      {shown(self.fresh)}",
+            f"stored chart  {shown(self.charts)}",
             f"log in        {shown(self.logins)}",
             f"failures      {dict(self.failures) or 'none'}",
             f"memory        {self.memory} MB at most, of all processes of the server",
@@ -101,6 +107,12 @@ def shown(times: list[float]) -> str:
 async def person(url: str, figures: Figures, goes_on: Callable[[int], bool], pause: float) -> None:
     """One client of one of the others: logs in, asks, waits a little, and logs in anew now and then."""
     chance, rounds = random.Random(url + str(id(figures))), 0
+
+    async def timed(times: list[float], statement: str) -> None:
+        begun = time.perf_counter()
+        await client.execute(statement.encode())
+        times.append((time.perf_counter() - begun) * 1000)
+
     while goes_on(rounds):
         try:
             begun = time.perf_counter()
@@ -110,16 +122,30 @@ async def person(url: str, figures: Figures, goes_on: Callable[[int], bool], pau
                     if not goes_on(rounds):
                         break
                     rounds += 1
-                    begun = time.perf_counter()
-                    await client.execute("SELECT 1")
-                    figures.asked.append((time.perf_counter() - begun) * 1000)
+                    await timed(figures.asked, "SELECT 1")
                     await asyncio.sleep(pause * chance.uniform(0.5, 1.5))
                     if chance.random() < 0.1:
-                        await client.execute(CHART.format(age=18, days=0))
+                        await timed(figures.charts, CHART.format(age=18, days=0))
+                    if chance.random() < 0.01:
+                        await timed(figures.fresh, f"SELECT {chance.random()} AS fresh, count(*) FROM pg_class")
         except psycopg.Error as error:
             figures.failures[f"{error.sqlstate}: {str(error).strip()[:80]}"] += 1
             rounds += 1
             await asyncio.sleep(0.1)
+
+
+def people(urls: str, seconds: float, rounds: int) -> None:
+    """All clients of the others, in a process of their own, for some time or some rounds; prints what they saw."""
+    figures, end = Figures(), time.monotonic() + seconds
+
+    def goes_on(done: int) -> bool:
+        return done < rounds if rounds else time.monotonic() < end
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(person(url, figures, goes_on, 0.3) for url in json.loads(urls) for _ in range(CLIENTS)))
+
+    asyncio.run(all_of_them())
+    print(json.dumps(asdict(figures)), flush=True)
 
 
 def attack(url: str, told: Counter[str], done: threading.Event, which: int) -> None:
@@ -174,14 +200,18 @@ def hostile(url: str, port: int, rate: float) -> None:
     os._exit(0)
 
 
+def started(function: str, *given: object) -> subprocess.Popen[str]:
+    """Starts a function of this module in a process of its own."""
+    command = [sys.executable, "-c", "import json, sys; from benchmarks import soak; "]
+    command[-1] += f"soak.{function}(*json.loads(sys.argv[1]))"
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*command, json.dumps(given)], stdin=pipe, stdout=pipe, text=True)
+
+
 @contextlib.contextmanager
 def besieged(url: str, port: int, figures: Figures, rate: float) -> Iterator[None]:
     """Runs the hostile user's process meanwhile."""
-    command = [sys.executable, "-c", "import sys; from benchmarks.soak import hostile; "]
-    command[-1] += "hostile(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))"
-    process = subprocess.Popen(
-        [*command, url, str(port), str(rate)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    process = started("hostile", url, port, rate)
     try:
         yield
     finally:
@@ -217,23 +247,21 @@ def memory(root: int) -> int:
     return total >> 10
 
 
-async def watch(root: int, figures: Figures) -> None:
-    """Looks at memory and load, twice a second."""
-    while True:
-        found = await asyncio.to_thread(memory, root)
-        figures.memory = max(figures.memory, found)
+def watch(root: int, figures: Figures, others: subprocess.Popen[str]) -> None:
+    """Looks at memory and load until the others are done; then takes down what they saw."""
+    seen: list[str] = []
+    reading = threading.Thread(target=lambda: seen.append(others.communicate("")[0]))
+    reading.start()
+    while reading.is_alive():
+        figures.memory = max(figures.memory, memory(root))
         figures.loads.append(os.getloadavg()[0])
-        await asyncio.sleep(0.5)
+        reading.join(1.0)
+    found = json.loads(seen[0])
+    figures.asked, figures.fresh, figures.charts = found["asked"], found["fresh"], found["charts"]
+    figures.logins, figures.failures = found["logins"], Counter(found["failures"])
 
 
-async def _run(url: Callable[[str], str], root: int, figures: Figures, goes_on: Callable[[int], bool]) -> None:
-    watching = asyncio.create_task(watch(root, figures))
-    people = [person(url(name), figures, goes_on, pause=0.3) for name in PEOPLE for _ in range(CLIENTS)]
-    await asyncio.gather(*people)
-    watching.cancel()
-
-
-def soak(*, seconds: float | None = None, rounds: int | None = None, rate: float = 300.0) -> Figures:
+def soak(*, seconds: float = 0.0, rounds: int = 0, rate: float = 300.0) -> Figures:
     """Returns what the others saw, over some time or some statements of each client."""
     figures = Figures()
     with tempfile.TemporaryDirectory() as name:
@@ -248,16 +276,8 @@ def soak(*, seconds: float | None = None, rounds: int | None = None, rate: float
             def named(user: str) -> str:
                 return url.replace("user=reader", f"user={user}")
 
-            end = time.monotonic() + (seconds or 0.0)
             with besieged(named(HOSTILE), port, figures, rate):
-                asyncio.run(
-                    _run(
-                        named,
-                        root,
-                        figures,
-                        lambda done: done < rounds if rounds is not None else time.monotonic() < end,
-                    )
-                )
+                watch(root, figures, started("people", json.dumps([named(user) for user in PEOPLE]), seconds, rounds))
     return figures
 
 

@@ -26,7 +26,9 @@ from dpquery.kernel.work import Allowed
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.result.finish import finish
-from dpquery.session.pipeline import Prepared, Request, prepare
+from dpquery.session import pipeline
+from dpquery.session.options import Request
+from dpquery.session.pipeline import Prepared
 
 ROWS, RUNS, EPSILON = 20_000, 40, Fraction(1)
 WARDS = [f"w{i:02d}" for i in range(20)]
@@ -151,7 +153,7 @@ def _rmse(session: dp.Session, items: str, exact: NDArray[np.float64], *, equal:
     """Returns the root mean square error of each column over all wards and runs."""
     request = Request(text=_text(items), offer=QueryBudget(epsilon=EPSILON), bounds=ContributionBounds())
     ledger, backend = session._ledger, session._backend
-    made = prepare(request, catalog=session.catalog, ledger=ledger, public=backend)
+    (made,) = pipeline.plan((request,), catalog=session.catalog, ledger=ledger, public=backend)
     plan = _equal(made) if equal else made.budgeted
     known: dict[str, ExactAggregates] = {}
 

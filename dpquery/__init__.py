@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dpquery.result.measurements import Measurement
     from dpquery.result.table import Result
     from dpquery.session.connecting import amend_ledger, connect, create_ledger
+    from dpquery.session.options import Options
     from dpquery.session.planned import Plan
     from dpquery.session.session import Session
 
@@ -61,6 +62,7 @@ __all__ = [
     "Measurement",
     "MissingBoundsError",
     "MissingDeltaError",
+    "Options",
     "ParameterError",
     "Plan",
     "PrivacyLoss",
@@ -84,6 +86,7 @@ _HOMES = {
     "Catalog": "dpquery.catalog",
     "Ledger": "dpquery.ledger.ledger",
     "Measurement": "dpquery.result.measurements",
+    "Options": "dpquery.session.options",
     "Plan": "dpquery.session.planned",
     "PrivacyLoss": "dpquery.kernel.loss",
     "Result": "dpquery.result.table",

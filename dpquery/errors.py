@@ -12,9 +12,9 @@ DPQueryError
 │   └── InsufficientBudgetError     the charge exceeds what is left
 ├── CatalogError                the data owner: declarations, or data that contradict them
 ├── LedgerError                 the data owner: the ledger is missing, damaged or of another dataset
-│   └── DataChangedError            whoever asks: the data have a new version; open a new session
+│   └── DataChangedError            the analyst: the data have a new version; open a new session
 ├── BackendError                the operator: the engine failed; quotes nothing from the data
-├── QueryCancelledError         whoever cancelled the query
+├── QueryCancelledError         the one who cancelled the query
 └── InternalError               us: a plan that the kernel refuses to run
 
 AccuracyWarning, a warning of Python's, is of an answer that was given and says nothing.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpquery.kernel.plan import WHOLE_ROW, Count, Key, Lattice, Measure, PrivateAggregate, Weighing, Weights
+from dpquery.plan.calendar import By
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
@@ -32,7 +33,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.logical import Values as Listed
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, Type, Value
-from dpquery.units.blocks import Axis, By
+from dpquery.units.blocks import Axis
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 COLUMNS: dict[str, dict[str, Type]] = {

@@ -32,7 +32,7 @@ def parallel(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
     """Returns the loss of mechanisms each of which reads other people: the greatest of each part; exact.
 
     Claim:
-        Which part a person belongs to must follow from that person alone, and nobody may be in two parts. Holds where
+        A person's part must follow only from that person, and no person may be in two parts. Holds where
         neighbours add or remove one person (McSherry 2009, Theorem 4). Replacing a person can touch two parts: take
         the `group` of 2 of the result.
     """

@@ -1,4 +1,4 @@
-"""Randomised response for whoever collects data: values become reports before anybody sees them."""
+"""Randomised response for data collection: values become reports before anyone sees them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from dpquery.accounting.local_reports import flip, shift
+from dpquery.catalog.tables import MOST_CATEGORIES, MOST_EPSILON
 from dpquery.errors import InvalidLossError, ParameterError
 from dpquery.kernel.loss import parse_amount
-from dpquery.kernel.randomised_response import MOST_CATEGORIES, MOST_EPSILON, flip, shift
 
 
 def randomize(
@@ -25,7 +26,7 @@ def randomize(
 ) -> Any:
     """Returns a report for each value, in the form of what is given: a Series, an array, an Arrow array, or a list.
 
-    Run it where each value arises, and keep the reports alone: each is epsilon-locally private, whoever reads it.
+    Run it where each value arises, and keep the reports alone: each is epsilon-locally private for every reader.
     Declare the column `randomized: {epsilon: ..., categories: [...]}` in the catalog and queries will be debiased.
 
     Args:
@@ -59,7 +60,7 @@ def _categories(given: Sequence[object]) -> list[Any]:
     if not 2 <= len(known) <= MOST_CATEGORIES:
         raise ParameterError(f"there are from 2 to {MOST_CATEGORIES} categories, not {len(known)}")
     if any(_is_missing(category) for category in known):
-        raise ParameterError("a missing value is no category", advice="Name it, for example 'no answer'.")
+        raise ParameterError("a missing value is not a category", advice="Name it, for example 'no answer'.")
     if len({type(category) for category in known}) > 1:
         raise ParameterError("all categories are of one type")
     if len(set(known)) < len(known):

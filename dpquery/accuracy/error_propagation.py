@@ -1,5 +1,6 @@
-"""How the noise of each measure reaches a number: derivatives at public guesses of what the measures may be.
+"""How the noise of each measure reaches a number, before a query: derivatives.
 
+Some are constants, and some numbers are averages: these can have a target. The others are taken at public guesses.
 The guesses are a few imagined data sets, functions of the plan alone: a thousand rows, half of them in a filter, and
 values whose mean lies anywhere in their range. docs/concepts/accuracy.md says why these.
 """
@@ -9,20 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpquery.accuracy.rules import Floats, Follower, Rule
 from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
 from dpquery.plan.logical import Project
+from dpquery.plan.types import Kind
 
 GUESSES = 16
 """Imagined data sets."""
 ROWS = 1000.0
 """Rows of a group in each."""
-
-Floats = NDArray[np.float64]
 
 _NUMBERS = np.arange(GUESSES)
 
@@ -115,7 +117,7 @@ class Guesses:
             return None
         known = {id: _Number(self.known[id], np.eye(len(ids))[:, [place]]) for place, id in enumerate(ids)}
         with np.errstate(all="ignore"):  # what is beyond all floats has no finite influence, and none is returned
-            found = _follow(expression, known)
+            found = _Slopes(known).follow(expression)
             if found is None or found.slopes is None:
                 return None
             sizes = np.sqrt(np.broadcast_to(found.slopes**2, (len(ids), GUESSES)).mean(axis=1)).tolist()
@@ -135,84 +137,135 @@ class _Number:
     value: Floats | float
     slopes: Floats | None
 
-    def scaled(self, value: Floats | float, factor: Floats | float) -> _Number:
-        """Returns another value, all derivatives times a factor."""
-        return _Number(value, None if self.slopes is None else self.slopes * factor)
+
+class _Slopes(Follower[_Number]):
+    """Derivatives at guesses of what the measures are."""
+
+    def __init__(self, known: Mapping[str, _Number]) -> None:
+        self._known = known
+
+    def is_exact(self, expression: Expression) -> bool:
+        return isinstance(expression, Literal)
+
+    def exact(self, expression: Expression) -> _Number | None:
+        number = _constant(expression)
+        return None if number is None else _Number(np.float64(number), None)  # which divides by 0 without raising
+
+    def column(self, column: Column) -> _Number | None:
+        return self._known.get(column.id)
+
+    def apply(self, rule: Rule, parts: list[_Number], call: Call) -> _Number | None:
+        guess = rule.guess or rule.value
+        if guess is None or not rule.slopes:
+            return None
+        values, found = [part.value for part in parts], None
+        for part, slope in zip(parts, rule.slopes, strict=False):
+            if part.slopes is not None:
+                own: Floats = part.slopes * slope(*values)
+                found = own if found is None else found + own
+        return _Number(guess(*values), found)
+
+    def case(self, expression: Case) -> _Number | None:
+        """The value of one branch that is else NULL or 0."""
+        last = expression.otherwise
+        is_one = len(expression.branches) == 1 and isinstance(last, Literal) and last.value in (None, 0)
+        return self.follow(expression.branches[0][1]) if is_one else None
 
 
-def _follow(expression: Expression, known: Mapping[str, _Number]) -> _Number | None:
-    match expression:
-        case Column():
-            return known.get(expression.id)
-        case Literal():
-            return _Number(float(expression.value), None) if _is_number(expression) else None  # type: ignore[arg-type]
-        case Cast():
-            numeric = expression.type.is_numeric and expression.argument.type.is_numeric
-            return _follow(expression.argument, known) if numeric else None
-        case Case():
-            last = expression.otherwise
-            is_one = len(expression.branches) == 1 and isinstance(last, Literal) and not _reads_value(last)
-            return _follow(expression.branches[0][1], known) if is_one else None
-        case Call():
-            rule = _RULES.get(expression.function)
-            parts = [_follow(part, known) for part in expression.arguments] if rule is not None else []
-            whole = [part for part in parts if part is not None]
-            if rule is None or len(whole) != len(parts):
+Factors = dict[str, Fraction]
+"""A number as a sum of measures, each times a constant, up to what carries no noise."""
+
+
+def factors_of(expression: Expression, is_measure: Callable[[str], bool]) -> Factors | None:
+    """Returns a number as a sum of measures with constant factors; None if it is none."""
+    return _Factors(is_measure).follow(expression)
+
+
+class _Factors(Follower[Factors]):
+    """Derivatives that are constants, exact."""
+
+    def __init__(self, is_measure: Callable[[str], bool]) -> None:
+        self._is_measure = is_measure
+
+    def is_exact(self, expression: Expression) -> bool:
+        return not any(self._is_measure(column.id) for column in columns_of(expression))
+
+    def exact(self, expression: Expression) -> Factors:
+        return {}
+
+    def column(self, column: Column) -> Factors:
+        return {column.id: Fraction(1)}
+
+    def keeps(self, cast: Cast) -> bool:
+        """Whether a cast between numbers changes none that fits."""
+        source, target = cast.argument.type, cast.type
+        if target.kind is Kind.FLOAT64:
+            return source.is_numeric
+        return source.kind in (Kind.INT64, Kind.DECIMAL) and target.is_numeric and target.scale >= source.scale
+
+    def apply(self, rule: Rule, parts: list[Factors], call: Call) -> Factors | None:
+        if not rule.is_linear:
+            return None
+        constants = [_constant(part) or math.nan for part in call.arguments]  # 0 is none to multiply with
+        total: Factors = {}
+        for part, slope in zip(parts, rule.slopes, strict=True):
+            by = slope(*constants) if part else 0
+            if part and not isinstance(by, int | Fraction):
                 return None
-            return rule(*whole) if len(parts) in _ARGUMENTS[expression.function] else None
+            total |= {id: total.get(id, Fraction(0)) + factor * by for id, factor in part.items()}
+        return total if all(total.values()) else None
 
 
-def _is_number(literal: Literal) -> bool:
-    return literal.value is not None and literal.type.is_numeric
+def _constant(expression: Expression) -> Fraction | None:
+    """Returns a finite constant, behind casts between numbers."""
+    while isinstance(expression, Cast) and expression.type.is_numeric:
+        expression = expression.argument
+    value = expression.value if isinstance(expression, Literal) and expression.type.is_numeric else None
+    return Fraction(value) if isinstance(value, int | float | Decimal) and math.isfinite(value) else None
 
 
-def _reads_value(literal: Literal) -> bool:
-    return literal.value not in (None, 0)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """An average as it is computed: a middle plus the sum of deviations from it, divided by the count.
+
+    Attributes:
+        deviations, count: The measures.
+        reach: The largest deviation of a mean from the middle.
+    """
+
+    deviations: str
+    count: str
+    reach: Fraction
+
+    def factors(self, error: Fraction, rows: Fraction) -> Factors:
+        """Returns with which factors half-widths add up to at most `error`, if there are `rows` rows or more.
+
+        With noises d and c, |(D + d) / (N + c) - D / N| = |d - (D / N) c| / (N + c) <= error follows from
+        |d| + (reach + error) |c| <= error N, and N only helps.
+        """
+        return {self.deviations: 1 / rows, self.count: (self.reach + error) / rows}
+
+    def half_width(self, deviations: Fraction, count: Fraction, rows: Fraction) -> Fraction | None:
+        """Returns the half-width for `rows` rows from those of the measures; None where the count may be lost in it."""
+        return (deviations + self.reach * count) / (rows - count) if rows > count else None
 
 
-def _add(a: _Number, b: _Number, sign: float = 1.0) -> _Number:
-    if a.slopes is None or b.slopes is None:
-        slopes = a.slopes if b.slopes is None else sign * b.slopes
-    else:
-        slopes = a.slopes + sign * b.slopes
-    return _Number(a.value + sign * b.value, slopes)
-
-
-def _multiply(a: _Number, b: _Number) -> _Number:
-    slopes = _add(a.scaled(a.value, b.value), b.scaled(b.value, a.value)).slopes
-    return _Number(a.value * b.value, slopes)
-
-
-def _divide(a: _Number, b: _Number) -> _Number:
-    return _multiply(a, b.scaled(1 / b.value, -1 / b.value**2))
-
-
-def _sqrt(a: _Number) -> _Number:
-    root = np.sqrt(np.maximum(a.value, 1e-300))
-    return a.scaled(root, 0.5 / root)
-
-
-def _first(a: _Number, *_: _Number) -> _Number:
-    return a
-
-
-_RULES: dict[str, Callable[..., _Number]] = {
-    "add": _add,
-    "subtract": lambda a, b: _add(a, b, -1.0),
-    "multiply": _multiply,
-    "divide": _divide,
-    "negate": lambda a: a.scaled(-a.value, -1.0),
-    "abs": lambda a: a.scaled(np.abs(a.value), np.sign(a.value)),
-    "sqrt": _sqrt,
-    "clamp": _first,
-    "round": _first,
-    "floor": _first,
-    "ceil": _first,
-    "nullif": _first,
-    "coalesce": _first,
-    "greatest": _first,
-    "least": _first,
-}
-_ARGUMENTS = {name: range(1, 9) for name in _RULES} | {
-    name: range(2, 3) for name in ("add", "subtract", "multiply", "divide")
-}
+def mean_of(expression: Expression) -> Mean | None:
+    """Returns the average that an expression is, or None if it is none."""
+    if not isinstance(expression, Case) or len(expression.branches) != 1:
+        return None
+    mean = expression.branches[0][1]
+    if not isinstance(mean, Call) or mean.function != "clamp":
+        return None
+    total, *ends = mean.arguments
+    if not isinstance(total, Call) or total.function != "add":
+        return None
+    middle, quotient = total.arguments
+    if not isinstance(quotient, Call) or quotient.function != "divide":
+        return None
+    over, under = (_bare(part) for part in quotient.arguments)
+    known = [_constant(part) for part in (middle, *ends)]
+    if not isinstance(over, Column) or not isinstance(under, Column) or None in known:
+        return None
+    centre, lower, upper = (number for number in known if number is not None)
+    return Mean(deviations=over.id, count=under.id, reach=max(upper - centre, centre - lower))

@@ -2,7 +2,7 @@
 
 Interval arithmetic, on whole columns at once. Each measure lies within its half-width of the released number with a
 known probability; a column that reads k measures uses half-widths that fail with probability (1 - confidence) / k
-each, so the interval of a cell holds with at least the confidence (union bound), whatever the dependence.
+each, so the interval of a cell holds with at least the confidence (union bound), for any dependence.
 Where the noise can be followed through the expression (accuracy/simulated.py) and that gives a narrower interval, it is
 taken instead; it holds with about the confidence.
 An interval speaks of noise alone: not of clamping and not of the weights of rows.
@@ -19,24 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.accuracy.rules import Floats, Follower, Interval, Rule
 from dpquery.accuracy.simulated import MOST_CELLS, MOST_MEASURES, Law, simulate
 from dpquery.accuracy.unions import on_side, side_of
 from dpquery.kernel.plan import Mechanism
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
-
-Floats = NDArray[np.float64]
+from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of
 
 MOST_DIGITS = 12
 """After the point, that a number is written with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Lower and upper bounds, shape (rows,); NaN where nothing is known."""
-
-    lower: Floats
-    upper: Floats
 
 
 def digits_of(width: float) -> int:
@@ -81,8 +72,8 @@ class IntervalInputs:
             widths: dict[str, float | Floats] = {id: self.half_width(id, len(read)) for id in read - spread.keys()}
             quantile = NormalDist().inv_cdf(1 - (1 - self.confidence) / (2 * max(1, len(read))))
             widths |= {id: quantile * deviation for id, deviation in spread.items()}
-            found = self._interval(expression, widths)
-            return self._narrower(self._unknown() if found is None else found, expression, read, spread)
+            found = _Ends(self, widths).follow(expression)
+            return self._narrower(self.unknown() if found is None else found, expression, read, spread)
 
     def _spread(self, read: set[str]) -> dict[str, Floats]:
         """Returns the standard deviations of reports' randomness, at most; it is taken for normal.
@@ -92,8 +83,8 @@ class IntervalInputs:
         found = {}
         for id in read & self.variances.keys():
             parts = {column.id for column in columns_of(self.variances[id])} & self.measures
-            reach = self._interval(self.variances[id], {part: self.half_width(part, len(read)) for part in parts})
-            found[id] = np.sqrt(np.maximum((self._unknown() if reach is None else reach).upper, 0.0))
+            reach = _Ends(self, {part: self.half_width(part, len(read)) for part in parts}).follow(self.variances[id])
+            found[id] = np.sqrt(np.maximum((self.unknown() if reach is None else reach).upper, 0.0))
         return found
 
     def _narrower(
@@ -106,7 +97,7 @@ class IntervalInputs:
         if None in laws.values():
             return known
         values = {id: _floats(self.columns[id]) for id in read}
-        found = simulate(expression, values, self._exact, laws, self.confidence, self.rows)
+        found = simulate(expression, values, self.exact, laws, self.confidence, self.rows)
         if found is None:
             return known
         better = (found[1] - found[0] < known.upper - known.lower) | (np.isnan(known.lower) & ~np.isnan(found[0]))
@@ -114,39 +105,19 @@ class IntervalInputs:
 
     def _by_side(self, expression: Expression, side: str) -> Interval:
         """A row's interval is that of the side of the union that it came from."""
-        places, found = _floats(self.columns[side]), self._unknown()
+        places, found = _floats(self.columns[side]), self.unknown()
         for number in (0, 1):
             taken, here = self.interval(on_side(expression, side, number)), places == number
             found = Interval(np.where(here, taken.lower, found.lower), np.where(here, taken.upper, found.upper))
         return found
 
-    def _unknown(self) -> Interval:
+    def unknown(self) -> Interval:
+        """Returns the interval of which nothing is known."""
         nothing = np.full(self.rows, np.nan)
         return Interval(nothing, nothing)
 
-    def _interval(self, expression: Expression, widths: Mapping[str, float | Floats]) -> Interval | None:
-        if not any(column.id in widths for column in columns_of(expression)):
-            exact = self._exact(expression)
-            return None if exact is None else Interval(exact, exact)
-        match expression:
-            case Column() if not expression.type.is_numeric:
-                return None
-            case Column():
-                value = _floats(self.columns[expression.id])
-                return Interval(value - widths[expression.id], value + widths[expression.id])
-            case Cast() if expression.type.is_numeric and expression.argument.type.is_numeric:
-                return self._interval(expression.argument, widths)
-            case Call():
-                parts = [self._interval(argument, widths) for argument in expression.arguments]
-                rule = _RULES.get((expression.function, len(parts)))
-                known = [part for part in parts if part is not None]
-                return rule(*known) if rule is not None and len(known) == len(parts) else None
-            case Case():
-                return self._case(expression, widths)
-            case _:
-                return None
-
-    def _exact(self, expression: Expression) -> Floats | None:
+    def exact(self, expression: Expression) -> Floats | None:
+        """Returns the values of an expression without noise."""
         if not expression.type.is_numeric:
             return None
         if isinstance(expression, Literal):
@@ -155,28 +126,49 @@ class IntervalInputs:
         rows = zip(*(self.columns[id] for id in ids), strict=True) if ids else [()] * self.rows
         return _floats([evaluate(expression, dict(zip(ids, row, strict=True))) for row in rows])
 
-    def _case(self, expression: Case, widths: Mapping[str, float | Floats]) -> Interval | None:
+    def holds(self, condition: Expression) -> NDArray[np.bool_]:
+        """Returns where a condition without noise holds."""
+        ids = sorted({column.id for column in columns_of(condition)})
+        rows = zip(*(self.columns[id] for id in ids), strict=True) if ids else [()] * self.rows
+        return np.array([evaluate(condition, dict(zip(ids, row, strict=True))) is True for row in rows], dtype=np.bool_)
+
+
+class _Ends(Follower[Interval]):
+    """Interval arithmetic over the half-widths of the noisy columns."""
+
+    def __init__(self, inputs: IntervalInputs, widths: Mapping[str, float | Floats]) -> None:
+        self._inputs, self._widths = inputs, widths
+
+    def is_exact(self, expression: Expression) -> bool:
+        return not any(column.id in self._widths for column in columns_of(expression))
+
+    def exact(self, expression: Expression) -> Interval | None:
+        values = self._inputs.exact(expression)
+        return None if values is None else Interval(values, values)
+
+    def column(self, column: Column) -> Interval:
+        value, width = _floats(self._inputs.columns[column.id]), self._widths[column.id]
+        return Interval(value - width, value + width)
+
+    def apply(self, rule: Rule, parts: list[Interval], call: Call) -> Interval | None:
+        return rule.interval(*parts) if rule.interval is not None and len(parts) == rule.arguments else None
+
+    def case(self, expression: Case) -> Interval | None:
         """A value that is there or NULL has its own interval; other branches are followed on exact conditions."""
         last = expression.otherwise
         missing = isinstance(last, Literal) and last.value is None
         if len(expression.branches) == 1 and missing:
-            return self._interval(expression.branches[0][1], widths)
-        conditions = [condition for condition, _ in expression.branches]
-        if any(column.id in widths for condition in conditions for column in columns_of(condition)):
+            return self.follow(expression.branches[0][1])
+        if not all(self.is_exact(condition) for condition, _ in expression.branches):
             return None
-        chosen = self._unknown() if missing else self._interval(last, widths)
+        chosen = self._inputs.unknown() if missing else self.follow(last)
         for condition, arm in reversed(expression.branches):
-            taken = self._interval(arm, widths)
+            taken = self.follow(arm)
             if taken is None or chosen is None:
                 return None
-            holds = self._holds(condition)
+            holds = self._inputs.holds(condition)
             chosen = Interval(np.where(holds, taken.lower, chosen.lower), np.where(holds, taken.upper, chosen.upper))
         return chosen
-
-    def _holds(self, condition: Expression) -> NDArray[np.bool_]:
-        ids = sorted({column.id for column in columns_of(condition)})
-        rows = zip(*(self.columns[id] for id in ids), strict=True) if ids else [()] * self.rows
-        return np.array([evaluate(condition, dict(zip(ids, row, strict=True))) is True for row in rows], dtype=np.bool_)
 
 
 def _law_of(deviations: Floats) -> Law | None:
@@ -188,84 +180,3 @@ def _law_of(deviations: Floats) -> Law | None:
 
 def _floats(values: list[Any]) -> Floats:
     return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
-
-
-def _add(a: Interval, b: Interval) -> Interval:
-    return Interval(a.lower + b.lower, a.upper + b.upper)
-
-
-def _subtract(a: Interval, b: Interval) -> Interval:
-    return Interval(a.lower - b.upper, a.upper - b.lower)
-
-
-def _negate(a: Interval) -> Interval:
-    return Interval(-a.upper, -a.lower)
-
-
-def _corners(operation: Callable[[Floats, Floats], Floats], a: Interval, b: Interval) -> Interval:
-    ends = np.stack([operation(x, y) for x in (a.lower, a.upper) for y in (b.lower, b.upper)])
-    return Interval(ends.min(axis=0), ends.max(axis=0))
-
-
-def _multiply(a: Interval, b: Interval) -> Interval:
-    return _corners(np.multiply, a, b)
-
-
-def _divide(a: Interval, b: Interval) -> Interval:
-    """The corners, where the divisor's interval does not hold 0; else nothing is known."""
-    apart = (b.lower > 0) | (b.upper < 0)
-    found = _corners(np.divide, a, b)
-    return Interval(np.where(apart, found.lower, np.nan), np.where(apart, found.upper, np.nan))
-
-
-def _clamp(value: Interval, low: Interval, high: Interval) -> Interval:
-    """Where nothing is known of the value, the clamp's own bounds hold."""
-    lower = np.minimum(np.maximum(value.lower, low.lower), high.lower)
-    upper = np.minimum(np.maximum(value.upper, low.upper), high.upper)
-    return Interval(np.where(np.isnan(lower), low.lower, lower), np.where(np.isnan(upper), high.upper, upper))
-
-
-def _sqrt(a: Interval) -> Interval:
-    return Interval(np.sqrt(np.maximum(a.lower, 0.0)), np.sqrt(a.upper))
-
-
-def _rounded(a: Interval) -> Interval:
-    """Rounding moves each end by at most one half; outward is enough."""
-    return Interval(np.floor(a.lower), np.ceil(a.upper))
-
-
-def _monotone(function: Callable[[Floats], Floats]) -> Callable[[Interval], Interval]:
-    return lambda a: Interval(function(a.lower), function(a.upper))
-
-
-def _abs(a: Interval) -> Interval:
-    inside = (a.lower <= 0) & (a.upper >= 0)
-    ends = np.stack([np.abs(a.lower), np.abs(a.upper)])
-    return Interval(np.where(inside, 0.0, ends.min(axis=0)), ends.max(axis=0))
-
-
-def _least(a: Interval, b: Interval) -> Interval:
-    return Interval(np.minimum(a.lower, b.lower), np.minimum(a.upper, b.upper))
-
-
-def _greatest(a: Interval, b: Interval) -> Interval:
-    return Interval(np.maximum(a.lower, b.lower), np.maximum(a.upper, b.upper))
-
-
-_RULES: dict[tuple[str, int], Callable[..., Interval]] = {
-    ("add", 2): _add,
-    ("subtract", 2): _subtract,
-    ("negate", 1): _negate,
-    ("multiply", 2): _multiply,
-    ("divide", 2): _divide,
-    ("clamp", 3): _clamp,
-    ("sqrt", 1): _sqrt,
-    ("abs", 1): _abs,
-    ("exp", 1): _monotone(np.exp),
-    ("floor", 1): _monotone(np.floor),
-    ("ceil", 1): _monotone(np.ceil),
-    ("round", 1): _rounded,
-    ("least", 2): _least,
-    ("greatest", 2): _greatest,
-}
-"""Rules by function and number of arguments."""

@@ -9,7 +9,7 @@ privacy and the same answer always has the same intervals. docs/concepts/accurac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -18,11 +18,11 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.accuracy.rules import Floats, Follower, Rule
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import Mechanism
-from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
+from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 POINTS = 4096
@@ -80,7 +80,7 @@ def simulate(
     for dimension, id in enumerate(sorted(known)):
         drawn = _drawn(known[id].mechanism, dimension)[None, :]
         without[id] = columns[id][:, None] - drawn * np.reshape(known[id].scale, (-1, 1))
-    found = _compute(expression, without, exact)
+    found = _Points(without, exact).follow(expression)
     if found is None:
         return None
     ordered = np.sort(np.broadcast_to(found, (rows, POINTS)), axis=1)  # NaN stands last
@@ -90,49 +90,37 @@ def simulate(
     return np.where(whole, lower, np.nan), np.where(whole, upper, np.nan)
 
 
-def _compute(
-    expression: Expression, without: Mapping[str, Floats], exact: Callable[[Expression], Floats | None]
-) -> Floats | None:
-    if not any(column.id in without for column in columns_of(expression)):
-        values = exact(expression)
+class _Points(Follower[Floats]):
+    """Computes an expression at each point, shape (rows, points)."""
+
+    def __init__(self, without: Mapping[str, Floats], exact: Callable[[Expression], Floats | None]) -> None:
+        self._without, self._exact = without, exact
+
+    def is_exact(self, expression: Expression) -> bool:
+        return not any(column.id in self._without for column in columns_of(expression))
+
+    def exact(self, expression: Expression) -> Floats | None:
+        values = self._exact(expression)
         return None if values is None else values[:, None]
-    match expression:
-        case Column() if expression.type.is_numeric:
-            return without[expression.id]
-        case Cast() if expression.type.is_numeric and expression.argument.type.is_numeric:
-            return _compute(expression.argument, without, exact)
-        case Call():
-            rule = _RULES.get((expression.function, len(expression.arguments)))
-            parts = _parts(expression.arguments, without, exact) if rule is not None else None
-            return None if rule is None or parts is None else rule(*parts)
-        case Case():
-            return _case(expression, without, exact)
-        case _:
+
+    def column(self, column: Column) -> Floats:
+        return self._without[column.id]
+
+    def apply(self, rule: Rule, parts: list[Floats], call: Call) -> Floats | None:
+        return rule.value(*parts) if rule.value is not None and len(parts) == rule.arguments else None
+
+    def case(self, expression: Case) -> Floats | None:
+        """A value that is there under a comparison, else NULL."""
+        condition, value = expression.branches[0]
+        last = expression.otherwise
+        if len(expression.branches) > 1 or not (isinstance(last, Literal) and last.value is None):
             return None
-
-
-def _parts(
-    arguments: Sequence[Expression], without: Mapping[str, Floats], exact: Callable[[Expression], Floats | None]
-) -> list[Floats] | None:
-    parts = [_compute(argument, without, exact) for argument in arguments]
-    return [part for part in parts if part is not None] if all(part is not None for part in parts) else None
-
-
-def _case(
-    expression: Case, without: Mapping[str, Floats], exact: Callable[[Expression], Floats | None]
-) -> Floats | None:
-    """A value that is there under a comparison, else NULL."""
-    condition, value = expression.branches[0]
-    last = expression.otherwise
-    if len(expression.branches) > 1 or not (isinstance(last, Literal) and last.value is None):
-        return None
-    if not isinstance(condition, Call) or condition.function not in _COMPARISONS or len(condition.arguments) != 2:
-        return None
-    sides = _parts(condition.arguments, without, exact)
-    found = _compute(value, without, exact)
-    if sides is None or found is None:
-        return None
-    return np.where(_COMPARISONS[condition.function](*sides), found, np.nan)
+        if not isinstance(condition, Call) or condition.function not in _COMPARISONS or len(condition.arguments) != 2:
+            return None
+        first, second, found = (self.follow(part) for part in (*condition.arguments, value))
+        if first is None or second is None or found is None:
+            return None
+        return np.where(_COMPARISONS[condition.function](first, second), found, np.nan)
 
 
 @lru_cache(maxsize=MOST_MEASURES)
@@ -174,26 +162,6 @@ def _laplace(dimension: int) -> Floats:
     found: Floats = -np.sign(centred) * np.log1p(-2 * np.abs(centred))
     return found
 
-
-def _divide(a: Floats, b: Floats) -> Floats:
-    return np.where(b == 0, np.nan, a / np.where(b == 0, 1.0, b))
-
-
-_RULES: dict[tuple[str, int], Callable[..., Floats]] = {
-    ("add", 2): np.add,
-    ("subtract", 2): np.subtract,
-    ("negate", 1): np.negative,
-    ("multiply", 2): np.multiply,
-    ("divide", 2): _divide,
-    ("clamp", 3): lambda value, low, high: np.minimum(np.maximum(value, low), high),
-    ("sqrt", 1): lambda a: np.sqrt(np.where(a < 0, np.nan, a)),
-    ("abs", 1): np.abs,
-    ("exp", 1): np.exp,
-    ("least", 2): np.minimum,
-    ("greatest", 2): np.maximum,
-    ("nullif", 2): lambda a, b: np.where(a == b, np.nan, a),
-}
-"""Rules by function and number of arguments."""
 
 _COMPARISONS: dict[str, Callable[[Floats, Floats], Bools]] = {
     "gt": np.greater,

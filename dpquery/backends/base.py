@@ -1,15 +1,19 @@
 """What a backend is, and what it owes the kernel: exactly what the private plan says, word by word.
 
-The words are in `kernel/plan.py`. One suite of tests holds every backend to `backend.py`.
+The words are in `kernel/plan.py`. One suite of tests, `tests/backends/conformance`, holds every backend to them:
+docs/how-to-contribute/add-a-backend.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from dpquery.backends.features import Gaps
+from dpquery.backends.resources import Resources
+from dpquery.catalog import Catalog
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import Relation
@@ -21,7 +25,12 @@ class PublicFacts(Sizes, Protocol):
 
 
 class Backend(PublicFacts, Protocol):
-    """An engine that holds the tables of a catalog."""
+    """An engine that holds the tables of a catalog. `PublicTables` gives all of it but `prepare`, `run` and `gaps`."""
+
+    @property
+    def gaps(self) -> Gaps:
+        """What it lacks: plans that ask for it are refused by `prepare`."""
+        ...
 
     def check(self) -> None:
         """Raises BackendError if what was checked of the tables when they were opened may hold no more.
@@ -56,5 +65,21 @@ class Backend(PublicFacts, Protocol):
         """Returns the rows of a relation over released and public tables, columns named by id.
 
         It runs where no private table is within reach. `released[i]` is read as `Released(index=i)`.
+        """
+        ...
+
+
+class OpenBackend(Protocol):
+    """What an entry point of `dpquery.backends` names: a class, or a function that returns a backend."""
+
+    def __call__(self, catalog: Catalog, sources: Mapping[str, object], *, resources: Resources) -> Backend:
+        """Returns the backend of a catalog's tables.
+
+        Args:
+            catalog: The declarations.
+            sources: For each declared table its data, as the owner named them.
+            resources: What it may use of the machine.
+        Raises:
+            CatalogError: Data that are missing or contradict the declarations; all of them at once.
         """
         ...

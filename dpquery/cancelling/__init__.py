@@ -1,7 +1,7 @@
 """A query that somebody else may stop: which statement of an engine it runs, so that it can be interrupted.
 
-Who answers a query runs it `with cancellable(cancellation)`; whatever runs a statement for it does so
-`with interruptible(interrupt)`; and any thread may call `cancellation.cancel()`. What was charged stays charged.
+Who answers a query runs it `with cancellable(cancellation)`; code that runs a statement for it does so
+`with interruptible(interrupt)`; and any thread may call `cancellation.cancel()`. The charge is kept.
 """
 
 from __future__ import annotations

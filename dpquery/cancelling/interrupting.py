@@ -17,7 +17,7 @@ from dpquery.cancelling import Cancellation, cancellable, is_cancellable
 
 @contextlib.contextmanager
 def interruptible_work() -> Iterator[None]:
-    """Makes Ctrl-C stop what the engine runs meanwhile. What that raises, as whatever error, is a KeyboardInterrupt.
+    """Makes Ctrl-C stop what the engine runs meanwhile. Any error that this raises becomes a KeyboardInterrupt.
 
     It does so in the main thread, which alone learns of signals, and where the program has left Ctrl-C as Python has
     it. Where somebody else may cancel the work, or handles signals, nothing changes.

@@ -92,11 +92,11 @@ def _on_unit(table: Table) -> Iterator[str]:
         name = table.ownership.column
         if SMALL_UNITS.fullmatch(name.lower()):
             yield (
-                f"tables.{table.name}.unit: {shown(name)} looks like less than a person, or another thing. "
-                "If one person can have several of them, the person is not protected."
+                f"tables.{table.name}.unit: {shown(name)} does not look like a person. If one person can have "
+                "several of them, the person is not protected."
             )
         if table.columns[name].keys is not None:
-            yield f"tables.{table.name}.columns.{name}.keys: public keys of a privacy unit tell who is in the data."
+            yield f"tables.{table.name}.columns.{name}.keys: public keys of a privacy unit reveal who is in the data."
 
 
 def _on_column(table: Table, column: ColumnDeclaration) -> Iterator[str]:
@@ -108,4 +108,4 @@ def _on_column(table: Table, column: ColumnDeclaration) -> Iterator[str]:
         if isinstance(key, str):
             other = alike.setdefault(key.strip().casefold(), key)
             if other != key:
-                yield f"{place}.keys: {shown(other)} and {shown(key)} differ in blanks or case alone; both are keys."
+                yield f"{place}.keys: {shown(other)} and {shown(key)} differ only in blanks or case; both are keys."

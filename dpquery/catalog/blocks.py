@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from dpquery.catalog.names import shown, suggestion
 from dpquery.catalog.tree import Node, Reading
+from dpquery.plan.calendar import By, number_of
 from dpquery.plan.types import DATE, TIMESTAMP
 from dpquery.plan.zones import is_fixed
-from dpquery.units.blocks import MOST_BLOCKS, Axis, By, number_of
+from dpquery.units.blocks import MOST_BLOCKS, Axis
 from dpquery.units.declarations import Neighbours
 
 if TYPE_CHECKING:
@@ -37,32 +38,33 @@ def read_blocks(
     if "max_blocks" in fields:
         reading.refuse(
             fields["max_blocks"],
-            "a bound on the blocks of a privacy unit is not enforced, so nothing can be promised with it; what is "
-            "protected is a unit's rows in one block. Leave it out",
+            "the number of blocks of a privacy unit is not enforced, so it cannot be part of the promise; a "
+            "unit's rows in one block are protected. Leave it out",
         )
     name = reading.text(fields["column"]) if "column" in fields else None
     length = reading.text(fields["by"]) if "by" in fields else None
     by = [one for one in By if one.value == length]
     if length is not None and not by:
         known = ", ".join(one.value for one in By)
-        reading.refuse(fields["by"], f"{shown(length)} is no length of a block; it is one of: {known}")
+        reading.refuse(fields["by"], f"{shown(length)} is not a length of blocks; the lengths are: {known}")
     if name is not None and name not in columns:
         reading.refuse(fields["column"], f"{shown(name)} is not a declared column; {suggestion(name, columns)}")
     elif name is not None and (column := columns[name]) is not None:
         if column.type not in (DATE, TIMESTAMP):
-            reading.refuse(fields["column"], f"blocks are told by a date or timestamp, not by {column.type}")
+            reading.refuse(fields["column"], f"blocks need a date or timestamp column, not {column.type}")
         elif column.randomized is not None:
-            reading.refuse(fields["column"], f"{shown(name)} is randomized, so it does not tell when a row is from")
+            reading.refuse(
+                fields["column"], f"{shown(name)} is randomized, so it does not say which block a row belongs to"
+            )
         elif column.zone and not is_fixed(column.zone):
             reading.refuse(
                 fields["column"],
-                f"the rules of {column.zone} change with releases of the database of zones, and rows would be in other "
-                "blocks; declare a zone of the column that does not, such as zone: UTC or zone: +01:00",
+                f"the rules of {column.zone} may change with a new release of the time zone database, which would "
+                "move rows to other blocks; declare a zone with a fixed offset for the column, such as zone: UTC "
+                "or zone: +01:00",
             )
         elif column.lower is None or column.upper is None:
-            reading.refuse(
-                fields["column"], f"declare lower and upper of {shown(name)}: they say which blocks there are"
-            )
+            reading.refuse(fields["column"], f"declare lower and upper of {shown(name)}: they define the blocks")
     if name is None or not by or len(reading.problems) > before:
         return None
     return Blocks(column=name, by=by[0])
@@ -84,16 +86,22 @@ def check_blocks(
     first = next(iter(blocks.values()), None)
     for name, (node, own) in blocks.items():
         if first is not None and own.by is not first[1].by:
-            reading.refuse(node, f"all tables have blocks of one length, and another one is by {first[1].by.value}")
+            reading.refuse(
+                node,
+                f"all tables must have blocks of the same length, but another table has blocks by {first[1].by.value}",
+            )
         if name in owned_by_path:
             reading.refuse(
-                node, "a table whose unit is found by a foreign key has no blocks: other rows tell whose it is"
+                node,
+                "a table whose unit is found through a foreign key cannot have blocks, because rows "
+                "of another table decide whose rows these are",
             )
     if first is not None and unit not in (None, "row") and neighbours is Neighbours.ADD_REMOVE:
         reading.refuse(
             first[0],
-            f"blocks need neighbours: replace_one, or privacy_unit: row. What is protected is a {unit}'s rows in one "
-            f"{first[1].by.value}; without them the {unit} is still there with other rows, which is a replacement",
+            f"blocks need neighbours: replace_one, or privacy_unit: row. The rows of a {unit} in one "
+            f"{first[1].by.value} are protected; without them the {unit} is still in the data with other rows, "
+            "which is a replacement",
         )
 
 

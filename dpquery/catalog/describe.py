@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpquery.catalog.names import plain, shown
 from dpquery.catalog.rows import RowsToMeasure, has_one_row, rows_of
+from dpquery.catalog.strata import in_words
 from dpquery.catalog.tables import WORK, ColumnDeclaration, Table
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.loss import show_amount
@@ -62,17 +63,19 @@ def _dataset(catalog: Catalog) -> Iterator[str]:
         dated = f"{len(axis.blocks) - 1} from {axis.blocks[0]} to {axis.blocks[-2]}, and one of rows without a date"
         yield f"  blocks: {dated}"
     if not catalog.analysts:
-        yield "  analysts: none named; the budget of the dataset is the one limit"
+        yield "  analysts: none named; the budget of the dataset is the only limit"
     given = [(part, getattr(catalog.defaults, part)) for part in ("epsilon", "rho", "delta")]
     offered = ", ".join(f"{part} {show_amount(amount)}" for part, amount in given if amount is not None)
-    yield f"  a query that says nothing is offered: {offered or 'nothing, so it must say'}"
+    yield f"  a query without options may lose: {offered or 'nothing, so it must name one'}"
     if unit != "row":
-        yield f"  read of one {unit}: at most {catalog.defaults.row_limit:,} rows of a table where it says nothing else"
+        yield f"  read of one {unit}: at most {catalog.defaults.row_limit:,} rows of a table without its own limit"
     if catalog.defaults.zone:
-        yield f"  dates and timestamps that say no time zone are read in {catalog.defaults.zone}"
-    yield f"  each fresh question costs at least {show_amount(catalog.defaults.least_charge)} of the limit of who asks"
+        yield f"  dates and timestamps without a time zone are read in {catalog.defaults.zone}"
+    yield f"  each fresh query costs at least {show_amount(catalog.defaults.least_charge)} of the analyst's limit"
     if catalog.profile is not None:
         yield f"  a profile of each data version costs {show_amount(catalog.profile)}"
+    if catalog.backend is not None:
+        yield f"  backend: {plain(catalog.backend)}, which is trusted to compute exactly what plans say"
     yield from _work(catalog)
 
 
@@ -119,18 +122,19 @@ def _about(table: Table, catalog: Catalog) -> Iterator[str]:
             yield f"  read of one {catalog.privacy_unit}: at most {table.row_limit:,} rows{each}"
         yield from _blocks(table, catalog)
     for columns in table.unique:
-        yield f"  no two rows agree in: {', '.join(sorted(columns))}"
+        yield f"  no two rows have the same: {', '.join(sorted(columns))}"
 
 
 def rows_in_words(table: Table, catalog: Catalog) -> str:
     """Returns how many rows one unit has in a private table."""
     rows = rows_of(table, catalog)
     if isinstance(rows, RowsToMeasure):
-        return "to be measured, with dpquery profile (max_rows: auto)"
+        return "to be measured with dpquery profile (max_rows: auto)"
     if has_one_row(table.ownership, table.unique):
         return "at most 1"
     within = f"in one {table.blocks.by.value}" if table.blocks is not None else "in all"
-    return f"at most {rows:,} {within}{_default(table.max_rows)}"
+    each = "" if table.strata is None else f", and {table.strata.max_rows:,} in each {in_words(table.strata)}"
+    return f"at most {rows:,} {within}{each}{_default(table.max_rows)}"
 
 
 def _blocks(table: Table, catalog: Catalog) -> Iterator[str]:
@@ -138,7 +142,7 @@ def _blocks(table: Table, catalog: Catalog) -> Iterator[str]:
         column = table.columns[table.blocks.column]
         yield f"  in blocks: by {table.blocks.by.value} of {column.name}; rows beyond its bounds are not read"
     elif catalog.declarations.blocks is not None:
-        yield "  in no blocks: queries of it are charged to all blocks, also to those of new data"
+        yield "  without blocks: queries of it are charged to all blocks, including those of new data"
 
 
 def _unit(table: Table, privacy_unit: str) -> str:

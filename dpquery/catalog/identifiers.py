@@ -1,4 +1,4 @@
-"""Columns that are used as identifiers, beside rows as units: whoever has several rows is not protected as a whole."""
+"""Columns used as identifiers where rows are the units: a person with several rows is not protected as a whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FEWEST = 20
 """Different values that an identifier has."""
 MOST_ROWS = 100
 """Rows that a value has, on average, where it tells one of many units."""
-ADVICE = "Whoever has several rows is not protected as a whole; name a privacy unit, and say `unit`."
+ADVICE = "A person with several rows is not protected as a whole; name a privacy unit and declare `unit`."
 
 
 def may_identify(column: ColumnDeclaration) -> bool:
@@ -29,7 +29,7 @@ def repeats(rows: int, different: int) -> bool:
 
 def on_repeated(table: str, column: str) -> str:
     """Returns the warning about a column whose values come again."""
-    return f"tables.{table}: privacy_unit is row, and values of {shown(column)} come again in other rows. {ADVICE}"
+    return f"tables.{table}: privacy_unit is row, but values of {shown(column)} occur in more than one row. {ADVICE}"
 
 
 def on_linking(tables: list[Table]) -> Iterator[str]:

@@ -22,7 +22,7 @@ def read_length(fields: Mapping[str, Node], type: Type, reading: Reading) -> int
     node = fields["max_length"]
     found = reading.count(node)
     if type.kind is not Kind.TEXT:
-        reading.refuse(node, f"a column of type {type} holds no text")
+        reading.refuse(node, f"a column of type {type} does not hold text")
     elif found is not None and found > TEXT_LIMIT:
         reading.refuse(node, f"a text is read with at most {TEXT_LIMIT:,} characters")
     return found or LONGEST_TEXT
@@ -44,5 +44,5 @@ def require_short_owners(drafts: Mapping[str, TableDraft], owners: Mapping[str, 
         for table, column in sorted(read | {(tables[-1], owner.column)}):
             said = drafts[table].columns.get(column)
             if said is not None and said.max_length > LONGEST_OWNER:
-                what = f"{shown(column)} leads to privacy units, so that its max_length is at most {LONGEST_OWNER:,}"
+                what = f"{shown(column)} identifies privacy units, so its max_length is at most {LONGEST_OWNER:,}"
                 reading.refuse(drafts[table].node, what)

@@ -41,7 +41,8 @@ class Catalog:
         defaults: What holds where neither query nor table says.
         tables: The declared tables, by name, in order.
         work: Steps that one stored row may cause in one query.
-        profile: What a profile of each data version may lose, in the budget's epsilon or rho; None where nobody says.
+        profile: What a profile of each data version may lose, in the budget's epsilon or rho; None where none is given.
+        backend: The engine that holds the tables, by name; None for DuckDB, unless `connect` says another.
     """
 
     dataset: str
@@ -53,6 +54,7 @@ class Catalog:
     tables: Mapping[str, Table]
     work: int
     profile: Fraction | None
+    backend: str | None
 
     def __init__(
         self,
@@ -66,12 +68,13 @@ class Catalog:
         neighbours: str = "add_remove",
         work: int = WORK,
         profile: object = None,
+        backend: str | None = None,
     ) -> None:
         given: dict[str, object] = {"dataset": dataset, "privacy_unit": privacy_unit, "neighbours": neighbours}
         given |= {"budget": budget, "tables": tables, "analysts": analysts, "defaults": defaults}
-        given |= {"work": work, "profile": profile}
+        given |= {"work": work, "profile": profile, "backend": backend}
         reading = Reading()
-        left_out = {name for name in ("analysts", "defaults", "profile") if given[name] is None}
+        left_out = {name for name in ("analysts", "defaults", "profile", "backend") if given[name] is None}
         tree = tree_of_python({n: v for n, v in given.items() if n not in left_out}, "", reading)
         self._fill(read_contents(tree, reading, is_file=False))
 

@@ -50,7 +50,7 @@ def name_fault(name: str) -> str | None:
 def text_fault(text: str) -> str | None:
     """Returns why no engine can store a text, or None."""
     if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in text):
-        return "the text has a NUL or half a surrogate pair, which no engine can store"
+        return "the text contains NUL or half of a surrogate pair, which cannot be stored"
     return None
 
 
@@ -60,7 +60,7 @@ def shown(text: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """Returns a name as a quoted identifier of SQL, whatever stands in it.
+    """Returns a name as a quoted identifier of SQL; it may contain any character.
 
     Example:
         >>> quoted('x" FROM secrets --')

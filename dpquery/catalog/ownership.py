@@ -49,11 +49,13 @@ def _may_have_unit(draft: TableDraft, privacy_unit: str | None, reading: Reading
     """Whether the table has to say whose rows it holds; notes where it says too much or too little."""
     unit_is_row = privacy_unit == "row"
     if draft.unit is not None and unit_is_row:
-        reading.refuse(draft.unit, "with privacy_unit: row each row is its own unit; leave unit out")
+        reading.refuse(draft.unit, "with privacy_unit: row, each row is its own unit; leave unit out")
     elif draft.unit is not None and draft.public:
-        reading.refuse(draft.unit, "a public table has no unit; keep either public: true or unit")
+        reading.refuse(draft.unit, "a public table cannot have a unit; keep either public: true or unit")
     elif privacy_unit and not draft.public and not unit_is_row and _says_no_unit(draft.node):
-        reading.refuse(draft.node, "say whose rows these are with unit, or that all may know them with public: true")
+        reading.refuse(
+            draft.node, "write unit: to say whose rows these are, or public: true if everybody may know them"
+        )
     return not unit_is_row and not draft.public
 
 
@@ -73,10 +75,10 @@ def _unit_column(draft: TableDraft, node: Node, reading: Reading) -> Ownership |
     if column is None:
         return None
     if column.type.kind not in UNIT_KINDS:
-        reading.refuse(node, f"a privacy unit is told by int64, text or decimal, not by {column.type}")
+        reading.refuse(node, f"the column of a privacy unit must be int64, text or decimal, not {column.type}")
         return None
     if column.randomized is not None:
-        reading.refuse(node, f"{shown(name)} is randomized, so it does not tell whose a row is")
+        reading.refuse(node, f"{shown(name)} is randomized, so it does not identify the owner of a row")
         return None
     return Ownership(path=(), column=name, type=column.type)
 
@@ -101,7 +103,7 @@ class _Links:
             self.reading.refuse(fields["via"], f"{shown(parent)} is not a declared table; {known}")
             return None
         if self.drafts[parent].public:
-            self.reading.refuse(fields["via"], f"{shown(parent)} is public, so its rows belong to nobody")
+            self.reading.refuse(fields["via"], f"{shown(parent)} is public, so its rows have no owner")
             return None
         pairs = self.reading.mapping(fields["on"])
         if fields["on"].content == {}:
@@ -128,7 +130,9 @@ class _Links:
             return None
         column = draft.columns[child]
         if column is not None and column.type.kind is Kind.FLOAT64:
-            self.reading.refuse(node, "a foreign key of type float64 is not accepted: different numbers may look equal")
+            self.reading.refuse(
+                node, "a foreign key of type float64 is not accepted, because different numbers may compare equal"
+            )
             return None
         return None if column is None else column.type
 
@@ -141,7 +145,7 @@ class _Links:
             return f"{shown(column)} of {shown(parent.name)} is {declared.type}, not {type}"
         alike = next((c for c in parent.columns if fold(c) == fold(column)), None)
         if alike is not None:
-            return f"{shown(column)} differs from {shown(alike)} of {shown(parent.name)} in case alone"
+            return f"{shown(column)} differs from {shown(alike)} of {shown(parent.name)} only in case"
         if fault := name_fault(column):
             return fault
         spelling, first, where = self.hidden.setdefault((parent.name, fold(column)), (column, type, child_table))
@@ -158,7 +162,7 @@ def _refuse_other_types(drafts: Drafts, direct: Mapping[str, Ownership], reading
             reading.refuse(
                 drafts[name].unit or drafts[name].node,
                 f"the unit is {owner.type} here and {direct[first].type} in table {shown(first)}: the same unit "
-                "would be two. Declare one type; values are read as it",
+                "would count as two. Declare one type; values are converted to it",
             )
 
 

@@ -31,14 +31,14 @@ def _read_keys_from(
     found = [(table, column) for table, column in splits if table in drafts and column in drafts[table].columns]
     if len(found) != 1:
         public = [f"{t.name}.{c}" for t in drafts.values() if t.public for c in t.columns]
-        reading.refuse(node, f"{shown(text)} is not the one declared table.column; {suggestion(text, public)}")
+        reading.refuse(node, f"{shown(text)} is not a declared table.column; {suggestion(text, public)}")
         return None
     table, column = found[0]
     source, target = drafts[table].columns[column], draft.columns[name]
     if not drafts[table].public:
         reading.refuse(node, f"{shown(table)} is private; keys come from a public table")
     elif table == draft.name:
-        reading.refuse(node, "keys come from another table")
+        reading.refuse(node, "keys must come from a different table")
     elif source is not None and target is not None and source.type != target.type:
         reading.refuse(node, f"{shown(text)} is {source.type}, and this column is {target.type}")
     return table, column

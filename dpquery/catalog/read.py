@@ -14,6 +14,7 @@ from dpquery.catalog.ownership import resolve_ownership
 from dpquery.catalog.public_keys import resolve_keys_from
 from dpquery.catalog.read_table import TableDraft, distinct_names, read_table
 from dpquery.catalog.rows import require_rows
+from dpquery.catalog.strata import check_strata
 from dpquery.catalog.tables import WORK, Defaults, Table
 from dpquery.catalog.totals import require_owners_of_totals
 from dpquery.catalog.tree import Node, Reading, Word
@@ -26,7 +27,7 @@ from dpquery.plan.logical import ROW_LIMIT
 from dpquery.units.declarations import Neighbours
 
 REQUIRED = ("dataset", "privacy_unit", "budget", "tables")
-OPTIONAL = ("neighbours", "analysts", "defaults", "work", "profile")
+OPTIONAL = ("neighbours", "analysts", "defaults", "work", "profile", "backend")
 AMOUNTS = ("epsilon", "delta", "rho")
 
 
@@ -42,6 +43,7 @@ class Contents(NamedTuple):
     tables: Mapping[str, Table]
     work: int
     profile: Fraction | None
+    backend: str | None
 
 
 def read_contents(root: Node, reading: Reading, *, is_file: bool) -> Contents:
@@ -61,6 +63,7 @@ def read_contents(root: Node, reading: Reading, *, is_file: bool) -> Contents:
     defaults = _read_defaults(fields["defaults"], reading) if "defaults" in fields else Defaults()
     work = (reading.count(fields["work"]) or WORK) if "work" in fields else WORK
     profile = (_read_amounts(fields, reading, ("profile",)) or {}).get("profile")
+    backend = _read_name(fields["backend"], reading) if "backend" in fields else None
     drafts: dict[str, TableDraft] = {}
     if "tables" in fields:
         if fields["tables"].content == {}:
@@ -74,6 +77,7 @@ def read_contents(root: Node, reading: Reading, *, is_file: bool) -> Contents:
     require_short_owners(drafts, owners, reading)
     require_rows(drafts, owners, unit, fields.get("defaults"), reading)
     require_owners_of_totals(drafts, unit, reading)
+    check_strata(drafts, owners, unit, reading)
     check_blocks(in_blocks, by_path, unit, neighbours, reading)
     reading.finish()
     assert dataset is not None
@@ -84,7 +88,7 @@ def read_contents(root: Node, reading: Reading, *, is_file: bool) -> Contents:
     check_axis(tables.values(), fields["tables"], reading)
     reading.finish()
     shown_analysts, shown_tables = MappingProxyType(analysts), MappingProxyType(tables)
-    return Contents(dataset, unit, neighbours, budget, shown_analysts, defaults, shown_tables, work, profile)
+    return Contents(dataset, unit, neighbours, budget, shown_analysts, defaults, shown_tables, work, profile, backend)
 
 
 def _read_name(node: Node, reading: Reading) -> str | None:
@@ -98,7 +102,9 @@ def _read_name(node: Node, reading: Reading) -> str | None:
 def _read_privacy_unit(node: Node, reading: Reading) -> str | None:
     name = _read_name(node, reading)
     if name is not None and name != "row" and fold(name) == "row":
-        reading.refuse(node, f"write row where each row is a unit of its own, or a name unlike it; not {shown(name)}")
+        reading.refuse(
+            node, f"write row if each row is a unit of its own, or a clearly different name; not {shown(name)}"
+        )
         return None
     return name
 
@@ -107,7 +113,7 @@ def _read_neighbours(node: Node, reading: Reading) -> Neighbours | None:
     text = reading.text(node)
     kinds = [kind for kind in Neighbours if kind.value == text]
     if text is not None and not kinds:
-        reading.refuse(node, f"{shown(text)} is neither add_remove nor replace_one")
+        reading.refuse(node, f"{shown(text)} must be add_remove or replace_one")
     return kinds[0] if kinds else None
 
 
@@ -150,7 +156,7 @@ def _read_analysts(node: Node, total: Budget | None, reading: Reading) -> dict[s
         if budget is None or total is None:
             continue
         if budget.kind is not total.kind:
-            reading.refuse(inner, "counts in other amounts than the budget of the dataset; use the same ones")
+            reading.refuse(inner, "uses other parameters than the budget of the dataset; use the same ones")
             continue
         analysts[name] = budget
         for part in AMOUNTS:
@@ -166,7 +172,7 @@ def _read_defaults(node: Node, reading: Reading) -> Defaults:
     amounts = _read_amounts(fields, reading, (*AMOUNTS, "least_charge")) or {}
     least = amounts.get("least_charge", LEAST_SHARE)
     if least > 1:
-        reading.refuse(fields["least_charge"], "is a share of a limit, so at most 1")
+        reading.refuse(fields["least_charge"], "is a share of a limit, so it is at most 1")
     counts = {name: reading.count(fields[name]) for name in ("max_groups", "max_rows", "row_limit") if name in fields}
     return Defaults(
         epsilon=amounts.get("epsilon"),

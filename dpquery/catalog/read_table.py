@@ -10,17 +10,18 @@ from types import MappingProxyType
 from dpquery.catalog.blocks import Blocks, read_blocks
 from dpquery.catalog.lengths import read_length, require_short
 from dpquery.catalog.names import fold, name_fault, shown, suggestion
-from dpquery.catalog.rows import RowsToMeasure, read_rows
-from dpquery.catalog.tables import ColumnDeclaration, Randomized, Table
+from dpquery.catalog.rows import RowsToMeasure
+from dpquery.catalog.strata import read_bounds
+from dpquery.catalog.tables import MOST_CATEGORIES, MOST_EPSILON, ColumnDeclaration, Randomized, Table
 from dpquery.catalog.totals import read_total
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.catalog.values import parse_type, parse_value
 from dpquery.catalog.zones import read_zone
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.loss import parse_amount
-from dpquery.kernel.randomised_response import MOST_CATEGORIES, MOST_EPSILON
 from dpquery.plan.logical import Ownership
 from dpquery.plan.ranges import number_of
+from dpquery.plan.strata import Strata
 from dpquery.plan.types import Kind, Type, Value
 
 COLUMN_FIELDS = (
@@ -40,6 +41,7 @@ class TableDraft:
     unit: Node | None
     unique: tuple[frozenset[str], ...]
     max_rows: int | RowsToMeasure | None
+    strata: Strata | None
     max_groups: int | None
     row_limit: int | None
     columns: Mapping[str, ColumnDeclaration | None]
@@ -74,6 +76,7 @@ class TableDraft:
             ownership=ownership,
             unique=self.unique,
             max_rows=self.max_rows,
+            strata=self.strata,
             max_groups=self.max_groups,
             row_limit=self.row_limit,
             columns=MappingProxyType(columns),
@@ -113,14 +116,18 @@ def read_table(name: str, node: Node, reading: Reading, zone: str = "") -> Table
             columns[column] = _read_column(column, inner, reading, keys_from, zone)
     public = bool("public" in fields and reading.flag(fields["public"]))
     counts = {f: reading.count(fields[f]) for f in ("max_groups", "row_limit") if f in fields}
-    rows = read_rows(fields["max_rows"], reading) if "max_rows" in fields else None
+    rows, strata = (
+        read_bounds(fields["max_rows"], columns, keys_from, reading) if "max_rows" in fields else (None, None)
+    )
     if public:
         for field in ("max_rows", *counts):
             if field in fields:
-                reading.refuse(fields[field], f"{field} bounds what a privacy unit adds; a public table has none")
+                reading.refuse(
+                    fields[field], f"{field} bounds the contribution of a privacy unit; a public table has none"
+                )
         for said in columns.values():
             if said is not None and said.randomized is not None:
-                reading.refuse(node, f"{shown(said.name)} is randomized, which only private tables can have")
+                reading.refuse(node, f"{shown(said.name)} is randomized, which is only possible in private tables")
     unique = _read_unique(fields["unique"], columns, reading) if "unique" in fields else ()
     return TableDraft(
         node=node,
@@ -130,6 +137,7 @@ def read_table(name: str, node: Node, reading: Reading, zone: str = "") -> Table
         unique=unique,
         columns=columns,
         max_rows=rows,
+        strata=strata,
         max_groups=counts.get("max_groups"),
         row_limit=counts.get("row_limit"),
         keys_from=keys_from,
@@ -143,7 +151,7 @@ def _read_unique(node: Node, columns: Mapping[str, object], reading: Reading) ->
     sets: list[frozenset[str]] = []
     for item in reading.items(node) or ():
         if isinstance(item.content, Word | str):
-            reading.refuse(item, "expected a list of columns; write unique: [[a], [b, c]] for two such lists")
+            reading.refuse(item, "expected a list of columns; write unique: [[a], [b, c]] to declare two lists")
             continue
         names = [reading.text(n) for n in reading.items(item) or ()]
         for part, name in zip(reading.items(item) or (), names, strict=True):
@@ -174,7 +182,7 @@ def _read_column(
     if "keys_from" in fields:
         keys_from[name] = fields["keys_from"]
         if "keys" in fields:
-            reading.refuse(fields["keys_from"], "stands beside keys; keep one of them")
+            reading.refuse(fields["keys_from"], "cannot be combined with keys; keep one of them")
     if type is None:
         return None
     lower, upper = _read_bounds(node, fields, type, reading)
@@ -237,7 +245,7 @@ def _read_bounds(node: Node, fields: Mapping[str, Node], type: Type, reading: Re
         return None, None
     values = {f: _read_value(fields[f], type, reading) for f in given}
     if len(given) == 1 and not _says_both(node):
-        reading.refuse(fields[given[0]], "bounds come in pairs: declare both lower and upper, or neither")
+        reading.refuse(fields[given[0]], "declare both lower and upper, or neither")
     lower, upper = values.get("lower"), values.get("upper")
     low, high = number_of(lower), number_of(upper)
     if low is not None and high is not None and low > high:
@@ -258,7 +266,7 @@ def _read_keys(node: Node, type: Type, nullable: bool, reading: Reading) -> dict
     first: dict[Value, Node] = {}
     for item in items or ():
         if item.is_null and not nullable:
-            reading.refuse(item, "null can be a key of a nullable column alone; in quotes it is the text 'null'")
+            reading.refuse(item, "null can only be a key of a nullable column; in quotes it is the text 'null'")
         value = None if item.is_null else _read_value(item, type, reading)
         if (item.is_null or value is not None) and first.setdefault(value, item) is not item:
             reading.refuse(item, f"is the same key as {first[value].path.rpartition('.')[2]}")
@@ -270,7 +278,9 @@ def _read_randomized(fields: Mapping[str, Node], type: Type, reading: Reading) -
     before = len(reading.problems)
     for other in ("keys", "keys_from", "lower", "upper", "max_total", "nullable"):
         if other in fields:
-            reading.refuse(fields[other], "stands beside randomized, whose categories say all that may be reported")
+            reading.refuse(
+                fields[other], "cannot be combined with randomized, whose categories already list all possible reports"
+            )
     inner = reading.fields(fields["randomized"], required=("epsilon", "categories"))
     epsilon = Fraction(1)
     if "epsilon" in inner:
@@ -294,4 +304,4 @@ def _require_inside(keys: Mapping[Value, Node], lower: Value, upper: Value, read
     for key, item in keys.items():
         number = number_of(key)
         if number is not None and low is not None and high is not None and not low <= number <= high:
-            reading.refuse(item, "the key lies outside the bounds of its column")
+            reading.refuse(item, "the key is outside the bounds of its column")

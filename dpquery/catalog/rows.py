@@ -1,6 +1,6 @@
 """How many rows of one privacy unit a table has: said by its owner, following from `unique`, or to be measured.
 
-There is no default. A number that nobody chose decides what answers leave out, and nothing in an answer would say so.
+There is no default. A default would decide what answers leave out, and nothing in an answer would say so.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def require_rows(
     silent = [n for n, own in owners.items() if not _says(drafts[n].node) and not has_one_row(own, drafts[n].unique)]
     for place, name in enumerate(silent):
         draft = drafts[name]
-        again = f"say how many rows one {unit} has here, too"
+        again = f"say how many rows one {unit} has here as well"
         reading.refuse(draft.node, again if place else _three_ways(unit, owners[name], draft))
 
 
@@ -81,7 +81,7 @@ def _three_ways(unit: str, owner: Ownership, draft: TableDraft) -> str:
     column = "UNIT" if owner.path else owner.column
     where = ", in a table that holds the unit's own column" if owner.path else ""
     return (
-        f"say how many rows one {unit} has {within}, for which there is no default: max_rows: N, where you know a "
-        f"number (of a {unit} with more each row weighs less); or unique: [[{column}]], where none has two{where}; or "
-        "max_rows: auto, where it is to be measured with dpquery profile, which is charged to the dataset"
+        f"say how many rows one {unit} has {within}. There is no default. Write max_rows: N if you know a number "
+        f"(rows of a {unit} with more weigh less); unique: [[{column}]] if none has two{where}; or max_rows: auto "
+        "to measure it with dpquery profile, which is charged to the dataset"
     )

@@ -12,12 +12,15 @@ from dpquery.catalog.rows import RowsToMeasure
 from dpquery.kernel.accountant import LEAST_SHARE
 from dpquery.plan.logical import LONGEST_TEXT, ROW_LIMIT, Ownership
 from dpquery.plan.ranges import Range, number_of
+from dpquery.plan.strata import Strata
 from dpquery.plan.types import BOOLEAN, Type, Value
 
 DEFAULT_SHARE_OF_DELTA = Fraction(1, 1000)
 """Of the dataset's delta, what a query may use that says none, and whose catalog says none."""
 WORK = 10_000
 """Steps that one stored row may cause in one query, where the catalog says nothing."""
+MOST_CATEGORIES, MOST_EPSILON = 1_000, Fraction(64)
+"""Of a column that was reported by randomised response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,12 +108,13 @@ class Table:
         ownership: How a row finds its privacy unit; None for public tables, and where the unit is the row.
         unique: Sets of columns of which no two rows agree.
         max_rows: Rows that one privacy unit has, in all or in each block; AUTO where it is to be measured; None where
-            the default says it, the table has one row of each unit, or nobody is protected. See `rows_of`.
+            the default says it, the table has one row of each unit, or rows have no owner. See `rows_of`.
         max_groups: Groups in which one privacy unit counts instead of the default, or None.
         columns: The declared columns by name, in order.
         description: A sentence for people.
         blocks: How rows are in blocks that have a budget each, or None.
         row_limit: Rows of one privacy unit that are read, in each block, instead of the default; or None.
+        strata: Parts of the table in each of which a unit has a bounded number of rows, beside `max_rows`; or None.
     """
 
     name: str
@@ -123,6 +127,7 @@ class Table:
     description: str = ""
     blocks: Blocks | None = None
     row_limit: int | None = None
+    strata: Strata | None = None
 
     def find_column(self, name: str, quoted: bool) -> ColumnDeclaration | None:
         """Returns the column that a query means: quoted names match exactly, others in any case."""

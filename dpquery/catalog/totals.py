@@ -27,12 +27,10 @@ def read_total(fields: Mapping[str, Node], type: Type, lower: Value, upper: Valu
         return None
     low, high = number_of(lower), number_of(upper)
     if type.kind not in (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL):
-        reading.refuse(node, f"a column of type {type} is not added up, so it has no total")
+        reading.refuse(node, f"a column of type {type} cannot be added up, so it has no total")
         return None
     if low is None or high is None:
-        reading.refuse(
-            node, "needs bounds: declare lower and upper, to which values are clamped before they are scaled"
-        )
+        reading.refuse(node, "needs bounds: declare lower and upper; values are clamped to them before they are scaled")
         return None
     content = node.content
     try:
@@ -42,7 +40,7 @@ def read_total(fields: Mapping[str, Node], type: Type, lower: Value, upper: Valu
         return None
     least = Fraction(0) if type.kind is Kind.FLOAT64 else Fraction(1, 10**type.scale)
     if total < max(least, max(-low, high) * FINEST):
-        reading.refuse(node, "is far smaller than one value may be; declare narrower bounds, or a larger max_total")
+        reading.refuse(node, "is far smaller than a single value may be; declare narrower bounds or a larger max_total")
         return None
     return total
 
@@ -53,10 +51,12 @@ def require_owners_of_totals(drafts: Mapping[str, TableDraft], unit: str | None,
         with_total = [c.name for c in draft.columns.values() if c is not None and c.max_total is not None]
         if with_total and draft.public:
             reading.refuse(
-                draft.node, f"max_total of {shown(with_total[0])} bounds a privacy unit; a public table has none"
+                draft.node,
+                f"max_total of {shown(with_total[0])} bounds the total of a privacy unit; a public table has none",
             )
         elif with_total and unit == "row":
             reading.refuse(
                 draft.node,
-                f"max_total of {shown(with_total[0])} is of a unit's rows; where each row is a unit, bounds do",
+                f"max_total of {shown(with_total[0])} bounds the total of one unit; where each row is a unit, "
+                "lower and upper are enough",
             )

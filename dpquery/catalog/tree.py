@@ -111,7 +111,7 @@ class Reading:
             if name not in known:
                 self.refuse(value, f"unknown field {shown(name)}; {suggestion(name, known)}")
             elif value.is_null:
-                self.refuse(value, "has no value; give one, or leave the field out")
+                self.refuse(value, "has no value; write one, or leave the field out")
             elif value.content is not Broken.BROKEN:
                 found[name] = value
         if isinstance(node.content, Mapping):
@@ -177,9 +177,9 @@ def tree_of_python(value: object, path: str, reading: Reading, depth: int = 0) -
             if type(name) is str:
                 entries[name] = tree_of_python(inner, inside(path, name), reading, depth + 1)
             elif name is True:
-                reading.refuse_at(0, path, "the name True must be a text (YAML 1.1 readers take `on` and `yes` for it)")
+                reading.refuse_at(0, path, "the name True must be a text (YAML 1.1 reads `on` and `yes` as True)")
             else:
-                reading.refuse_at(0, path, f"names must be texts, not {type(name).__name__}")
+                reading.refuse_at(0, path, f"names must be strings, not {type(name).__name__}")
         return Node(entries, path)
     if type(value) in (list, tuple):
         copied = list(value)  # type: ignore[call-overload]

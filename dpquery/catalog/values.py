@@ -43,17 +43,19 @@ def parse_type(text: str) -> Type:
     if found := DECIMAL_TYPE.fullmatch(name):
         precision, scale = int(found[1]), int(found[2])
         if not (1 <= precision <= 38 and scale <= precision):
-            raise ValueError(f"{name} is no type; a decimal has 1 to 38 digits, and no more of them after the point")
+            raise ValueError(
+                f"{name} is not a valid type; a decimal has 1 to 38 digits, and at most that many after the point"
+            )
         return decimal(precision, scale)
     if name.startswith("decimal"):
-        raise ValueError("a decimal is written decimal(10,2); in quotes, where it stands inside { }")
+        raise ValueError("a decimal is written decimal(10,2), in quotes inside { }")
     raise ValueError(f"unknown type {shown(text)}; {suggestion(name, (*SIMPLE_TYPES, 'decimal(10,2)'))}")
 
 
 def parse_value(leaf: Leaf, type: Type) -> Value:
     """Returns the value of this type that was written; raises ValueError where it is none. NULL is not read here.
 
-    Python values are read by their exact kind: True is no integer, a text no number, a date no timestamp. Dates and
+    Python values are read by their exact kind: True is not an integer, a text no number, a date no timestamp. Dates and
     timestamps may be ISO texts.
     """
     match type.kind:
@@ -80,7 +82,7 @@ def _parse_boolean(leaf: Leaf) -> bool:
         return FLAGS[leaf.text]
     if isinstance(leaf, bool):
         return leaf
-    raise ValueError(f"{_quote(leaf)} is no boolean; write true or false")
+    raise ValueError(f"{_quote(leaf)} is not a boolean; write true or false")
 
 
 def _parse_integer(leaf: Leaf) -> int:
@@ -90,9 +92,9 @@ def _parse_integer(leaf: Leaf) -> int:
     elif isinstance(leaf, int) and not isinstance(leaf, bool):
         number = leaf
     if number is None:
-        raise ValueError(f"{_quote(leaf)} is no int64; write it in plain digits, like 1000")
+        raise ValueError(f"{_quote(leaf)} is not a valid int64; write it in plain digits, like 1000")
     if not -(2**63) <= number < 2**63:
-        raise ValueError("the number does not fit int64")
+        raise ValueError("the number does not fit into int64")
     return number
 
 
@@ -100,7 +102,7 @@ def _parse_float(leaf: Leaf) -> float:
     number = _number(leaf, FLOAT64)
     if number.adjusted() <= 301 and abs(value := float(number)) <= LARGEST_FLOAT:
         return value + 0.0  # no negative zero
-    raise ValueError("the number is too large; a float64 here has at most the magnitude 1e300")
+    raise ValueError("the number is too large; the magnitude of a float64 is limited to 1e300 here")
 
 
 def _parse_decimal(leaf: Leaf, type: Type) -> Decimal:
@@ -113,7 +115,7 @@ def _parse_decimal(leaf: Leaf, type: Type) -> Decimal:
         return Decimal((0, (0,), -type.scale))
     shift = exponent + len(written) - len(significant) + type.scale
     if shift < 0 or len(significant) + shift > type.precision:
-        raise ValueError(f"{_quote(leaf)} does not fit {type} exactly")
+        raise ValueError(f"{_quote(leaf)} cannot be represented exactly as {type}")
     return Decimal((sign, tuple(map(int, significant)) + (0,) * shift, -type.scale))
 
 
@@ -127,15 +129,15 @@ def _number(leaf: Leaf, type: Type) -> Decimal:
     elif isinstance(leaf, Decimal | int | float) and not isinstance(leaf, bool):
         number = Decimal(repr(leaf)) if isinstance(leaf, float) else Decimal(leaf)
     if number is None:
-        raise ValueError(f"{_quote(leaf)} is no {type}; write a number without quotes or leading zeros")
+        raise ValueError(f"{_quote(leaf)} is not a valid {type}; write a number without quotes or leading zeros")
     if not number.is_finite():
-        raise ValueError("infinities and NaN are not accepted; write a finite number")
+        raise ValueError("infinity and NaN are not accepted; write a finite number")
     return number
 
 
 def _parse_text(leaf: Leaf) -> str:
     text = leaf.text if isinstance(leaf, Word) else leaf
-    fault = text_fault(text) if isinstance(text, str) else f"{_quote(leaf)} is no text"
+    fault = text_fault(text) if isinstance(text, str) else f"{_quote(leaf)} is not a string"
     if isinstance(text, str) and fault is None:
         return text
     raise ValueError(fault)
@@ -147,7 +149,7 @@ def _parse_date(leaf: Leaf) -> datetime.date:
     text = leaf.text if isinstance(leaf, Word) else leaf
     if isinstance(text, str) and ISO_DATE.fullmatch(text):
         return datetime.date.fromisoformat(text)  # a ValueError names the part that is out of range
-    raise ValueError(f"{_quote(leaf)} is no date; write it like 2019-12-31")
+    raise ValueError(f"{_quote(leaf)} is not a valid date; write it like 2019-12-31")
 
 
 def _parse_timestamp(leaf: Leaf) -> datetime.datetime:
@@ -156,7 +158,7 @@ def _parse_timestamp(leaf: Leaf) -> datetime.datetime:
     text = leaf.text if isinstance(leaf, Word) else leaf
     if isinstance(text, str) and ISO_TIMESTAMP.fullmatch(text):
         return datetime.datetime.fromisoformat(text)
-    raise ValueError(f"{_quote(leaf)} is no timestamp; write it without a zone, like 2019-12-31 23:59:59")
+    raise ValueError(f"{_quote(leaf)} is not a valid timestamp; write it without a zone, like 2019-12-31 23:59:59")
 
 
 def _quote(leaf: Leaf) -> str:

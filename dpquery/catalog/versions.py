@@ -8,9 +8,9 @@ from dpquery.catalog.tree import Node, Reading, Word
 
 VERSION = 2
 MOVED = (
-    "max_rows was, in version 1, how many rows of one unit count in each group of a query, 8 where nobody said; it is "
-    "now how many rows one unit has in the whole table (in each block of it), and each table of people must say it. "
-    "Read max_rows over, then write version: 2 at the top"
+    "in version 1, max_rows was the number of rows of one unit that count in each group of a query, by default 8; "
+    "now it is the number of rows that one unit has in the whole table (or in each block), and each private table "
+    "with a unit must declare it. Check every max_rows, then write version: 2 at the top"
 )
 
 
@@ -22,10 +22,12 @@ def require_version(root: Node, said: Node | None, reading: Reading) -> None:
     """
     if said is None:
         if isinstance(root.content, Mapping) and "version" not in root.content:
-            reading.refuse(root, f"the file says no version, which means version 1, and that is read no more: {MOVED}")
+            reading.refuse(
+                root, f"the file has no version, which means version 1, and that is no longer supported: {MOVED}"
+            )
         return
     word = said.content.text if isinstance(said.content, Word) and said.content.plain else None
     if word == "1":
-        reading.refuse(said, f"version 1 is read no more: {MOVED}")
+        reading.refuse(said, f"version 1 is no longer supported: {MOVED}")
     elif word != str(VERSION):
-        reading.refuse(said, f"write version: {VERSION}, the one that is read here")
+        reading.refuse(said, f"write version: {VERSION}, the supported version")

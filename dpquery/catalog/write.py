@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpquery.catalog.rows import RowsToMeasure
+from dpquery.catalog.strata import written
 from dpquery.catalog.tables import WORK, ColumnDeclaration, Table
 from dpquery.catalog.versions import VERSION
 from dpquery.kernel.accountant import LEAST_SHARE, Budget
@@ -54,6 +55,8 @@ def _whole(catalog: Catalog) -> Iterator[str]:
         yield f"work: {catalog.work}"
     if catalog.profile is not None:
         yield f"profile: {_amount(catalog.profile)}"
+    if catalog.backend is not None:
+        yield f"backend: {text(catalog.backend)}"
     if catalog.analysts:
         yield "analysts:"
         yield from (f"  {text(name)}: {_budget(budget)}" for name, budget in catalog.analysts.items())
@@ -97,7 +100,10 @@ def _table(table: Table, bounds: Bounds, max_rows: Mapping[str, int], why: str) 
         yield f"    max_rows: {max_rows[table.name]}  # {why}"
     elif table.max_rows is not None:
         rows = table.max_rows
-        yield f"    max_rows: {rows.value if isinstance(rows, RowsToMeasure) else rows}"
+        said = str(rows.value if isinstance(rows, RowsToMeasure) else rows)
+        if table.strata is not None:
+            said = f"{{all: {said}, per: {{{text(written(table.strata))}: {table.strata.max_rows}}}}}"
+        yield f"    max_rows: {said}"
     if table.max_groups is not None:
         yield f"    max_groups: {table.max_groups}"
     if table.row_limit is not None:

@@ -28,7 +28,7 @@ def read_file(path: str | os.PathLike[str]) -> str:
     except OSError as error:
         raise CatalogError(f"{file.name}: cannot be read: {error.strerror}") from None
     except ValueError:
-        raise CatalogError("the catalog's path is not a path") from None
+        raise CatalogError("the catalog's path is not a valid path") from None
     if len(content) > LARGEST_FILE:
         raise CatalogError(f"{file.name}: a catalog has at most 4 MiB")
     try:
@@ -52,9 +52,9 @@ def tree_of_yaml(text: str, reading: Reading) -> Node:
         reading.refuse_at(mark.line + 1 if mark else 0, "", f"not YAML: {error.problem or error.context}")
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else 0
-        reading.refuse_at(line, "", "not YAML: a control character or another one that YAML forbids")
+        reading.refuse_at(line, "", "not YAML: it contains a character that YAML forbids")
     except (ValueError, OverflowError):  # a number of the file that Python has no character or version for
-        reading.refuse_at(loader.line + 1 if loader else 0, "", "not YAML: an escape or a directive out of range")
+        reading.refuse_at(loader.line + 1 if loader else 0, "", "not YAML: an escape or a directive is out of range")
     finally:
         if loader is not None:
             loader.dispose()

@@ -40,7 +40,7 @@ def _read_file(table: str, file: str, columns: list[str]) -> pa.Table:
     with Path(file).open("rb") as lines:
         header = _fields(next(lines, b"").removeprefix(b"\xef\xbb\xbf"), delimiter, table)
         if not header or len(set(header)) != len(header):
-            raise CatalogError(f"a CSV file of table {table} has no header of different names")
+            raise CatalogError(f"a CSV file of table {table} has no header with distinct names")
         places = {name: header.index(name) for name in columns if name in header}
         batches, rows = [], []
         for line in lines:

@@ -1,4 +1,4 @@
-"""Arrow data that the engine can read without failing, whatever a row holds.
+"""Arrow data that the engine can read without failing, for any values of its rows.
 
 The engine trusts that texts are UTF-8, and converts zoned moments to microseconds without asking whether they fit.
 """
@@ -31,7 +31,7 @@ def readable(table: str, data: pa.Table) -> pa.Table:
             valid = False
         if not valid:
             raise CatalogError(
-                f"column {name} of table {table} holds bytes that its type does not allow, such as bad UTF-8"
+                f"column {name} of table {table} contains bytes that its type does not allow, such as invalid UTF-8"
             )
     return pa.table({name: _in_microseconds(data[name]) for name in data.column_names})
 

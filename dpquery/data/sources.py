@@ -115,9 +115,9 @@ def _of_series(table: str, name: str, series: pd.Series[Any], type: Type, zone: 
 
 def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:
     if "\0" in path:
-        raise CatalogError(f"the source of table {table} is no path: it has a NUL character")
+        raise CatalogError(f"the source of table {table} is not a path: it contains a NUL character")
     if "://" in path:
-        raise CatalogError(f"the source of table {table} is an address; only files are read")
+        raise CatalogError(f"the source of table {table} is an address, but only files can be read")
     files = files_of(path)
     if not files or not all(os.path.isfile(name) for name in files):
         reason = "is a folder without Parquet files" if os.path.isdir(path) else "does not exist"
@@ -155,7 +155,7 @@ def _read_feather(table: str, files: list[str]) -> pa.Table:
     with contextlib.suppress(pa.ArrowException, OSError):
         tables = [feather.read_table(name, memory_map=True) for name in files]
     if not tables:
-        raise CatalogError(f"the source of table {table} is no Feather file")
+        raise CatalogError(f"the source of table {table} is not a Feather file")
     return pa.concat_tables(tables)
 
 

@@ -19,22 +19,22 @@ FEWEST_ROWS = 10
 
 
 def twice(catalog: Catalog, given: Mapping[str, object], opened: Mapping[str, Source]) -> Iterator[str]:
-    """Yields which public tables have the rows of a private one: the same object, the same file or a copy of it, or the
-    same columns in memory."""
+    """Yields which public tables have the rows of a private one: the same object, the same file or a copy of it, or,
+    where both are opened, the same columns in memory."""
     public = [table for table in opened if catalog.tables[table].public]
-    private = [table for table in opened if not catalog.tables[table].public]
+    private = [table for table in catalog.tables if not catalog.tables[table].public and table in given]
     for one, other in product(private, public):
         if given[one] is given[other] and opened[other].database is None:
             what = "the same data"
         elif _share_a_file(_files(given[one]), _files(given[other])):
             what = "the same file"
-        elif _are_equal(opened[one].data, opened[other].data):
+        elif one in opened and _are_equal(opened[one].data, opened[other].data):
             what = "the same rows"
         else:
             continue
         yield (
             f"table {other} is public and has {what} as table {one}, which is private: its rows would be shown "
-            "exactly, at no charge. Leave it out, or give it data that everybody may know"
+            "exactly and free of charge. Leave it out, or use data that everybody may know"
         )
 
 

@@ -43,7 +43,7 @@ def with_owners_held(catalog: Catalog, sources: Mapping[str, Source]) -> dict[st
     """
     made, leading = dict(sources), leading_to_owners(catalog)
     for table in catalog.tables.values():
-        if table.ownership is None:
+        if table.ownership is None or table.name not in made:
             continue
         columns = {column for holder, column in leading if holder == table.name}
         columns |= set() if table.blocks is None else {table.blocks.column}
@@ -75,7 +75,7 @@ def _copied(table: pa.Table) -> pa.Table:
 class Files:
     """The files of tables as they were when they were checked.
 
-    A DuckDB file is not among them: nobody writes to one that is attached, and one that replaces it is not read.
+    A DuckDB file is not among them: an attached one is not written to, and one that replaces it is not read.
     """
 
     def __init__(self, sources: Mapping[str, Source], tables: Iterable[str]) -> None:
@@ -87,8 +87,8 @@ class Files:
         for table, source in self._sources.items():
             if stamps_of(source) != self._stamps[table]:
                 raise BackendError(
-                    f"the file of table {table} was changed after it was checked, so the promise may not hold; nothing "
-                    "was charged. The owner closes this session and opens another"
+                    f"the file of table {table} was changed after it was checked, so the privacy guarantee might "
+                    "not hold; nothing was charged. Close this session and open a new one"
                 )
 
 

@@ -1,10 +1,10 @@
 """Stored values read as declared, one by one in Python: the oracle of `reading.py`.
 
-Whatever does not fit the declared type is NULL. NaN is NULL, -0.0 is 0.0, infinities stay, zoned timestamps are read as
-the wall clock of the declared zone, and without one as NULL. Integers are booleans only where they are 0 or 1; decimals
-are integers only where they are whole, floats only where they are whole and below 2^53 (from there on one float stands
-for several integers, which must not merge units). How one value is read never depends on another: in a column of mixed
-types a misfit changes no other row.
+A value that does not fit the declared type is NULL. NaN is NULL, -0.0 is 0.0, infinities stay, zoned timestamps are
+read as the wall clock of the declared zone, and without one as NULL. Integers are booleans only where they are 0 or
+1; decimals are integers only where they are whole, floats only where they are whole and below 2^53 (from there on one
+float stands for several integers, which must not merge units). How one value is read never depends on another: in a
+column of mixed types a misfit changes no other row.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def session_over(
         raise CatalogError(problems)
     place = ledger or ledger_beside(declared, catalog)
     if not is_url(place) and not Path(place).exists():
-        raise LedgerError(f"there is no ledger {place}; the owner creates it, once: dpquery ledger create {catalog}")
+        raise LedgerError(f"there is no ledger {place}; the owner creates it once: dpquery ledger create {catalog}")
     asks = analyst or only_analyst(declared)
     with (
         interruptible_work(),
@@ -123,7 +123,7 @@ def sources_beside(
     """Returns each table's one path in a folder, TABLE.parquet and the like; and for which tables there is not one.
 
     Args:
-        option: How whoever asks would name a table's path.
+        option: How the caller would name a table's path.
     """
     found, problems = {}, []
     for name in tables:
@@ -165,7 +165,7 @@ def ledger_beside(catalog: Catalog, path: Path) -> Path:
     """Returns the path of the ledger that belongs to a catalog's file, unless another is named."""
     name = f"{catalog.dataset}.ledger"
     if Path(name).name != name:
-        raise CatalogError(f"the dataset's name {catalog.dataset!r} is no file name; name the ledger")
+        raise CatalogError(f"the dataset's name {catalog.dataset!r} is not a file name; name the ledger")
     return path.parent / name
 
 
@@ -180,7 +180,7 @@ def shown(place: str | Path) -> str:
 
 
 def only_analyst(catalog: Catalog) -> str:
-    """Returns who asks where nobody says: the one analyst declared, or "analyst" where none is."""
+    """Returns the default analyst: the one declared, or "analyst" where none is."""
     if len(catalog.analysts) > 1:
         raise InvalidLossError("several analysts have a budget", advice="Say who asks with --analyst NAME.")
     return next(iter(catalog.analysts), "analyst")

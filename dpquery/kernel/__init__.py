@@ -1,1 +1,1 @@
-"""How much noise, at which loss, and the gate: whatever is released went through here, and was charged before."""
+"""How much noise, at which loss, and the gate: every release goes through here, and is charged before."""

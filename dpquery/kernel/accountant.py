@@ -55,7 +55,7 @@ class Budget:
     __repr__ = __str__
 
     def __post_init__(self) -> None:
-        PrivacyLoss(epsilon=self.epsilon, delta=self.delta, rho=self.rho)  # refuses what is no amount
+        PrivacyLoss(epsilon=self.epsilon, delta=self.delta, rho=self.rho)  # refuses what is not an amount
         fits = {
             BudgetKind.PURE: self.epsilon and not self.delta and not self.rho,
             BudgetKind.ZCDP: self.rho and not self.epsilon,
@@ -63,7 +63,7 @@ class Budget:
         }
         if not fits[self.kind] or self.delta >= 1 or max(self.epsilon, self.rho) > LARGEST:
             advice = "Write {epsilon}, {epsilon, delta} or {rho, delta}, with delta below 1 and the others up to 1e6."
-            raise InvalidLossError(f"these are not the parts of a budget of the {self.kind.value} kind", advice=advice)
+            raise InvalidLossError(f"these parts do not make a budget of the {self.kind.value} kind", advice=advice)
 
     @staticmethod
     def of(epsilon: object = None, delta: object = None, rho: object = None) -> Budget:
@@ -146,7 +146,7 @@ def in_parallel(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
 
 
 def guarantee_of(plan: BudgetedPlan, neighbours: Neighbours) -> PrivacyLoss:
-    """Returns what the answer satisfies alone, whatever the ledger's currency; exact.
+    """Returns what the answer satisfies by itself, in any currency of the ledger; exact.
 
     Where all noise is paid with epsilon: (epsilon, delta)-DP, the sums of epsilons and of the deltas of selections.
     Otherwise rho-zCDP except with probability delta; epsilon then weighs epsilon^2 / 2 for a Laplace measure, and
@@ -229,16 +229,16 @@ def _loss_of_noise(noise: Noise, in_epsilon: bool) -> PrivacyLoss:
     loss = noise.loss
     paid_in_epsilon = loss.epsilon > 0
     if loss.delta or paid_in_epsilon is (loss.rho > 0):
-        raise InternalError("noise loses either epsilon or rho")
+        raise InternalError("noise is paid for with either epsilon or rho")
     if in_epsilon and not paid_in_epsilon:
-        raise InternalError("a pure budget pays for no loss of rho")
+        raise InternalError("a pure budget cannot pay a loss of rho")
     match noise.mechanism:
         case Mechanism.LAPLACE if paid_in_epsilon:
             rho = pure_to_zcdp(loss.epsilon)
         case Mechanism.GAUSSIAN if not paid_in_epsilon:
             rho = loss.rho
         case Mechanism.LAPLACE | Mechanism.GAUSSIAN:
-            raise InternalError("Laplace noise loses epsilon alone, and Gaussian noise rho alone")
+            raise InternalError("Laplace noise is paid for only with epsilon, and Gaussian noise only with rho")
         case Mechanism.EXPONENTIAL:
             rho = bounded_range_to_zcdp(loss.epsilon) if paid_in_epsilon else loss.rho
         case _:

@@ -54,10 +54,12 @@ def check(budgeted: BudgetedAggregate, declared: Declarations, sizes: Sizes) -> 
     read = [id for key in aggregate.keys for id in key.columns]
     read += [m.value for m in aggregate.measures if m.value is not None]
     if not given.keys() >= set(read):
-        raise InternalError("a key or a measure reads a column that its source does not give")
+        raise InternalError("a key or a measure reads a column that its source does not have")
     for key in aggregate.keys:
         if key.types != tuple(given[id] for id in key.columns) or not all(map(are_values, _domains(key), key.types)):
             raise InternalError("a key is not of the types of its columns")
+        if key.domain is not None and len(set(key.domain)) != len(key.domain):
+            raise InternalError("a public key occurs twice in its domain")
     if any(measure.filter is not None and given.get(measure.filter) != BOOLEAN for measure in aggregate.measures):
         raise InternalError("a measure's filter is not a boolean column of its source")
     for measure in aggregate.measures:
@@ -104,9 +106,9 @@ def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: S
     if rows is not None and (changed is None or rows < changed):
         raise InternalError("a unit may have more rows than a plan says")
     if weights.rows_in_group is not None:
-        one = rows_in_group(aggregate.source, aggregate.keys, declared, sizes)
+        one = rows_in_group(aggregate.source, aggregate.keys, declared, sizes, weights.column)
         if one is None or weights.rows_in_group < one:
-            raise InternalError("a unit may have more rows in a group than a plan says")
+            raise InternalError("the rows of a unit may weigh more in a group than a plan says")
     match weights.weighing:
         case Weighing.WHOLE:
             holds = most is not None and most <= weights.max_rows
@@ -149,6 +151,6 @@ def _check_selection(budgeted: BudgetedAggregate) -> None:
         return
     deciding = [m for m in aggregate.measures if m.id == aggregate.selection]
     if [(m.count, m.filter) for m in deciding] != [(Count.UNITS, None)]:
-        raise InternalError("groups are selected by their number of units alone")
+        raise InternalError("groups can only be selected by their number of units")
     if not Fraction(0) < budgeted.selection_delta < 1:
         raise InternalError("selecting groups needs a delta between 0 and 1")

@@ -79,7 +79,7 @@ def choose_together(
     first, last = candidates(aggregate.measures[family[0]])
     weight = WEIGHT // aggregate.weight  # so that a row can be divided too
     if len(histogram.weight) and int(histogram.weight.max()) >= LARGEST_UTILITY // weight:
-        raise InternalError("a histogram holds what cannot be")
+        raise InternalError("a histogram holds an impossible value")
     whole = Histogram(group=histogram.group, value=histogram.value, weight=histogram.weight * weight)
     start = Side(
         weights=exponential.in_order(whole, aggregate.measures[family[0]], groups),
@@ -149,5 +149,5 @@ def divide(weights: Histogram, measure: Measure, chosen: Integers, drawn: Intege
 
 def _moved(histogram: Histogram, places: Integers) -> Histogram:
     if len(histogram.group) and not (histogram.group.min() >= 0 and histogram.group.max() < len(places)):
-        raise InternalError("a histogram names a group that is not there")
+        raise InternalError("a histogram names an unknown group")
     return Histogram(group=places[histogram.group], value=histogram.value, weight=histogram.weight)

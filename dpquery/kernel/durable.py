@@ -42,7 +42,7 @@ class DurableLedger(Protocol):
 
         Raises:
             InsufficientBudgetError: The limit leaves less; nothing was recorded.
-            LedgerError: It was not recorded, or nobody knows; there must be no answer.
+            LedgerError: It was not recorded, or this is unknown; there must be no answer.
         """
         ...
 

@@ -117,12 +117,12 @@ def in_order(given: Histogram, measure: Measure, groups: int) -> Histogram:
     group, value, weight = given.group, given.value, given.weight
     first, last = candidates(measure)
     if not len(group) == len(value) == len(weight) or any(x.dtype != np.int64 for x in (group, value, weight)):
-        raise InternalError("a histogram has another shape than was asked for")
+        raise InternalError("a histogram does not have the expected shape")
     if not len(group):
         return given
     inside = group.min() >= 0 and group.max() < groups and value.min() >= first and value.max() <= last
     if not inside or weight.min() < 1 or _sum(weight) >= LARGEST_UTILITY:  # 2^37 rows: no engine holds so many
-        raise InternalError("a histogram holds what cannot be")
+        raise InternalError("a histogram holds an impossible value")
     if not _ascends(group, value):
         size = last - first + 1
         fits = groups * size < LARGEST_UTILITY  # one number stands for both, which is quicker
@@ -134,7 +134,7 @@ def in_order(given: Histogram, measure: Measure, groups: int) -> Histogram:
 
 
 def _sum(weight: Integers) -> int:
-    """Returns the exact sum, whatever the weights: an error here would tell how many values there are."""
+    """Returns the exact sum for any weights: an error here would tell how many values there are."""
     return (int((weight >> 31).sum()) << 31) + int((weight & (2**31 - 1)).sum())
 
 
@@ -152,7 +152,7 @@ def _segments(
     """
     group, value, weight, groups = histogram.group, histogram.value, histogram.weight, len(first)
     if len(group) and not ((first[group] <= value) & (value <= last[group])).all():
-        raise InternalError("a histogram holds what is no candidate")
+        raise InternalError("a histogram holds a value that is not a candidate")
     edges = np.searchsorted(group, np.arange(groups + 1))
     added = np.concatenate((np.zeros(1, np.int64), np.cumsum(weight)))
     total = added[edges[1:]] - added[edges[:-1]]

@@ -12,12 +12,12 @@ from typing import TypeVar
 
 from dpquery.errors import BackendError
 
-FAILED = "the query could not be computed; the charge stands"
+FAILED = "the query could not be computed; it was charged all the same"
 """All that anybody but the operator hears of a failure after the charge."""
 
 OPERATOR = logging.getLogger("dpquery.operator")
 """Gets one line for each failure: the entry of the ledger, the type of the error and where it was raised."""
-OPERATOR.addHandler(logging.NullHandler())  # without a handler of the operator's own nothing is shown, to nobody
+OPERATOR.addHandler(logging.NullHandler())  # without a handler of the operator's own nothing is shown
 
 Made = TypeVar("Made")
 
@@ -31,7 +31,7 @@ def one_error(compute: Callable[[], Made], entry: int | None) -> Made:
         compute: All that follows the charge.
         entry: The charge's number in the ledger, for the operator.
     Privacy:
-        Class, text and chain of the error are the same whatever was raised, so they depend on no row: the error is
+        Class, text and chain of the error are the same for every cause, so they depend on no row: the error is
         raised outside the handler, and keeps neither cause nor context. That there is an error may depend on rows.
     Source:
         docs/proofs/gate.md, "After the charge".

@@ -17,6 +17,10 @@ LARGEST_VALUE = 2**62
 LARGEST_STEP = 2**53
 """No bound of a lattice may exceed this: backends may divide by the grid, and clamp, in double precision."""
 
+LOOKED_AT = 64
+"""So many times `max_rows` pairs are looked at in the turn of a unit, in the order that is its own, whatever others
+have: what one unit adds to the lists of turns is bounded by declared numbers. docs/proofs/weights.md, Theorem 4."""
+
 
 class Count(Enum):
     """What a measure counts or adds up, over one group's rows that pass the measure's filter."""
@@ -34,8 +38,9 @@ class Count(Enum):
     DISTINCT = "count_distinct"
     """Different non-NULL values by group: how many pairs of group and value units stand for. Units take turns, those
     with fewer different pairs over all groups first, and of as many those with the least hash of the unit under the
-    release's key. In its turn a unit stands for the `max_rows` of its pairs for which no unit stands yet that have the
-    least hash of (group, value) under that key, or for all of them where they are fewer."""
+    release's key. In its turn a unit looks at the LOOKED_AT times `max_rows` of its pairs that have the least hash of
+    (group, value) under that key, and stands for the first `max_rows` of these for which no unit stands yet, or for
+    all of them where they are fewer."""
     SUM = "sum"
     """The sum of the lattice values of the non-NULL values."""
     QUANTILE = "quantile"
@@ -141,13 +146,13 @@ class Measure:
 
     def __post_init__(self) -> None:
         if (self.lattice is None) is (self.count in (Count.SUM, Count.QUANTILE)):
-            raise ValueError("a lattice belongs to sums and quantiles alone")
+            raise ValueError("only sums and quantiles have a lattice")
         if (self.target is None) is (self.count is Count.QUANTILE) or (self.domain is None) is (
             self.count is Count.MODE
         ):
-            raise ValueError("a target belongs to quantiles alone, and a domain to modes")
+            raise ValueError("only quantiles have a target, and only modes a domain")
         if (self.value is None) is not (self.count in (Count.UNITS, Count.ROWS)):
             raise ValueError("a measure has a value unless it counts rows or units")
         is_plain = self.lattice is not None and not self.lattice.offset and not self.lattice.squared
         if self.total is not None and not (self.count is Count.SUM and is_plain):
-            raise ValueError("a total belongs to plain sums alone")
+            raise ValueError("only plain sums have a total")

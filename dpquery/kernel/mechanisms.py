@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel import exponential, samplers, tails
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Mechanism, Noise
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import divider, drawn_with
-from dpquery.kernel.sensitivity import Sensitivity, finer_steps, groups_per_unit, sensitivity
+from dpquery.kernel.sensitivity import Sensitivity, coarseness, coarsest, finer_steps, groups_per_unit, sensitivity
 from dpquery.units.declarations import Neighbours
 
 
@@ -27,27 +27,34 @@ class NoiseLaw:
         mechanism: The law.
         parameter: Laplace: the scale b. Gaussian: the variance. In lattice steps (squared for the variance).
             Exponential: the coefficient c of the utility. Exact.
-        steps: Into how many finer steps a lattice step is divided when noise is added; the sum is rounded after.
+        steps: Into how many finer steps a lattice step is divided when noise is added; the sum is rounded after. Less
+            than 1 where a step of the noise is several lattice steps.
         divider: The scale of the Laplace noise that divides the values at a choice; None where nothing is divided.
     """
 
     mechanism: Mechanism
     parameter: Fraction
     divider: Fraction | None = None
-    steps: int = 1
+    steps: int | Fraction = 1
 
     @property
     def is_added(self) -> bool:
         """Whether it is noise on a number; otherwise it chooses one."""
         return self.mechanism is not Mechanism.EXPONENTIAL
 
+    @property
+    def sampled(self) -> Fraction:
+        """The parameter in the steps that noise is drawn in; of a choice its coefficient."""
+        powers = {Mechanism.LAPLACE: 1, Mechanism.GAUSSIAN: 2, Mechanism.EXPONENTIAL: 0}
+        return self.parameter * self.steps ** powers[self.mechanism]
+
     def sample(self, size: int) -> NDArray[np.int64]:
         """Returns fresh independent noise, shape (size,), in the finer steps; a choice has none."""
         match self.mechanism:
             case Mechanism.LAPLACE:
-                return samplers.discrete_laplace(self.parameter * self.steps, size)
+                return samplers.discrete_laplace(self.sampled, size)
             case Mechanism.GAUSSIAN:
-                return samplers.discrete_gaussian(self.parameter * self.steps**2, size)
+                return samplers.discrete_gaussian(self.sampled, size)
             case Mechanism.EXPONENTIAL:
                 raise InternalError("the exponential mechanism adds no noise")
             case _:
@@ -58,26 +65,18 @@ class NoiseLaw:
         `utilities.rank_error`."""
         if self.steps == 1:
             return _half_width(self.mechanism, self.parameter, failure)
-        power = 2 if self.mechanism is Mechanism.GAUSSIAN else 1
-        fine = _half_width(self.mechanism, self.parameter * self.steps**power, failure)
-        return -(-(2 * (fine + 1) + self.steps) // (2 * self.steps))  # the exact number may have been rounded too
+        fine = _half_width(self.mechanism, self.sampled, failure)
+        return math.ceil(Fraction(fine + 1) / self.steps + Fraction(1, 2))  # the exact number may have been rounded too
 
     def tail(self, k: int) -> Fraction:
         """Returns an upper bound on P(noise >= k); of noise in lattice steps alone."""
-        if self.steps != 1:
-            raise InternalError("a number that decides about groups is counted in whole steps")
-        match self.mechanism:
-            case Mechanism.LAPLACE:
-                return tails.laplace_tail(self.parameter, k)
-            case Mechanism.GAUSSIAN:
-                return tails.gaussian_tail(self.parameter, k)
-            case Mechanism.EXPONENTIAL:
-                raise InternalError("a choice has no tail that is known without the data")
-            case _:
-                assert_never(self.mechanism)
+        if self.steps != 1 or not self.is_added:
+            raise InternalError("a number that decides about groups is counted in whole steps, and has noise")
+        bound = tails.laplace_tail if self.mechanism is Mechanism.LAPLACE else tails.gaussian_tail
+        return bound(self.parameter, k)
 
 
-def calibrate(moved: Sensitivity, noise: Noise, steps: int = 1) -> NoiseLaw:
+def calibrate(moved: Sensitivity, noise: Noise, steps: int | Fraction = 1) -> NoiseLaw:
     """Returns the noise that causes at most the given loss for a vector of this sensitivity.
 
     Args:
@@ -95,11 +94,11 @@ def calibrate(moved: Sensitivity, noise: Noise, steps: int = 1) -> NoiseLaw:
     match noise.mechanism:
         case Mechanism.LAPLACE:
             if noise.loss.epsilon <= 0 or noise.loss.rho or noise.loss.delta:
-                raise InternalError("Laplace noise is paid for with epsilon alone")
+                raise InternalError("Laplace noise is paid for only with epsilon")
             parameter = Fraction(moved.l1) / noise.loss.epsilon
         case Mechanism.GAUSSIAN:
             if noise.loss.rho <= 0 or noise.loss.epsilon or noise.loss.delta:
-                raise InternalError("Gaussian noise is paid for with rho alone")
+                raise InternalError("Gaussian noise is paid for only with rho")
             parameter = Fraction(moved.l2_squared) / (2 * noise.loss.rho)
         case Mechanism.EXPONENTIAL:
             if noise.loss.delta or (noise.loss.epsilon > 0) is (noise.loss.rho > 0):
@@ -108,9 +107,9 @@ def calibrate(moved: Sensitivity, noise: Noise, steps: int = 1) -> NoiseLaw:
             parameter = paid or _root_down(8 * noise.loss.rho / moved.l2_squared)
         case _:
             assert_never(noise.mechanism)
-    finer = {Mechanism.LAPLACE: steps, Mechanism.GAUSSIAN: steps**2, Mechanism.EXPONENTIAL: 1}[noise.mechanism]
-    _in_range(parameter * finer, noise.mechanism)
-    return NoiseLaw(mechanism=noise.mechanism, parameter=parameter, steps=steps)
+    law = NoiseLaw(mechanism=noise.mechanism, parameter=parameter, steps=steps)
+    _in_range(law.sampled, noise.mechanism)
+    return law
 
 
 _RANGES = {
@@ -175,6 +174,25 @@ def threshold(noise: NoiseLaw, groups: int, delta: Fraction) -> int:
     return 1 + high
 
 
+def _law(aggregate: PrivateAggregate, measure: Measure, noise: Noise, neighbours: Neighbours) -> NoiseLaw:
+    """Returns the noise of a measure, in the finest steps of `coarseness` to `coarsest` in which it can be sampled.
+
+    Privacy:
+        R follows from the plan and the loss alone, and the sensitivity is that of what is rounded down by it.
+    Source:
+        docs/proofs/weights.md, Theorem 6.
+    """
+    coarse, most = coarseness(aggregate, measure), coarsest(aggregate, measure, neighbours)
+    while True:
+        moved = sensitivity(aggregate, measure, neighbours, coarse)
+        try:
+            return calibrate(moved, noise, finer_steps(aggregate, measure, coarse))
+        except InvalidLossError:  # too large; what is too small in these steps is so in coarser ones
+            if coarse >= most:
+                raise
+        coarse *= 2
+
+
 def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[NoiseLaw, ...]:
     """Returns the noise of each measure, in order, recomputed from the plan."""
     aggregate = budgeted.aggregate
@@ -182,9 +200,9 @@ def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Noi
     for measure, (noise, dividing) in zip(aggregate.measures, drawn_with(budgeted), strict=True):
         if (measure.count in CHOICES) is not (noise.mechanism is Mechanism.EXPONENTIAL):
             raise InternalError("choices are made by the exponential mechanism, and nothing else is")
-        moved = sensitivity(aggregate, measure, neighbours)
-        drawn = calibrate(moved, noise, finer_steps(aggregate, measure))
+        drawn = _law(aggregate, measure, noise, neighbours)
         if dividing is not None:
+            moved = sensitivity(aggregate, measure, neighbours)
             drawn = replace(drawn, divider=_in_range(divider(moved.l1, moved.l2_squared, dividing), Mechanism.LAPLACE))
         made.append(drawn)
     return tuple(made)

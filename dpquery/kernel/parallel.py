@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpquery.kernel.plan import Count, Measure, PrivateAggregate, Weighing
-from dpquery.kernel.sensitivity import coarseness
+from dpquery.kernel.plan import Measure, PrivateAggregate
+from dpquery.kernel.sensitivity import weighs_together
 from dpquery.plan.logical import Relation
 from dpquery.units.declarations import Neighbours
 from dpquery.units.reads import Rows, are_apart, is_one, rows_read
@@ -40,17 +40,6 @@ def chains(aggregates: Sequence[PrivateAggregate], neighbours: Neighbours) -> tu
         else:
             chain.append(own)
     return tuple(tuple(tuple(numbers) for _, numbers in chain) for chain in found)
-
-
-def weighs_together(aggregate: PrivateAggregate, measure: Measure) -> bool:
-    """Whether what a unit adds to measures of disjoint filters is at most `max_rows` together: the weights of rows, of
-    which each is in one measure. What is rounded before noise is added moves by a step more in each of them."""
-    if aggregate.unit is None:
-        return True
-    if measure.count is Count.UNITS:
-        return aggregate.weights.weighing is Weighing.WHOLE and aggregate.weights.max_rows == 1
-    is_sum = measure.filter is not None and measure.count in (Count.ROWS, Count.VALUES, Count.SUM)
-    return is_sum and coarseness(aggregate, measure) == 1
 
 
 def _key(rows: Rows | None, owners: list[Relation | str]) -> object:

@@ -19,7 +19,6 @@ Where the unit is the row, `unit` is None, every row is a unit, and all weigh 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -33,40 +32,11 @@ from dpquery.kernel.measures import Count as Count
 from dpquery.kernel.measures import Lattice as Lattice
 from dpquery.kernel.measures import Measure as Measure
 from dpquery.kernel.measures import Total as Total
+from dpquery.plan.keys import Key as Key
 from dpquery.plan.logical import Relation
-from dpquery.plan.types import Type, Value
 
 WEIGHT = 2**24
 """Steps of weight that make a whole row."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
-    """One grouping column of the source, or several whose public values belong together, as the rows of a public table.
-
-    Attributes:
-        columns, types: Their ids, and the type of each.
-        domain: The public values of the columns as tuples, each once, in the order of the result; None where groups are
-            selected, of one column alone. NULL is a value like others: rows with it are dropped if no tuple has it.
-    """
-
-    columns: tuple[str, ...]
-    types: tuple[Type, ...]
-    domain: tuple[tuple[Value, ...], ...] | None
-
-    def __post_init__(self) -> None:
-        width, rows = len(self.columns), self.domain or ()
-        if not width or len(set(self.columns)) != width or len(self.types) != width:
-            raise ValueError("a key has columns, each once, and each with its type")
-        if self.domain is None and width > 1:
-            raise ValueError("groups are selected by one column each")
-        if len(set(rows)) != len(rows) or any(len(values) != width for values in rows):
-            raise ValueError("a public key stands twice in its domain, or has not one value for each column")
-
-    @classmethod
-    def of(cls, column: str, type: Type, domain: Iterable[Value] | None) -> Key:
-        """Returns the key of one column; the domain holds its values."""
-        return cls(columns=(column,), types=(type,), domain=None if domain is None else tuple((v,) for v in domain))
 
 
 class Weighing(Enum):
@@ -91,7 +61,7 @@ class Weights:
         column: For stored weights the id of the source's column of them, int64 from 0 to WEIGHT; NULL weighs nothing.
         max_groups: In how many groups a unit counts as one, where units are counted; None: in all of its groups.
         most_rows: For weights that are not whole: no unit has more rows in the source, by the plan; None: not known.
-        rows_in_group: No unit has more rows in one group, by the plan; None: not known.
+        rows_in_group: The rows of no unit weigh more in one group, in rows, by the plan; None: not known.
     """
 
     weighing: Weighing
@@ -167,12 +137,12 @@ class PrivateAggregate:
     @property
     def is_selected(self) -> bool:
         """Whether some key has no public domain, so that groups are shown only above a threshold."""
-        return any(key.domain is None for key in self.keys)
+        return None in [key.domain for key in self.keys]
 
     @property
     def public_groups(self) -> int | None:
         """The number of groups, or None where groups are selected."""
-        return None if self.is_selected else math.prod(len(key.domain or ()) for key in self.keys)
+        return None if self.is_selected else math.prod([len(key.domain or ()) for key in self.keys])
 
 
 class Mechanism(Enum):

@@ -1,7 +1,7 @@
 """The gate: the only place where exact aggregates are opened.
 
-Check, recompute, prepare, charge, run, select and add noise, in this order. Whatever `release` returns has been paid
-for, and all that follows is post-processing.
+Check, recompute, prepare, charge, run, select and add noise, in this order. Everything that `release` returns has been
+paid for, and all that follows is post-processing.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.failures import one_error
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.mechanisms import NoiseLaw, Recomputed, recomputed
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, PrivateAggregate
-from dpquery.kernel.sensitivity import coarseness
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, PrivateAggregate
 from dpquery.kernel.work import Allowed, require_bounded
 
 Integers = NDArray[Any]
@@ -180,7 +179,9 @@ def _select(
     noisy = _noisy(aggregate, exact.numbers, exact.histograms, noises, same, draw)
     deciding = [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
     shown = selection.selected_order(noisy[deciding], tau, exact.keys)
-    shown = shown[exact.numbers[deciding][shown] > 0]  # of groups in which nobody counts, a unit may make any number
+    shown = shown[
+        exact.numbers[deciding][shown] > 0
+    ]  # of groups in which no unit counts, one unit may create any number
     keys = tuple(column[shown] for column in exact.keys)
     return NoisyTable(aggregate=aggregate, keys=keys, numbers=tuple(n[shown] for n in noisy), noises=noises)
 
@@ -202,13 +203,20 @@ def _noisy(
     return tuple(
         chosen[measure.id]
         if measure.count in CHOICES
-        else _whole(_add(exact // coarseness(aggregate, measure), draw(place, len(exact))), noises[place].steps)
-        for place, (measure, exact) in enumerate(zip(aggregate.measures, numbers, strict=True))
+        else _whole(_add(exact // _rounding(aggregate, measure, law), draw(place, len(exact))), law.steps)
+        for place, (measure, exact, law) in enumerate(zip(aggregate.measures, numbers, noises, strict=True))
     )
 
 
-def _whole(noisy: Integers, steps: int) -> Integers:
-    """Returns noisy numbers of finer steps in whole ones, rounded half up: post-processing."""
+def _rounding(aggregate: PrivateAggregate, measure: Measure, noise: NoiseLaw) -> int:
+    """Returns R: the sensitivity that the noise was made for is that of exact integers rounded down by it."""
+    return int(aggregate.steps(measure) / Fraction(noise.steps))
+
+
+def _whole(noisy: Integers, steps: int | Fraction) -> Integers:
+    """Returns noisy numbers of finer or coarser steps in lattice steps, rounded half up: post-processing."""
+    if steps < 1:
+        return noisy.astype(object) * int(1 / steps)
     return noisy if steps == 1 else (noisy + steps // 2) // steps
 
 
@@ -220,7 +228,7 @@ def _run(aggregate: PrivateAggregate, engine: Engine, statement: Any) -> ExactAg
     columns = len(exact.keys), len(exact.numbers), len(exact.histograms)
     is_whole = all(column.dtype in (np.dtype(np.int64), np.dtype(object)) for column in exact.numbers)
     if columns != (len(aggregate.keys), len(aggregate.measures), choices) or len(lengths) > 1 or not is_whole:
-        raise InternalError("the engine gave another shape than was asked for")
+        raise InternalError("the engine returned an unexpected shape")
     return exact
 
 
@@ -232,6 +240,6 @@ def _nothing(aggregate: PrivateAggregate) -> ExactAggregates:
 def _add(numbers: Integers, drawn: NDArray[np.int64]) -> Integers:
     """Returns numbers plus their noise, in 64 bits where they suffice."""
     if drawn.shape != numbers.shape:
-        raise InternalError("there is not one noise for each number")
+        raise InternalError("the number of noise values differs from the number of results")
     fits = numbers.dtype == np.int64 and (len(numbers) == 0 or max(-int(numbers.min()), int(numbers.max())) < 2**62)
     return numbers + drawn if fits else numbers.astype(object) + drawn.astype(object)

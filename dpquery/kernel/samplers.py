@@ -136,13 +136,13 @@ def exponential(x: Fraction) -> int:
 
 
 def check_scale(scale: Fraction) -> None:
-    """Refuses whatever is not a Fraction in the range of `discrete_laplace`."""
+    """Refuses anything but a Fraction in the range of `discrete_laplace`."""
     if not isinstance(scale, Fraction) or not MIN_LAPLACE_SCALE <= scale <= MAX_LAPLACE_SCALE:
         raise InternalError(f"a discrete Laplace scale must be a Fraction in [2^-10, 2^52], not {scale!r}")
 
 
 def check_variance(variance: Fraction) -> None:
-    """Refuses whatever is not a Fraction in the range of `discrete_gaussian`."""
+    """Refuses anything but a Fraction in the range of `discrete_gaussian`."""
     if not isinstance(variance, Fraction) or not MIN_GAUSSIAN_VARIANCE <= variance <= MAX_GAUSSIAN_VARIANCE:
         raise InternalError(f"a discrete Gaussian variance must be a Fraction in [2^-20, 2^100], not {variance!r}")
 

@@ -1,6 +1,6 @@
 """Which groups may be shown: every public one, and of the others those whose noisy number of units reaches tau.
 
-Nothing here depends on the order in which a backend gives its groups.
+Nothing here depends on the order in which a backend gives its groups: docs/proofs/selection.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def group_numbers(keys: tuple[Key, ...], codes: tuple[Integers, ...], length: in
             raise InternalError("a key is not in its public domain")
         places = places * len(key.domain) + code
     if length and np.bincount(places).max() > 1:
-        raise InternalError("a group came back twice")
+        raise InternalError("a group was returned twice")
     return places
 
 
@@ -60,7 +60,7 @@ def all_codes(keys: tuple[Key, ...], size: int) -> tuple[NDArray[np.int64], ...]
 
 
 def selected_order(noisy_units: Integers, tau: int, keys: tuple[Integers, ...]) -> NDArray[np.int64]:
-    """Returns the indices of the groups to be shown, sorted by key: a fixed order, whatever the engine's was."""
+    """Returns the indices of the groups to be shown, sorted by key: a fixed order, independent of the engine's."""
     shown = np.flatnonzero(noisy_units >= tau)
     ranked = sorted(shown.tolist(), key=lambda index: tuple(sort_key(column[index]) for column in keys))
     return np.array(ranked, dtype=np.int64)

@@ -19,6 +19,9 @@ from dpquery.units.declarations import Neighbours
 MOST_FINE_STEPS = 2**42
 """Exact integers are released in coarser steps where one unit could move them by more: noise has 64 bits."""
 
+COARSEST_STEPS = 2**10
+"""Lattice steps that make one step of a sum at most: with noise it has 72 bits of them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
@@ -96,7 +99,8 @@ def cells(aggregate: PrivateAggregate, neighbours: Neighbours) -> int | None:
 def coarseness(aggregate: PrivateAggregate, measure: Measure) -> int:
     """Returns R, a power of two: the exact integer x of a measure is released as floor(x / R), plus noise.
 
-    It is 1 wherever noise on x itself has 64 bits. All rows are added before anything is rounded.
+    It is 1 wherever noise on x itself has 64 bits at losses that are not small; for small ones see `coarsest`. All rows
+    are added before anything is rounded.
     """
     steps = aggregate.steps(measure)
     if measure.count in CHOICES or steps == 1:
@@ -107,14 +111,42 @@ def coarseness(aggregate: PrivateAggregate, measure: Measure) -> int:
     return min(steps, 1 << max(0, math.ceil(moved / MOST_FINE_STEPS) - 1).bit_length())
 
 
-def finer_steps(aggregate: PrivateAggregate, measure: Measure) -> int:
-    """Returns into how many steps a lattice step is divided when noise is added; 1 for choices."""
-    return 1 if measure.count in CHOICES else aggregate.steps(measure) // coarseness(aggregate, measure)
+def coarsest(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> int:
+    """Returns the largest R at which a measure may be released where its loss asks for noise that has no 64 bits.
+
+    It is that of `coarseness` for choices, for what may share its bound with disjoint filters, and where nothing limits
+    how many groups one unit changes. No step is more than one counted thing, or so many lattice steps of a sum.
+    """
+    plain = coarseness(aggregate, measure)
+    shares = aggregate.unit is not None and weighs_together(aggregate, measure)
+    if measure.count in CHOICES or shares or _changed(aggregate, measure, neighbours) is None:
+        return plain
+    return max(plain, aggregate.steps(measure) * (COARSEST_STEPS if measure.count is Count.SUM else 1))
 
 
-def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> Sensitivity:
+def weighs_together(aggregate: PrivateAggregate, measure: Measure) -> bool:
+    """Whether what a unit adds to measures of disjoint filters is at most `max_rows` together: the weights of rows, of
+    which each is in one measure. What is rounded before noise is added moves by a step more in each of them."""
+    if aggregate.unit is None:
+        return True
+    if measure.count is Count.UNITS:
+        return aggregate.weights.weighing is Weighing.WHOLE and aggregate.weights.max_rows == 1
+    is_sum = measure.filter is not None and measure.count in (Count.ROWS, Count.VALUES, Count.SUM)
+    return is_sum and coarseness(aggregate, measure) == 1
+
+
+def finer_steps(aggregate: PrivateAggregate, measure: Measure, coarse: int = 0) -> int | Fraction:
+    """Returns into how many steps a lattice step is divided when noise is added, for R as of `sensitivity`: less than 1
+    where several lattice steps are one of these, and 1 for choices."""
+    steps = Fraction(aggregate.steps(measure), coarse or coarseness(aggregate, measure))
+    return 1 if measure.count in CHOICES else int(steps) if steps >= 1 else steps
+
+
+def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours, coarse: int = 0) -> Sensitivity:
     """Returns the sensitivity of one measure's vector over the groups, exactly.
 
+    Args:
+        coarse: R, by which exact integers are rounded down; 0 for that of `coarseness`.
     Returns:
         With m and M of `in_groups`, B and W of `magnitude`, K all groups and g of `groups_per_unit`:
         add_remove: sums and counts m B, M B, m M B^2 (squared); units 1, g, g (squared).
@@ -128,8 +160,10 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
     Source:
         docs/proofs/weights.md, Theorems 1 to 6 and 9.
     """
+    coarse, changed = coarse or coarseness(aggregate, measure), _changed(aggregate, measure, neighbours)
+    step = Fraction(coarse, aggregate.steps(measure)) if coarse > 1 else Fraction(0)
     if measure.count is Count.UNITS:
-        return _coarser(_of_units(aggregate, neighbours), aggregate, measure, neighbours)
+        return _coarser(_of_units(aggregate, neighbours), measure, step, changed)
     if measure.count in CHOICES:
         return _of_choice(aggregate, measure, neighbours)
     if (most := most_moved(aggregate, measure)) >= LARGEST_VALUE:
@@ -151,7 +185,7 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
             exact = Sensitivity(linf=one * width, l1=both, l2_squared=one * all * max(2 * size**2, width**2))
         case _:
             assert_never(neighbours)
-    return _coarser(exact, aggregate, measure, neighbours)
+    return _coarser(exact, measure, step, changed)
 
 
 def _of_units(aggregate: PrivateAggregate, neighbours: Neighbours) -> Sensitivity:
@@ -176,15 +210,17 @@ def _of_choice(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighb
             assert_never(neighbours)
 
 
-def _coarser(exact: Sensitivity, aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> Sensitivity:
-    """Rounded down to coarser steps, each group that changes may change by one such step more."""
-    coarse = coarseness(aggregate, measure)
-    if coarse == 1:
+def _changed(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> int | None:
+    """Returns how many groups of a measure one unit changes, or None; what a unit that counts in parts weighs in a
+    group depends on all of its groups."""
+    return aggregate.public_groups if measure.count is Count.UNITS else cells(aggregate, neighbours)
+
+
+def _coarser(exact: Sensitivity, measure: Measure, step: Fraction, changed: int | None) -> Sensitivity:
+    """Rounded down to coarser steps, each group that changes may change by one such step more; 0 rounds nothing."""
+    if not step:
         return exact
-    # what a unit that counts in parts weighs depends on all of its groups
-    changed = aggregate.public_groups if measure.count is Count.UNITS else cells(aggregate, neighbours)
     if changed is None:
         raise InternalError(f"one unit may change any number of groups of {measure.id}, whose steps are too fine")
-    step = Fraction(coarse, aggregate.steps(measure))
     root = math.isqrt(int(exact.l2_squared) - 1) + 1 + step * (math.isqrt(changed - 1) + 1)
     return Sensitivity(linf=exact.linf + step, l1=exact.l1 + step * changed, l2_squared=root**2)

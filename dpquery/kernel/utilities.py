@@ -37,7 +37,7 @@ def candidates(measure: Measure) -> tuple[int, int]:
     if lattice.squared or lattice.offset or max(-lattice.lower, lattice.upper) > LARGEST_STEP:
         raise InternalError(f"the lattice of {measure.id} is not one to choose from")
     if not 0 <= target <= 1 or target.denominator > FINEST_TARGET:
-        raise InternalError(f"the target of {measure.id} is no fraction from 0 to 1 of a few digits")
+        raise InternalError(f"the target of {measure.id} is not a fraction from 0 to 1 of a few digits")
     return lattice.lower, lattice.upper
 
 

@@ -49,7 +49,7 @@ def require_bounded(plan: BudgetedPlan, declared: Declarations, allowed: Allowed
     """Raises Unbounded unless one stored row causes at most the allowed steps, and texts of at most 1 MB.
 
     Privacy:
-        Then one unit with r rows in each table changes at most r times the allowed steps, whatever the rows hold.
+        Then one unit with r rows in each table changes at most r times the allowed steps, for any values of the rows.
     Source:
         docs/proofs/work.md, Theorem 1.
     """
@@ -71,7 +71,8 @@ def _of_aggregate(aggregate: PrivateAggregate, declared: Declarations, sizes: Si
     work = Work(declared=declared, sizes=sizes)
     rows = work.add(aggregate.source, needed)
     longest = lengths(aggregate.source)
-    sorts = sum(measure.count in (*CHOICES, Count.DISTINCT) for measure in aggregate.measures)
+    counts = [measure.count for measure in aggregate.measures]
+    sorts = sum(count in CHOICES for count in counts) + 2 * counts.count(Count.DISTINCT)
     texts = sum(longest[id] for id in needed)
     characters = STEP * (1 + len(needed) + len(aggregate.measures)) + texts + sorts * SORT
     measured = Part(what="what is measured", rows=rows, characters=rows * characters, held=rows * texts, span=None)
@@ -80,7 +81,7 @@ def _of_aggregate(aggregate: PrivateAggregate, declared: Declarations, sizes: Si
 
 def _refused(parts: tuple[Part, ...], found: str, most: str, dearest: Part) -> Unbounded:
     """Returns the refusal, which names the operator that costs most and, if it has many rows, the join they are of."""
-    reason = f"one stored row may cause {found} here, and {most} are allowed"
+    reason = f"one stored row may cause {found} here, but at most {most} are allowed"
     joins = [part for part in parts if part.what == "a join" and part.rows > 1]
     if joins and dearest.rows > 1:
         join = max(joins, key=lambda part: part.rows)
@@ -97,7 +98,7 @@ def _refused(parts: tuple[Part, ...], found: str, most: str, dearest: Part) -> U
     share = -(-dearest.characters // STEP)
     return Unbounded(
         f"{reason}, most of them ({share:,} steps) by {dearest.what}",
-        "Shorten the texts first, as with LEFT(text, 100), or ask for less at once; the catalog's `max_length` says "
-        "how long texts are read, and its `work` is the limit.",
+        "Shorten the texts first, for example with LEFT(text, 100), or ask for less at once; the catalog's "
+        "`max_length` says how long texts are read, and its `work` is the limit.",
         dearest.span,
     )

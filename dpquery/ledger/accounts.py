@@ -8,12 +8,13 @@ An entry names the analyst and the blocks in one field, `analyst + SEPARATOR + "
 from __future__ import annotations
 
 from dpquery.errors import InvalidLossError
-from dpquery.units.blocks import NONE, UNDATED, WHOLE, Axis, Touched, name_of, number_named
+from dpquery.plan.calendar import name_of, number_named
+from dpquery.units.blocks import NONE, UNDATED, WHOLE, Axis, Touched
 
 SEPARATOR = "\x1f"
 """In no analyst's name, as it is not printable."""
 TOTAL = f"{SEPARATOR}total"
-"""The account of all charges, whatever blocks they touch, without a limit of its own: what the mark follows."""
+"""The account of all charges, to any blocks, without a limit of its own: what the mark follows."""
 
 
 def family(name: str, axis: Axis | None) -> tuple[str, ...]:
@@ -46,7 +47,7 @@ def meant(field: str, axis: Axis | None) -> tuple[str, tuple[str, ...]]:
     spans = tuple((number_named(first, axis.by), number_named(last, axis.by)) for first, last in ends)
     touched = NONE | Touched(spans, parts != blocks.split(","))
     if any(first > last for first, last in spans) or field != field_of(analyst, touched, axis):
-        raise ValueError("an entry names no blocks")
+        raise ValueError("the entry names no blocks")
     names = [name_of(number, axis.by) for first, last in spans for number in range(first, last + 1)]
     return analyst, tuple(f"{SEPARATOR}{block}" for block in [*names, *([UNDATED] if touched.undated else [])])
 
@@ -70,10 +71,10 @@ def widened(axis: Axis | None, first: str | None, last: str | None) -> Axis:
         )
     except (OverflowError, TypeError, ValueError) as error:
         advice = f"Write them as {name_of(axis.first, axis.by)}."
-        raise InvalidLossError(f"these are no blocks: {error}", advice=advice) from None
+        raise InvalidLossError(f"these are not blocks of the ledger: {error}", advice=advice) from None
     if grown == axis or not contains(grown, axis):
         held = f"{name_of(axis.first, axis.by)} to {name_of(axis.last, axis.by)}"
-        raise InvalidLossError(f"the ledger has blocks from {held}; it can only get more of them")
+        raise InvalidLossError(f"the ledger has blocks from {held}; blocks can only be added")
     return grown
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dpquery.errors import InvalidLossError
 from dpquery.units.declarations import Declarations, TableDeclaration
 
-ANEW = "A promise that changes starts anew with a new ledger, for people of whom nothing was answered yet."
+ANEW = "A different promise needs a new ledger, and people about whom nothing was answered yet."
 
 
 def amended(held: Declarations, said: Declarations) -> Declarations:
@@ -43,7 +43,7 @@ def differences(held: Declarations, said: Declarations) -> Iterator[str]:
         if old != new:
             yield f"{what} was {old!r} and would be {new!r}"
     if held.blocks != said.blocks:
-        yield "the blocks would be others (the owner adds new ones with dpquery ledger extend)"
+        yield "the blocks would change (the owner adds new ones with dpquery ledger extend)"
     for name in sorted(held.tables.keys() & said.tables.keys()):
         yield from _difference(held.tables[name], said.tables[name])
 
@@ -51,9 +51,9 @@ def differences(held: Declarations, said: Declarations) -> Iterator[str]:
 def _difference(held: TableDeclaration, said: TableDeclaration) -> Iterator[str]:
     if held.public is not said.public:
         old, new = ("public", "private") if held.public else ("private", "public")
-        why = "what was answered of its rows was not counted" if held.public else "its rows are protected for ever"
+        why = "earlier answers from its rows were not counted" if held.public else "its rows stay protected"
         yield f"table {held.name} was {old} and would be {new}: {why}"
     elif held.ownership != said.ownership:
-        yield f"rows of table {held.name} would be another's: the column of their unit, its type, or the way to it"
+        yield f"rows of table {held.name} would get another owner: the unit's column, its type, or the path to it"
     elif held.dated != said.dated:
         yield f"rows of table {held.name} would be in other blocks"

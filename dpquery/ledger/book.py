@@ -91,7 +91,7 @@ class Book:
         """Follows what was added, from the beginning if it is `is_whole`.
 
         Raises LedgerError where the ledger lost an entry that was seen, or that its mark remembers. With `is_accepted`,
-        the owner accepts it whatever the mark says.
+        the owner accepts it regardless of the mark.
         """
         if is_whole or self._store.is_suspect:
             self._begin(log, is_whole=is_whole or is_accepted)
@@ -124,7 +124,7 @@ class Book:
         self._store.check()
         found = next(log.lines(0), None)
         if found is None:
-            raise LedgerError("this is no ledger of dpquery: it has no founding document")
+            raise LedgerError("this is not a dpquery ledger: it has no founding document")
         start, line, self._end = found
         self._replay, self._last = begun(line), (start, line)
         self._marks = places.mark_of(self._place, self._terms.place, self._kept)
@@ -145,14 +145,14 @@ class Book:
         """Refuses a ledger that lost an entry which its mark remembers: read before the entries, it is never ahead."""
         if not self._holds(log, found.newest):
             raise LedgerError(
-                f"it lost entries: its mark {self._marks.path} remembers entry {found.newest.seq}, which the ledger "
-                "does not hold, as if an older copy were put back. No query is answered. Put the newest copy back, or "
-                "accept this one with dpquery ledger reconcile, which spends what may have been lost"
+                f"it lost entries: its mark {self._marks.path} names entry {found.newest.seq}, which the ledger "
+                "does not contain, as if an older copy was restored. No query is answered. Restore the newest "
+                "copy, or accept this one with dpquery ledger reconcile, which charges what may have been lost"
             )
         if found.is_cut_short and found.newest.seq >= self._replay.head.seq:
             raise LedgerError(
-                f"its mark {self._marks.path} is damaged, and the ledger has nothing behind entry {found.newest.seq}, "
-                f"the last that can be read there: it may have lost what the mark remembered{REMEDY}"
+                f"its mark {self._marks.path} is damaged, and the ledger ends at entry {found.newest.seq}, the "
+                f"last entry that can still be read from the mark: later entries may be lost{REMEDY}"
             )
 
     def _holds(self, log: Log, mark: Mark) -> bool:
@@ -184,7 +184,7 @@ class Book:
         """Adds records that follow, each of which is allowed."""
         self._store.is_suspect = True  # until they are followed
         for record, (start, end) in zip(records, log.append(self._end, records), strict=True):
-            schema.demand(self._replay.follow(record.line), "a record does not follow")
+            schema.demand(self._replay.follow(record.line), "a record does not follow its predecessor")
             self._last, self._end = (start, record.line), end
         self._store.is_suspect = False
 
@@ -208,7 +208,7 @@ class Book:
         self, analyst: str, units: LedgerAmount, text: str, blocks: Touched | None, data_version: str | None
     ) -> int:
         if min(units) < 0 or max(units) == 0:
-            raise InvalidLossError("a charge takes more than nothing")
+            raise InvalidLossError("a charge must be greater than zero")
         with self._writing() as log:
             check_version(data_version, self._terms.data_version)
             field = accounts.field_of(check_analyst(analyst), blocks, self._terms.axis)
@@ -224,7 +224,7 @@ class Book:
         """Returns the accounts of an analyst by block, the whole under ""; raises InvalidLossError for none."""
         name = DATASET if analyst is None else check_analyst(analyst)
         if self._terms.limit(name) is None:
-            advice = "The owner gives it one: dpquery ledger limit LEDGER --analyst NAME."
+            advice = "The owner can set one: dpquery ledger limit LEDGER --analyst NAME."
             raise InvalidLossError(f"no budget is set apart for the analyst {name!r}", advice=advice)
         return {account.removeprefix(name)[1:]: account for account in accounts.family(name, self._terms.axis)}
 
@@ -238,10 +238,10 @@ class Book:
         return from_units(least(rest for rest in left if rest is not None))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Ledger is shared by its path: open it again instead of copying or pickling it")
+        raise TypeError("a Ledger cannot be copied or pickled; open it again by its path")
 
 
-LOST = "the ledger lost entries while it was open, as if an older copy were put back"
+LOST = "the ledger lost entries while it was open, as if an older copy was restored"
 
 
 def now() -> str:

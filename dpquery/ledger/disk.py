@@ -1,6 +1,6 @@
 """Files of the ledger and its mark: opened where only their owner may write, locked, and synced. docs/proofs/ledger.md.
 
-A lock is on the file itself, whatever path led to it, and ends with the descriptor or the process that holds it.
+A lock is on the file itself, for every path to it, and ends with the descriptor or the process that holds it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ SYNC = getattr(os, "fdatasync", os.fsync)
 
 @contextlib.contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
-    """Opens a regular file with one name that nobody else may write to; raises LedgerError for any other.
+    """Opens a regular file with one name that no other user may write to; raises LedgerError for any other.
 
     Raises FileNotFoundError where there is none, and OSError as the system does.
     """
     status = os.lstat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-        raise LedgerError(f"{path} is a link or no regular file; it has to be a regular file, with one name only")
+        raise LedgerError(
+            f"{path} is a link or not a regular file; the ledger must be a regular file with a single name"
+        )
     if os.name == "posix" and status.st_mode & 0o022:
         raise LedgerError(f"other users may write to {path}; run chmod 600 on it")
     descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -47,10 +49,10 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def locked(descriptor: int) -> Iterator[None]:
-    """Keeps other processes and threads from what they lock too; raises LedgerError where one hangs."""
+def locked(descriptor: int, busy: str = BUSY) -> Iterator[None]:
+    """Keeps other processes and threads from what they lock too; raises LedgerError, in these words, if one hangs."""
     if fcntl is None:
-        raise LedgerError("this system has no file locks; keep the ledger in PostgreSQL")
+        raise LedgerError("this system does not support file locks; keep the ledger in PostgreSQL")
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -58,7 +60,7 @@ def locked(descriptor: int) -> Iterator[None]:
             break
         except BlockingIOError:
             if time.monotonic() > until:
-                raise LedgerError(BUSY) from None
+                raise LedgerError(busy) from None
             time.sleep(PAUSE)
     try:
         yield
@@ -108,9 +110,11 @@ def place(path: str | os.PathLike[str]) -> Path:
     given = Path(path)
     folder = Path(os.path.realpath(given.parent))
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise LedgerError(f"{folder} is no directory, or not writable; the ledger needs one")
+        raise LedgerError(f"{folder} is not a writable directory, which the ledger needs")
     if (system := file_system(folder)) in NETWORK:
-        raise LedgerError(f"{folder} is on a network file system ({system}), whose locks fail; use a local disk")
+        raise LedgerError(
+            f"{folder} is on a network file system ({system}), where file locks are not reliable; use a local disk"
+        )
     return folder / given.name
 
 

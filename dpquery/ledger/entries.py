@@ -1,4 +1,4 @@
-"""The ledger's entries as people and programs read them: charges, and acts of the owner."""
+"""The ledger's entries as people and programs read them: charges, and acts of the owner: docs/proofs/ledger.md."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def told(lines: Sequence[str], answered: Iterable[int]) -> list[Entry]:
                 records.append(record)
         return [_entry(record, record.seq in known) for record in records]
     except (LookupError, RecursionError, TypeError, ValueError) as error:
-        raise LedgerError("the ledger is damaged: it holds values of the wrong form") from error
+        raise LedgerError("the ledger is damaged: it contains invalid values") from error
 
 
 def _entry(record: Record, is_answered: bool) -> Entry:
@@ -100,10 +100,10 @@ def act(
     """Returns the text of an entry that the owner makes; raises InvalidLossError unless both words are given."""
     for what, said, most in (("by", by, LONGEST_NAME), ("why", why, LONGEST_REASON)):
         if type(said) is not str or not said.strip() or len(said) > most or not said.isprintable():
-            advice = "Say who decides, and why; the ledger keeps both."
+            advice = "Say who decides and why; the ledger records both."
             raise InvalidLossError(f"{what} is a printable text of 1 to {most:,} characters", advice=advice)
     if budget is not None and type(budget) is not Budget:
-        raise InvalidLossError("a limit is a budget", advice="Write Budget.of(epsilon=1).")
+        raise InvalidLossError("a limit must be a budget", advice="Write Budget.of(epsilon=1).")
     told: dict[str, object] = {"by": by, "why": why}
     told |= {} if budget is None else {"budget": budget_to_list(budget)}
     told |= {} if blocks is None else {"blocks": list(blocks)}
@@ -114,5 +114,5 @@ def act(
 def check_analyst(name: str) -> str:
     """Returns an analyst's name, or raises InvalidLossError where it cannot be one."""
     if type(name) is not str or name == DATASET or len(name) > LONGEST_NAME or not name.isprintable():
-        raise InvalidLossError("an analyst's name is a printable text of 1 to 100 characters")
+        raise InvalidLossError("an analyst's name must be a printable text of 1 to 100 characters")
     return name

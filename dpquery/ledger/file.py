@@ -63,7 +63,7 @@ class LedgerFile(Store):
         except FileNotFoundError as error:
             if self._identity is not None:
                 raise LedgerError("the file was moved or deleted while it was open") from error
-            raise LedgerError("there is no ledger here; the owner creates it") from error
+            raise LedgerError("there is no ledger here; the owner must create it") from error
 
     def _explain(self, error: Exception) -> str:
         if getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):
@@ -157,7 +157,7 @@ def _glance(line: str) -> tuple[int, str, str]:
     try:
         return schema.glance(line)
     except ValueError:
-        raise LedgerError("the ledger is damaged: a line is of the wrong form") from None
+        raise LedgerError("the ledger is damaged: a line is malformed") from None
 
 
 def make(path: Path, founding: Record) -> None:
@@ -165,7 +165,7 @@ def make(path: Path, founding: Record) -> None:
     try:
         disk.create(path, f"{founding.line}\n".encode("ascii"))
     except FileExistsError:
-        raise LedgerError(f"{path} exists; open it, or choose another path") from None
+        raise LedgerError(f"{path} already exists; open it, or choose another path") from None
     except OSError as error:
         raise LedgerError(f"{path} cannot be created: {error.strerror}") from error
 
@@ -178,8 +178,10 @@ def looks_like_a_ledger(beginning: bytes) -> bool:
 def _check_kind(beginning: bytes) -> None:
     """Raises LedgerError unless a file may be a ledger of this format; what it holds is looked at later."""
     if not beginning:
-        raise LedgerError("the file is empty; if no query was ever answered from it, delete it, and create the ledger")
+        raise LedgerError(
+            "the file is empty; if no query was ever answered with it, delete it and create the ledger again"
+        )
     if beginning.startswith(OLD) and beginning[68:72] == b"dpQ1":
         raise LedgerError(schema.of_format(2))
     if not _FOUNDING.match(beginning):
-        raise LedgerError("the file is no ledger of dpquery")
+        raise LedgerError("the file is not a dpquery ledger")

@@ -3,7 +3,7 @@
 docs/proofs/ledger.md.
 
 Invariant at every instant: released <= recorded <= limit, for the dataset and for each analyst. A charge is durable
-before `charge` returns, and nothing takes it back. Whatever is unexpected (a missing, foreign, damaged or restored
+before `charge` returns, and nothing takes it back. Anything unexpected (a missing, foreign, damaged or restored
 ledger, a full disk, a lock that stays, a lost connection) refuses the charge.
 """
 
@@ -40,7 +40,9 @@ class Ledger(Acts):
             seq = (since or "").partition(":")[0]
             known = self._hash_at(log, int(seq)) if seq.isdecimal() and len(seq) < 19 else None
             if since is not None and since != f"{seq}:{known}":
-                raise LedgerError("the ledger is older than the given mark, or another one; no query is answered")
+                raise LedgerError(
+                    "the ledger is older than the given mark, or a different ledger; no query is answered"
+                )
 
     @staticmethod
     def create(
@@ -76,7 +78,7 @@ class Ledger(Acts):
     def open(path: Place, *, since: str | None = None, mark: Place | None = None) -> Ledger:
         """Returns an existing ledger after verifying it from its last checkpoint on; never creates one.
 
-        Raises LedgerError for whatever is missing, damaged or unexpected; `verify` looks at everything.
+        Raises LedgerError if anything is missing, damaged or unexpected; `verify` looks at everything.
 
         A ledger that lost an entry which its mark remembers, as a restored backup has, is refused; `mark` names
         the mark's file where it was moved. With `since`, a `mark` written down, an older state is refused too.
@@ -171,7 +173,7 @@ class Ledger(Acts):
         Raises:
             InsufficientBudgetError: It exceeds what the analyst or the dataset has left; nothing was recorded.
             DataChangedError: The ledger has a newer version of the data; nothing was recorded.
-            LedgerError: It was not recorded, or nobody knows; there must be no answer.
+            LedgerError: It was not recorded, or this is unknown; there must be no answer.
         """
         units = self._units(loss)
         text = query[:LONGEST_QUERY].encode(errors="backslashreplace").decode().replace("\0", "\\x00")
@@ -214,7 +216,7 @@ class Ledger(Acts):
 
     def _units(self, loss: PrivacyLoss) -> LedgerAmount:
         if type(loss) is not PrivacyLoss or loss == ZERO:
-            raise InternalError("a charge is a loss of more than nothing")
+            raise InternalError("a charge must be a loss greater than zero")
         if loss.rho if self.budget.kind is BudgetKind.PURE else loss.epsilon:
-            raise InternalError("a charge in another currency than the budget's")
+            raise InternalError("the charge is not in the currency of the budget")
         return to_units(loss)

@@ -20,13 +20,14 @@ from dpquery.errors import LedgerError
 from dpquery.kernel.accountant import LedgerAmount
 from dpquery.ledger import disk
 from dpquery.ledger.schema import NOTHING, Mark
-from dpquery.ledger.store import BUSY, PATIENCE, TURN
+from dpquery.ledger.store import PATIENCE, TURN
 
 SLOT = 512  # bytes: a sector, which disks write whole
 TITLE, DURABLE, NEWEST, OLDER = 0, 1, 2, 4  # where lines stand: of the newest there are two, of older ones 64
 LINES = OLDER + 64
 NAME = "dpquery-mark-2"
 BLANK = b" " * (SLOT - 1) + b"\n"
+STANDS = "the ledger is busy, or locked by a process that hangs; the charge is kept and the query is not answered"
 TRIES = 5  # to read it whole while another process writes a line
 
 
@@ -96,11 +97,13 @@ class MarkFile:
     def turn(self) -> Iterator[int]:
         """Holds the lock of those who make charges durable; no fork happens meanwhile. Gives the open file."""
         if not TURN.acquire(timeout=PATIENCE):
-            raise LedgerError(BUSY)
+            raise LedgerError(STANDS)
         try:
-            with self._told(), disk.opened(self.path, os.O_RDWR) as descriptor, disk.locked(descriptor):
+            with self._told(), disk.opened(self.path, os.O_RDWR) as descriptor, disk.locked(descriptor, STANDS):
                 if disk.identity(os.lstat(self.path)) != disk.identity(os.fstat(descriptor)):
-                    raise LedgerError(f"its mark {self.path} was replaced; the charge stands and is not answered")
+                    raise LedgerError(
+                        f"its mark {self.path} was replaced; the charge is kept and the query is not answered"
+                    )
                 yield descriptor
         finally:
             TURN.release()
@@ -129,10 +132,10 @@ class MarkFile:
 
     def _remembered(self, content: bytes, identity: str) -> Remembered:
         if len(content) != SLOT * LINES:
-            raise LedgerError(f"its mark {self.path} is damaged: it has a wrong length{REMEDY}")
+            raise LedgerError(f"its mark {self.path} is damaged: it has the wrong length{REMEDY}")
         lines = [content[start : start + SLOT] for start in range(0, len(content), SLOT)]
         if lines[TITLE] != _title(identity):
-            raise LedgerError(f"its mark {self.path} is the mark of another ledger, or damaged{REMEDY}")
+            raise LedgerError(f"its mark {self.path} is damaged, or belongs to another ledger{REMEDY}")
         read = [_level(line) for line in lines]
         broken = [read[place] is None and line != BLANK for place, line in enumerate(lines)]
         levels = sorted({level for level in read[NEWEST:] if level is not None}, key=lambda level: -level.mark.seq)
@@ -147,15 +150,15 @@ class MarkFile:
             yield
         except FileNotFoundError as error:
             raise LedgerError(
-                f"its mark {self.path} is missing, which tells how far the ledger had come; put it back beside the "
-                "ledger, or name its place. If it is lost, the owner may run dpquery ledger reconcile"
+                f"its mark {self.path} is missing; it records the ledger's last entry. Put it back beside the "
+                "ledger, or name its path. If it is lost, the owner can run dpquery ledger reconcile"
             ) from error
         except OSError as error:
             raise LedgerError(f"its mark {self.path} cannot be used: {error.strerror}") from error
 
 
 REMEDY = (
-    ". Put back a copy of it: an older one does no harm. If there is none, delete it; the owner may then run dpquery "
+    ". Restore a copy of it; an older copy is safe. If there is none, delete it; the owner can then run dpquery "
     "ledger reconcile --mark-is-lost"
 )
 
@@ -208,7 +211,7 @@ def _level(line: bytes) -> Checkpoint | None:
 
 def _write(descriptor: int, place: int, line: bytes) -> None:
     if os.pwrite(descriptor, line, SLOT * place) != SLOT:
-        raise OSError(None, "the write broke off")
+        raise OSError(None, "the write was incomplete")
 
 
 def _check(text: str) -> str:

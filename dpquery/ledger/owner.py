@@ -28,11 +28,13 @@ def new_limit(replay: Replay, account: str, budget: Budget) -> LedgerAmount:
         raise InvalidLossError(f"the new limit must be a budget of the dataset's kind, {kind.value}")
     if account != DATASET and replay.terms.is_open:
         advice = "Limits of analysts are declared when a ledger is created."
-        raise InvalidLossError("any analyst may spend this ledger's budget, and none has a limit", advice=advice)
+        raise InvalidLossError(
+            "any analyst may spend this ledger's budget; analysts have no limits of their own", advice=advice
+        )
     units = units_of(budget)
     if not replay.fits(account, units):
         where = "in some block" if replay.terms.axis else str(from_units(replay.spent(account)))
-        raise InvalidLossError(f"the new limit of {from_units(units)} lies below what was spent, {where}")
+        raise InvalidLossError(f"the new limit of {from_units(units)} is below what was already spent, {where}")
     return units
 
 
@@ -43,13 +45,13 @@ def lost(replay: Replay, marks: MarkFile, holds: Holds, *, is_mark_lost: bool) -
         Every answer's charge is in this ledger's chain, or within what is returned (docs/proofs/ledger.md). Between the
         newest level of the mark and the newest that the chain still holds lie all charges that the mark saw and the
         chain may not hold. Without a mark, it is all that the dataset had left. With blocks, the levels are sums of all
-        charges, whatever they touched, and the whole has at least as much left as any block.
+        charges to any blocks, and the whole has at least as much left as any block.
     """
     if is_mark_lost and not marks.path.exists():
         return replay.left(DATASET) or NOTHING
     levels = marks.read(replay.terms.identity).levels
     if holds(levels[0].mark):
-        raise LedgerError("the ledger holds all that its mark remembers; there is nothing to accept")
+        raise LedgerError("the ledger contains every entry that its mark records; there is nothing to reconcile")
     base = next(level for level in levels if holds(level.mark))
     return minus(levels[0].spent, base.spent)
 

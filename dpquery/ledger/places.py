@@ -1,4 +1,7 @@
-"""Which store a place names: a path, or the URL of a PostgreSQL database; and where its mark is kept."""
+"""Which store a place names: a path, or the URL of a PostgreSQL database; and where its mark is kept.
+
+docs/proofs/ledger.md.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +48,14 @@ def check_free(place: Place, marks: MarkFile) -> None:
     """Raises LedgerError where a ledger stands at a place, or what a deleted one left, and says what to do."""
     path = None if is_url(place) else disk.place(place)
     if path is not None and os.path.lexists(path):
-        raise LedgerError(f"{path} exists; open it, or choose another path")
+        raise LedgerError(f"{path} already exists; open it, or choose another path")
     names = [str(marks.path), *(f"{path}{end}" for end in BESIDE if path is not None)]
     left = [name for name in dict.fromkeys(names) if os.path.lexists(name)]
     if left:
         raise LedgerError(
-            f"the ledger cannot be created, as there is {' and '.join(left)}. If that belonged to a ledger that "
-            "is gone, the people in its data lost what it had recorded, and a new ledger gives a full budget on "
-            "top of that. Look for a copy of the ledger first; to begin anew, delete what is there"
+            f"the ledger cannot be created beside what another one left: {' and '.join(left)}. If that belonged to a "
+            "ledger that is lost, the losses it recorded would be forgotten and a new ledger would grant a full "
+            "budget on top of them. Look for a copy of the ledger first; to start over, delete what is left"
         )
 
 
@@ -61,7 +64,7 @@ def mark_at(place: Place, kept: str) -> MarkFile:
     if not kept and is_url(place):
         raise LedgerError(
             "a ledger in PostgreSQL keeps its mark outside the server, so that a restored backup of the server is "
-            "noticed: name a file for it, mark= or --mark"
+            "detected: name a file for it with mark= or --mark"
         )
     return MarkFile(Path(os.path.abspath(kept)) if kept else Path(f"{disk.place(place)}.mark"))
 
@@ -74,6 +77,6 @@ def mark_of(place: Place, founded: str, given: str) -> MarkFile:
     known, moved = mark_at(place, founded), mark_at(place, given or founded)
     if not is_url(place) and os.path.realpath(known.path) != os.path.realpath(moved.path) and known.path.exists():
         raise LedgerError(
-            f"a ledger has one mark, and {known.path} exists beside {moved.path}; delete or move away the older"
+            f"a ledger has one mark, but both {known.path} and {moved.path} exist; delete or move the older one"
         )
     return moved

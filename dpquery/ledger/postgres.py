@@ -84,7 +84,7 @@ class LedgerServer(Store):
         try:
             begin(raw)
             if raw.execute("SELECT to_regnamespace(%s)", (SCHEMA,)).fetchone() == (None,):
-                raise LedgerError("there is no ledger here; the owner creates it")
+                raise LedgerError("there is no ledger here; the owner must create it")
             if writes:
                 raw.execute("SELECT number FROM record WHERE number = 0 FOR UPDATE")  # holds off other writers
             yield ServerLog(raw)
@@ -98,7 +98,7 @@ class LedgerServer(Store):
         """Does nothing: a commit that the server confirmed is durable."""
 
     def _undo(self, raw: psycopg.Connection[Any]) -> None:
-        """Rolls back where the server listens; else gives the connection up, whatever became of a commit."""
+        """Rolls back where the server listens; else gives up the connection, even if a commit's outcome is unknown."""
         if raw.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
             with contextlib.suppress(psycopg.Error):
                 raw.execute("ROLLBACK")
@@ -126,7 +126,7 @@ class LedgerServer(Store):
         found = _summary(self._connected().execute(FORM.encode()).fetchall())
         if "r founding p false false" in found:
             raise LedgerError(schema.of_format(2))
-        schema.demand(found == EXPECTED, "its tables are not as they were created")
+        schema.demand(found == EXPECTED, "its tables were altered")
 
     def close(self) -> None:
         """Closes this process's connection; the next use opens another."""
@@ -199,7 +199,7 @@ def begin(raw: psycopg.Connection[Any]) -> None:
     found = raw.execute(f"SELECT {columns}".encode()).fetchone()
     for setting, value in zip(DURABLE, found or (), strict=True):
         if value != "on":
-            raise LedgerError(f"the server does not keep what it confirms: {setting} is {value}")
+            raise LedgerError(f"the server does not guarantee durable commits: {setting} is {value}")
 
 
 def commit(raw: psycopg.Connection[Any]) -> None:
@@ -214,7 +214,9 @@ def make(url: str, founding: Record) -> None:
         with contextlib.closing(connect(url)) as raw:
             begin(raw)
             if raw.execute("SELECT to_regnamespace(%s)", (SCHEMA,)).fetchone() != (None,):
-                raise LedgerError(f"{shown(url)}: the database has a schema {SCHEMA}; open it, or choose another")
+                raise LedgerError(
+                    f"{shown(url)}: the database already has a schema {SCHEMA}; open it, or choose another database"
+                )
             raw.execute(f"CREATE SCHEMA {SCHEMA}".encode())
             for statement in TABLES:
                 raw.execute(statement.encode())

@@ -44,7 +44,7 @@ class Replay:
     def resume(self, checkpoint: Record) -> None:
         """Goes on from a checkpoint of the same ledger, in place of the records before it."""
         (told,) = checkpoint.content
-        schema.demand(told["identity"] == self.terms.identity, "it has a checkpoint of another ledger")
+        schema.demand(told["identity"] == self.terms.identity, "it contains a checkpoint of another ledger")
         self.terms = replace(
             self.terms,
             declarations=Declarations.from_json(told["declarations"]),
@@ -115,7 +115,7 @@ class Replay:
                 return False
             allowed = self._take(record)
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise LedgerError("the ledger is damaged: it holds values of the wrong form") from error
+            raise LedgerError("the ledger is damaged: it contains invalid values") from error
         schema.demand(allowed, f"the record behind entry {self.head.seq} is invalid")
         self.chain = record.hash
         return True
@@ -201,7 +201,7 @@ def begun(line: str) -> Replay:
     try:
         return Replay(schema.read_founding(line))
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise LedgerError("the ledger is damaged: its founding document has a wrong form") from error
+        raise LedgerError("the ledger is damaged: its founding document is malformed") from error
 
 
 def _units(told: list[int]) -> LedgerAmount:

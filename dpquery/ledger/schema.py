@@ -144,7 +144,7 @@ def read_founding(line: str) -> Record:
     except (LookupError, TypeError, ValueError, RecursionError):
         record = None
     if record is None or record.kind != FOUNDING or record.seq != 0:
-        raise LedgerError("this is no ledger of dpquery, or its founding document was changed")
+        raise LedgerError("this is not a dpquery ledger, or its founding document was changed")
     (content,) = record.content
     if content["version"] != VERSION:
         raise LedgerError(of_format(content["version"]))
@@ -154,8 +154,9 @@ def read_founding(line: str) -> Record:
 def of_format(version: object) -> str:
     """Returns what is wrong with a ledger of another format."""
     return (
-        f"the ledger has format {version}; this release of dpquery reads format {VERSION} alone. Go on with the "
-        "release that made it; a new ledger gives the same people a new budget, on top of what they lost"
+        f"the ledger has format {version}; this release of dpquery reads only format {VERSION}. Continue with the "
+        "release that created it; a new ledger would give the same people a new budget on top of what was already "
+        "spent"
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpquery.ledger.schema import Record
 
 PATIENCE = 10.0  # seconds to wait for another thread's or process's transaction
-BUSY = "the ledger is busy, or locked by a process that hangs; nothing was recorded, and the query may be tried again"
+BUSY = "the ledger is busy, or locked by a process that hangs; nothing was recorded, so the query can be repeated"
 
 LOCK = threading.RLock()  # no two transactions at once in this process, and no fork during one
 TURN = threading.RLock()  # nor two of its threads that make charges durable; taken before LOCK where both are
@@ -96,7 +96,7 @@ class Store(ABC):
             LOCK.release()
 
     def sync(self) -> None:
-        """Makes all that was added durable, by whomever; raises LedgerError where nobody knows whether it is."""
+        """Makes everything durable that any process added; raises LedgerError if the outcome is unknown."""
         try:
             with self.told():
                 self._sync()

@@ -1,4 +1,4 @@
-"""What a ledger promises: as founded, and as the owner's acts have changed it since."""
+"""What a ledger promises: as founded, and as the owner's acts have changed it since: docs/proofs/ledger.md."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def founded(record: Record) -> Terms:
         place=content["mark"],
     )
     for name, limit in content["limits"].items():
-        schema.demand(terms.limit(name) == tuple(limit), "its founding limits are not those of its budgets")
+        schema.demand(terms.limit(name) == tuple(limit), "its founding limits do not match its budgets")
     return terms
 
 

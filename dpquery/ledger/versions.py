@@ -70,6 +70,6 @@ def check_version(opened: str | None, now: str) -> None:
     """Raises DataChangedError unless the version with which data were opened, None for any, is the ledger's now."""
     if opened not in (None, now):
         raise DataChangedError(
-            "the owner said that the data changed since this session was opened, so that it holds other rows than the "
-            "ledger now counts for; nothing was charged. Open a new session, or protect the frame anew"
+            "the owner recorded a new version of the data after this session was opened, so the session holds "
+            "outdated rows; nothing was charged. Open a new session, or protect the frame again"
         )

@@ -1,4 +1,4 @@
-"""Relations in one form, whatever ids they use: two that are equal in it give the same rows."""
+"""Relations in one form, independent of their ids: two that are equal in it give the same rows."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def definition(id: str, relation: Relation) -> tuple[Expression, Leaves]:
     """Returns a column as an expression over columns that have none, and where the stored and literal ones come from.
 
     It ends at aggregates, windows, set operations, and at the side that an outer join fills up: there the column itself
-    is NULL, whatever its expression makes of NULL.
+    is NULL, even if its expression turns NULL into a value.
     """
     match relation:
         case Scan():

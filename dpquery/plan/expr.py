@@ -5,7 +5,6 @@ What an operation means is written once, in Python, in `plan/functions`; backend
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dpquery.errors import Span
@@ -95,15 +94,25 @@ def rebuild(expression: Expression, parts: tuple[Expression, ...]) -> Expression
 
 def size_of(expression: Expression) -> int:
     """Returns how many parts the expression has, itself included."""
-    return 1 + sum(size_of(part) for part in children(expression))
+    return len(parts_of(expression))
 
 
-def columns_of(expression: Expression) -> Iterator[Column]:
-    """Yields every column that the expression reads, with repetitions."""
+def parts_of(expression: Expression) -> list[Expression]:
+    """Returns the expression and all parts of it, an argument before the next one."""
+    found, left = [], [expression]
+    while left:
+        part = left.pop()
+        found.append(part)
+        if not isinstance(part, Column | Literal):
+            left += reversed(children(part))
+    return found
+
+
+def columns_of(expression: Expression) -> list[Column]:
+    """Returns every column that the expression reads, in order and with repetitions."""
     if isinstance(expression, Column):
-        yield expression
-    for part in children(expression):
-        yield from columns_of(part)
+        return [expression]
+    return [] if isinstance(expression, Literal) else [c for c in parts_of(expression) if isinstance(c, Column)]
 
 
 def conjuncts(condition: Expression) -> list[Expression]:

@@ -22,7 +22,7 @@ def range_of(expression: Expression, columns: Mapping[str, Range]) -> Range:
 
 
 def inner_first(expression: Expression) -> list[Expression]:
-    """Returns the parts of an expression, each after its own parts: whoever follows it needs no deep recursion."""
+    """Returns the parts of an expression, each after its own parts: following them needs no deep recursion."""
     found, waiting = [], [expression]
     while waiting:
         part = waiting.pop()

@@ -1,7 +1,7 @@
 """Relations as data: the relational algebra that queries become.
 
-Every node says which columns it gives, each with an id that is unique in the whole plan. A relation may stand
-below the privacy boundary (over private tables) or above it (over released and public tables); the nodes are the same.
+Every node says which columns it gives, each with an id that is unique in the whole plan. A relation is below the
+privacy boundary (over private tables) or above it (over released and public tables); the nodes are the same.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from fractions import Fraction
 from typing import Literal as OneOf
 
 from dpquery.errors import Span
-from dpquery.plan.aggregates import Function
+from dpquery.plan.aggregates import AggregateFunction, aggregate_named
 from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.scaled import Scaled as Scaled
-from dpquery.plan.scaled import Steps as Steps
+from dpquery.plan.strata import Strata as Strata
 from dpquery.plan.types import BOOLEAN, INT64, Type, Value
 
 ROW_LIMIT = 10_000_000
-"""Rows of one unit and table that are read where nobody says."""
+"""Rows of one unit and table that are read by default."""
 LARGEST_ROW_LIMIT = 10**12
 
 
@@ -77,14 +77,13 @@ class Scan:
     is the row). It may be the id of one of `columns`, when the query may read the unit's own column. Rows owned by
     foreign key may be read without it: then a join with the parent has to tell whose they are.
 
-    Of a privacy unit with more than `row_limit` rows in the table (in a block of it, where its rows are in blocks) so
-    many are read, chosen by a hash under the release's key of what is declared of a row. Backends owe the kernel this
-    sentence. Where the unit is the row, and of public tables, all are.
+    Of a privacy unit with more than `row_limit` rows in the table (or in a block of it) so many are read, chosen by a
+    hash under the release's key of what is declared of a row. Backends owe the kernel this sentence. Where the unit is
+    the row, and of public tables, all are.
 
-    `weight`, where it is asked for, is the id under which each row's weight is given, an int64 in steps of 1 / 2^24:
+    `weight`, if asked for, is the id of each row's weight, an int64 in steps of 1 / 2^24 and NULL without an owner:
     floor(2^24 * min(1, max_rows / T)), with T the number of the unit's stored rows in the table (in the row's block of
-    it, where rows are in blocks), or `row_limit` if that is less. NULL for rows that belong to nobody. `scaled` are
-    more weights of this kind, for columns that have a bounded total.
+    it, where rows are in blocks), or `row_limit` if that is less; with `strata` what `Strata` says. `scaled` are more.
     """
 
     table: str
@@ -96,6 +95,7 @@ class Scan:
     weight: str | None = None
     max_rows: int | None = None
     scaled: tuple[Scaled, ...] = ()
+    strata: Strata | None = None
 
     def __post_init__(self) -> None:
         if self.row_limit < 1 or (self.max_rows is not None and self.max_rows < 1):
@@ -163,7 +163,7 @@ class AggregateColumn:
 
     id: str
     name: str
-    function: Function
+    function: AggregateFunction
     argument: Expression | None
     filter: Expression | None
     type: Type
@@ -172,7 +172,7 @@ class AggregateColumn:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "function", Function(self.function))  # by name too; no other is an aggregate
+        object.__setattr__(self, "function", aggregate_named(str(self.function)))  # no other is an aggregate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,7 +347,7 @@ def sources(relation: Relation) -> tuple[Relation, ...]:
 
 @cached
 def output(relation: Relation) -> tuple[OutputColumn, ...]:
-    """Returns the columns that a relation gives, in order; of a scan last its unit, if it is no column, and weights."""
+    """Returns the columns that a relation gives, in order; of a scan last its unit, if not a column, and weights."""
     match relation:
         case Scan():
             given = tuple(OutputColumn(id=c.id, name=c.name, type=c.type) for c in relation.columns)

@@ -11,7 +11,7 @@ Steps = tuple[Fraction, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
-    """Weights that a scan gives for one stored column, an int64 in steps of 1 / 2^24, NULL for rows of nobody:
+    """Weights that a scan gives for one stored column, an int64 in steps of 1 / 2^24, NULL for rows without an owner:
     floor(2^24 * min(1, max_rows / T, most / X)), without most / X where X is 0. Backends owe the kernel this sentence.
 
     T is as of a scan's weights. X is the sum, over all stored rows of the unit in the table (in the row's block of it,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
+from dpquery.plan.aggregates.aggregate import Form
 from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, substitute
 from dpquery.plan.logical import (
@@ -96,13 +97,12 @@ def show_aggregate(column: AggregateColumn, names: Mapping[str, Expression]) -> 
     """Returns an aggregate as SQL writes it."""
     argument = "*" if column.argument is None else show(column.argument, names)
     if column.second is not None:
-        chosen = column.function in ("first", "last")
+        chosen = column.function.form is Form.ORDERED
         argument += f"{' ORDER BY' if chosen else ','} {show(column.second, names)}"
     if column.fraction is not None:
         argument += f", {float(column.fraction):g}"
-    function, distinct = column.function.upper(), ""
-    if column.function.endswith("_distinct"):
-        function, distinct = function.removesuffix("_DISTINCT"), "DISTINCT "
+    function, has_distinct, _ = column.function.shown.partition("(DISTINCT")
+    distinct = "DISTINCT " if has_distinct else ""
     kept = "" if column.filter is None else f" FILTER (WHERE {show(column.filter, names)})"
     return f"{function}({distinct}{argument}){kept}"
 

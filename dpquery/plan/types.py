@@ -39,7 +39,7 @@ class Type:
 
     def __post_init__(self) -> None:
         if self.kind is Kind.DECIMAL and not (1 <= self.precision <= 38 and 0 <= self.scale <= self.precision):
-            raise ValueError(f"decimal({self.precision}, {self.scale}) is no type")
+            raise ValueError(f"decimal({self.precision}, {self.scale}) is not a type")
 
     def __str__(self) -> str:
         return f"decimal({self.precision},{self.scale})" if self.kind is Kind.DECIMAL else self.kind.value
@@ -75,7 +75,7 @@ _PYTHON: dict[Kind, type] = {
 
 
 def are_values(values: Collection[Value], type: Type) -> bool:
-    """Whether values are of the type, or NULL; True is no integer, a timestamp is no date, and NaN is no value.
+    """Whether values are of the type, or NULL; True is not an integer, a timestamp not a date, NaN no value.
 
     Nor is a timestamp with a zone: an engine reads it in UTC, and it would be the same value as another one.
     """
@@ -100,6 +100,8 @@ def decimal(precision: int, scale: int) -> Type:
 ROOM = 13
 """Digits that a sum has more than its summands: sums of ten million million values fit."""
 _INTEGER_DIGITS = 19
+EXACT_DIGITS = 28
+"""Digits of decimals that engines add up exactly."""
 
 
 def sum_type(type: Type) -> Type:
@@ -111,3 +113,10 @@ def sum_type(type: Type) -> Type:
         return type
     digits = type.precision if type.kind is Kind.DECIMAL else _INTEGER_DIGITS
     return decimal(min(38, digits + ROOM), type.scale)
+
+
+def adds_exactly(type: Type) -> bool:
+    """Whether aggregates within one unit add values up exactly: integers, decimals of 28 digits, or without places."""
+    if type.kind is Kind.DECIMAL:
+        return type.precision <= EXACT_DIGITS or type.scale == 0
+    return type.kind is Kind.INT64

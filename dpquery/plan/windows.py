@@ -9,7 +9,7 @@ from dpquery.plan.expr import Cast, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.functions.casts import EXACT
 from dpquery.plan.logical import Frame, WindowColumn
-from dpquery.plan.types import FLOAT64, Kind, Type, Value, decimal
+from dpquery.plan.types import EXACT_DIGITS, FLOAT64, Kind, Type, Value, decimal
 
 RANKS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
 """Functions of the order alone: rows that it leaves equal have one value."""
@@ -25,7 +25,7 @@ WHOLE = Frame(mode="rows", start=None, end=None)
 """All rows of the partition."""
 
 LARGEST_SUMMAND = 1e17
-SUMMAND = decimal(28, 10)
+SUMMAND = decimal(EXACT_DIGITS, 10)
 """What a float is rounded to before it is added up; 10^10 of them fit into 38 digits."""
 MOST_UNITS = 10**SUMMAND.precision - 1
 """Units of the last place that a decimal may have when it is added up."""
@@ -50,13 +50,6 @@ def is_positional(column: WindowColumn) -> bool:
 def may_be_empty(frame: Frame) -> bool:
     """Whether a frame may hold no row: one that does not reach the current row."""
     return (frame.start is not None and frame.start > 0) or (frame.end is not None and frame.end < 0)
-
-
-def adds_exactly(type: Type) -> bool:
-    """Whether aggregates within one unit add values up exactly: integers, decimals of 28 digits, or without places."""
-    if type.kind is Kind.DECIMAL:
-        return type.precision <= SUMMAND.precision or type.scale == 0
-    return type.kind is Kind.INT64
 
 
 def exact_sum(values: Iterable[Value], type: Type) -> Decimal | int | None:

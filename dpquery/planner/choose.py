@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from types import MappingProxyType
 
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import Budget
@@ -18,29 +17,11 @@ from dpquery.planner.protect.grouping_sets import expected_errors
 from dpquery.planner.protect.protect import PrivatePlan
 from dpquery.units.declarations import Neighbours
 
-NO_WEIGHTS: Mapping[str, Fraction] = MappingProxyType({})
-
 LEAST = 1e-300
 """Errors below this count as this one: logarithms are taken of them."""
 
 Errors = Mapping[int, tuple[float, ...]]
 """For each boundary the expected error of each measure."""
-
-
-def choose(
-    private: PrivatePlan,
-    offer: QueryBudget,
-    *,
-    budget: Budget,
-    neighbours: Neighbours,
-    weights: Mapping[str, Fraction] = NO_WEIGHTS,
-    accuracy: Accuracy | None = None,
-) -> tuple[PrivatePlan, BudgetedPlan]:
-    """Returns the plan of least expected error, with its noise; as `choose_together` for one query."""
-    (chosen,), budgeted = choose_together(
-        (private,), offer, budget=budget, neighbours=neighbours, weights=weights, accuracy=accuracy
-    )
-    return chosen, budgeted
 
 
 def choose_together(
@@ -49,8 +30,8 @@ def choose_together(
     *,
     budget: Budget,
     neighbours: Neighbours,
-    weights: Mapping[str, Fraction] = NO_WEIGHTS,
-    accuracy: Accuracy | None = None,
+    weights: Mapping[str, Fraction],
+    accuracy: Accuracy | None,
 ) -> tuple[tuple[PrivatePlan, ...], BudgetedPlan]:
     """Returns the plans of least expected error for queries over the same released tables, with their noise.
 

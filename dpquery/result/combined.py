@@ -59,26 +59,31 @@ class CombinedNoise:
 
     def half_width(self, failure: Fraction) -> int:
         """Returns a w with P(|noise| > w) <= failure, in lattice steps."""
-        finer = (part for part in self.components if part.noise.steps > 1)
-        moved = (part.count * abs(part.weight) * (Fraction(1, 2) + Fraction(1, part.noise.steps)) for part in finer)
+        finer = (part for part in self.components if part.noise.steps != 1)
+        moved = (part.count * abs(part.weight) * (Fraction(1, 2) + 1 / Fraction(part.noise.steps)) for part in finer)
         return _half_width(self.components, failure) + math.ceil(sum(moved, start=Fraction(self.rounded, 2)))
 
 
 def variance_of(noise: NoiseLaw) -> float:
     """Returns the variance of a noise on the integers, in squared lattice steps; of Gaussian noise an upper bound.
 
-    Where noise is finer than a lattice step, that of rounding the sum is added: a twelfth, as of an even spread.
+    Where noise is finer or coarser than a lattice step, that of rounding is added: a twelfth of the coarser step's
+    square, as of an even spread.
 
     Source:
         Canonne, Kamath, Steinke 2020, corollary 9: a discrete Gaussian's variance is at most its parameter.
     """
-    rounding = 1 / 12 if noise.steps > 1 else 0.0
+    rounding = 0.0 if noise.steps == 1 else max(1.0, 1 / float(noise.steps)) ** 2 / 12
     match noise.mechanism:
         case Mechanism.GAUSSIAN:
             return float(noise.parameter) + rounding
         case Mechanism.LAPLACE:
             half = 0.5 / float(noise.parameter * noise.steps)  # the variance is 2 q / (1 - q)^2, with q = exp(-1 / b)
-            return 0.5 / (noise.steps * math.sinh(half)) ** 2 + rounding if half < 300 else LEAST_VARIANCE + rounding
+            return (
+                0.5 / (float(noise.steps) * math.sinh(half)) ** 2 + rounding
+                if half < 300
+                else LEAST_VARIANCE + rounding
+            )
         case Mechanism.EXPONENTIAL:
             return math.inf
         case _:
@@ -153,8 +158,8 @@ def _chernoff(components: tuple[Component, ...], failure: float) -> int:
 
 
 def _log_moment(noise: NoiseLaw, t: NDArray[np.float64]) -> NDArray[np.float64]:
-    if noise.steps > 1:
-        return _log_moment(in_finer_steps(noise), t / noise.steps)
+    if noise.steps != 1:
+        return _log_moment(in_finer_steps(noise), t / float(noise.steps))
     match noise.mechanism:
         case Mechanism.GAUSSIAN:
             return t**2 * float(noise.parameter) / 2
@@ -199,16 +204,15 @@ def _reach(mechanism: Mechanism) -> int:
 
 def _below(noise: NoiseLaw, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns P(noise < x), halfway through a point that x hits."""
-    if noise.steps > 1:
-        return _below(in_finer_steps(noise), x * noise.steps)
+    if noise.steps != 1:
+        return _below(in_finer_steps(noise), x * float(noise.steps))
     low, high = np.ceil(x) - 1, np.floor(x)
     return (_up_to(noise, low) + _up_to(noise, high)) / 2
 
 
 def in_finer_steps(noise: NoiseLaw) -> NoiseLaw:
-    """Returns the noise before the sum is rounded, its finer steps taken for whole ones."""
-    power = 2 if noise.mechanism is Mechanism.GAUSSIAN else 1
-    return replace(noise, parameter=noise.parameter * noise.steps**power, steps=1)
+    """Returns the noise before the sum is rounded, its steps taken for whole ones."""
+    return replace(noise, parameter=noise.sampled, steps=1)
 
 
 def _up_to(noise: NoiseLaw, k: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,7 +10,8 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
-from dpquery.accuracy.intervals import Interval, IntervalInputs
+from dpquery.accuracy.intervals import IntervalInputs
+from dpquery.accuracy.rules import Interval
 from dpquery.accuracy.simulated import LEAST_SCALE, Law
 from dpquery.accuracy.unions import carry_union
 from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate

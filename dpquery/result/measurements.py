@@ -31,7 +31,7 @@ class Measurement:
         mechanism: `laplace`, `gaussian` or `exponential`.
         linf, l1, l2: Sensitivity of the column over its groups; exact, in the unit of the released number (l2 is
             a float, rounded up, where it is irrational). Of a choice: how far the utilities of a group move apart, in
-            ranks (values of full weight) whatever the unit of the value.
+            ranks (values of full weight), in any unit of the value.
         scale: Laplace b or Gaussian sigma, in the same unit. Of a choice: the ranks by which a candidate must be worse
             to be less likely by a factor of e.
         loss: What the column pays: epsilon for Laplace, rho for Gaussian, one of them for a choice.

@@ -90,7 +90,7 @@ class NoisyDecimal(Noisy, Decimal):  # type: ignore[misc]
 
 
 def noisy(value: Any, low: float | None, high: float | None, confidence: float) -> Any:
-    """Returns a number that knows its interval; what is no number, and what is missing, as it is."""
+    """Returns a number that knows its interval; what is not a number, and what is missing, as it is."""
     if low is None or high is None or not math.isfinite(high - low):
         low = high = None
     match value:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pyarrow as pa
 
-from dpquery.accuracy.intervals import MOST_DIGITS, Interval, IntervalInputs, digits_of
+from dpquery.accuracy.intervals import MOST_DIGITS, IntervalInputs, digits_of
+from dpquery.accuracy.rules import Interval
 from dpquery.data.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.result.finish import Finished

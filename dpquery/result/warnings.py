@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dpquery.accuracy.intervals import Interval
+from dpquery.accuracy.rules import Interval
 from dpquery.plan.intervals import range_of
 from dpquery.result.finish import Finished
 from dpquery.result.measurements import Measurement
@@ -50,7 +50,7 @@ def _no_group(measurements: Sequence[Measurement]) -> str:
 
 
 def _as_wide_as_the_range(finished: Finished, name: str, interval_of: Callable[[str], Interval]) -> int:
-    """Returns in how many rows an interval holds every value that the column may have, whatever the data."""
+    """Returns in how many rows an interval contains every possible value of the column, for any data."""
     meaning = finished.noisy.get(name)
     known = None if meaning is None else range_of(meaning, {})
     if known is None or known.lower is None or known.upper is None:

@@ -183,7 +183,7 @@ def _behind(
     """Returns aggregates that lose what the stored numbers, and the selection of their groups, lost.
 
     Numbers of one release, of the very measures that are wanted, stand side by side as they were released: those of
-    disjoint filters are in parallel where the kernel says so of them. Whoever reads one of several quantiles that were
+    disjoint filters are in parallel where the kernel says so of them. A reader of one of several quantiles that were
     chosen together reads what all of them lost, once.
     """
     texts = dict(zip(wanted.budgeted.aggregate.measures, wanted.asked.measures if wanted.asked else (), strict=False))
@@ -350,7 +350,7 @@ def _store(made: Sequence[Release], reuse: Reuse) -> None:
 
 
 def _with_new(wanted: Wanted, there: Found, new: Release, known: Sequence[Release], declared: Declarations) -> Found:
-    """Returns what is known after a release: the new numbers, with whatever is known of the same groups."""
+    """Returns what is known after a release: the new numbers, together with all that is known of the same groups."""
     assert wanted.asked is not None
     usable = [new] if wanted.asked.frame.is_selected else known
     found = find(wanted, usable, unit_is_row=declared.unit_is_row, enough=False)

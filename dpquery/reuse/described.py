@@ -101,7 +101,7 @@ def _exactness(plain: Measurement, measure: Measure, estimate: Estimate) -> Meas
         case Mechanism.GAUSSIAN:
             scale = math.sqrt(estimate.variance) * float(step)
         case Mechanism.EXPONENTIAL:
-            raise InternalError("a number that was chosen has no scale of noise")
+            raise InternalError("a chosen value has no noise scale")
         case _:
             assert_never(mechanism)
     return replace(plain, mechanism=mechanism.value, scale=scale, error95=float(law.half_width(_FAILURE) * step))

@@ -45,8 +45,9 @@ class Weighed:
 
     @property
     def of_rows(self) -> tuple[object, ...]:
-        """What tells one row's weights from another's. Where all rows weigh 1, a bound on them changes no number."""
-        return self.weighing, self.column, None if self.weighing is Weighing.WHOLE else self.max_rows
+        """What tells one row's weights from another's. Stored weights are those of the base's scans, and where all rows
+        weigh 1, a bound on them changes no number."""
+        return self.weighing, self.column, self.max_rows if self.weighing is Weighing.COUNTED else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

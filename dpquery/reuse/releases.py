@@ -16,6 +16,7 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import WEIGHT, Count, Lattice, Measure, Mechanism, Weighing
 from dpquery.kernel.quantiles import families, places_of
+from dpquery.kernel.sensitivity import COARSEST_STEPS
 from dpquery.plan.types import Value
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.frames import Frame, KeyText, Weighed
@@ -234,8 +235,12 @@ def _part(part: Part) -> list[Any]:
     loss, noise = part.loss, part.noise
     lost = [str(loss.epsilon), str(loss.delta), str(loss.rho)]
     divider = [] if noise.divider is None else [str(noise.divider)]
-    drawn = [noise.mechanism.value, str(noise.parameter), noise.steps, *divider]
+    drawn = [noise.mechanism.value, str(noise.parameter), _whole_or_text(noise.steps), *divider]
     return [part.measure, drawn, lost, _numbers(part.numbers)]
+
+
+def _whole_or_text(steps: int | Fraction) -> int | str:
+    return steps if isinstance(steps, int) else str(steps)
 
 
 def _read_part(content: list[Any]) -> Part:
@@ -250,16 +255,19 @@ def _read_part(content: list[Any]) -> Part:
     )
 
 
-def _read_noise(mechanism: str, parameter: str, steps: int, divider: str | None = None) -> NoiseLaw:
+def _read_noise(mechanism: str, parameter: str, steps: int | str, divider: str | None = None) -> NoiseLaw:
     noise = NoiseLaw(
         mechanism=Mechanism(mechanism),
         parameter=Fraction(parameter),
         divider=None if divider is None else Fraction(divider),
-        steps=steps,
+        steps=Fraction(steps) if isinstance(steps, str) else steps,
     )
     if noise.parameter <= 0 or (noise.divider is not None and noise.divider <= 0):
         raise ValueError("no noise")
-    if type(steps) is not int or not 1 <= steps <= WEIGHT or not (noise.is_added or steps == 1):
+    several = 1 / Fraction(noise.steps)
+    is_finer = type(steps) is int and 1 <= steps <= WEIGHT
+    is_coarser = isinstance(steps, str) and several.denominator == 1 < several <= COARSEST_STEPS
+    if not (is_finer or is_coarser) or not (noise.is_added or steps == 1):
         raise ValueError("a lattice step is not divided so")
     return noise
 

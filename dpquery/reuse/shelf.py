@@ -65,6 +65,10 @@ class Shelf(ABC):
         """Returns the rows of a version behind a number, of one base or of all, with their numbers in order."""
 
     @abstractmethod
+    def mentions(self, version: str, word: str, after: int) -> tuple[int, bool]:
+        """Returns the number of the last row of a version behind a number, and whether one of them holds a word."""
+
+    @abstractmethod
     def add(self, rows: Sequence[Fields]) -> None:
         """Keeps rows durably, all or none."""
 
@@ -92,8 +96,8 @@ class Shelf(ABC):
     def refused(self, reason: str) -> LedgerError:
         """Returns the error of a shelf that cannot be believed."""
         return LedgerError(
-            f"the store of answers {self.place} is refused: {reason}. Nothing was charged. {self._remedy} to go on; "
-            "answers that it held are then paid for again"
+            f"the store of answers {self.place} was rejected: {reason}. Nothing was charged. {self._remedy} to "
+            "continue; answers that it held will be charged again"
         )
 
     def close(self) -> None:

@@ -54,6 +54,15 @@ class ShelfFile(Shelf):
             given = (version, after) if base is None else (version, after, base)
             return [(row[0], Fields(*row[1:])) for row in connection.execute(statement, given).fetchall()]
 
+    def mentions(self, version: str, word: str, after: int) -> tuple[int, bool]:
+        """Returns the number of the last row of a version behind a number, and whether one of them holds a word."""
+        with self._using() as connection:
+            if connection is None:
+                return after, False
+            statement = "SELECT max(number), max(instr(content, ?)) FROM release WHERE version = ? AND number > ?"
+            last, place = connection.execute(statement, (word, version, after)).fetchone()
+            return last or after, bool(place)
+
     def add(self, rows: Sequence[Fields]) -> None:
         """Keeps rows durably, all or none."""
         with self._using(create=True) as connection:
@@ -69,7 +78,7 @@ class ShelfFile(Shelf):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         status = os.lstat(self.path)
         if not os.path.isfile(self.path) or os.path.islink(self.path) or (os.name == "posix" and status.st_mode & 0o22):
-            raise self.refused("it is no regular file, or others may write to it")
+            raise self.refused("it is not a regular file, or other users may write to it")
         connection = _connect(self.path)
         try:
             _configure(connection)
@@ -81,7 +90,7 @@ class ShelfFile(Shelf):
         return connection
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Makes the tables of an empty file, and refuses what is no shelf of this ledger."""
+        """Makes the tables of an empty file, and refuses what is not a shelf of this ledger."""
         connection.execute("BEGIN IMMEDIATE")
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -95,10 +104,10 @@ class ShelfFile(Shelf):
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID or version != VERSION:
-            raise self.refused(f"it is no store of format {VERSION}")
+            raise self.refused(f"it is not a store of format {VERSION}")
         written = connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
         if written != [(statement,) for statement in SCHEMA]:
-            raise self.refused("its tables are not as they were created")
+            raise self.refused("its tables were altered")
         if connection.execute("SELECT ledger FROM origin").fetchall() != [(self._origin,)]:
             raise self.refused("it belongs to another ledger")
 
@@ -121,5 +130,5 @@ def _keep_journal(connection: sqlite3.Connection) -> None:
     """Lets the journal's file stay when a transaction ends, its beginning overwritten and synced: as durable as to
     delete it and sync the folder, and two steps less for the disk."""
     if connection.execute("PRAGMA journal_mode = persist").fetchone() != ("persist",):
-        raise LedgerError("this SQLite does not keep journals")
+        raise LedgerError("this SQLite does not support persistent journals")
     connection.execute(f"PRAGMA journal_size_limit = {MOST_OF_JOURNAL}")

@@ -54,6 +54,16 @@ class ShelfServer(Shelf):
             found = raw.execute(f"{statement} ORDER BY number", given).fetchall()
             return [(row[0], Fields(*row[1:])) for row in found]
 
+    def mentions(self, version: str, word: str, after: int) -> tuple[int, bool]:
+        """Returns the number of the last row of a version behind a number, and whether one of them holds a word."""
+        with self._using() as raw:
+            if raw is None:
+                return after, False
+            place = "max(position(%s in content))"
+            statement = f"SELECT max(number), {place} FROM {SCHEMA}.release WHERE version = %s AND number > %s"
+            last, found = raw.execute(statement, (word, version, after)).fetchone()
+            return last or after, bool(found)
+
     def add(self, rows: Sequence[Fields]) -> None:
         """Keeps rows durably, all or none."""
         with self._using(create=True) as raw:

@@ -1,6 +1,6 @@
 """The store of releases: on a shelf beside the ledger, shared by all who share the ledger.
 
-It holds nothing but what was released already, so a lost store costs money and a read one tells nobody more than the
+It holds nothing but what was released already, so a lost store costs money and a reader of it learns no more than the
 answers did. A row is believed only if its own hash is right and the ledger holds the entry that it was charged with.
 """
 
@@ -54,6 +54,7 @@ class Store:
         self._shelf = _shelf(ledger.place, self._origin)
         self._version, self._known = "", dict[str, _Known]()
         self._charged: dict[int, str | None] = {}  # hashes of the ledger's entries, which stay what they are
+        self._mentioned: dict[tuple[str, str], tuple[State | None, int, bool]] = {}
         self._turns: dict[Hashable, tuple[threading.Lock, int]] = {}
         self._turns_of = os.getpid()
         self._shelf.state()
@@ -89,6 +90,16 @@ class Store:
         with LOCK:
             read = (self._read(number, row) for number, row in self._learned(self._shelf.rows(version)))
             return [release for release in read if release is not None]
+
+    def mentions(self, version: str, word: str) -> bool:
+        """Whether the text of some release of this version of the data holds a word; rows are looked at once."""
+        with LOCK:
+            state = self._shelf.state()
+            seen, last, found = self._mentioned.get((version, word), (None, 0, False))
+            if not found and seen != state:
+                last, found = self._shelf.mentions(version, word, last)
+                self._mentioned[version, word] = state, last, found
+            return found
 
     def add(self, version: str, releases: Sequence[Release]) -> None:
         """Keeps releases durably; they were charged for before, and are lost without harm."""
@@ -146,9 +157,9 @@ class Store:
         except OtherContract:
             return None
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise self._shelf.refused(f"row {number} is of the wrong form") from error
+            raise self._shelf.refused(f"row {number} is malformed") from error
         if digest(release.frame.base) != row.base or base not in (None, release.frame.base):
-            raise self._shelf.refused(f"row {number} is of other rows than it says")
+            raise self._shelf.refused(f"row {number} describes other rows than it claims")
         return release
 
     def _hash(self, row: Fields) -> str:

@@ -61,6 +61,10 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
 def _written(value: object) -> Any:
     """Returns a value as JSON; of which type it is, exactly, says how."""
     kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value
+    if kind is tuple:
+        return ["tuple", *map(_written, value)]  # type: ignore[call-overload]
     fields = _KNOWN.get(kind)
     if fields is not None:
         return _node(value, kind.__name__, fields)
@@ -107,7 +111,7 @@ def _node(node: Any, kind: str, fields: tuple[str, ...]) -> Any:
         ids = held if isinstance(held, tuple) else () if held is None else (held,)
         if not all(id.startswith("#") for id in ids):
             raise NotCanonical
-    return [f"node {kind}", *([name, _written(getattr(node, name))] for name in fields)]
+    return [f"node {kind}", *[[name, _written(getattr(node, name))] for name in fields]]
 
 
 _KNOWN: dict[type, tuple[str, ...]] = {}

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpquery.errors import InsufficientBudgetError, QueryError
 from dpquery.kernel.loss import PrivacyLoss, show_amount
-from dpquery.session.pipeline import Request
+from dpquery.session.options import Request
 
 TRIES = 5
 LEAST = Fraction(1, 10**6)
@@ -31,7 +31,7 @@ def in_words_of(
     told = {name: _shown(value) for name, value in fits.items()}
     advice = "; ".join(f"{name}={value} would still fit." for name, value in told.items())
     if not fits:
-        advice = "Nothing would fit that is asked in this way."
+        advice = "No smaller amount was found that would fit."
     reason, asked = error.reason, _asked(first)
     if not any(getattr(error.requested, name, 0) for name in asked):
         words = ", ".join(f"{name} {_shown(value)}" for name, value in asked.items())

@@ -19,7 +19,7 @@ def check_ledger(catalog: Catalog, ledger: Ledger) -> None:
     for analyst, declared in catalog.analysts.items():
         _check_budget(f"analyst {analyst}", declared, ledger.budgets.get(analyst))
     if missing := sorted(ledger.budgets.keys() - catalog.analysts.keys()):
-        raise LedgerError(f"the ledger has budgets for analysts that the catalog leaves out: {', '.join(missing)}")
+        raise LedgerError(f"the ledger has budgets for analysts that the catalog does not name: {', '.join(missing)}")
 
 
 def _check_declarations(catalog: Catalog, ledger: Ledger) -> None:
@@ -30,17 +30,17 @@ def _check_declarations(catalog: Catalog, ledger: Ledger) -> None:
     if len(axes) == 2 and agrees(counts, replace(declared, blocks=counts.blocks)):
         ends = [f"{axis.blocks[0]} to {axis.blocks[-2]}" for axis in axes]
         raise LedgerError(
-            f"the bounds in the catalog of {catalog.dataset} make blocks from {ends[0]}, and the ledger has blocks "
-            f"from {ends[1]}, which counts: the owner gives new blocks a budget with dpquery ledger extend"
+            f"the catalog of {catalog.dataset} has blocks from {ends[0]}, but the ledger has blocks from "
+            f"{ends[1]}, and the ledger decides: the owner adds blocks with dpquery ledger extend"
         )
     if not (changed := [*differences(counts, declared)]):
         raise LedgerError(
-            f"the catalog of {catalog.dataset} declares tables, or keys of public ones, that the ledger does not know. "
-            "The owner records them, under the same budget: dpquery ledger amend CATALOG --why TEXT"
+            f"the catalog of {catalog.dataset} declares tables, or keys of public tables, that the ledger does not "
+            "know. The owner can add them under the same budget: dpquery ledger amend CATALOG --why TEXT"
         )
     raise LedgerError(
         f"the catalog of {catalog.dataset} is not the one that the ledger was created for: {'; '.join(changed)}. "
-        "Restore the catalog. Other people have another dataset, with a ledger of its own"
+        "Restore the catalog. For other people, use another dataset with its own ledger"
     )
 
 
@@ -48,11 +48,11 @@ def _check_budget(who: str, declared: Budget, counts: Budget | None) -> None:
     """After the owner changed a limit in the ledger, the catalog has to say the same."""
     if counts is None:
         raise LedgerError(
-            f"the catalog gives {who} a budget, and the ledger none, which is what counts. The owner opens an account "
-            "with dpquery ledger limit LEDGER --analyst NAME, or takes the analyst out of the catalog"
+            f"the catalog gives {who} a budget, but the ledger does not, and the ledger decides. The owner sets a "
+            "limit with dpquery ledger limit LEDGER --analyst NAME, or removes the analyst from the catalog"
         )
     if declared != counts:
         raise LedgerError(
-            f"the catalog's budget for {who} is {parts_of(declared)}, and the ledger's is {parts_of(counts)}, which "
-            "counts: write it in the catalog, or have the owner change the ledger with dpquery ledger limit"
+            f"the catalog's budget for {who} is {parts_of(declared)}, but the ledger's is {parts_of(counts)}, and "
+            "the ledger decides: write that in the catalog, or have the owner change it with dpquery ledger limit"
         )

@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.backends.duckdb.resources import Resources
+from dpquery.backends.opening import open_backend
+from dpquery.backends.resources import Resources
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, LedgerError
@@ -35,6 +35,7 @@ def connect(
     memory_limit: str | None = None,
     spill: bool | Place = True,
     profile: object = None,
+    backend: str | None = None,
 ) -> Session:
     """Returns a session over tables.
 
@@ -54,6 +55,9 @@ def connect(
             may open and that goes with the session; a path says where that folder is made.
         profile: What a profile of rows and values may lose, such as "0.05", in the budget's epsilon or rho. It is
             bought for this analyst unless one as exact is stored, and tells the numbers of `max_rows: auto`.
+        backend: The engine that holds the tables, by name: "duckdb", or the entry point `dpquery.backends` of a package
+            that is installed; None for the catalog's `backend`, or DuckDB. It reads private rows and decides what noise
+            is added to, so it is trusted as dpquery itself is: no test of its results protects anybody at run time.
     Raises:
         CatalogError: Mistakes in the catalog, or data that contradict it.
         LedgerError: The ledger is missing, damaged, or was made for other declarations.
@@ -65,17 +69,17 @@ def connect(
     missing = sorted(declared.tables.keys() - sources.keys())
     unknown = sorted(sources.keys() - declared.tables.keys())
     problems = [f"table {name} has no source" for name in missing]
-    problems += [f"source {name} is no declared table" for name in unknown]
+    problems += [f"source {name} is not a declared table" for name in unknown]
     if problems:
         raise CatalogError(problems)
     with interruptible_work():
-        backend = DuckDBBackend(declared, sources, resources=Resources(memory_limit, spill))
-    made = Session(declared, backend=backend, ledger=opened, analyst=analyst, reuse=reuse, data_version=version)
+        opened_backend = open_backend(declared, sources, name=backend, resources=Resources(memory_limit, spill))
+    made = Session(declared, backend=opened_backend, ledger=opened, analyst=analyst, reuse=reuse, data_version=version)
     if profile is not None:
         try:
             made.profile(**loss_of_profile(profile, opened.budget))
         except BaseException:
-            backend.close()
+            opened_backend.close()
             raise
     return made
 
@@ -130,9 +134,9 @@ def _opened(catalog: Catalog, place: Place, mark: Place | None, *, create: bool)
     if os.path.lexists(place):
         return Ledger.open(place, mark=mark)
     raise LedgerError(
-        f"there is no ledger {os.fspath(place)}, and {left[0]} says that there was one: a new ledger would give the "
-        "same people their budget again. Put the ledger back. If nobody was ever answered about these people, remove "
-        f"{', '.join(left)} first"
+        f"there is no ledger {os.fspath(place)}, but {left[0]} shows that there was one: a new ledger would give "
+        "the same people their budget again. Restore the ledger. If no query about these people was ever "
+        f"answered, remove {', '.join(left)} first"
     )
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import assert_never
 
+from dpquery.catalog.strata import written
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, PrivateAggregate, Weighing
+from dpquery.kernel.plan import BudgetedPlan, Count, PrivateAggregate, Weighing
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import (
     ROW_LIMIT,
@@ -31,6 +32,7 @@ from dpquery.plan.logical import (
 from dpquery.plan.ranges import EPOCH, MICROSECOND
 from dpquery.plan.show import names_of, show, show_aggregate, show_window
 from dpquery.plan.types import Kind, Type
+from dpquery.planner.passes import Draft, Pass
 from dpquery.result.measurements import Measurement
 
 
@@ -57,7 +59,9 @@ def explain(
     remaining = iter(measurements)
     for number, budgeted in enumerate(plan.aggregates, start=1):
         described = [next(remaining) for _ in budgeted.aggregate.measures]
-        lines += [f"Release {number}: {_keys(budgeted, described)}"]
+        tau = described[0].tau if described else None
+        chosen = "" if tau is None else f"  tau={tau}  delta={amount(budgeted.selection_delta)}"
+        lines += [f"Release {number}: {_keys(budgeted.aggregate)}{chosen}"]
         lines += [f"  {line}" for line in _measured(budgeted.aggregate, described)]
     for number, (leaf, aggregate) in enumerate(added, start=len(plan.aggregates) + 1):
         lines.append(f"Release {number}: {_named(aggregate)}, free: sums of release {leaf + 1}")
@@ -67,6 +71,41 @@ def explain(
         lines.append(f"  the least charge of a fresh question; what is measured loses {loss}")
     lines += [f"Blocks: {blocks}"] if blocks else []
     return "\n".join(lines)
+
+
+def show_passes(trace: Sequence[tuple[Pass, Draft]]) -> Iterator[str]:
+    """Yields the passes that planned one query, each with its reason, and the draft where it changed."""
+    before: list[str] = []
+    for number, (one, draft) in enumerate(trace, start=1):
+        yield f"Pass {number}, {one.name}: {one.reason}"
+        lines = list(_draft(draft))
+        yield from (f"  {line}" for line in (lines if lines != before else ["nothing changed"]))
+        before = lines
+
+
+def _draft(draft: Draft) -> Iterator[str]:
+    """Yields the first query of a draft as far as it is planned: with boundaries, their measures, or noise."""
+    if draft.budgeted is not None:
+        for number, budgeted in enumerate(draft.budgeted.aggregates, start=1):
+            for measure, noise in zip(budgeted.aggregate.measures, budgeted.noise, strict=True):
+                yield f"Release {number}, {measure.label}: {noise.mechanism.value} {_loss(noise.loss)}"
+        return
+    if draft.measured:
+        if draft.private:
+            yield from _result(draft.private[0].result)
+            if more := len(draft.private[0].alternatives):
+                yield f"{more} other plans to choose from"
+        for number, measured in enumerate(draft.measured[0], start=1):
+            aggregate = measured.aggregate
+            yield f"Boundary {number}: {_keys(aggregate)}"
+            yield f"  measured {', '.join(measure.label for measure in aggregate.measures)}"
+            yield f"  weighed {_weighing(aggregate)}"
+            yield from (f"  {line}" for line in _below(aggregate.source))
+        return
+    yield from _result(draft.logical[0].result)
+    for number, boundary in enumerate(draft.logical[0].boundaries, start=1):
+        yield f"Boundary {number}:"
+        yield from (f"  {line}" for line in _below(boundary))
 
 
 def _result(result: Relation) -> Iterator[str]:
@@ -130,8 +169,7 @@ def _column(relation: Relation, id: str) -> Expression:
     return column(relation, id)
 
 
-def _keys(budgeted: BudgetedAggregate, described: list[Measurement]) -> str:
-    aggregate = budgeted.aggregate
+def _keys(aggregate: PrivateAggregate) -> str:
     if not aggregate.keys:
         return "grand total"
     names = names_of(aggregate.source)
@@ -140,10 +178,7 @@ def _keys(budgeted: BudgetedAggregate, described: list[Measurement]) -> str:
         kind = "selected" if key.domain is None else f"public({len(key.domain)})"
         shown = ", ".join(show(_column(aggregate.source, id), names) for id in key.columns)
         keys.append(f"({shown}) {kind}" if len(key.columns) > 1 else f"{shown} {kind}")
-    chosen = ""
-    if described and described[0].tau is not None:
-        chosen = f"  tau={described[0].tau}  delta={amount(budgeted.selection_delta)}"
-    return "by " + ", ".join(keys) + chosen
+    return "by " + ", ".join(keys)
 
 
 def _named(aggregate: PrivateAggregate) -> str:
@@ -154,7 +189,7 @@ def _named(aggregate: PrivateAggregate) -> str:
 
 def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iterator[str]:
     for made in described:
-        loss = f"epsilon={amount(made.loss.epsilon)}" if made.loss.epsilon else f"rho={amount(made.loss.rho)}"
+        loss = _loss(made.loss)
         if made.stored:
             entries = ", ".join(map(str, made.stored))
             loss = f"free, from release{'s' if len(made.stored) > 1 else ''} {entries} of the ledger"
@@ -173,6 +208,10 @@ def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iter
         yield "Each row is a privacy unit"
     for line in _below(aggregate.source):
         yield f"  {line}"
+
+
+def _loss(loss: PrivacyLoss) -> str:
+    return f"epsilon={amount(loss.epsilon)}" if loss.epsilon else f"rho={amount(loss.rho)}"
 
 
 def _weighing(aggregate: PrivateAggregate) -> str:
@@ -227,6 +266,8 @@ def _below(relation: Relation) -> Iterator[str]:
             unit = "" if relation.ownership is None else f"  unit={_owner(relation)}"
             limit = f"  row_limit={relation.row_limit}" if unit and relation.row_limit != ROW_LIMIT else ""
             weights = "" if relation.max_rows is None else f"  weights max_rows={relation.max_rows}"
+            if relation.strata is not None:
+                weights += f", {relation.strata.max_rows} per {written(relation.strata)}"
             yield f"Scan {relation.table}{'  public' if relation.public else unit}{weights}{limit}"
             return
         case Project():

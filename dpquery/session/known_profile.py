@@ -11,12 +11,14 @@ from dpquery.backends.base import PublicFacts
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import plain
 from dpquery.catalog.rows import AUTO
+from dpquery.catalog.strata import in_words
 from dpquery.data.owners import unique_sets
 from dpquery.errors import InternalError, UnsupportedQueryError
-from dpquery.kernel.plan import Count, PrivateAggregate
+from dpquery.kernel.plan import Count, PrivateAggregate, Weighing
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.cached import cached
-from dpquery.plan.expr import Column
+from dpquery.plan.expr import Column, columns_of
+from dpquery.plan.logical import Aggregate, Project, Relation, Scan, SetOperation, sources
 from dpquery.plan.types import Value
 from dpquery.planner.budget.aims import aims_of
 from dpquery.planner.protect.protect import ContributionBounds
@@ -26,12 +28,13 @@ from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
 from dpquery.session.explain import scaled_sums
+from dpquery.session.options import Request
 from dpquery.session.profile import Profile, TableProfile, is_beyond, values_sentence
+from dpquery.session.profile_buying import Histogram, profile_of, values_of
 from dpquery.session.profile_finding import Finder
 from dpquery.session.profile_ladder import Estimate
-from dpquery.session.profile_made import Histogram, profile_of, values_of
 from dpquery.session.profile_questions import bound_of, has_many_rows, questions, rows_of, values_of_column, why_not
-from dpquery.session.profile_reading import clamped_columns, weighed_tables, whole_table
+from dpquery.units.meeting import LARGEST_CUT
 from dpquery.units.weights import distinct_groups
 
 MOST_NOTES = 12
@@ -40,7 +43,7 @@ ABOVE = "known bias above the noise"
 """Marks what is left out where it is more than the noise."""
 MOST_CATALOGS = 16
 """Catalogs with numbers that were measured, of which there is one for each profile that was bought."""
-UNKNOWN = "what it leaves out is not known"
+UNKNOWN = "what it leaves out is unknown"
 UNBOUGHT = f"{UNKNOWN}, as no profile was bought (dpquery profile)"
 
 
@@ -70,7 +73,7 @@ class KnownProfiles:
     def get(self, name: str, reuse: Reuse | None) -> TableProfile | None:
         """Returns what is known of the rows of a table's units, in this version of the data; None without a profile."""
         table = self.catalog.tables[name]
-        if table.public or not has_many_rows(table) or why_not(table, self.catalog):
+        if table.public or table.strata or not has_many_rows(table) or why_not(table, self.catalog):
             return None
         if reuse is None:
             found = self.own.get(name)
@@ -169,16 +172,18 @@ class KnownProfiles:
         if most >= min((number for number in known if number is not None), default=most + 1):
             return None
         unit = self.catalog.privacy_unit
-        return f"each {unit} counts in at most {most:,} groups (max_groups): what that leaves out is not known"
+        return f"each {unit} counts in at most {most:,} groups (max_groups): what that leaves out is unknown"
 
     def _note(self, name: str, bounds: ContributionBounds, reuse: Reuse | None) -> str:
         if bounds.max_rows is not None:
-            return f"{plain(name)}: what the query's own max_rows {bounds.max_rows:,} leaves out is not known"
+            return f"{plain(name)}: what the query's own max_rows {bounds.max_rows:,} leaves out is unknown"
         found = self.get(name, reuse)
         if found is not None:
             return found.sentence
+        bound, strata = bound_of(self.catalog.tables[name], self.catalog), self.catalog.tables[name].strata
+        if strata is not None:  # of which no profile tells
+            return f"{plain(name)}, max_rows {bound:,}, {strata.max_rows:,} in each {in_words(strata)}: {UNKNOWN}"
         told = UNKNOWN if reuse is None else UNBOUGHT  # where nothing is stored, no profile is either
-        bound = bound_of(self.catalog.tables[name], self.catalog)
         return f"{plain(name)}, max_rows {'auto' if bound is None else f'{bound:,}'}: {told}"
 
     def _above(
@@ -205,7 +210,7 @@ class KnownProfiles:
         bound = None if found is None else found.bound
         return 0.0 if found is None or bound is None else found.ladder.loss(bound).lost
 
-    def require_reachable(self, prepared: pipeline.Prepared, request: pipeline.Request, reuse: Reuse | None) -> None:
+    def require_reachable(self, prepared: pipeline.Prepared, request: Request, reuse: Reuse | None) -> None:
         """Raises UnsupportedQueryError where what weights are known to leave out of a table is more than an error that
         is asked for of counts over all of its rows: no noise is small enough."""
         if request.accuracy is None:
@@ -237,7 +242,7 @@ class KnownProfiles:
 
 def is_known(note: str) -> bool:
     """Whether a note says something of the data, and not that nothing is known."""
-    return "leaves out is not known" not in note
+    return "leaves out is unknown" not in note
 
 
 @cached
@@ -273,3 +278,62 @@ def stored_profiles(catalog: Catalog, ledger: Ledger) -> tuple[TableProfile, ...
         return tuple(found for name in catalog.tables if (found := known.everything(name, reuse)) is not None)
     finally:
         store.close()
+
+
+def weighed_tables(aggregate: PrivateAggregate, *, limited: bool = False) -> Iterator[str]:
+    """Yields the tables whose rows may weigh less than 1 in an aggregate, or are left out of a join.
+
+    Args:
+        limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
+    """
+    weighing = aggregate.weights.weighing
+    counts_units = all(measure.count is Count.UNITS for measure in aggregate.measures)  # whatever their rows weigh
+    for scan in _scans(aggregate.source):
+        is_cut = scan.row_limit <= LARGEST_CUT
+        is_stored = weighing is Weighing.STORED and scan.weight is not None
+        if is_cut or limited or ((weighing is Weighing.COUNTED or is_stored) and not counts_units):
+            yield scan.table
+
+
+def clamped_columns(aggregate: PrivateAggregate) -> Iterator[tuple[str, str]]:
+    """Yields, as (table, column), the stored columns whose values are added up or averaged, and so clamped."""
+    values = (measure.value for measure in aggregate.measures if measure.lattice is not None)
+    yield from _stored(aggregate.source, frozenset(value for value in values if value is not None))
+
+
+def whole_table(aggregate: PrivateAggregate) -> str | None:
+    """Returns the table of which an aggregate reads all rows, each once; None where it reads others, or filters."""
+    relation = aggregate.source
+    while isinstance(relation, Project):
+        relation = relation.source
+    return relation.table if isinstance(relation, Scan) and not relation.public else None
+
+
+def _scans(relation: Relation) -> Iterator[Scan]:
+    if isinstance(relation, Scan) and not relation.public:
+        yield relation
+    for source in sources(relation):
+        yield from _scans(source)
+
+
+def _stored(relation: Relation, ids: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yields the columns of private tables that columns of a relation are computed from."""
+    match relation:
+        case Scan():
+            if not relation.public:
+                yield from ((relation.table, column.name) for column in relation.columns if column.id in ids)
+            return
+        case Project():
+            made = [column.expression for column in relation.columns if column.id in ids]
+            ids = frozenset(column.id for expression in made for column in columns_of(expression))
+        case Aggregate():
+            made = [a.argument for a in relation.aggregates if a.id in ids and a.argument is not None]
+            ids |= frozenset(column.id for expression in made for column in columns_of(expression))
+        case SetOperation():
+            ids |= frozenset(
+                side for column in relation.columns if column.id in ids for side in (column.left, column.right)
+            )
+        case _:
+            pass
+    for source in sources(relation):
+        yield from _stored(source, ids)

@@ -1,4 +1,4 @@
-"""Plans of one session that were prepared before: what is asked again is not planned again."""
+"""Plans of one session, and answers that came from the store: what is asked again is not planned again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 
 from dpquery.catalog import Catalog
 from dpquery.ledger.ledger import Ledger
-from dpquery.session.pipeline import Prepared, Request
+from dpquery.result.batch import Batch
+from dpquery.reuse.shelf import State
+from dpquery.session.options import Request
+from dpquery.session.pipeline import Prepared
+
+MOST_ANSWERS = 500
+"""Answers that are remembered."""
 
 MOST = 100
 """Plans that are kept."""
@@ -54,3 +60,21 @@ class PlanCache:
 
 def _size(made: tuple[Prepared, ...]) -> int:
     return sum(len(key.domain or ()) for budgeted in made[0].budgeted.aggregates for key in budgeted.aggregate.keys)
+
+
+@dataclass(slots=True)
+class Repeats:
+    """The last answers, each with the state of the store that it was made from: any change asks the store again."""
+
+    known: OrderedDict[object, tuple[State, Batch]] = field(default_factory=OrderedDict)
+
+    def get(self, key: object, state: State) -> Batch | None:
+        """Returns the answers that the store would give, or None."""
+        found = self.known.get(key)
+        return None if found is None or found[0] != state else found[1]
+
+    def put(self, key: object, state: State, answers: Batch) -> None:
+        """Remembers answers that were made of stored releases alone, when the store was in this state."""
+        self.known[key] = (state, answers)
+        while len(self.known) > MOST_ANSWERS:
+            self.known.popitem(last=False)

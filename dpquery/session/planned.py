@@ -78,7 +78,7 @@ class Plan:
         return self._prices()
 
     def __str__(self) -> str:
-        return "\n".join([self._text, *(f"Left out: {note}" for note in self._told)])
+        return "\n".join([self._text, *self._told])
 
     def __repr__(self) -> str:
         return str(self)

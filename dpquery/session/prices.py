@@ -9,21 +9,20 @@ from fractions import Fraction
 
 import pandas as pd
 
-from dpquery.errors import InvalidLossError, QueryError
+from dpquery.errors import QueryError
 from dpquery.kernel.accountant import Budget, BudgetKind, charge_at_least, charge_of
-from dpquery.kernel.loss import parse_amount, show_amount
+from dpquery.kernel.loss import show_amount
 from dpquery.kernel.mechanisms import NoiseLaw, calibrated
 from dpquery.kernel.plan import CHOICES
 from dpquery.ledger.ledger import Ledger
 from dpquery.planner.budget.aims import Aim, aims_of
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.budget.targets import Accuracy, half_width_of
-from dpquery.session.pipeline import Prepared, Request
+from dpquery.session.options import Request
+from dpquery.session.pipeline import Prepared
 
 LOSSES = (Fraction(1, 100), Fraction(1, 10), Fraction(1))
 ERRORS = (Fraction(10), Fraction(100), Fraction(1000))
-MOST_NAMES = 1000
-"""Columns that can be given weights or errors at once."""
 
 
 def prices(
@@ -99,37 +98,3 @@ def _noises(prepared: Prepared, ledger: Ledger) -> dict[str, tuple[NoiseLaw, Fra
             if measure.count not in CHOICES:
                 found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
     return found
-
-
-def read_weights(given: object) -> dict[str, Fraction]:
-    """Returns the weights of columns; raises InvalidLossError for what is none."""
-    found = read_amounts({} if given is None else given, "weight")
-    if isinstance(found, Fraction):
-        raise InvalidLossError("weights belong to columns", advice="Write weights={'n': 2}.")
-    if found and max(found.values()) / min(found.values()) > 10**6:
-        raise InvalidLossError("weights differ by a factor of a million at most")
-    return found
-
-
-def read_accuracy(given: object, failure: Fraction) -> Accuracy:
-    """Returns what `error=` asks: a number, or for each column one or a pair of it and the rows that are assumed."""
-    if not isinstance(given, dict):
-        return Accuracy(errors=read_amounts(given, "error"), failure=failure)
-    pairs = {name: value for name, value in given.items() if isinstance(value, tuple | list)}
-    if any(len(pair) != 2 for pair in pairs.values()):
-        raise InvalidLossError(
-            "an error is a number, or a number and rows", advice="Write error={'mean': (0.5, 1000)}."
-        )
-    errors = read_amounts({name: pairs[name][0] if name in pairs else given[name] for name in given}, "error")
-    rows = read_amounts({name: pair[1] for name, pair in pairs.items()}, "number of rows")
-    assert not isinstance(errors, Fraction) and not isinstance(rows, Fraction)
-    return Accuracy(errors=errors, failure=failure, rows=rows)
-
-
-def read_amounts(given: object, what: str) -> dict[str, Fraction] | Fraction:
-    """Returns one positive amount, or one for each column named."""
-    if not isinstance(given, dict):
-        return parse_amount(given, name=what)
-    if len(given) > MOST_NAMES or any(type(name) is not str for name in given):
-        raise InvalidLossError(f"a {what} belongs to the name of a column", advice=f"Write {what}={{'n': 2}}.")
-    return {name: parse_amount(value, name=f"the {what} of {name}") for name, value in given.items()}

@@ -45,7 +45,10 @@ class TableProfile:
     def ladder(self) -> Ladder:
         """Units by their number of rows; raises ParameterError where a unit has one row, or there are none."""
         if self.rows is None:
-            raise ParameterError(f"{shown(self.name)} has at most one row of a unit, so there is no bound to choose")
+            raise ParameterError(
+                f"no profile tells of the rows of {shown(self.name)}: a unit has one there at most, or max_rows is per "
+                "stratum"
+            )
         return self.rows
 
     @property
@@ -82,7 +85,7 @@ class TableProfile:
             ParameterError: The profile shows too few units.
         """
         if epsilon is not None and rho is not None:
-            raise ParameterError("a query loses epsilon or rho, not both")
+            raise ParameterError("give either epsilon or rho, not both")
         if epsilon is None and rho is None:
             return self.ladder.suggest_max_rows(
                 groups=groups, epsilon=None if self.rho is not None else self.epsilon, rho=self.rho

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -10,13 +11,12 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.names import shown
 from dpquery.errors import ParameterError, UnknownNameError, UnsupportedQueryError
 from dpquery.kernel.accountant import Budget, BudgetKind
-from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
-from dpquery.session.profile import Profile
-from dpquery.session.profile_ladder import Noise
-from dpquery.session.profile_made import Histogram, profile_of
-from dpquery.session.profile_questions import OTHERS, ROWS, Question, questions, why_not
+from dpquery.session.profile import SHARE, Profile, TableProfile
+from dpquery.session.profile_ladder import Cell, Estimate, Ladder, Noise
+from dpquery.session.profile_questions import OTHERS, OUTSIDE, ROWS, Question, bound_of, questions, why_not
+from dpquery.units.declarations import Neighbours
 
 Ask = Callable[[Sequence[str], Mapping[str, object]], Batch]
 """Answers queries at once, with weights of columns: shares of the loss are in proportion to them."""
@@ -34,7 +34,7 @@ def buy(catalog: Catalog, ask: Ask, table: str | None, data_version: str) -> Pro
     """
     private = [name for name, one in catalog.tables.items() if not one.public]
     if table is not None and table not in private:
-        raise UnknownNameError(f"{shown(table)} is no declared private table")
+        raise UnknownNameError(f"{shown(table)} is not a declared private table")
     names = private if table is None else [table]
     missing = {name: reason for name in names if (reason := why_not(catalog.tables[name], catalog))}
     if table in missing:
@@ -55,13 +55,6 @@ def loss_of_profile(amount: object, budget: Budget) -> dict[str, Any]:
     return {"rho" if budget.kind is BudgetKind.ZCDP else "epsilon": amount}
 
 
-def offer_of(catalog: Catalog, epsilon: object, delta: object, rho: object) -> QueryBudget:
-    """Returns what a profile may lose: as is said, else by the catalog's `profile`."""
-    if epsilon is None and rho is None and catalog.profile is not None:
-        return QueryBudget.of(delta=delta, **loss_of_profile(catalog.profile, catalog.budget))
-    return QueryBudget.of(epsilon, delta, rho)
-
-
 def _weights(asked: Sequence[Question]) -> dict[str, object]:
     """Returns weights with which all histograms of rows together get half of the loss."""
     rows = sum(question.kind == "rows" for question in asked)
@@ -74,3 +67,63 @@ def _histogram(answer: Result) -> Histogram:
     cells, units = (column.to_pylist() for column in answer.to_arrow().columns)
     (measurement,) = answer.measurements
     return Histogram(units=dict(zip(cells, units, strict=True)), noise=Noise.of(measurement))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """Noisy numbers of units, by the cell as its query names it."""
+
+    units: Mapping[object, int]
+    noise: Noise
+
+
+def profile_of(catalog: Catalog, name: str, found: Sequence[tuple[Question, Histogram]]) -> TableProfile:
+    """Returns what histograms of a table say, beside what its catalog says."""
+    table, defaults, budget = catalog.tables[name], catalog.defaults, catalog.budget
+    rows: Ladder | None = None
+    months: tuple[tuple[str, Estimate], ...] = ()
+    outside: dict[str, Mapping[str, Estimate]] = {}
+    for question, histogram in found:
+        if question.kind == "rows":
+            rows = _ladder(question, histogram, catalog.neighbours)
+        elif question.kind == "months":
+            cells, half = _cells(question, histogram), histogram.noise.half_width(1)
+            months = tuple((cell.name, _estimate(cell.units, half)) for cell in cells)
+        else:
+            outside[question.column] = values_of(histogram)
+    is_said = defaults.epsilon is not None or defaults.rho is not None
+    usual = (defaults.epsilon, defaults.rho) if is_said else (_part(budget.epsilon), _part(budget.rho))
+    return TableProfile(
+        name=name,
+        max_rows=bound_of(table, catalog),
+        rows=rows,
+        months=months,
+        outside=outside,
+        epsilon=usual[0],
+        rho=usual[1],
+        is_assumed=not is_said,
+        per_block="" if table.blocks is None else table.blocks.by.value,
+    )
+
+
+def values_of(histogram: Histogram) -> Mapping[str, Estimate]:
+    """Returns how many units have values within, below, above, on both sides, or unreadable."""
+    half = histogram.noise.half_width(1)
+    return {kind: _estimate(histogram.units[kind], half) for kind in OUTSIDE if kind in histogram.units}
+
+
+def _ladder(question: Question, histogram: Histogram, neighbours: Neighbours) -> Ladder:
+    replaced = neighbours is Neighbours.REPLACE_ONE
+    return Ladder(cells=tuple(_cells(question, histogram)), noise=histogram.noise, replaced=replaced)
+
+
+def _cells(question: Question, histogram: Histogram) -> list[Cell]:
+    return [Cell(low=low, high=high, units=histogram.units[i]) for i, (low, high) in enumerate(question.cells)]
+
+
+def _estimate(units: int, half: int) -> Estimate:
+    return Estimate(value=max(0, units), lower=max(0, units - half), upper=max(0, units) + half)
+
+
+def _part(amount: Fraction) -> Fraction | None:
+    return amount * SHARE if amount else None

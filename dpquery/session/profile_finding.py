@@ -20,9 +20,10 @@ from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.reuse.answers import Reuse
 from dpquery.reuse.frames import Asked
 from dpquery.session import pipeline
+from dpquery.session.options import Request
+from dpquery.session.profile_buying import Histogram
 from dpquery.session.profile_ladder import Noise
-from dpquery.session.profile_made import Histogram
-from dpquery.session.profile_questions import Question
+from dpquery.session.profile_questions import WITHIN, Question
 
 LITTLE = Fraction(1, 2**16)
 """So little is offered that whatever is stored is accurate enough."""
@@ -47,6 +48,9 @@ class Finder:
         """Returns what is stored of a question, in the version of the data that is looked at; None without it."""
         reuse, text = replace(reuse, fresh=False), question.query
         with self.lock:
+            is_new = question.kind == "values" and text not in self.prepared
+            if is_new and not reuse.store.mentions(reuse.version, WITHIN):
+                return None  # each stored answer to such a question holds this cell; so it need not be planned
             asked = self.asked.get(text)
             known = None if asked is None else _known(asked, reuse)
             if known is not None and text in self.found and self.found[text][0] == known:
@@ -81,9 +85,9 @@ class Finder:
         """Returns the plan of a question; None where it is refused, so that it was never answered and is not stored."""
         in_rho = self.ledger.budget.kind is BudgetKind.ZCDP
         offer = QueryBudget(rho=LITTLE) if in_rho else QueryBudget(epsilon=LITTLE)
-        request = pipeline.Request(text=text, offer=offer, bounds=ContributionBounds())
+        request = Request(text=text, offer=offer, bounds=ContributionBounds())
         try:
-            return pipeline.prepare(request, catalog=self.catalog, ledger=self.ledger, public=self.public)
+            return pipeline.plan((request,), catalog=self.catalog, ledger=self.ledger, public=self.public)[0]
         except QueryError:
             return None
 

@@ -26,7 +26,7 @@ SCALES = 3
 """A cell of fewer scales of the noise than this stops the ladder."""
 GROUPS = 24
 """Groups of a usual query: two years of months."""
-TOO_FEW = "the profile shows too few units for its noise"
+TOO_FEW = "the profile shows too few units compared with its noise"
 _EULER = 0.5772156649015329
 
 
@@ -110,7 +110,7 @@ class Loss:
     def words(self) -> str:
         """How much is left out of the units that are read, for people."""
         if self.at_most == 0:
-            return "none of their rows is left out"
+            return "none of their rows are left out"
         ends = f"{_percent(self.at_least)} to {_percent(self.at_most)}"
         return f"{_percent(self.share)} of the table's rows are left out ({ends})"
 
@@ -234,7 +234,9 @@ class Ladder:
         """
         check_groups(groups)
         if (epsilon is None) is (rho is None):
-            raise ParameterError("say what usual queries lose: epsilon or rho", advice="Write epsilon='0.5'.")
+            raise ParameterError(
+                "give the usual privacy loss of a query: epsilon or rho", advice="Write epsilon='0.5'."
+            )
         if not self.steps:
             raise ParameterError(TOO_FEW, advice="Buy one with more epsilon.")
         if epsilon is not None:
@@ -254,7 +256,7 @@ class Ladder:
     def sentence(self, rows: int) -> str:
         """Returns what is known of the rows that a bound leaves out, for people."""
         if not self.steps:
-            return f"what it leaves out is not known, as {TOO_FEW}"
+            return f"what it leaves out is unknown, as {TOO_FEW}"
         full, loss = self.units_within(rows), self.loss(rows)
         return f"{full} of {self.seen:,} units have all rows at full weight, and {loss.words}{loss.open_end}"
 
@@ -284,12 +286,12 @@ def cells_up_to(most: int) -> tuple[tuple[int, int], ...]:
 def check_groups(groups: object) -> None:
     """Raises ParameterError unless it is a number of groups."""
     if type(groups) is not int or groups < 1:
-        raise ParameterError("groups is a whole number of at least 1", advice="24 is usual: two years of months.")
+        raise ParameterError("groups must be a whole number of at least 1", advice="24 is usual: two years of months.")
 
 
 def _check_rows(rows: int) -> None:
     if type(rows) is not int or rows < 1:
-        raise ParameterError("a bound on rows is a whole number of at least 1")
+        raise ParameterError("a bound on rows must be a whole number of at least 1")
 
 
 def _add(ends: list[float], units: float, each: int, rows: int) -> None:

@@ -8,7 +8,7 @@ one cell, and all blocks are charged.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -16,6 +16,7 @@ from dpquery.catalog import Catalog, ColumnDeclaration, Table
 from dpquery.catalog.names import quoted
 from dpquery.catalog.rows import RowsToMeasure, has_one_row
 from dpquery.catalog.rows import rows_of as declared_rows
+from dpquery.plan.cached import cached
 from dpquery.plan.types import Kind, Value
 from dpquery.session.profile_ladder import cells_up_to
 
@@ -23,7 +24,8 @@ NUMBERS = (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL)
 ROWS, OTHERS = "units_by_rows", "units"
 """Names of the counts: the first ones get half of the loss together."""
 LARGEST = 2**40
-OUTSIDE = ("within", "below", "above", "both", "unreadable")
+WITHIN = "within"
+OUTSIDE = (WITHIN, "below", "above", "both", "unreadable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,8 @@ def questions(table: Table, catalog: Catalog) -> Iterator[Question]:
     if table.public or why_not(table, catalog):
         return
     if has_many_rows(table):
-        yield rows_of(table, catalog)
+        if table.strata is None:  # how many rows units have in all does not tell what weighs less in a stratum
+            yield rows_of(table, catalog)
         dated = _dated(table)
         if dated is not None:
             yield _months(table, dated, catalog)
@@ -82,7 +85,7 @@ def why_not(table: Table, catalog: Catalog) -> str:
         for _, column, _ in step.on:
             if column not in catalog.tables[step.parent].columns:
                 return (
-                    f"whose rows these are is told by {step.parent}.{column}, which is not declared as a column; "
+                    f"{step.parent}.{column} identifies the owner of these rows, but is not declared as a column; "
                     "declare it"
                 )
     return ""
@@ -94,6 +97,7 @@ def bound_of(table: Table, catalog: Catalog) -> int | None:
     return None if isinstance(said, RowsToMeasure) else said
 
 
+@cached
 def rows_of(table: Table, catalog: Catalog) -> Question:
     """Returns the histogram of units by their rows; in blocks, by the rows in their fullest one."""
     source, unit = _source(table)
@@ -140,7 +144,7 @@ def _values(table: Table, column: ColumnDeclaration, catalog: Catalog) -> Questi
     both = f"WHEN {least} < {lower} AND {most} > {upper} THEN 'both' " if table.ownership is not None else ""
     arms = both + f"WHEN {least} < {lower} THEN 'below' WHEN {most} > {upper} THEN 'above' "
     arms += "" if column.nullable else missing
-    inner = f"SELECT CASE {arms}ELSE 'within' END AS cell FROM {source}{group}"
+    inner = f"SELECT CASE {arms}ELSE '{WITHIN}' END AS cell FROM {source}{group}"
     query = f"SELECT cell, COUNT(*) AS {OTHERS} FROM ({inner}) AS of_unit GROUP BY cell"
     return Question(table=table.name, column=column.name, kind="values", cells=(), query=query)
 
@@ -170,8 +174,3 @@ def _column(name: str) -> str:
 
 def _literal(value: Value) -> str:
     return format(value, "f") if isinstance(value, Decimal) else repr(value)
-
-
-def by_table(catalog: Catalog, names: Sequence[str]) -> Mapping[str, tuple[Question, ...]]:
-    """Returns what is asked of each of these tables."""
-    return {name: tuple(questions(catalog.tables[name], catalog)) for name in names}

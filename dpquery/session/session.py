@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import NoReturn, Unpack
 
 import pandas as pd
 
@@ -15,24 +15,24 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from dpquery.ledger.versions import AtVersion
 from dpquery.planner.budget.allocate import QueryBudget
-from dpquery.planner.protect.protect import ContributionBounds
+from dpquery.planner.passes import Draft, Observer, Pass
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
 from dpquery.reuse.answers import Reuse, Split
 from dpquery.reuse.listing import listing
-from dpquery.reuse.repeats import Repeats
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
 from dpquery.session.affordable import in_words_of
 from dpquery.session.agreed import check_ledger
-from dpquery.session.asking import request_of
+from dpquery.session.explain import show_passes
 from dpquery.session.known_profile import KnownProfiles, is_known
-from dpquery.session.plan_cache import PlanCache
+from dpquery.session.options import NO_OPTIONS, Asked, Options, Request, takes_options
+from dpquery.session.plan_cache import PlanCache, Repeats
 from dpquery.session.planned import Plan
 from dpquery.session.prices import prices
 from dpquery.session.profile import Profile
-from dpquery.session.profile_buying import buy, offer_of
+from dpquery.session.profile_buying import buy, loss_of_profile
 from dpquery.session.suggest_bounds import Suggestions, suggest
 from dpquery.sql.parse.parameters import Given
 
@@ -59,7 +59,7 @@ class Session:
         check_ledger(catalog, ledger)
         ledger.remaining(analyst)
         if reuse not in (True, False, "own"):
-            raise CatalogError("reuse is True, False or 'own'")
+            raise CatalogError("reuse must be True, False or 'own'")
         self._catalog, self._backend, self._ledger, self._analyst = catalog, backend, ledger, analyst
         self._charged = AtVersion(ledger, ledger.data_version if data_version is None else data_version)
         self._only_own = reuse == "own"
@@ -91,96 +91,46 @@ class Session:
         """What this analyst may still spend on each block of rows; empty where the catalog declares no blocks."""
         return self._ledger.remaining_by_block(self._analyst)
 
-    def sql(
-        self,
-        query: str,
-        *,
-        params: Given = None,
-        epsilon: object = None,
-        delta: object = None,
-        rho: object = None,
-        error: object = None,
-        weights: Mapping[str, object] | None = None,
-        max_groups: int | None = None,
-        max_rows: int | None = None,
-        dialect: str = "postgres",
-        confidence: object = "0.95",
-        fresh: bool = False,
-    ) -> Result:
+    @takes_options
+    def sql(self, query: str, *, params: Given = None, options: Options = NO_OPTIONS, **asked: Unpack[Asked]) -> Result:
         """Answers a query with noise, and charges the ledger for what is not stored already.
 
         Args:
             query: One SELECT statement.
             params: The values of its parameters: a list for `$1`, `?` and `%s`, a dict for `:name`, `@name` and
                 `%(name)s`. None, bool, int, float, Decimal, str, date and datetime; always values, never SQL.
-            epsilon, delta, rho: What the query may lose, as str, int, Decimal, Fraction or float; by default what the
-                catalog says.
-            error: Instead of a loss, the largest half-width of the intervals: a number for all columns, or a dict of
-                columns. The least loss for it is charged. Counts and sums can have one; averages with the rows that a
-                group is assumed to have at least: `error={"mean": (0.5, 1000)}`.
-            weights: A dict of columns to positive numbers: a column of weight 2 gets twice the loss of one of weight 1.
-            max_rows: In place of the table's weights: rows of a privacy unit weigh in full up to so many, counted in
-                the query's own relation (after WHERE). Such answers add up with no others.
-            max_groups: In how many groups a unit counts where units are counted, instead of what the catalog says.
-            dialect: The SQL dialect of the query; any that sqlglot reads.
-            confidence: Of the intervals, between 0 and 1.
-            fresh: Whether everything is measured anew, and charged for, whatever is stored; later answers combine both.
+            options: What is asked with it: losses, errors, bounds, dialect, confidence; see `Options`.
+            asked: Fields of `Options` by name, in place of those in `options`.
         Raises:
             QueryError: The query is refused; nothing was charged.
             BackendError: The engine failed; the charge stands.
             KeyboardInterrupt: Ctrl-C stopped the engine; what was charged by then stays charged.
         """
-        request = request_of(
-            self._catalog.defaults,
-            query,
-            params,
-            QueryBudget.of(epsilon, delta, rho),
-            ContributionBounds(max_groups=max_groups, max_rows=max_rows),
-            dialect,
-            confidence,
-            error,
-            weights,
-        )
-        return self._answers((request,), fresh=fresh)[0]
+        return self._answers((self._request(query, params, options.but(**asked)),))[0]
 
-    def batch(
-        self,
-        queries: Sequence[str],
-        *,
-        epsilon: object = None,
-        delta: object = None,
-        rho: object = None,
-        error: object = None,
-        weights: Mapping[str, object] | None = None,
-        max_groups: int | None = None,
-        max_rows: int | None = None,
-        dialect: str = "postgres",
-        confidence: object = "0.95",
-        fresh: bool = False,
-    ) -> Batch:
+    @takes_options
+    def batch(self, queries: Sequence[str], *, options: Options = NO_OPTIONS, **asked: Unpack[Asked]) -> Batch:
         """Answers several queries at once: what two of them ask is measured once, one loss is split over all, and the
         ledger is charged once. Nothing is charged if one of them is refused.
 
         Args:
             queries: SELECT statements, without parameters.
-            epsilon, delta, rho, error, weights, max_groups, max_rows, dialect, confidence, fresh: As in `sql`, for all
-                queries together; weights and errors of columns hold in each query that has such a column.
+            options: As in `sql`, for all queries together; weights and errors of columns hold in each query that has
+                such a column.
         """
         if not isinstance(queries, list | tuple) or not 1 <= len(queries) <= MOST_QUERIES:
-            raise InvalidLossError(f"a batch is a list of 1 to {MOST_QUERIES} queries", advice="Write [query, query].")
-        bounds, offer = (
-            ContributionBounds(max_groups=max_groups, max_rows=max_rows),
-            QueryBudget.of(epsilon, delta, rho),
-        )
-        requests = [
-            request_of(self._catalog.defaults, query, None, offer, bounds, dialect, confidence, error, weights)
-            for query in queries
-        ]
-        return self._answers(tuple(requests), fresh=fresh)
+            raise InvalidLossError(
+                f"a batch must be a list of 1 to {MOST_QUERIES} queries", advice="Write [query, query]."
+            )
+        chosen = options.but(**asked)
+        return self._answers(tuple(self._request(query, None, chosen) for query in queries))
 
-    def _answers(self, requests: tuple[pipeline.Request, ...], *, fresh: bool) -> Batch:
+    def _request(self, query: str, params: Given, options: Options) -> Request:
+        return options.request(query, params, self._catalog.defaults)
+
+    def _answers(self, requests: tuple[Request, ...]) -> Batch:
         """Returns answers; the same that were made of stored releases alone before are not planned again."""
-        reuse = self._reuse(fresh)
+        reuse, fresh = self._reuse(requests[0].fresh), requests[0].fresh
         keys = tuple(request.key for request in requests)
         if reuse is None or fresh or None in keys:
             return self._measured(requests, reuse)[0]
@@ -193,25 +143,21 @@ class Session:
             self._repeats.put(key, state, answers)
         return answers
 
-    def _measured(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> tuple[Batch, bool]:
+    def _measured(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[Batch, bool]:
         """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
         prepared = self._prepared(requests, reuse)
         parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
         notes = self._notes(requests, prepared, parts, reuse)
         try:
             with interruptible_work():
-                answers = pipeline.answer(
-                    requests,
-                    prepared,
-                    parts,
+                around = pipeline.Surroundings(
                     catalog=self._catalog,
-                    ledger=self._charged,
                     backend=self._backend,
+                    ledger=self._charged,
                     reuse=reuse,
                     analyst=self._analyst,
-                    least=self._catalog.defaults.least_charge,
-                    notes=notes,
                 )
+                answers = pipeline.answer(requests, prepared, parts, notes, around)
         except InsufficientBudgetError as error:
             raise in_words_of(error, requests, lambda others: self._charge_of(others, reuse)) from None
         is_stored = bool(parts.wanted) and not parts.rest.aggregates
@@ -219,7 +165,7 @@ class Session:
 
     def _notes(
         self,
-        requests: tuple[pipeline.Request, ...],
+        requests: tuple[Request, ...],
         prepared: tuple[pipeline.Prepared, ...],
         parts: Split,
         reuse: Reuse | None,
@@ -230,19 +176,20 @@ class Session:
             self._profiles.require_reachable(one, request, reuse)
         return [self._profiles.notes(one, told, requests[0].bounds, reuse) for one in prepared]
 
-    def _charge_of(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> PrivacyLoss:
+    def _charge_of(self, requests: tuple[Request, ...], reuse: Reuse | None) -> PrivacyLoss:
         """Returns what requests would be charged; reads no private row."""
         parts = pipeline.divide(self._prepared(requests, reuse), ledger=self._ledger, reuse=reuse)
         return parts.charge(self._ledger.budget.kind, self._ledger.declarations)
 
-    def _prepared(self, requests: tuple[pipeline.Request, ...], reuse: Reuse | None) -> tuple[pipeline.Prepared, ...]:
-        public, catalog = self._backend, self._profiles.catalog_with_rows(reuse)
-        return self._plans.get(
-            requests,
-            self._ledger,
-            catalog,
-            lambda: pipeline.prepare_together(requests, catalog=catalog, ledger=self._ledger, public=public),
-        )
+    def _prepared(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[pipeline.Prepared, ...]:
+        catalog = self._profiles.catalog_with_rows(reuse)
+        return self._plans.get(requests, self._ledger, catalog, lambda: self._planned(requests, reuse))
+
+    def _planned(
+        self, requests: tuple[Request, ...], reuse: Reuse | None, observe: Observer | None = None
+    ) -> tuple[pipeline.Prepared, ...]:
+        catalog = self._profiles.catalog_with_rows(reuse)
+        return pipeline.plan(requests, catalog=catalog, ledger=self._ledger, public=self._backend, observe=observe)
 
     def _reuse(self, fresh: bool) -> Reuse | None:
         """Returns how the store is used; raises DataChangedError where the data are not those of this session."""
@@ -265,40 +212,30 @@ class Session:
         reuse = self._reuse(False)
         return listing(self._ledger, () if reuse is None else reuse.everything())
 
+    @takes_options
     def explain(
         self,
         query: str,
         *,
         params: Given = None,
-        epsilon: object = None,
-        delta: object = None,
-        rho: object = None,
-        error: object = None,
-        weights: Mapping[str, object] | None = None,
-        max_groups: int | None = None,
-        max_rows: int | None = None,
-        dialect: str = "postgres",
-        confidence: object = "0.95",
-        fresh: bool = False,
+        passes: bool = False,
+        options: Options = NO_OPTIONS,
+        **asked: Unpack[Asked],
     ) -> Plan:
-        """Returns what a query would measure and cost, reading no private row; arguments as in `sql`."""
-        request = request_of(
-            self._catalog.defaults,
-            query,
-            params,
-            QueryBudget.of(epsilon, delta, rho),
-            ContributionBounds(max_groups=max_groups, max_rows=max_rows),
-            dialect,
-            confidence,
-            error,
-            weights,
-        )
+        """Returns what a query would measure and cost, reading no private row; arguments as in `sql`.
 
-        reuse = self._reuse(fresh)
+        Args:
+            passes: Whether the plan's text also shows what each pass of planning made.
+        """
+        request = self._request(query, params, options.but(**asked))
+        reuse = self._reuse(request.fresh)
+        trace: list[tuple[Pass, Draft]] = []
 
-        def prepare(asked: pipeline.Request) -> pipeline.Prepared:
-            return self._prepared((asked,), reuse)[0]
+        def prepare(other: Request) -> pipeline.Prepared:
+            return self._prepared((other,), reuse)[0]
 
+        if passes:
+            self._planned((request,), reuse, lambda one, draft: trace.append((one, draft)))
         prepared = prepare(request)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
         (notes,) = self._notes((request,), (prepared,), parts, reuse)
@@ -307,7 +244,7 @@ class Session:
         def table() -> pd.DataFrame:
             return prices(request, prepare, self._ledger, analyst=self._analyst, least=least)
 
-        told = tuple(filter(is_known, notes))
+        told = (*(f"Left out: {note}" for note in notes if is_known(note)), *show_passes(trace))
         return Plan(prepared, parts, self._ledger, table, analyst=self._analyst, least=least, notes=notes, told=told)
 
     def suggest_bounds(
@@ -327,8 +264,10 @@ class Session:
             coverage: The part of units that all values, or rows, are within.
         """
 
+        asked = Options(epsilon=epsilon, delta=delta, rho=rho)
+
         def ask(queries: Sequence[str], confidence: str) -> Batch:
-            return self.batch(queries, epsilon=epsilon, delta=delta, rho=rho, confidence=confidence)
+            return self.batch(queries, options=asked, confidence=confidence)
 
         reuse = self._reuse(False)
         known = {name: found for name in self._catalog.tables if (found := self._profiles.get(name, reuse))}
@@ -355,14 +294,13 @@ class Session:
                 an epsilon is usual for many people.
             fresh: Whether it is measured anew, whatever is stored.
         """
-        defaults, offer = self._catalog.defaults, offer_of(self._catalog, epsilon, delta, rho)
+        asked = Options(epsilon=epsilon, delta=delta, rho=rho, fresh=fresh)
+        if epsilon is None and rho is None and self._catalog.profile is not None:
+            asked = asked.but(**loss_of_profile(self._catalog.profile, self._catalog.budget))
 
         def ask(queries: Sequence[str], weights: Mapping[str, object]) -> Batch:
-            requests = [
-                request_of(defaults, query, None, offer, ContributionBounds(), "postgres", "0.95", None, weights)
-                for query in queries
-            ]
-            return self._answers(tuple(requests), fresh=fresh)
+            chosen = asked.but(weights=weights)
+            return self._answers(tuple(self._request(query, None, chosen) for query in queries))
 
         bought = buy(self._catalog, ask, table, self._charged.data_version)
         if self._store is None:
@@ -389,7 +327,7 @@ class Session:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a session cannot be copied or pickled: it holds data and a ledger")
+        raise TypeError("a session cannot be copied or pickled, because it holds data and a ledger")
 
     def __repr__(self) -> str:
         return f"Session(dataset={self._catalog.dataset!r}, analyst={self._analyst!r}, remaining={self.remaining})"

@@ -112,7 +112,7 @@ def suggest(
     """
     part = parse_amount(coverage, name="coverage")
     if part >= 1:
-        raise ParameterError("coverage lies between 0 and 1", advice="0.99 is usual.")
+        raise ParameterError("coverage must be between 0 and 1", advice="0.99 is usual.")
     wanted = _chosen(catalog, columns)
     asked = [one for table, column in wanted for one in _of_column(catalog.tables[table], column)]
     measured = _measured(catalog) if columns is None else []
@@ -168,7 +168,7 @@ def _chosen(catalog: Catalog, names: Sequence[str] | None) -> list[tuple[str, Co
         ]
     else:
         if isinstance(names, str):
-            raise ParameterError("columns are a list of names, not one text", advice="Write ['spend'].")
+            raise ParameterError("columns must be a list of names, not a single string", advice="Write ['spend'].")
         found = [one for name in names for one in _named(private, name)]
     if not found and not (names is None and _measured(catalog)):
         reason = "there is no column to find bounds for"
@@ -193,7 +193,7 @@ def _named(private: Mapping[str, Table], name: str) -> list[tuple[str, ColumnDec
         if column in table.columns
     ]
     if not found:
-        raise UnknownNameError(f"{shown(name)} is no declared column of a private table")
+        raise UnknownNameError(f"{shown(name)} is not a declared column of a private table")
     return found
 
 
@@ -222,7 +222,7 @@ def _of_column(table: Table, column: ColumnDeclaration) -> list[_Asked]:
 def _of_rows(table: Table, catalog: Catalog) -> list[_Asked]:
     """Returns the histogram of rows of one unit, where the table names its unit."""
     unit = _unit(table)
-    if unit is None or has_one_row(table.ownership, table.unique):
+    if unit is None or table.strata is not None or has_one_row(table.ownership, table.unique):
         return []
     steps = tuple(m * 10**k for k in range(7) for m in (1, 2, 3, 4, 5, 6, 8) if m * 10**k <= LARGEST_ROWS)
     inner = f"SELECT COUNT(*) AS v FROM {quoted(table.name)} GROUP BY {quoted(unit)}"

@@ -1,17 +1,16 @@
 """Blocks of rows by date: which of them a plan can read, recomputed from the plan that runs. docs/proofs/blocks.md.
 
 A block is a calendar day, week, month, quarter or year, known by its number; numbers grow with time. Rows without a
-date are in the block `undated`. What is not understood touches all blocks, also those that nobody has declared yet.
+date are in the block `undated`. What is not understood touches all blocks, also those that are not declared yet.
 """
 
 from __future__ import annotations
 
 import datetime
-import re
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
+from dpquery.plan.calendar import By, name_of, number_of
 from dpquery.plan.expr import Call, Column, Expression, Literal
 from dpquery.plan.logical import Filter, Relation, Scan, sources
 from dpquery.plan.types import Type, are_values
@@ -25,18 +24,6 @@ WHOLE = "*"
 MOST_BLOCKS = 1_200
 FIRST, LAST = -(10**9), 10**9
 """Below and above the number of every block."""
-_PARTS = re.compile(r"(\d{4})(?:-(?:Q([1-4])|W(\d\d)|(\d\d)(?:-(\d\d))?))?", re.ASCII)
-
-
-class By(Enum):
-    """How long a block is."""
-
-    DAY = "day"
-    WEEK = "week"
-    """From Monday on, as ISO 8601 says."""
-    MONTH = "month"
-    QUARTER = "quarter"
-    YEAR = "year"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,66 +165,3 @@ def _compared(function: str, constant: Expression, by: By) -> Touched:
     if function == "eq":
         return Touched(((number, number),), False)
     return Touched(((number, LAST) if function in ("ge", "gt") else (FIRST, number),), False)
-
-
-def number_of(value: datetime.date, by: By) -> int:
-    """Returns the number of the block that a date or timestamp is in."""
-    match by:
-        case By.DAY:
-            return value.toordinal()
-        case By.WEEK:
-            return (value.toordinal() - 1) // 7
-        case By.MONTH:
-            return value.year * 12 + value.month - 1
-        case By.QUARTER:
-            return value.year * 4 + (value.month - 1) // 3
-        case By.YEAR:
-            return value.year
-
-
-def first_day(number: int, by: By) -> datetime.date:
-    """Returns the day on which a block begins; raises ValueError or OverflowError beyond the years 1 to 9999."""
-    match by:
-        case By.DAY:
-            return datetime.date.fromordinal(number)
-        case By.WEEK:
-            return datetime.date.fromordinal(number * 7 + 1)
-        case By.MONTH:
-            return datetime.date(number // 12, number % 12 + 1, 1)
-        case By.QUARTER:
-            return datetime.date(number // 4, number % 4 * 3 + 1, 1)
-        case By.YEAR:
-            return datetime.date(number, 1, 1)
-
-
-def name_of(number: int, by: By) -> str:
-    """Returns the name of a block: 2024-03-31, 2024-W13, 2024-03, 2024-Q1 or 2024."""
-    day = first_day(number, by)
-    match by:
-        case By.DAY:
-            return day.isoformat()
-        case By.WEEK:
-            year, week, _ = day.isocalendar()
-            return f"{year:04}-W{week:02}"
-        case By.MONTH:
-            return f"{day.year:04}-{day.month:02}"
-        case By.QUARTER:
-            return f"{day.year:04}-Q{(day.month + 2) // 3}"
-        case By.YEAR:
-            return f"{day.year:04}"
-
-
-def number_named(name: str, by: By) -> int:
-    """Returns the number of the block of a name; raises ValueError for any other text."""
-    matched = _PARTS.fullmatch(name)
-    if matched is None:
-        raise ValueError(f"{name} names no {by.value}")
-    year, quarter, week, month, day = (int(part) if part else None for part in matched.groups())
-    if week is not None:
-        start = datetime.date.fromisocalendar(year or 0, week, 1)
-    else:
-        start = datetime.date(year or 0, quarter * 3 - 2 if quarter else month or 1, day or 1)
-    number = number_of(start, by)
-    if name_of(number, by) != name:
-        raise ValueError(f"{name} names no {by.value}")
-    return number

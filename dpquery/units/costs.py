@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from dpquery.plan.aggregates import BITS, Function
-from dpquery.plan.aggregates import TEXT_LIMIT as LONGEST_JOINED
 from dpquery.plan.cached import cached
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, children
 from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT
@@ -40,11 +38,9 @@ LONGEST_CAST = 100
 """No number, date or timestamp is printed with more characters."""
 SORT = 24 * STEP
 """Comparisons that a row takes part in while 10 million rows are sorted."""
-IN_ANY_ORDER = frozenset({Function.COUNT, Function.MIN, Function.MAX, Function.BOOL_AND, Function.BOOL_OR, *BITS})
-"""Aggregates that add row to row, without sorting or gathering them."""
 
 Lengths = Mapping[str, int]
-"""For each column the most characters that its texts have; 0 for what is no text."""
+"""For each column the most characters that its texts have; 0 for what is not a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,7 @@ class Cost:
     Attributes:
         characters: Read and made, and 64 for each of its operations.
         made: Characters of the texts that it makes, intermediates included.
-        longest: Of its value; 0 if that is no text.
+        longest: Of its value; 0 if that is not a text.
     """
 
     characters: int
@@ -122,11 +118,11 @@ def of_aggregate(column: AggregateColumn, given: Lengths) -> Cost:
     """Returns what an aggregate costs for each row of its source."""
     parts = [cost(part, given) for part in (column.argument, column.second, column.filter) if part is not None]
     read = sum(part.characters for part in parts)
-    kept = 0 if column.function in IN_ANY_ORDER else sum(part.longest for part in parts)
-    sorting = 0 if column.function in IN_ANY_ORDER else SORT + kept
+    kept = 0 if column.function.in_any_order else sum(part.longest for part in parts)
+    sorting = 0 if column.function.in_any_order else SORT + kept
     longest = 0
     if column.type == TEXT:
-        longest = LONGEST_JOINED if column.function is Function.STRING_AGG else parts[0].longest
+        longest = column.function.text_limit or parts[0].longest
     return Cost(STEP + read + sorting, sum(part.made for part in parts) + kept + longest, longest)
 
 

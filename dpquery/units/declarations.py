@@ -1,6 +1,6 @@
 """What the data owner declares and the promise rests on: who is protected, and which rows are whose.
 
-The ledger keeps its own copy, made when it was created; the gate compares every plan with that copy.
+The ledger keeps its own copy, made when it was created; the gate compares every plan with it: docs/proofs/gate.md.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from dpquery.plan.calendar import By
 from dpquery.plan.logical import Ownership, OwnerStep
 from dpquery.plan.types import Kind, Type
-from dpquery.units.blocks import Axis, By
+from dpquery.units.blocks import Axis
 
 
 class Neighbours(Enum):

@@ -26,7 +26,7 @@ from dpquery.units.meeting import Ids, Meeting, least
 _FLIPPED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 """Comparisons, and what they are when their sides are exchanged."""
 VALUES = {"extract_month": 12, "extract_quarter": 4, "extract_dow": 7, "extract_isodow": 7, "extract_hour": 24}
-"""Functions of few values, beside NULL, whatever their arguments."""
+"""Functions of few values, beside NULL, for any arguments."""
 
 
 class FewRows(Meeting):

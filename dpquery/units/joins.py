@@ -1,4 +1,7 @@
-"""The unit-local rules of joins and set operations: of relations of which each side has been judged already."""
+"""The unit-local rules of joins and set operations: of relations of which each side has been judged already.
+
+docs/proofs/unit-local.md.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def _join_of_private(join: Join, left: Locality, right: Locality, declared: Decl
             return replace(left, partial=left.partial | right.telling)
         case _:
             raise NotUnitLocal(
-                f"a bare {join.kind.upper()} JOIN of private tables has no column with the unit of every row"
+                f"a plain {join.kind.upper()} JOIN of private tables has no column with the unit of every row"
             )
 
 
@@ -114,7 +117,7 @@ def _check_sides(join: Join) -> None:
     """The sides share no column, and each expression of the join reads the side that it belongs to."""
     left_ids, right_ids = {c.id for c in output(join.left)}, {c.id for c in output(join.right)}
     if left_ids & right_ids:
-        raise NotUnitLocal("the two sides of a join share a column id")
+        raise NotUnitLocal("both sides of a join use the same column id")
     check_expressions([a for a, _ in join.equalities], join.left)
     check_expressions([b for _, b in join.equalities], join.right)
     if any((a.type.kind, a.type.scale) != (b.type.kind, b.type.scale) for a, b in join.equalities):
@@ -126,7 +129,7 @@ def _check_sides(join: Join) -> None:
 def _refuse_limits(join: Join) -> None:
     if any(_is_limited(side) for side in (join.left, join.right)):
         raise NotUnitLocal(
-            "which rows a LIMIT keeps is not determined, so private rows cannot be joined with it",
+            "a LIMIT without a complete order keeps arbitrary rows, so its result cannot be joined with private rows",
             "Leave LIMIT out, or use WHERE.",
         )
 

@@ -1,7 +1,7 @@
 """Which relations are unit-local: the rows of one privacy unit are a function of that unit's rows and of public tables.
 
-One rule per operator; whatever has no rule is refused. The planner uses these rules to refuse queries with a place,
-and the gate applies them again to the plan that will run (docs/proofs/unit-local.md proves each).
+One rule per operator; an operator without a rule is refused. The planner uses these rules to refuse queries with a
+place, and the gate applies them again to the plan that will run (docs/proofs/unit-local.md proves each).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from dpquery.plan.aggregates import EXACT
+from dpquery.plan.aggregates import AGGREGATES
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import (
     Aggregate,
@@ -154,7 +154,8 @@ def _aggregate(aggregate: Aggregate, source: Locality) -> Locality:
     given = {column.id for column in output(aggregate.source)}
     if not set(aggregate.group_by) <= given:
         raise NotUnitLocal("a grouping column is not given by the source")
-    if unknown := {a.function for a in aggregate.aggregates} - EXACT:
+    used = [(str(a.function), a.function) for a in aggregate.aggregates]
+    if unknown := {name for name, function in used if AGGREGATES.get(name) is not function}:
         raise NotUnitLocal(f"the aggregate {min(unknown)} is not known")
     parts = [part for a in aggregate.aggregates for part in (a.argument, a.second, a.filter) if part is not None]
     check_expressions(parts, aggregate.source)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from dpquery.plan.expr import Column
-from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Steps, Window
+from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, SetOperation, Window
+from dpquery.plan.scaled import Steps
 from dpquery.units.meeting import Meeting
 
 

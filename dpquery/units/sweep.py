@@ -12,15 +12,14 @@ from typing import Any
 
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Cast, Expression, Literal, children, columns_of, conjuncts
-from dpquery.plan.functions.logic import LOGIC
-from dpquery.plan.functions.nulls import NULLS
+from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.logical import Filter, Join, Project, Relation, Scan, Values, output
 from dpquery.plan.types import Kind, Value
 from dpquery.units.sizes import Sizes
 
 MOST_ROWS = 20_000
 """Rows of a public side that are looked at; of more nothing is known."""
-_CHOOSING = frozenset(entry.name for part in (LOGIC, NULLS) for entry in part)
+_CHOOSING = frozenset(row.name for row in FUNCTIONS.values() if row.chapter in ("logic", "nulls"))
 """Functions that compare values or choose one of them, which every engine does alike."""
 _WHOLE = frozenset({Kind.BOOLEAN, Kind.INT64, Kind.DATE, Kind.TIMESTAMP})
 """Types whose functions give the same on every engine, to the last digit."""

@@ -1,4 +1,4 @@
-"""What the rules of locality say of a relation, and how they refuse."""
+"""What the rules of locality say of a relation, and how they refuse: docs/proofs/unit-local.md."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dpquery.errors import InternalError
-from dpquery.plan.expr import Call, Column, Expression, children
-from dpquery.plan.functions import FUNCTIONS
+from dpquery.plan.expr import Call, Case, Column, Expression, children
+from dpquery.plan.functions import FUNCTIONS, SignatureError
 from dpquery.plan.logical import Project, Relation, output
 from dpquery.plan.types import Type
 
@@ -95,13 +95,32 @@ PUBLIC = Locality(private=False)
 
 def check_expressions(expressions: Iterable[Expression], *given: Relation) -> None:
     """Every column must come from the given relations, of the type that it has there, and every function must be one
-    that is known to be row-local."""
+    that is known to be row-local and returns what the expression says: bounds rest on types."""
     types = {column.id: column.type for relation in given for column in output(relation)}
     pending = list(expressions)
     while pending:
         expression = pending.pop()
         if isinstance(expression, Column) and types.get(expression.id) != expression.type:
             raise NotUnitLocal(f"column {expression.id} of type {expression.type} is not given by the source")
-        if isinstance(expression, Call) and expression.function not in FUNCTIONS:
-            raise NotUnitLocal(f"function {expression.function} is not known")
+        if isinstance(expression, Call):
+            _check_call(expression)
+        if isinstance(expression, Case):
+            made = {result.type for _, result in expression.branches} | {expression.otherwise.type}
+            if made != {expression.type}:
+                raise NotUnitLocal(f"a CASE of type {expression.type} has branches of other types")
         pending.extend(children(expression))
+
+
+def _check_call(call: Call) -> None:
+    """Raises NotUnitLocal unless the function takes arguments of these kinds and returns the kind that is said: of a
+    decimal the digits may be others, as a fitted argument has more of them than the one that was written."""
+    function = FUNCTIONS.get(call.function)
+    if function is None:
+        raise NotUnitLocal(f"function {call.function} is not known")
+    types = tuple(argument.type for argument in call.arguments)
+    try:
+        found = function.resolve(types, call.arguments)
+    except SignatureError:  # about a constant: the types of what it returns do not depend on it
+        return
+    if found is None or [t.kind for t in (*found[0], found[1])] != [t.kind for t in (*types, call.type)]:
+        raise NotUnitLocal(f"function {call.function} does not return {call.type} of these arguments")

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from dpquery.plan.expr import Call, Column
+from dpquery.plan.expr import Column
+from dpquery.plan.keys import Key
 from dpquery.plan.logical import Aggregate, Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private
-from dpquery.plan.types import FLOAT64, Type, Value
+from dpquery.plan.types import FLOAT64
 from dpquery.units.declarations import Declarations
 from dpquery.units.few import FewRows, RowsOfUnit
 from dpquery.units.locality import Locality, locality
+from dpquery.units.meeting import least
 from dpquery.units.scaled import Pairs, ScaledRules
 from dpquery.units.sizes import Sizes
+from dpquery.units.stored import StoredRules
+from dpquery.units.strata import Agreed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,22 +42,6 @@ class Weighed:
     scaled: Pairs = field(default_factory=dict)
 
 
-class Keyed(Protocol):
-    """Columns of the source by which rows are put into groups, and their public values, if they are."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Their ids."""
-
-    @property
-    def types(self) -> tuple[Type, ...]:
-        """Their types."""
-
-    @property
-    def domain(self) -> tuple[tuple[Value, ...], ...] | None:
-        """Their public values; None where groups are selected."""
-
-
 def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed:
     """Returns what the rows of one privacy unit weigh in a relation that `locality` accepts.
 
@@ -68,10 +55,14 @@ def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed
     if declared.unit_is_row or not is_private(relation):
         rows = 1 if is_private(relation) else None
         return Weighed(rows=rows, rows_in_all=rows)
-    in_all = _Rules(declared, sizes, by_row=declared.blocks is None)
-    rules = _Rules(declared, sizes, by_row=True) if declared.blocks is not None and _by_row(relation) else in_all
-    stored, scaled = rules.stored(relation), rules.scaled.pairs(relation)
+    in_all, rules = _Rules(declared, sizes, by_row=declared.blocks is None), _rules(relation, declared, sizes)
+    stored, scaled = rules.stored.bounds(relation), rules.scaled.pairs(relation)
     return Weighed(rows=rules.most(relation), rows_in_all=in_all.most(relation), stored=stored, scaled=scaled)
+
+
+def _rules(relation: Relation, declared: Declarations, sizes: Sizes) -> _Rules:
+    """Returns the rules for the rows of one block, where each row of the relation follows from one stored row."""
+    return _Rules(declared, sizes, by_row=declared.blocks is None or _by_row(relation))
 
 
 def undated(declared: Declarations) -> frozenset[str]:
@@ -89,14 +80,20 @@ def distinct_groups(relation: Relation, columns: frozenset[str], declared: Decla
     return _Rules(declared, sizes, by_row=False).rows.combinations(relation, columns)
 
 
-def rows_in_group(relation: Relation, keys: Iterable[Keyed], declared: Declarations, sizes: Sizes) -> int | None:
-    """Returns the most rows of one unit that are in one group, at least 1, or None.
+def rows_in_group(
+    relation: Relation, keys: Iterable[Key], declared: Declarations, sizes: Sizes, weight: str | None = None
+) -> int | None:
+    """Returns what the rows of one unit in one group weigh at most, in rows and at least 1, or None.
+
+    Args:
+        weight: The column of stored weights; None where each row weighs 1 at most, and nothing else is known.
 
     Privacy:
         Of all rows of a unit, those of other blocks among them. Rows of a group agree in the columns of its keys; where
-        a key may be NULL they are bounded by a GROUP BY alone, which takes NULL for a value.
+        a key may be NULL they are bounded by a GROUP BY alone, which takes NULL for a value. Stored weights are bounded
+        as in `weighed`: those of rows that agree in what tells their stratum, NULL being a value.
     Source:
-        docs/proofs/weights.md, Lemma 4.
+        docs/proofs/weights.md, Lemmas 4 and 8.
     """
     rules = _Rules(declared, sizes, by_row=declared.blocks is None)
     plain = [key for key in keys if FLOAT64 not in key.types]  # 0.0 and -0.0 are one group, and two values elsewhere
@@ -104,7 +101,9 @@ def rows_in_group(relation: Relation, keys: Iterable[Keyed], declared: Declarati
     agreeing = frozenset(id for key in known for id in key.columns)
     if rules.is_one(relation, frozenset(id for key in plain for id in key.columns)):
         return 1
-    most = rules.rows.most(relation, agreeing)
+    agreed: Agreed = frozenset((id, None) for key in plain for id in key.columns)
+    weigh = _rules(relation, declared, sizes).stored.bounds(relation, agreed).get(weight or "")
+    most = least(rules.rows.most(relation, agreeing), weigh)
     return None if most is None else max(1, most)
 
 
@@ -135,11 +134,11 @@ def _by_row(relation: Relation) -> bool:
 class _Rules:
     def __init__(self, declared: Declarations, sizes: Sizes, *, by_row: bool) -> None:
         self._declared, self._known = declared, dict[int, tuple[Relation, Locality]]()
-        self._bounds = dict[int, dict[str, int]]()
         self._undated = undated(declared) | (_own_dates(declared) if by_row else frozenset())
         self.rows = RowsOfUnit(sizes, self.units, limited=self._undated)
         self.meeting = FewRows(sizes, self.units, limited=self._undated)
         self.scaled = ScaledRules(self.meeting, self._undated)
+        self.stored = StoredRules(self.meeting, self.rows, self._undated)
 
     def most(self, relation: Relation) -> int | None:
         """Returns the most rows of a unit, at least 1, or None."""
@@ -171,73 +170,3 @@ class _Rules:
             known = relation, locality(relation, self._declared, lambda below, _: self._locality(below))
             self._known[id(relation)] = known
         return known[1]
-
-    def stored(self, relation: Relation) -> dict[str, int]:
-        """Returns the bound of each column of stored weights, none of which is NULL where the row has a unit."""
-        known = self._bounds.get(id(relation))
-        if known is None:
-            known = self._bounds[id(relation)] = self._stored(relation)
-        return known
-
-    def _stored(self, relation: Relation) -> dict[str, int]:
-        match relation:
-            case Scan():
-                if relation.weight is None or relation.max_rows is None or relation.table not in self._undated:
-                    return {}
-                return {relation.weight: relation.max_rows}
-            case Filter() | Window():
-                return self.stored(relation.source)
-            case Project(source=Join(kind="left" | "full") as join):
-                return self._passed(relation, self.stored(join)) | self._filled_up(relation, join)
-            case Project():
-                return self._passed(relation, self.stored(relation.source))
-            case Join():
-                return self._joined(relation)
-            case SetOperation(kind="union_all"):
-                left, right = self.stored(relation.left), self.stored(relation.right)
-                both = [c for c in relation.columns if c.left in left and c.right in right]
-                return {column.id: left[column.left] + right[column.right] for column in both}
-            case _:
-                return {}
-
-    def _passed(self, project: Project, given: dict[str, int]) -> dict[str, int]:
-        read = {c.id: c.expression.id for c in project.columns if isinstance(c.expression, Column)}
-        return {id: given[held] for id, held in read.items() if held in given}
-
-    def _joined(self, join: Join) -> dict[str, int]:
-        """Each row of a side is there as often as it meets rows of the other side, and once where it stays unmatched.
-        What is NULL where a side is filled up is no weight."""
-        if join.kind in ("semi", "anti"):
-            return self.stored(join.left)
-        found = dict[str, int]()
-        if join.kind != "full":
-            found |= self._met(join, left=True)
-        if join.kind in ("inner", "cross"):
-            found |= self._met(join, left=False)
-        return found
-
-    def _met(self, join: Join, *, left: bool) -> dict[str, int]:
-        """Returns what the weights of a side add up to over the rows of a join in which the side is there."""
-        met = self.meeting.met(join, left=left)
-        return {} if met is None else {id: most * max(1, met) for id, most in self._side(join, left).items()}
-
-    def _side(self, join: Join, left: bool) -> dict[str, int]:
-        return self.stored(join.left if left else join.right)
-
-    def _filled_up(self, project: Project, join: Join) -> dict[str, int]:
-        """The weight of the right row, or of the left row where it met none: each of these is there once. Where a unit
-        has one left row it meets rows or stays alone, so that the weights are of one side. A full join is alike from
-        its left."""
-        rights, lefts = self._met(join, left=False), self._side(join, True)
-        is_one = join.kind == "left" and self.rows.most(join.left, frozenset()) == 1
-        firsts, others = (self._met(join, left=True), self._side(join, False)) if join.kind == "full" else ({}, {})
-        found = dict[str, int]()
-        for column in project.columns:
-            match column.expression:
-                case Call(function="coalesce", arguments=(Column(id=a), Column(id=b))) if a in rights and b in lefts:
-                    found[column.id] = max(rights[a], lefts[b]) if is_one else rights[a] + lefts[b]
-                case Call(function="coalesce", arguments=(Column(id=a), Column(id=b))) if a in firsts and b in others:
-                    found[column.id] = firsts[a] + others[b]
-                case _:
-                    pass
-        return found

@@ -177,8 +177,8 @@ class Work:
         if pairs is None:
             unit = self.declared.privacy_unit
             raise Unbounded(
-                f"this join multiplies the rows of one {unit}: each row of one side meets all of the {unit}'s rows of "
-                "the other, and nothing says how many these are",
+                f"this join multiplies the rows of one {unit}: each row on one side is joined with all of the "
+                f"{unit}'s rows on the other side, and their number is not bounded",
                 AGGREGATE_FIRST.format(unit=unit),
                 join.span,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,9 +37,46 @@ def modules() -> tuple[Module, ...]:
     return tuple(found)
 
 
-def imported(module: Module) -> Iterator[str]:
-    """Yields the full names that a module imports, also inside functions: `a.b` also for `from a import b`."""
-    for node in ast.walk(module.tree):
+def for_each(*places: str) -> Callable[[Callable[[Module], None]], Callable[[], None]]:
+    """Returns what makes one test of a check of a module: it fails with all modules below these places, or of the whole
+    package, that the check refuses."""
+
+    def as_test(check: Callable[[Module], None]) -> Callable[[], None]:
+        def test() -> None:
+            refused, chosen = [], [m for m in modules() if m.path.startswith(places or "")]
+            for module in chosen:
+                try:
+                    check(module)
+                except AssertionError as error:
+                    refused.append(f"{module.path}: {error}")
+            assert chosen
+            assert not refused, "\n".join(refused)
+
+        return test
+
+    return as_test
+
+
+@cache
+def nodes(module: Module) -> tuple[ast.AST, ...]:
+    """Returns all of a module's syntax tree."""
+    return tuple(ast.walk(module.tree))
+
+
+@cache
+def imported(module: Module) -> frozenset[str]:
+    """Returns the full names that a module imports, also inside functions: `a.b` also for `from a import b`."""
+    return frozenset(_imported(module))
+
+
+@cache
+def attributes(module: Module) -> frozenset[str]:
+    """Returns the attributes that a module reads or sets, each with what stands before it, as `a.b.c`."""
+    return frozenset(dotted(node) for node in nodes(module) if isinstance(node, ast.Attribute))
+
+
+def _imported(module: Module) -> Iterator[str]:
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -51,7 +88,7 @@ def imported(module: Module) -> Iterator[str]:
 def code_lines(module: Module) -> int:
     """Returns the lines that hold code: without blank lines, comments and docstrings."""
     documented: set[int] = set()
-    for holder in ast.walk(module.tree):
+    for holder in nodes(module):
         for node in holder.body if isinstance(holder, ast.Module | Definition) else []:
             if (
                 isinstance(node, ast.Expr)

@@ -6,9 +6,7 @@ import os
 import subprocess
 import sys
 
-import pytest
-
-from tests.architecture.package import ROOT, TRUSTED, Module, imported, modules
+from tests.architecture.package import ROOT, TRUSTED, Module, for_each, imported, modules
 
 LINTER = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
 """`importlinter.cli` prints its banner and returns an exit code; run apart, so that no logging of it stays."""
@@ -30,22 +28,22 @@ MAY = {
 MAY_IN = {"ledger/postgres.py": {"psycopg"}}
 """What one file alone may import: the driver of the ledger's store, which is an extra and loads when it is named."""
 
-MAY_EVALUATE = {"units/sweep.py": {"evaluate", "functions.logic", "functions.nulls"}}
+MAY_EVALUATE = {"units/sweep.py": {"evaluate"}}
 """What one file alone may read of how expressions are computed: it sweeps over rows of public tables."""
 
 MAY_OF_DPQUERY = {
     "units/": ("dpquery.errors", "dpquery.units", "dpquery.plan"),
     "kernel/": (
         *("dpquery.errors", "dpquery.kernel", "dpquery.units"),
-        *("dpquery.plan.logical", "dpquery.plan.cached", "dpquery.plan.types"),
+        *("dpquery.plan.logical", "dpquery.plan.keys", "dpquery.plan.cached", "dpquery.plan.types"),
     ),
     "ledger/": (
         *("dpquery.errors", "dpquery.ledger", "dpquery.units.blocks", "dpquery.units.declarations"),
-        *("dpquery.kernel.accountant", "dpquery.kernel.loss"),
+        *("dpquery.plan.calendar", "dpquery.kernel.accountant", "dpquery.kernel.loss"),
     ),
 }
-"""Of plans the kernel takes nodes, types and a memory of what follows from a node; of the kernel the ledger takes
-losses and how they are counted."""
+"""Of plans the kernel takes nodes, keys, types and a memory of what follows from a node; the ledger takes names of
+blocks, and of the kernel losses and how they are counted."""
 
 
 def test_the_contracts_are_kept() -> None:
@@ -56,21 +54,38 @@ def test_the_contracts_are_kept() -> None:
     assert "0 broken" in made.stdout
 
 
-@pytest.mark.parametrize("module", [m for m in modules() if m.path.startswith(TRUSTED)], ids=lambda m: m.path)
+@for_each(*TRUSTED)
 def test_the_trusted_base_imports_what_is_listed_and_nothing_else(module: Module) -> None:
     package = f"{module.path.split('/')[0]}/"
-    names = set(imported(module))
+    names = imported(module)
     assert {name.split(".")[0] for name in names} <= MAY[package] | MAY_IN.get(module.path, set())
     own = {name for name in names if name.split(".")[0] == "dpquery"}
     assert all(name.startswith(MAY_OF_DPQUERY[package]) for name in own), own
 
 
+MAY_LOOK_UP = {"units/costs.py", "units/sweep.py", "units/unit_local.py"}
+"""How long texts become, and which functions are known: nothing else of the base sees a function's row."""
+
+
 def test_the_trusted_base_reads_plans_and_nothing_that_computes_a_query() -> None:
-    """Of `plan` it takes types, nodes, names of operations and aggregates, windows that need an order, and a memory."""
-    read = {"aggregates", "logical", "types", "expr", "functions", "windows", "cached"}
+    """Of `plan` it takes types, nodes, keys, names of operations, the calendar, windows with an order, and a memory."""
+    read = {
+        "aggregates",
+        "logical",
+        "types",
+        "expr",
+        "windows",
+        "cached",
+        "keys",
+        "calendar",
+        "periods",
+        "strata",
+        "scaled",
+    }
     for module in (m for m in modules() if m.path.startswith(TRUSTED)):
         plan = {name.rsplit(".", 1)[0] for name in imported(module) if name.startswith("dpquery.plan")}
-        assert plan <= {f"dpquery.plan.{name}" for name in read | MAY_EVALUATE.get(module.path, set())}, module.path
+        more = MAY_EVALUATE.get(module.path, set()) | ({"functions"} if module.path in MAY_LOOK_UP else set())
+        assert plan <= {f"dpquery.plan.{name}" for name in read | more}, module.path
 
 
 def test_the_gate_knows_no_particular_ledger() -> None:

@@ -12,11 +12,22 @@ import pytest
 import dpquery as dp
 
 NAMES = {
-    *("Catalog", "Ledger", "Measurement", "Plan", "PrivacyLoss", "Result", "Session", "connect", "create_ledger"),
+    *(
+        "Catalog",
+        "Ledger",
+        "Measurement",
+        "Options",
+        "Plan",
+        "PrivacyLoss",
+        "Result",
+        "Session",
+        "connect",
+        "create_ledger",
+    ),
     *("AccuracyWarning", "Batch", "Budget", "DataChangedError", "amend_ledger", "export_ledger", "protect"),
     *("BackendError", "CatalogError", "DPQueryError", "InsufficientBudgetError", "InternalError", "InvalidLossError"),
     *("LedgerError", "MissingBoundsError", "MissingDeltaError", "QueryError", "QuerySyntaxError", "UnknownNameError"),
-    *("ParameterError", "QueryCancelledError", "UnsupportedQueryError"),
+    *("Options", "ParameterError", "QueryCancelledError", "UnsupportedQueryError"),
 }
 
 ASKED = {"epsilon": None, "delta": None, "rho": None, "max_groups": None, "max_rows": None, "dialect": "postgres"}

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.architecture.package import ROOT, TRUSTED, Module, code_lines, dotted, imported, modules
+from tests.architecture.package import ROOT, TRUSTED, Module, attributes, code_lines, for_each, imported, modules, nodes
 
 MOST_LINES = {**dict.fromkeys(TRUSTED, 260), "": 400}
 MOST_CODE_LINES = {"units/": 1_800, "kernel/": 1_975, "ledger/": 1_650}
@@ -39,10 +39,10 @@ OWN_PROCESSES = {"backends/duckdb/system_tables.py"}
 PUBLIC_DATA_ONLY = {"frontends/cli/demo.py"}
 """The demo computes exact answers beside the noisy ones: over a public study, in an engine of its own."""
 
-MODULES = pytest.mark.parametrize("module", modules(), ids=lambda m: m.path)
+each_module = for_each()
 
 
-@MODULES
+@each_module
 def test_no_file_is_too_long_to_be_read(module: Module) -> None:
     most = next(lines for place, lines in MOST_LINES.items() if module.path.startswith(place))
     assert module.text.count("\n") <= most
@@ -70,12 +70,12 @@ def test_the_page_about_the_trusted_base_tells_its_size(package: str) -> None:
 
 def _uses(module: Module, names: tuple[str, ...]) -> set[str]:
     """Returns which of the names a module imports, or reads as an attribute."""
-    used = set(imported(module)) | {dotted(node) for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+    used: set[str] = {*imported(module), *attributes(module)}
     used = {f"numpy{name[2:]}" if name.startswith("np.") else name for name in used}
     return {name for name in names if any(u == name or u.startswith(f"{name}.") for u in used)}
 
 
-@MODULES
+@each_module
 def test_only_the_samplers_touch_randomness(module: Module) -> None:
     allowed = {"cryptography", "os.urandom"} if module.path == "kernel/samplers.py" else set()
     allowed |= {"secrets"} if module.path.startswith(NONCES_AND_KEYS) else set()
@@ -83,67 +83,74 @@ def test_only_the_samplers_touch_randomness(module: Module) -> None:
     assert _uses(module, RANDOMNESS) <= allowed
 
 
-@MODULES
+@each_module
 def test_nothing_uses_numpy_generators(module: Module) -> None:
-    found = [
-        n for n in ast.walk(module.tree) if isinstance(n, ast.Attribute) and n.attr in ("default_rng", "RandomState")
-    ]
+    found = [n for n in nodes(module) if isinstance(n, ast.Attribute) and n.attr in ("default_rng", "RandomState")]
     assert not found
 
 
-@MODULES
+@each_module
 def test_nothing_takes_a_seed_or_switches_noise_off(module: Module) -> None:
     forbidden = {"seed", "random_state", "rng", "noiseless", "no_noise", "disable_noise", "exact_for_testing"}
-    names = {node.arg for node in ast.walk(module.tree) if isinstance(node, ast.arg | ast.keyword)}
-    names |= {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
-    names |= {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+    names = {node.arg for node in nodes(module) if isinstance(node, ast.arg | ast.keyword)}
+    names |= {node.id for node in nodes(module) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in nodes(module) if isinstance(node, ast.Attribute)}
     assert not names & forbidden
 
 
-@MODULES
+@each_module
 def test_nothing_is_switched_by_the_environment(module: Module) -> None:
     """A variable of the environment that changes noise, budget or checks would be a way around them."""
     assert not _uses(module, ("os.environ", "os.getenv", "os.putenv"))
 
 
-@MODULES
+@each_module
 def test_what_is_spent_stands_in_no_library_of_databases(module: Module) -> None:
     # What was released already, and who may connect; never what may be spent.
     if module.path not in ("reuse/shelf_file.py", *OTHER_DATABASES):
         assert not _uses(module, ("sqlite3",))
 
 
-@MODULES
+@each_module
 def test_only_backends_know_an_engine(module: Module) -> None:
     if not module.path.startswith("backends/") and module.path not in PUBLIC_DATA_ONLY:
         assert _uses(module, ENGINES) <= LEDGER_STORES.get(module.path, set()) | DIALECTS.get(module.path, set())
 
 
-@MODULES
+@each_module
 def test_only_the_gate_and_backends_name_exact_aggregates(module: Module) -> None:
     if not module.path.startswith("backends/") and module.path != "kernel/release.py":
-        names = {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+        names = {node.id for node in nodes(module) if isinstance(node, ast.Name)}
         assert "ExactAggregates" not in names
         assert not {name for name in imported(module) if name.endswith(".ExactAggregates")}
 
 
-@MODULES
+@each_module
 def test_of_the_trusted_base_only_the_ledger_keeps_state(module: Module) -> None:
     """Nothing in the other two rebinds a name of its module or of an enclosing function."""
     if module.path.startswith(("units/", "kernel/")):
-        assert not [node for node in ast.walk(module.tree) if isinstance(node, ast.Global | ast.Nonlocal)]
+        assert not [node for node in nodes(module) if isinstance(node, ast.Global | ast.Nonlocal)]
 
 
-@MODULES
+@each_module
 def test_nothing_runs_text_as_code(module: Module) -> None:
-    names = {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+    names = {node.id for node in nodes(module) if isinstance(node, ast.Name)}
     assert not names & {"eval", "exec", "compile"}
     allowed = {"subprocess"} if module.path in OWN_PROCESSES else set()
     assert _uses(module, ("pickle", "marshal", "shelve", "subprocess", "os.system")) <= allowed
 
 
-@MODULES
+@each_module
 def test_no_assertion_guards_the_trusted_base(module: Module) -> None:
     """`python -O` drops assertions: the trusted base raises an error instead."""
     if module.path.startswith(TRUSTED):
-        assert not [node for node in ast.walk(module.tree) if isinstance(node, ast.Assert)]
+        assert not [node for node in nodes(module) if isinstance(node, ast.Assert)]
+
+
+def test_a_check_of_each_module_names_those_that_it_refuses() -> None:
+    @each_module
+    def kernel_is_empty(module: Module) -> None:
+        assert not module.path.startswith("kernel/"), "not empty"
+
+    with pytest.raises(AssertionError, match=r"kernel/release\.py: not empty"):
+        kernel_is_empty()

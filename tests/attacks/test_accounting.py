@@ -29,7 +29,8 @@ from dpquery.ledger.ledger import Ledger, State
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.session.connecting import connect
-from dpquery.session.pipeline import Request, prepare
+from dpquery.session.options import Request
+from dpquery.session.pipeline import plan
 from dpquery.session.session import Session
 from tests.attacks.clinic import CATALOG, Clinic, Watched, frames
 from tests.forking import fork
@@ -488,7 +489,7 @@ def test_the_gate_itself_raises_a_charge(tmp_path: Path) -> None:
     """Who calls the gate without a word of the least charge gets the usual one."""
     small = Clinic(tmp_path, budget="{epsilon: 1}")
     request = Request(text=COUNT, offer=QueryBudget(epsilon=Fraction(1, 10**9)), bounds=ContributionBounds())
-    made = prepare(request, catalog=small.catalog, ledger=small.ledger, public=small.backend)
+    (made,) = plan((request,), catalog=small.catalog, ledger=small.ledger, public=small.backend)
     allowed = Allowed(steps=small.catalog.work, sizes=small.backend)
     noisy = release(
         made.budgeted, engine=small.backend, allowed=allowed, ledger=small.ledger, analyst="alice", query=""

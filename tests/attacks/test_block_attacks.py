@@ -198,12 +198,12 @@ def test_new_data_bring_new_budget_and_old_rows_none(tmp_path: Path) -> None:
     [
         ("neighbours: replace_one", "neighbours: add_remove", "blocks need neighbours: replace_one"),
         ("by: month", "by: month, max_blocks: 3", "not enforced"),
-        ("by: month", "by: fortnight", "no length of a block"),
+        ("by: month", "by: fortnight", "not a length of blocks"),
         ("column: day", "column: dya", "not a declared column"),
         ("column: day", "column: cost", "date or timestamp"),
         ("public: true", "public: true\n    blocks: {column: day, by: month}", "costs no budget"),
         ("    unit: id\n    blocks", "    unit: {via: patients, on: {id: id}}\n    blocks", "foreign key"),
-        ("    unique: [[id]]", "    unique: [[id]]\n    blocks: {column: day, by: year}", "one length"),
+        ("    unique: [[id]]", "    unique: [[id]]\n    blocks: {column: day, by: year}", "the same length"),
         ("2024-01-01", "1800-01-01", "more than 1,200 blocks"),
     ],
 )

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -35,12 +35,14 @@ from dpquery.ledger import replay as ledger_replay
 from dpquery.ledger import schema
 from dpquery.ledger.ledger import Ledger, State
 from dpquery.ledger.mark import MarkFile
+from dpquery.ledger.store import BUSY
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 from tests.forking import fork
 from tests.waiting import PATIENCE
 
 UNIT = PrivacyLoss(epsilon=Fraction(1, 1000))
 QUERY = "SELECT COUNT(*) FROM visits"
+Done = TypeVar("Done")
 KILLS = int(os.environ.get("LEDGER_KILLS", "10000"))
 RACES = int(os.environ.get("LEDGER_RACES", "300"))  # of 1,000 charges each
 FORK = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -87,13 +89,23 @@ def status_of(child: int) -> int:
 
 def charge_until_refused(path: Path, log: Path, analyst: str = "alice", ledger: Ledger | None = None) -> None:
     """Answers queries until the budget is spent: charges, then writes the entry's number as if it were the answer."""
-    ledger = ledger or Ledger.open(path)
+    ledger = ledger or in_time(lambda: Ledger.open(path))
     answers = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     with contextlib.suppress(InsufficientBudgetError):
         while True:
-            entry = ledger.charge(analyst=analyst, loss=UNIT, query=QUERY)
+            entry = in_time(lambda: ledger.charge(analyst=analyst, loss=UNIT, query=QUERY))
             os.write(answers, b"%d\n" % entry)
             ledger.complete(entry)
+
+
+def in_time(work: Callable[[], Done]) -> Done:
+    """Does it, again where others were too slow: then, as is said, nothing was recorded."""
+    while True:
+        try:
+            return work()
+        except LedgerError as error:
+            if BUSY not in str(error):
+                raise
 
 
 def released(folder: Path) -> list[int]:
@@ -478,7 +490,7 @@ def test_another_dataset_put_in_place_refuses(path: Path, folder: Path) -> None:
     with pytest.raises(LedgerError, match="older copy"):
         ledger.charge(analyst="alice", loss=UNIT, query=QUERY)
     ledger.close()
-    with pytest.raises(LedgerError, match="mark of another ledger"):
+    with pytest.raises(LedgerError, match="belongs to another ledger"):
         Ledger.open(path)
     with pytest.raises(LedgerError, match="one mark"):
         Ledger.open(path, mark=folder / "other.mark")
@@ -574,7 +586,7 @@ def test_other_databases_are_refused_and_left_alone(path: Path, mode: str) -> No
     other.close()
     path.chmod(0o600)
     content = path.read_bytes()
-    with pytest.raises(LedgerError, match="no ledger of dpquery"):
+    with pytest.raises(LedgerError, match="not a dpquery ledger"):
         Ledger.open(path)
     assert path.read_bytes() == content
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import dpquery as dp
-from dpquery.errors import MissingBoundsError, QueryError, UnsupportedQueryError
+from dpquery.errors import MissingBoundsError, UnsupportedQueryError
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import WEIGHT, Count
 from dpquery.plan.expr import Call
@@ -23,6 +23,7 @@ from dpquery.plan.functions import FUNCTIONS
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.session import pipeline
+from dpquery.session.options import Request
 from tests.attacks.clinic import CATALOG, Clinic, frames
 
 # What is refused, and before a row is read.
@@ -572,7 +573,7 @@ PARTIAL = [
     "CONCAT(t, t)",
     "CONTAINS(t, 'a')",
     "ENDS_WITH(t, t)",
-    "LENGTH(t)",
+    "LENGTH(t) + OCTET_LENGTH(t)",
     "LTRIM(t, ' a')",
     "RTRIM(t)",
     "EXTRACT(day FROM anyday) + EXTRACT(month FROM anyday) + EXTRACT(quarter FROM anyday)",
@@ -599,14 +600,8 @@ def test_no_expression_raises_on_any_row(odd: Clinic, expression: str) -> None:
         f"SELECT SUM(CLAMP({expression}, -3, 3)) AS a FROM odd",
         f"SELECT SUM(m) AS a FROM (SELECT id, CLAMP(MAX({expression}), 0, 9) AS m FROM odd GROUP BY id) p",
     ]
-    refusals = 0
-    for query in queries:
-        try:
-            odd.sql(query)
-        except QueryError:
-            odd.refuses(query)
-            refusals += 1
-    assert refusals < len(queries), "the expression is not known at all"
+    refusals = [odd.attempt(query) for query in queries]
+    assert None in refusals, "the expression is not known at all"
 
 
 def operations(part: object) -> set[str]:
@@ -621,9 +616,9 @@ def operations(part: object) -> set[str]:
 
 def planned(clinic: Clinic, query: str) -> pipeline.Prepared:
     """Returns the private plan of a query."""
-    request = pipeline.Request(text=query, offer=QueryBudget.of(epsilon=1), bounds=ContributionBounds())
+    request = Request(text=query, offer=QueryBudget.of(epsilon=1), bounds=ContributionBounds())
     public = clinic.backend
-    return pipeline.prepare(request, catalog=clinic.catalog, ledger=clinic.ledger, public=public)
+    return pipeline.plan((request,), catalog=clinic.catalog, ledger=clinic.ledger, public=public)[0]
 
 
 def test_every_operation_meets_odd_rows(odd: Clinic) -> None:

@@ -161,16 +161,16 @@ def fuzz_mixed(study: Study, seed: int, count: int) -> int:
     return answered
 
 
-def test_four_hundred_random_queries(study: Study) -> None:
+def test_two_hundred_random_queries(study: Study) -> None:
     """PAR-01, PAR-04, SEN-09, OUT-03: right, or refused; never wrong, never without noise, never a bare exception."""
-    outcomes = fuzz(study, Grammar(1), 400)
-    assert 140 <= outcomes["answered"] <= 300
+    outcomes = fuzz(study, Grammar(1), 200)
+    assert 70 <= outcomes["answered"] <= 150
     assert len(outcomes) > 4
 
 
-def test_a_hundred_queries_where_capabilities_meet(study: Study) -> None:
+def test_fifty_queries_where_capabilities_meet(study: Study) -> None:
     """PAR-01, PAR-04, SEN-09: joins under windows under unions, and noisy tables over each other."""
-    assert fuzz_mixed(study, 1, 100) >= 40
+    assert fuzz_mixed(study, 1, 50) >= 20
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ from dpquery.kernel.work import TEXTS, parts_of, steps_of
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.session import pipeline
-from dpquery.session.pipeline import Request, prepare
+from dpquery.session.options import Request
+from dpquery.session.pipeline import plan
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_a_row_that_causes_much_work_is_refused_before_the_charge(ward: dp.Sessi
 @pytest.mark.parametrize("shape", ANSWERED)
 def test_a_row_that_causes_little_work_is_answered(ward: dp.Session, shape: str) -> None:
     request = Request(text=asked(shape), offer=QueryBudget.of("0.1", None, None), bounds=ContributionBounds())
-    made = prepare(request, catalog=ward.catalog, ledger=ward._ledger, public=ward._backend)
+    (made,) = plan((request,), catalog=ward.catalog, ledger=ward._ledger, public=ward._backend)
     parts = parts_of(made.budgeted, ward.catalog.declarations, ward._backend)
     assert 0 < steps_of(parts) <= ward.catalog.work
     assert 4 * sum(part.held for part in parts) <= TEXTS

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -36,6 +37,7 @@ def threats(page: str) -> list[Threat]:
     return [Threat(**match.groupdict()) for match in map(ROW.fullmatch, page.splitlines()) if match]
 
 
+@cache
 def files_by_id() -> dict[str, list[str]]:
     """Returns the test files in which each id occurs, below `tests/`."""
     found: dict[str, list[str]] = {}

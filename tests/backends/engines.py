@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
+import pytest
 from numpy.typing import NDArray
 
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.backends.features import Feature, features_of
 from dpquery.catalog import Catalog
-from dpquery.kernel.plan import CHOICES, Key, PrivateAggregate
+from dpquery.errors import UnsupportedQueryError
+from dpquery.kernel.plan import CHOICES, Key, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import Relation, output
 from dpquery.plan.types import Value
@@ -21,9 +25,64 @@ from tests.reference.backend import ReferenceBackend
 Frames = Mapping[str, pd.DataFrame]
 Engine = Callable[[Catalog, Frames], Backend]
 Groups = dict[tuple[Value, ...], tuple[int, ...]]
+Histograms = list[dict[tuple[object, ...], int]]
 
 ENGINES: dict[str, Engine] = {"reference": ReferenceBackend, "duckdb": DuckDBBackend}
 KEY = 0x0123456789ABCDEF_FEDCBA9876543210
+NotOwed: type[BaseException] = pytest.xfail.Exception
+"""Ends a test that asks for what a backend lacks, or one of its plans."""
+
+
+class Held:
+    """A backend whose `prepare` is held to its gaps: it refuses a plan if, and only if, it lacks something for it."""
+
+    def __init__(self, backend: Backend, catalog: Catalog) -> None:
+        self._backend, self.catalog = backend, catalog
+        self.refusing = backend.prepare
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def prepare(self, aggregate: PrivateAggregate) -> Any:
+        """Returns the statement, or ends the test where none is owed."""
+        gaps = self._backend.gaps
+        lacking = [feature for feature in Feature if feature in features_of(aggregate, self.catalog) & gaps.keys()]
+        if not lacking:
+            return self._backend.prepare(aggregate)
+        with pytest.raises(UnsupportedQueryError):
+            self._backend.prepare(aggregate)
+        return _not_owed(lacking[0], gaps[lacking[0]].word)
+
+
+def owed(backend: Any, plan: PrivateAggregate) -> PrivateAggregate:
+    """Returns a plan without the measures that a backend lacks, whose whole plan it then has to refuse."""
+    if not backend.gaps:
+        return plan
+    others = features_of(replace(plan, measures=(), selection=None), backend.catalog)
+
+    def lacks(measure: Measure) -> bool:
+        alone = features_of(replace(plan, measures=(measure,), selection=None), backend.catalog)
+        return bool((alone - others) & backend.gaps.keys())
+
+    kept = tuple(measure for measure in plan.measures if not lacks(measure))
+    if kept in ((), plan.measures) or plan.is_selected:
+        return plan
+    with pytest.raises(UnsupportedQueryError):
+        backend.refusing(plan)
+    return replace(plan, measures=kept)
+
+
+def _not_owed(feature: Feature, word: str) -> NoReturn:
+    pytest.xfail(f"{word}: {feature.value}")
+
+
+def held(engine: Engine) -> Engine:
+    """Returns a constructor of the same backends, each held to its gaps."""
+
+    def opened(catalog: Catalog, frames: Frames) -> Any:
+        return Held(engine(catalog, frames), catalog)
+
+    return opened
 
 
 def catalog_of(tables: Mapping[str, object], *, unit: str = "person", **more: Any) -> Catalog:
@@ -52,7 +111,7 @@ def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
     groups: Groups = {}
     for index in range(count):
         group = tuple(value for column in columns for value in column[index])
-        assert group not in groups, "a group came back twice"
+        assert group not in groups, "a group was returned twice"
         groups[group] = tuple(int(numbers[index]) for numbers in exact.numbers)
     if not aggregate.keys:
         assert len(groups) == 1, "a grand total has one row"
@@ -74,9 +133,20 @@ def check_histograms(aggregate: PrivateAggregate, exact: ExactAggregates) -> Non
         assert (histogram.weight > 0).all()
 
 
-def histograms(backend: Backend, aggregate: PrivateAggregate, key: int = KEY) -> list[dict[tuple[object, ...], int]]:
+def histograms(backend: Backend, aggregate: PrivateAggregate, key: int = KEY) -> Histograms:
     """Returns the histogram of each choice: the weight of each value by (key values, value)."""
-    exact, found = backend.run(backend.prepare(aggregate), key), []
+    return histograms_of(aggregate, backend.run(backend.prepare(aggregate), key))
+
+
+def both(backend: Backend, aggregate: PrivateAggregate, key: int = KEY) -> tuple[Groups, Histograms]:
+    """Returns the groups and the histograms of one run."""
+    exact = backend.run(backend.prepare(aggregate), key)
+    return groups_of(aggregate, exact), histograms_of(aggregate, exact)
+
+
+def histograms_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Histograms:
+    """Returns the histogram of each choice in comparable form."""
+    found: Histograms = []
     columns = [_values(key, values) for key, values in zip(aggregate.keys, exact.keys, strict=True)]
     for histogram in exact.histograms:
         triples = zip(*(c.tolist() for c in (histogram.group, histogram.value, histogram.weight)), strict=True)

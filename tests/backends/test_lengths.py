@@ -144,8 +144,8 @@ def test_sizes_of_public_tables_are_those_of_what_is_read(backend: Backend) -> N
         ("max_length: 3, nullable", "max_length: 0, nullable", "an integer of at least 1"),
         ("max_length: 3, nullable", "max_length: 10001, nullable", "at most 10,000 characters"),
         ("max_length: 3, nullable", "max_length: 3, keys: [abcd], nullable", "the key has 4 characters"),
-        ("{type: text, max_length: 4}", "{type: text, max_length: 1001}", "leads to privacy units"),
-        ("n: {type: int64, ", "n: {type: int64, max_length: 4, ", "holds no text"),
+        ("{type: text, max_length: 4}", "{type: text, max_length: 1001}", "identifies privacy units"),
+        ("n: {type: int64, ", "n: {type: int64, max_length: 4, ", "does not hold text"),
     ],
 )
 def test_lengths_that_cannot_be_are_refused(old: str, new: str, message: str) -> None:

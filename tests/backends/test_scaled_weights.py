@@ -244,7 +244,7 @@ def test_weights_that_were_not_written_as_they_were_meant_are_not_read(
         real(self, asked, name)
 
     monkeypatch.setattr(RowWeights, "_verify", spoiled)
-    with pytest.raises(BackendError, match="not written as they were meant"):
+    with pytest.raises(BackendError, match="failed their check after writing"):
         backend.run(statement, KEY)
 
 

@@ -22,11 +22,11 @@ from dpquery.backends.duckdb.table_reading import Weighed
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError
 from dpquery.kernel.plan import WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing, Weights
+from dpquery.plan.expr import Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Filter, Join, Relation, Scan, ScanColumn, column
 from dpquery.plan.types import INT64, TEXT
 from tests.backends.engines import KEY, catalog_of, groups_of
-from tests.backends.test_weighings import ZERO
 
 Opener = Callable[[Catalog], DuckDBBackend]
 START = datetime.date(2024, 1, 1)
@@ -39,6 +39,7 @@ VISITS: dict[str, Any] = {
         "day": {"type": "date", "lower": "2024-01-01", "upper": "2024-12-31"},
     },
 }
+ZERO = Literal(value=0, type=INT64)
 ITEMS: dict[str, Any] = {
     "unit": {"via": "visits", "on": {"visit": "number"}},
     "max_rows": 1000,
@@ -368,5 +369,5 @@ def test_weights_that_were_not_written_as_they_were_meant_are_refused(
     kind = type(backend._tables)
     right = kind.crowded
     monkeypatch.setattr(kind, "crowded", lambda self, each: broken(right(self, each)))
-    with pytest.raises(BackendError, match="not written"):
+    with pytest.raises(BackendError, match="failed their check"):
         of_visits(backend, catalog, 3)

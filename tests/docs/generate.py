@@ -11,6 +11,7 @@ from pathlib import Path
 from dpquery.catalog.tables import WORK
 from dpquery.kernel.utilities import FINEST_TARGET
 from dpquery.kernel.work import TEXTS
+from dpquery.plan.aggregates import AGGREGATES as KNOWN
 from dpquery.plan.functions import FUNCTIONS, TEXT_LIMIT, rounding
 from dpquery.plan.functions.patterns import MAX_COUNT
 from dpquery.plan.logical import LONGEST_TEXT
@@ -22,7 +23,7 @@ from dpquery.sql.bind.scope import MAX_SIZE, MAX_TABLES
 from dpquery.sql.bind.select import MAX_COLUMNS, MAX_JOINS
 from dpquery.sql.parse import parse
 from tests.docs.sql_features import AGGREGATES, CATALOG, CLAUSES, KEYS, PRICED, ROW_CLAUSES, ROWS, Answer, Engine
-from tests.docs.sql_functions import arguments_of, result_of, spellings
+from tests.docs.sql_functions import arguments_of, result_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "sql.md"
 
@@ -145,6 +146,9 @@ order.
         said = ", ".join(_code(label) for label in over.measures) if over.error is None else "refused"
         rows.append((_code(call), said, *("yes" if a.error is None else "refused" for a in (within, above))))
     yield from _table(("aggregate", "over people: measured with noise", "within one unit", "over noisy groups"), rows)
+    yield "\nWhat each gives, of the rows that `FILTER` leaves:\n"
+    meant = ((_code(found.shown), found.doc) for found in KNOWN.values())
+    yield from _table(("aggregate", "value"), meant)
     yield f"""
 Quantiles, `MIN`, `MAX` and `MODE` over people *choose* a value by the exponential mechanism instead of adding noise to
 it: a value is likelier the nearer its rank is to the rank asked for. Their error is one of ranks, so `explain` gives
@@ -247,8 +251,7 @@ otherwise, NULL in gives NULL out. *number* is int64, decimal or float64. Texts 
 `7` in an example must be constants; patterns are constants for an engine of linear time.
 """
     rows = (
-        (_code(spellings()[name][0]), arguments_of(name), result_of(name), function.doc)
-        for name, function in FUNCTIONS.items()
+        (_code(function.sql), arguments_of(name), result_of(name), function.doc) for name, function in FUNCTIONS.items()
     )
     yield from _table(("SQL", "takes", "gives", "meaning"), rows)
     yield """

@@ -8,6 +8,8 @@ from tempfile import TemporaryDirectory
 
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError
+from dpquery.plan.aggregates import AGGREGATES as FUNCTIONS
+from dpquery.plan.aggregates.aggregate import Form
 from dpquery.result.measurements import Measurement
 from dpquery.session.session import Session
 from tests.docs.worlds import session_over
@@ -282,7 +284,7 @@ KEYS = {
     "an integer without bounds": "lab",
 }
 
-AGGREGATES = (
+_CALLS = (
     *("COUNT(*)", "COUNT(value)", "COUNT_IF(value > 100)", "COUNT(DISTINCT id)", "COUNT(DISTINCT test)", "SUM(value)"),
     *("AVG(value)", "VAR_POP(value)", "VAR_SAMP(value)", "STDDEV_POP(value)", "STDDEV_SAMP(value)", "MIN(value)"),
     *(
@@ -306,9 +308,31 @@ AGGREGATES = (
     *("REGR_SXY(value, cost)", "BOOL_AND(urgent)", "EVERY(urgent)", "BOOL_OR(urgent)", "BIT_AND(lab)", "BIT_OR(lab)"),
     *("BIT_XOR(lab)", "ANY_VALUE(test)", "ARG_MIN(test, value)", "ARG_MAX(test, value)", "FIRST(value ORDER BY cost)"),
     *("LAST(value ORDER BY cost NULLS FIRST)", "STRING_AGG(test, ',' ORDER BY test)", "STRING_AGG(test, ',')"),
-    *("ARRAY_AGG(test)", "PRODUCT(cost)", "GEOMEAN(cost)", "SKEWNESS(value)", "KURTOSIS(value)", "ENTROPY(test)"),
+    *(
+        "ARRAY_AGG(test)",
+        "PRODUCT(cost)",
+        "GEOMEAN(GREATEST(cost, 1))",
+        "SKEWNESS(value)",
+        "KURTOSIS(value)",
+        "ENTROPY(test)",
+    ),
     *("HISTOGRAM(test)",),
 )
+_ARGUMENTS = {
+    Form.VALUE: "value",
+    Form.PAIR: "value, cost",
+    Form.CONDITION: "urgent",
+    Form.ORDERED: "value ORDER BY cost",
+    Form.JOINED: "test, ',' ORDER BY test",
+    Form.RANKED: "value, 0.9",
+    Form.CHOSEN: "test",
+}
+_MORE = [
+    f"{found.shown}({_ARGUMENTS[found.form]})"
+    for found in FUNCTIONS.values()
+    if found.shown.endswith(found.name.upper())
+]
+AGGREGATES = (*_CALLS, *(call for call in _MORE if not any(one.startswith(call.partition("(")[0]) for one in _CALLS)))
 """Aggregates over one table; which of them are answered, and where, is for the engine to say."""
 
 PRICED = (

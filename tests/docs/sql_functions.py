@@ -17,7 +17,6 @@ from dpquery.plan.logical import Scan, ScanColumn
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, decimal
 from dpquery.sql.bind.expressions import Binder
 from dpquery.sql.bind.scope import Context, Scope, Visible
-from dpquery.sql.names.spellings import SPELLINGS
 
 TYPES = (INT64, DECIMAL := decimal(9, 2), FLOAT64, TEXT, BOOLEAN, DATE, TIMESTAMP)
 NUMBERS = ("int64", "decimal", "float64")
@@ -39,7 +38,7 @@ FURTHER = {
 """Other ways to write an operation, where the first shows only some of the types."""
 
 WRITTEN = {"int_divide": ("a / b",)}
-"""What the table of spellings says in words."""
+"""What the row says in words."""
 
 CATALOG = Catalog(
     dataset="none",
@@ -51,16 +50,10 @@ NOTHING = Scan(table="t", columns=(ScanColumn(id="a", name="a", type=INT64),), p
 
 
 @cache
-def spellings() -> dict[str, tuple[str, ...]]:
-    """Returns for each operation the example of its SQL that the reference shows."""
-    return {name: (SPELLINGS[name][0],) if name in SPELLINGS else () for name in FUNCTIONS}
-
-
-@cache
 def accepted(name: str) -> dict[tuple[str, ...], str]:
     """Returns for each combination of types of a and b that an operation accepts the type of what it gives."""
     found: dict[tuple[str, ...], str] = {}
-    for text in (*WRITTEN.get(name, spellings()[name]), *FURTHER.get(name, ())):
+    for text in (*WRITTEN.get(name, (FUNCTIONS[name].sql,)), *FURTHER.get(name, ())):
         tree = sqlglot.parse_one(f"SELECT {text} FROM t", read="postgres").expressions[0]
         names = sorted({node.name for node in tree.find_all(exp.Column)})
         for types in product(TYPES, repeat=len(names)):

@@ -36,7 +36,7 @@ def test_ownership_is_checked_when_a_session_opens_and_its_file_looked_at_again(
     pd.DataFrame({"id": range(500), "note": ["1"] * 500}).to_parquet(people)
     with pytest.raises(dp.BackendError, match="file of table people was changed"):
         _count(session, "SELECT COUNT(*) AS n FROM things")
-    with pytest.raises(dp.CatalogError, match="names several rows at once"):
+    with pytest.raises(dp.CatalogError, match="is not unique there"):
         _session(tmp_path, "again", TABLES, {"people": str(people), "things": things})
 
 

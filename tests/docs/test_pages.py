@@ -9,6 +9,7 @@ Words behind the language of a block:
   YAML and no more.
 - `sql`: is planned over the page's catalog, or else the one of `docs/reference/catalog.md`; `sql refused Name` is
   refused with that error.
+- `toml`: nothing; the page's own test reads it.
 - `console`: each `$ dpquery` names a command and options that exist; `console run` runs in the page's folder.
 """
 
@@ -32,7 +33,7 @@ from tests.docs.pages import PAGES, ROOT, Block, anchors, blocks, links, name_of
 from tests.docs.worlds import session_over
 
 EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=name_of)
-LANGUAGES = {"python", "text", "yaml", "sql", "console", "mermaid", ""}
+LANGUAGES = {"python", "toml", "text", "yaml", "sql", "console", "mermaid", ""}
 GIVEN = ROOT / "docs" / "reference" / "catalog.md"
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from dpquery.planner.passes import PASSES
 from tests.docs.pages import ROOT
+
+
+def test_every_pass_of_planning_is_listed_in_order_with_its_reason() -> None:
+    page = (ROOT / "docs" / "concepts" / "pipeline.md").read_text()
+    assert "\n".join(f"| `{one.name}` | {one.reason} |" for one in PASSES) in page
 
 
 def test_every_module_and_folder_of_the_package_is_listed() -> None:

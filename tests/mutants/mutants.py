@@ -13,11 +13,11 @@ NEIGHBOURS = "tests/properties/test_neighbours.py"
 GATE = "tests/properties/test_gate.py"
 FAILURES = "tests/attacks/test_failures.py"
 ACCOUNTING = "tests/attacks/test_accounting.py"
-ROW_LIMITS = "tests/backends/test_row_limits.py"
+ROW_LIMITS = "tests/backends/conformance/test_row_limits.py"
 CASES = "tests/cases/test_cases.py"
 NONINTERFERENCE = "tests/properties/test_noninterference.py"
 CALIBRATION = "tests/statistical/test_calibration.py"
-AGGREGATES = "tests/backends/test_aggregates.py"
+AGGREGATES = "tests/backends/conformance/test_aggregates.py"
 THRESHOLDS = "tests/statistical/test_thresholds.py"
 SAMPLERS = "tests/statistical/test_samplers.py"
 CHOICES = "tests/statistical/test_choices.py"
@@ -40,7 +40,7 @@ GAUSSIAN = "tests/unit/accounting/test_gaussian_calibration.py"
 TRADEOFF = "tests/unit/accounting/test_tradeoff.py"
 STORES = "tests/unit/ledger/test_stores.py"
 RANDOMISED = "tests/unit/planner/test_randomised.py"
-REPORTS = "tests/unit/kernel/test_randomised_response.py"
+REPORTS = "tests/unit/accounting/test_local_reports.py"
 BLOCKS = "tests/unit/units/test_blocks.py"
 BLOCK_LEDGER = "tests/unit/ledger/test_accounts.py"
 BLOCK_ATTACKS = "tests/attacks/test_block_attacks.py"
@@ -64,6 +64,8 @@ CHECKS = "tests/unit/kernel/test_checks.py"
 MECHANISMS = "tests/unit/kernel/test_mechanisms.py"
 FEW = "tests/unit/units/test_few.py"
 UNIT_WEIGHTS = "tests/unit/units/test_weights.py"
+STRATA = "tests/unit/units/test_strata.py"
+STRATA_WEIGHTS = "tests/backends/test_strata.py"
 TOTALS = "tests/unit/kernel/test_totals.py"
 SCALED_WEIGHTS = "tests/backends/test_scaled_weights.py"
 STORED_TOTALS = "tests/unit/reuse/test_totals.py"
@@ -71,7 +73,7 @@ WEIGHTS_PROOFS = "tests/properties/test_weights_proofs.py"
 SWEEP = "tests/unit/units/test_sweep.py"
 VERTICES = "tests/properties/test_vertices.py"
 SCAN_WEIGHTS = "tests/backends/test_scan_weights.py"
-WEIGHINGS = "tests/backends/test_weighings.py"
+WEIGHINGS = "tests/backends/conformance/test_merges.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +116,8 @@ MUTANTS = (
     Mutant(
         name="a deviation given where a variance is expected",
         place="sample",
-        old="return samplers.discrete_gaussian(self.parameter * self.steps**2, size)",
-        new="return samplers.discrete_gaussian(Fraction(math.isqrt(math.ceil(self.parameter * self.steps**2))), size)",
+        old="return samplers.discrete_gaussian(self.sampled, size)",
+        new="return samplers.discrete_gaussian(Fraction(math.isqrt(math.ceil(self.sampled))), size)",
         tests=CALIBRATION,
         only="gaussian",
     ),
@@ -688,7 +690,7 @@ MUTANTS = (
         place="summand",
         old="    if given == FLOAT64:\n",
         new="    if given == FLOAT64 and argument.type.kind is Kind.TEXT:\n",
-        tests="tests/backends/test_windows.py",
+        tests="tests/backends/conformance/test_windows.py",
         only="exact or partitions",
     ),
     Mutant(
@@ -740,16 +742,16 @@ MUTANTS = (
     Mutant(
         name="tau by the law of Laplace for Gaussian noise",
         place="tail",
-        old="return tails.gaussian_tail(self.parameter, k)",
-        new="return tails.laplace_tail(self.parameter, k)",
+        old="bound = tails.laplace_tail if self.mechanism is Mechanism.LAPLACE else tails.gaussian_tail",
+        new="bound = tails.laplace_tail",
         tests=THRESHOLDS,
         only="gaussian",
     ),
     Mutant(
         name="tau by the law of Gauss for Laplace noise",
         place="tail",
-        old="return tails.laplace_tail(self.parameter, k)",
-        new="return tails.gaussian_tail(self.parameter, k)",
+        old="bound = tails.laplace_tail if self.mechanism is Mechanism.LAPLACE else tails.gaussian_tail",
+        new="bound = tails.gaussian_tail",
         tests=THRESHOLDS,
         only="laplace or tau",
     ),
@@ -888,16 +890,16 @@ MUTANTS = (
     Mutant(
         name="a failure of post-processing is another error",
         place="answer",
-        old="return _after(entry, lambda: _finished(requests, prepared, answered, backend, notes))",
-        new="return _finished(requests, prepared, answered, backend, notes)",
+        old="return _after(noisy, lambda: _finished(requests, prepared, notes, answered, around.backend))",
+        new="return _finished(requests, prepared, notes, answered, around.backend)",
         tests=FAILURES,
         only="evaluate",
     ),
     Mutant(
         name="a failure of the store is another error",
         place="answer",
-        old="answered = _after(entry, lambda: combined(lacking, noisy, reuse, ledger.declarations))",
-        new="answered = combined(lacking, noisy, reuse, ledger.declarations)",
+        old="answered = _after(noisy, lambda: combined(lacking, noisy, around.reuse, declared))",
+        new="answered = combined(lacking, noisy, around.reuse, declared)",
         tests=FAILURES,
         only="each_step",
     ),
@@ -1298,7 +1300,7 @@ MUTANTS = (
     Mutant(
         name="an aggregate that nobody knows is taken to be exact",
         place="_aggregate",
-        old="    if unknown := {a.function for a in aggregate.aggregates} - EXACT:\n",
+        old="    if unknown := {name for name, function in used if AGGREGATES.get(name) is not function}:\n",
         new="    if unknown := set[str]():\n",
         tests=GATE,
         only="unknown",
@@ -1447,9 +1449,9 @@ MUTANTS = (
     ),
     Mutant(
         name="the value of any person is shown",
-        place="PRIVATE",
-        old="*MOMENTS, *PAIRS, *CHOICES)",
-        new="*MOMENTS, *PAIRS, *CHOICES, 'any_value')",
+        place="is_private",
+        old="return type(self).derive is not AggregateFunction.derive",
+        new="return type(self).derive is not AggregateFunction.derive or self.name == 'any_value'",
         tests="tests/cases/test_cases.py",
         only="aggregates",
     ),
@@ -1654,7 +1656,7 @@ MUTANTS = (
     Mutant(
         name="a copy of a frame may be private and public",
         place="twice",
-        old="elif _are_equal(opened[one].data, opened[other].data):",
+        old="elif one in opened and _are_equal(opened[one].data, opened[other].data):",
         new="elif False:",
         tests=TWICE,
         only="no_frame or protected",
@@ -1718,7 +1720,7 @@ MUTANTS = (
     Mutant(
         name="other bounds on rows give the same answer",
         place="of_rows",
-        old="return self.weighing, self.column, None if self.weighing is Weighing.WHOLE else self.max_rows",
+        old="return self.weighing, self.column, self.max_rows if self.weighing is Weighing.COUNTED else None",
         new="return self.weighing, self.column",
         tests=STORED,
         only="people or weights",
@@ -1797,8 +1799,8 @@ MUTANTS = (
     ),
     Mutant(
         name="a file that says which rows are unique may change",
-        place="answer",
-        old="            backend.check()\n",
+        place="_measured",
+        old="    around.backend.check()\n",
         new="",
         tests=UNCHANGED,
     ),
@@ -2248,8 +2250,8 @@ MUTANTS = (
     ),
     Mutant(
         name="a cancelled query is charged all the same",
-        place="answer",
-        old="            check_cancelled()\n",
+        place="_measured",
+        old="    check_cancelled()\n",
         new="",
         tests=CANCELLING,
     ),
@@ -2521,7 +2523,7 @@ MUTANTS = (
     Mutant(
         name="rounding down to coarser steps moves nothing",
         place="step",
-        old="step = Fraction(coarse, aggregate.steps(measure))",
+        old="step = Fraction(coarse, aggregate.steps(measure)) if coarse > 1 else Fraction(0)",
         new="step = Fraction(0)",
         tests=SENSITIVITY,
     ),
@@ -2534,30 +2536,30 @@ MUTANTS = (
     ),
     Mutant(
         name="units in parts change in the groups that they have alone",
-        place="changed",
-        old="changed = aggregate.public_groups if measure.count is Count.UNITS else cells(aggregate, neighbours)",
-        new="changed = cells(aggregate, neighbours)",
+        place="_changed",
+        old="return aggregate.public_groups if measure.count is Count.UNITS else cells(aggregate, neighbours)",
+        new="return cells(aggregate, neighbours)",
         tests=SENSITIVITY,
     ),
     Mutant(
         name="Laplace noise in finer steps is as wide as in lattice steps",
-        place="sample",
-        old="samplers.discrete_laplace(self.parameter * self.steps, size)",
-        new="samplers.discrete_laplace(self.parameter, size)",
+        place="sampled",
+        old="Mechanism.LAPLACE: 1",
+        new="Mechanism.LAPLACE: 0",
         tests=MECHANISMS,
     ),
     Mutant(
         name="a variance grows in proportion to the finer steps",
-        place="sample",
-        old="samplers.discrete_gaussian(self.parameter * self.steps**2, size)",
-        new="samplers.discrete_gaussian(self.parameter * self.steps, size)",
+        place="sampled",
+        old="Mechanism.GAUSSIAN: 2",
+        new="Mechanism.GAUSSIAN: 1",
         tests=MECHANISMS,
     ),
     Mutant(
         name="numbers in finer steps decide about groups",
         place="tail",
-        old="        if self.steps != 1:\n            raise",
-        new="        if self.steps == 0:\n            raise",
+        old="if self.steps != 1 or not self.is_added:",
+        new="if not self.is_added:",
         tests=MECHANISMS,
     ),
     Mutant(
@@ -2619,24 +2621,24 @@ MUTANTS = (
     Mutant(
         name="stored weights of one block are those of all",
         place="_stored",
-        old=" or relation.table not in self._undated:",
+        old=" or relation.table not in self.limited:",
         new=":",
         tests=UNIT_WEIGHTS,
         only="blocks",
     ),
     Mutant(
         name="a scan by blocks bounds rows, whatever meets them",
-        place="rules",
-        old="if declared.blocks is not None and _by_row(relation) else in_all",
-        new="if declared.blocks is not None else in_all",
+        place="_rules",
+        old="by_row=declared.blocks is None or _by_row(relation))",
+        new="by_row=True)",
         tests=UNIT_WEIGHTS,
         only="blocks",
     ),
     Mutant(
         name="rows of one block are all rows of a unit",
-        place="in_all",
-        old="in_all = _Rules(declared, sizes, by_row=declared.blocks is None)",
-        new="in_all = _Rules(declared, sizes, by_row=True)",
+        place="weighed",
+        old="_Rules(declared, sizes, by_row=declared.blocks is None), _rules",
+        new="_Rules(declared, sizes, by_row=True), _rules",
         tests=CHECKS,
     ),
     Mutant(
@@ -2906,6 +2908,30 @@ MUTANTS = (
         only="changed",
     ),
     Mutant(
+        name="what is rounded for a small loss moves by no step more",
+        place="_law",
+        old="moved = sensitivity(aggregate, measure, neighbours, coarse)",
+        new="moved = sensitivity(aggregate, measure, neighbours)",
+        tests="tests/unit/kernel/test_mechanisms.py",
+        only="small_loss",
+    ),
+    Mutant(
+        name="sums in parallel are rounded for a small loss",
+        place="coarsest",
+        old="if measure.count in CHOICES or shares or _changed(",
+        new="if measure.count in CHOICES or _changed(",
+        tests="tests/unit/kernel/test_mechanisms.py",
+        only="not_made_coarser",
+    ),
+    Mutant(
+        name="sums are rounded by less than their noise is made for",
+        place="_rounding",
+        old="return int(aggregate.steps(measure) / Fraction(noise.steps))",
+        new="return 1 if noise.steps < 1 else int(aggregate.steps(measure) / Fraction(noise.steps))",
+        tests="tests/unit/kernel/test_mechanisms.py",
+        only="given_in_lattice_steps",
+    ),
+    Mutant(
         name="sums that are rounded first are in parallel",
         place="weighs_together",
         old="return is_sum and coarseness(aggregate, measure) == 1",
@@ -3132,10 +3158,18 @@ MUTANTS = (
     Mutant(
         name="a value that is counted in any case is counted once more",
         place="ctes",
-        old=" ANTI JOIN sure ON {same('sure', 'pairs', pair)})",
+        old=" ANTI JOIN sure ON {same('sure', 'listed', pair)})",
         new=")",
         tests=WEIGHINGS,
         only="never_takes",
+    ),
+    Mutant(
+        name="a unit hands over all of its values",
+        place="own",
+        old=" QUALIFY {nth} <= {LOOKED_AT * most}",
+        new="",
+        tests=WEIGHINGS,
+        only="hands_over",
     ),
     Mutant(
         name="a replaced unit of a choice never stays in its group",
@@ -3144,5 +3178,157 @@ MUTANTS = (
         new="l2_squared=2 * largest**2",
         tests=VERTICES,
         only="utilities",
+    ),
+    Mutant(
+        name="weights of strata are bounded in each of them alone",
+        place="_crowded_strata",
+        old="GREATEST(held, {most}))",
+        new="{most})",
+        tests=STRATA_WEIGHTS,
+        only="leave_them",
+    ),
+    Mutant(
+        name="a unit in few rows of all has no heavy stratum",
+        place="_crowded_strata",
+        old="WHERE counted > {limit} OR held > {most}",
+        new="WHERE held > {most}",
+        tests=STRATA_WEIGHTS,
+        only="leave_them",
+    ),
+    Mutant(
+        name="rows of other strata have the weight of one",
+        place="_has_unit",
+        old="if strata is not None:",
+        new="if False:",
+        tests=STRATA_WEIGHTS,
+        only="leave_them",
+    ),
+    Mutant(
+        name="weights of strata are not verified together",
+        place="_verify",
+        old="if each.strata is not None:  # of a unit",
+        new="if False:  # of a unit",
+        tests=STRATA_WEIGHTS,
+        only="as_they_were_meant",
+    ),
+    Mutant(
+        name="strata that are missing are not missed",
+        place="_verify",
+        old="> {each.max_rows * WEIGHT} OR {missing})",
+        new="> {each.max_rows * WEIGHT})",
+        tests=STRATA_WEIGHTS,
+        only="as_they_were_meant",
+    ),
+    Mutant(
+        name="weights without strata are those with them",
+        place="weighed_of",
+        old="return Weighed(scan.table, scan.max_rows, scan.row_limit, strata=scan.strata)",
+        new="return Weighed(scan.table, scan.max_rows, scan.row_limit)",
+        tests=STRATA_WEIGHTS,
+        only="leave_them",
+    ),
+    Mutant(
+        name="strata of any column are told by a date",
+        place="strata_of",
+        old="if column.name == strata.column}",
+        new="}",
+        tests=STRATA,
+        only="group_of_a_value",
+    ),
+    Mutant(
+        name="rows that agree in a period agree in the value",
+        place="strata_of",
+        old="return 1 if None in told else None",
+        new="return 1 if told else None",
+        tests=STRATA,
+        only="themselves",
+    ),
+    Mutant(
+        name="a month of some year is one month",
+        place="most_periods",
+        old='if is_of_year and "month" in told:',
+        new='if "month" in told:',
+        tests=STRATA,
+        only="part_of_some_year",
+    ),
+    Mutant(
+        name="a week lies in one month",
+        place="_WITHIN",
+        old="By.WEEK: frozenset({By.WEEK}),",
+        new="By.WEEK: frozenset({By.WEEK, By.MONTH}),",
+        tests=STRATA,
+        only="periods",
+    ),
+    Mutant(
+        name="a cut of another cut is the longer one",
+        place="_cut",
+        old="return agreeing(inner, told) if told in _WITHIN[by] else ()",
+        new="return agreeing(inner, told)",
+        tests=STRATA,
+        only="periods",
+    ),
+    Mutant(
+        name="day and month of some year are a day",
+        place="_FORMATS",
+        old='("Ymd", By.DAY)',
+        new='("md", By.DAY)',
+        tests=STRATA,
+        only="periods",
+    ),
+    Mutant(
+        name="rows in several strata weigh what those of one do",
+        place="_stored",
+        old="most = min(most, count * strata.max_rows)",
+        new="most = min(most, strata.max_rows)",
+        tests=STRATA,
+        only="in_a_group",
+    ),
+    Mutant(
+        name="rows that pass a filter are in one stratum",
+        place="_in_few_strata",
+        old="read[1] * read[0].strata.max_rows",
+        new="read[0].strata.max_rows",
+        tests=STRATA,
+        only="filters",
+    ),
+    Mutant(
+        name="rows without a date are in no stratum",
+        place="strata_read",
+        old="for first, last in found.spans) + found.undated",
+        new="for first, last in found.spans)",
+        tests=STRATA,
+        only="without_a_date",
+    ),
+    Mutant(
+        name="columns of either side of a join bound weights of both",
+        place="_side",
+        old="return self.bounds(side, frozenset(each for each in agreed if each[0] in ids))",
+        new='return self.bounds(side, frozenset((f"{min(ids)[0]}{id[1:]}", told) for id, told in agreed if ids))',
+        tests=STRATA,
+        only="joins",
+    ),
+    Mutant(
+        name="in a group of strata of blocks rows of all blocks decide",
+        place="rows_in_group",
+        old="weigh = _rules(relation, declared, sizes).stored",
+        new="weigh = _Rules(declared, sizes, by_row=True).stored",
+        tests=STRATA,
+        only="one_block",
+    ),
+    Mutant(
+        name="the gate asks of other weights what they weigh in a group",
+        place="_check_weights",
+        old="rows_in_group(aggregate.source, aggregate.keys, declared, sizes, weights.column)",
+        new="weights.rows_in_group",
+        tests=CHECKS,
+        only="in_a_group",
+    ),
+    Mutant(
+        name="strata and totals are taken together",
+        place="check_strata",
+        old="elif with_total:",
+        new="elif False:",
+        tests="tests/unit/catalog/test_strata.py",
+        only="totals",
     ),
 )

@@ -73,6 +73,7 @@ def defined(place: str) -> list[Span]:
     return [span for name, span in candidates if f".{name}".endswith(f".{place}")]
 
 
+@cache
 def matches(place: str, pattern: str) -> list[Span]:
     """Returns where a pattern occurs in the definitions of a name; each place once, also where these overlap."""
     wanted = LAYOUT.sub("", pattern)
@@ -88,6 +89,7 @@ def matches(place: str, pattern: str) -> list[Span]:
     return [Span(*each) for each in sorted(found)]
 
 
+@cache
 def _without_layout(text: str) -> tuple[str, list[int]]:
     """Returns a text without its layout, and the place of each character that is left."""
     dropped = {i for match in LAYOUT.finditer(text) for i in range(*match.span())}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.packaging.wheel import ROOT, TRIED, environment
 
-TESTS = ("tests/cases", "tests/backends/test_reading.py", "tests/backends/test_relations.py")
+TESTS = ("tests/cases", "tests/backends/conformance/test_reading.py", "tests/backends/conformance/test_relations.py")
 NEEDED_BY_TESTS = ("pytest", "hypothesis", "mpmath")
 LOWEST = re.compile(r"([A-Za-z0-9_.-]+)>=([0-9.]+)")
 

@@ -8,7 +8,8 @@ from random import Random
 import pyarrow as pa
 
 import dpquery as dp
-from dpquery.units.blocks import UNDATED, By, name_of, number_of
+from dpquery.plan.calendar import By, name_of, number_of
+from dpquery.units.blocks import UNDATED
 
 FIRST, LAST = datetime.date(2024, 1, 10), datetime.date(2024, 6, 20)
 PEOPLE = 9

@@ -26,6 +26,7 @@ from dpquery.kernel.sensitivity import coarseness
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.session import pipeline
+from dpquery.session.options import Request
 from tests.properties.queries import Query
 from tests.reference.backend import ReferenceBackend
 
@@ -130,13 +131,13 @@ class Database:
 
     def prepare(self, query: Query) -> Prepared:
         """Returns what would be measured; raises QueryError for what is refused."""
-        request = pipeline.Request(
+        request = Request(
             text=query.text,
             offer=QueryBudget.of(epsilon=EPSILON),
             bounds=ContributionBounds(max_groups=query.max_groups, max_rows=query.max_rows),
         )
         catalog, ledger = self.hall.catalog, self.hall.ledger
-        made = pipeline.prepare(request, catalog=catalog, ledger=ledger, public=self.backend)
+        (made,) = pipeline.plan((request,), catalog=catalog, ledger=ledger, public=self.backend)
         return Prepared(made.budgeted, self.explain(query))
 
     def explain(self, query: Query) -> dp.Plan:
@@ -198,7 +199,7 @@ def groups_of(aggregate: PrivateAggregate, exact: ExactAggregates) -> Groups:
     rows = list(zip(*given, strict=True))
     columns = [column.tolist() for column in exact.keys]
     groups = list(zip(*columns, strict=True)) if columns else [()] * len(rows)
-    assert len(set(groups)) == len(groups), "a group came back twice"
+    assert len(set(groups)) == len(groups), "a group was returned twice"
     assert aggregate.keys or len(groups) == 1, "a grand total has one row"
     assert all(type(number) in (int, tuple) for row in rows for number in row)
     return dict(zip(groups, rows, strict=True))

@@ -17,11 +17,13 @@ from dpquery.errors import InternalError
 from dpquery.kernel.checks import blocks_of, check
 from dpquery.kernel.plan import BudgetedPlan, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
+from dpquery.plan.calendar import By, number_of
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Filter, Relation
 from dpquery.plan.types import DATE
-from dpquery.units.blocks import By, Touched, number_of
-from tests.properties.weighed_pairs import aggregates_of, budgeted, opened
+from dpquery.units.blocks import Touched
+from tests.properties.weighed_aggregates import aggregates_of, budgeted
+from tests.properties.weighed_guests import opened
 from tests.properties.weighed_plans import DAYS, PEOPLE, Maker, Rows, catalog_of, of_person, world
 
 Row = dict[str, object]

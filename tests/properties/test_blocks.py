@@ -9,14 +9,16 @@ import pytest
 
 import dpquery as dp
 from dpquery.kernel.checks import blocks_of
-from dpquery.units.blocks import By, Touched, number_named
+from dpquery.plan.calendar import By, number_named
+from dpquery.units.blocks import Touched
 from tests.properties.dated import a_query, block_of, catalog_of, neighbour, rows_of, tables_of
 from tests.properties.neighbours import Hall, check_inputs, folder
 from tests.properties.outside_blocks import look
 from tests.properties.queries import Query
 from tests.scripted import zero_noise
 
-WORLDS, QUERIES, PAIRS = 5, 12, 4
+WORLDS, SLOW_WORLDS, QUERIES, PAIRS = 3, 5, 12, 4
+LATER = range(WORLDS, SLOW_WORLDS)
 OUTSIDE, SLOW_OUTSIDE = 200, 10_000
 
 
@@ -33,12 +35,13 @@ def is_charged(touched: Touched, block: str, by: By) -> bool:
     return any(first <= number_named(block, by) <= last for first, last in touched.spans)
 
 
+@pytest.mark.parametrize("worlds", [WORLDS, pytest.param(SLOW_WORLDS, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("unit", ["patient", "row"])
 @pytest.mark.parametrize("by", [By.MONTH, By.WEEK])
-def test_rows_of_a_block_move_only_what_is_charged_to_it(shelf: str, by: By, unit: str) -> None:
+def test_rows_of_a_block_move_only_what_is_charged_to_it(shelf: str, by: By, unit: str, worlds: int) -> None:
     """Lemma 2 and the theorem: nothing moves where the block is not charged, and else within the norms."""
     moved = unmoved = 0
-    for seed in range(WORLDS):
+    for seed in range(worlds):
         random = Random(f"{seed} {by} {unit}")
         catalog, rows = catalog_of(unit=unit, by=by), rows_of(random)
         hall = Hall(catalog, shelf)
@@ -57,11 +60,11 @@ def test_rows_of_a_block_move_only_what_is_charged_to_it(shelf: str, by: By, uni
                 else:
                     assert one == other, (text, block)
                     unmoved += 1
-    assert moved > WORLDS and unmoved > WORLDS
+    assert moved > worlds and unmoved > worlds
 
 
 @pytest.mark.parametrize("unit", ["patient", "row"])
-@pytest.mark.parametrize("seed", range(WORLDS))
+@pytest.mark.parametrize("seed", [*range(WORLDS), *(pytest.param(n, marks=pytest.mark.slow) for n in LATER)])
 def test_blocks_change_no_answer(shelf: str, seed: int, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is asked of the scans as well leaves the same rows, which weigh 1 where no unit has more than `max_rows`
     in all; rows beyond the bounds are as if they were not there."""

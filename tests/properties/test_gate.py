@@ -25,7 +25,10 @@ from dpquery.kernel.plan import (
 )
 from dpquery.kernel.release import ExactAggregates, release
 from dpquery.kernel.work import Allowed
-from dpquery.plan.aggregates import Function
+from dpquery.plan.aggregates import AGGREGATES
+from dpquery.plan.aggregates.counts import COUNT
+from dpquery.plan.aggregates.exact import FIRST
+from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.expr import Call, Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
@@ -128,16 +131,14 @@ def sort(source: Relation) -> Sort:
 
 
 def grouped(source: Relation, *keys: str) -> Aggregate:
-    total = AggregateColumn(
-        id="t", name="sum", function=Function.SUM, argument=column("v_score"), filter=None, type=INT64
-    )
+    total = AggregateColumn(id="t", name="sum", function=SUM, argument=column("v_score"), filter=None, type=INT64)
     return Aggregate(source=source, group_by=keys, aggregates=(total,))
 
 
 def named(function: str) -> AggregateColumn:
     """Returns an aggregate of any name, as no constructor makes it."""
-    made = AggregateColumn(id="t", name="t", function=Function.COUNT, argument=None, filter=None, type=INT64)
-    object.__setattr__(made, "function", function)
+    made = AggregateColumn(id="t", name="t", function=COUNT, argument=None, filter=None, type=INT64)
+    object.__setattr__(made, "function", AGGREGATES.get(function, function))
     return made
 
 
@@ -174,7 +175,7 @@ def numbered(id: str, *by: str, order: str = "v_score", function: str = "row_num
 def chosen(by: Expression) -> Aggregate:
     """Returns the first score of each person by an expression."""
     first = AggregateColumn(
-        id="t", name="first", function=Function.FIRST, argument=column("v_score"), second=by, filter=None, type=INT64
+        id="t", name="first", function=FIRST, argument=column("v_score"), second=by, filter=None, type=INT64
     )
     return Aggregate(source=VISITS, group_by=("v_person",), aggregates=(first,))
 
@@ -511,7 +512,7 @@ REFUSED = {
     "window in an unknown order": count(windowed(VISITS, numbered("w", "v_person", order="nothing"))),
     "unknown window function": count(windowed(VISITS, numbered("w", "v_person", function="random"))),
     "window of an unknown argument": count(
-        windowed(VISITS, replace(numbered("w", "v_person", function=Function.SUM), arguments=(column("nothing"),)))
+        windowed(VISITS, replace(numbered("w", "v_person", function="sum"), arguments=(column("nothing"),)))
     ),
     "window under an unknown filter": count(
         windowed(VISITS, replace(numbered("w", "v_person", function="count"), filter=column("w_ok", BOOLEAN)))

@@ -30,9 +30,9 @@ def check(seed: int, count: int) -> None:
         assert first_escape(draw(chance, POINTS)) is None
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_no_expression_leaves_its_range(seed: int) -> None:
-    check(seed, 500)
+def test_no_expression_leaves_its_range() -> None:
+    """A rule that is wrong for one of 200 expressions is met with a chance of 95 %; the long run draws 20,000."""
+    check(0, 600)
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -143,11 +142,14 @@ def sources(random: Random) -> dict[str, pd.DataFrame]:
     return {n: f.astype({c: t for c, t in whole.items() if c in f.columns}) for n, f in frames.items()}
 
 
-@pytest.fixture(params=range(3))
-def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[dict[str, pd.DataFrame], dp.Session]]:
+@pytest.fixture(params=range(3), scope="module")
+def tables(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[dict[str, pd.DataFrame], dp.Session]]:
     frames = sources(Random(request.param))
     catalog = dp.Catalog.from_yaml(CATALOG)
-    with dp.connect(catalog, frames, ledger=dp.create_ledger(catalog, str(tmp_path / "l"))) as session:
+    ledger = dp.create_ledger(catalog, tmp_path_factory.mktemp("keys") / "ledger")
+    with dp.connect(catalog, frames, ledger=ledger, reuse=False) as session:
         yield frames, session
 
 

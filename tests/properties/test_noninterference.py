@@ -55,6 +55,18 @@ def database(shelf: str, people: int) -> Database:
     return hall.open(made.sources())
 
 
+@pytest.fixture(scope="module")
+def neighbours(shelf: str) -> tuple[Database, Database, Database]:
+    """Databases of nobody, of one person and of many."""
+    return database(shelf, 0), database(shelf, 1), database(shelf, 30)
+
+
+@pytest.fixture(scope="module")
+def alone(shelf: str) -> Database:
+    """A database of one person, with a ledger of its own."""
+    return database(shelf, 1)
+
+
 def assert_clean(text: str) -> None:
     """Asserts that no canary stands in a text."""
     assert not [canary for canary in CANARIES if canary in text], text
@@ -106,13 +118,12 @@ REFUSED = [
 
 @pytest.mark.parametrize("text", [*ANSWERED, *REFUSED])
 def test_no_value_comes_out(
-    text: str, shelf: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    text: str, alone: Database, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    opened = database(shelf, 1)
     caplog.set_level(logging.DEBUG)
-    seen = [repr(opened.preview(Query(text=text)))]
+    seen = [repr(alone.preview(Query(text=text)))]
     try:
-        answer = opened.answer(Query(text=text))
+        answer = alone.answer(Query(text=text))
     except dp.QueryError as error:
         assert text in REFUSED
         seen.append(everything_about(error))
@@ -121,7 +132,7 @@ def test_no_value_comes_out(
         table = answer.to_arrow()
         rows = str(table.to_pylist()) if "CAST" not in text else ""
         seen += [str(answer), repr(answer), answer._repr_html_(), rows, str(table.schema), str(answer.accuracy)]
-    seen += [repr(opened.session), repr(opened.backend), repr(opened.hall.ledger), repr(opened.hall.ledger.entries())]
+    seen += [repr(alone.session), repr(alone.backend), repr(alone.hall.ledger), repr(alone.hall.ledger.entries())]
     seen += [record.getMessage() for record in caplog.records]
     seen += capfd.readouterr()
     for shown in seen:
@@ -139,8 +150,8 @@ def test_the_ledger_file_holds_no_value(shelf: str) -> None:
 
 
 @pytest.mark.parametrize("text", [*ANSWERED, *REFUSED])
-def test_neighbours_see_equal_plans_and_errors(text: str, shelf: str) -> None:
-    none, one, many = (database(shelf, people) for people in (0, 1, 30))
+def test_neighbours_see_equal_plans_and_errors(text: str, neighbours: tuple[Database, Database, Database]) -> None:
+    none, one, many = neighbours
     query = Query(text=text)
     assert none.preview(query) == one.preview(query) == many.preview(query)
     outcomes = []

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from dpquery.backends.duckdb.matching import matched
+from dpquery.kernel.measures import LOOKED_AT
 from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.logical import Scan, ScanColumn
 from dpquery.plan.types import INT64
@@ -60,9 +61,15 @@ def worst(turns: Turns, most: int, units: int, pairs: int) -> tuple[bool, int]:
     return takes, adds
 
 
+def looked_at(units: Sequence[Pairs], most: int) -> set[int]:
+    """Returns the same where each unit looks at the first two of its pairs alone, whatever others have."""
+    return in_turn([pairs[: max(2, most)] for pairs in units], most)
+
+
 @pytest.mark.parametrize("most", [1, 2])
-def test_one_unit_more_takes_no_pair_away_and_adds_at_most_m(most: int) -> None:
-    assert worst(in_turn, most, 3, 4) == (False, most)
+@pytest.mark.parametrize("turns", [in_turn, looked_at])
+def test_one_unit_more_takes_no_pair_away_and_adds_at_most_m(turns: Turns, most: int) -> None:
+    assert worst(turns, most, 3, 4) == (False, most)
 
 
 def test_lists_that_are_cut_after_others_took_their_pairs_add_more() -> None:
@@ -133,8 +140,10 @@ def aggregate(most: int) -> PrivateAggregate:
     )
 
 
-def test_the_reference_interpreter_takes_turns_too() -> None:
+@pytest.mark.parametrize("pairs", [1, LOOKED_AT])
+def test_the_reference_interpreter_takes_turns_too(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random rows, each unit left out, replaced by others, under one key."""
+    monkeypatch.setattr("tests.reference.sums.LOOKED_AT", pairs)
     reached = 0
     for seed in range(120):
         random = Random(f"turns {seed}")

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import pytest
 
-from dpquery.kernel.plan import Count, Lattice, Measure, Total, Weighing
+from dpquery.kernel.plan import WEIGHT, Count, Lattice, Measure, Total, Weighing
 from dpquery.kernel.sensitivity import coarseness, sensitivity
 from dpquery.units.declarations import Neighbours
 from tests.weighing import ROWS, UNITS, aggregate, total, weights
@@ -134,6 +134,32 @@ def test_sums_with_a_total_that_are_rounded_down_to_coarser_steps(groups: int, n
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("steps", [1, WEIGHT])
+def test_sums_move_as_far_as_is_declared_whatever_they_are_rounded_down_by(
+    steps: int, groups: int, neighbours: Neighbours
+) -> None:
+    """R follows from the loss, and may be more than a lattice step."""
+    most, ends = 3, (-5, 2**10)
+    measure = total(*ends)
+    weighing = Weighing.WHOLE if steps == 1 else Weighing.COUNTED
+    plan = aggregate(measure, weights=weights(weighing, most, most=None if steps == 1 else most), keys=groups)
+    assert coarseness(plan, measure) == 1
+    own = [tuple(most * steps * end if i == j else 0 for j in range(groups)) for i in range(groups) for end in ends]
+    others = [*own, (0,) * groups] if neighbours is REPLACE else [(0,) * groups]
+    for coarse in (2, 2**9, 2**15, 2**26, 2**34):
+        found, reached = sensitivity(plan, measure, neighbours, coarse), Fraction(0)
+        for base in itertools.product((0, 1, coarse - 1), repeat=groups):
+            for x, y in itertools.product(own, others):
+                moves = [(a + c) // coarse - (b + c) // coarse for a, b, c in zip(x, y, base, strict=True)]
+                sizes = [abs(Fraction(move * coarse, steps)) for move in moves]
+                assert max(sizes) <= found.linf and sum(sizes) <= found.l1
+                assert sum(size**2 for size in sizes) <= found.l2_squared
+                reached = max(reached, *sizes)
+        assert reached > found.linf / 2, "steps as coarse as all that a unit moves are moved by too"
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("ends", RANGES)
 @pytest.mark.parametrize("groups", [1, 2, 3])
 @pytest.mark.parametrize(("most", "one"), [(2, 1), (3, 1), (3, 2), (4, 2), (2, 5)])
@@ -150,6 +176,37 @@ def test_units_with_few_rows_in_a_group_move_as_far_as_is_declared(
         if neighbours is ADD and (most % one == 0 or groups * one <= most or one >= most):
             assert real == limits
         assert real[0] == found.linf
+
+
+def in_strata(most: int, one: int, groups: int, ends: tuple[int, int]) -> set[Vector]:
+    """Returns what a unit adds to groups, each in a stratum of its own, beside rows in a stratum that no group shows:
+    from its stored rows, by the weights that they have, with all values in a group at one end."""
+    found = set()
+    for counts in itertools.product(range(2 * one + 2), repeat=groups + 1):
+        held = sum(min(one, count) for count in counts)
+        whole = min(Fraction(1), Fraction(most, max(held, 1)))
+        weigh = [count * whole * min(Fraction(1), Fraction(one, max(count, 1))) for count in counts[:groups]]
+        for values in itertools.product(set(ends), repeat=groups):
+            found.add(tuple(weight * value for weight, value in zip(weigh, values, strict=True)))
+    return found
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("ends", [(0, 3), (-2, 3), (-3, 3), (1, 2), (-2, -1)])
+@pytest.mark.parametrize(("most", "one", "groups"), [(1, 1, 1), (2, 1, 2), (3, 2, 2), (4, 2, 2), (3, 3, 2), (2, 1, 3)])
+def test_units_in_strata_move_as_far_as_is_declared(
+    most: int, one: int, groups: int, ends: tuple[int, int], neighbours: Neighbours
+) -> None:
+    """The table of sensitivities where each group is in one stratum; a unit's rows fill some, and others as many."""
+    made = replace(weights(Weighing.STORED, most, column="v_w"), rows_in_group=one)
+    measure = total(*ends)
+    found = sensitivity(aggregate(measure, weights=made, keys=groups), measure, neighbours)
+    limits = found.linf, found.l1, found.l2_squared
+    real = moved(in_strata(most, one, groups, ends), neighbours)
+    assert all(a <= b for a, b in zip(real, limits, strict=True))
+    assert neighbours is REPLACE or real[0] == found.linf
+    if neighbours is ADD and most % one == 0 and groups * one >= most:
+        assert real == limits
 
 
 def test_values_of_others_may_be_many_in_a_group_of_one_row() -> None:

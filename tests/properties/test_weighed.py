@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 import dpquery as dp
+from dpquery.backends.lattice import lattice_value
 from dpquery.kernel.plan import WEIGHT, Lattice, Weighing
 from dpquery.plan.expr import Literal
 from dpquery.plan.functions import call
@@ -40,7 +41,6 @@ from tests.properties.neighbours import Hall, folder, reference
 from tests.properties.worlds import world
 from tests.reference.backend import ReferenceBackend
 from tests.reference.relations import Interpreter, Row
-from tests.reference.sums import lattice_value
 
 RELATIONS, QUERIES = 80, 40
 

@@ -1,15 +1,17 @@
 """What is proved of a unit's rows, weights and values holds of the rows of random relations, and is reached.
 
-docs/proofs/weights.md, Lemmas 1 to 5 and 7; the reference interpreter makes the rows.
+docs/proofs/weights.md, Lemmas 1 to 5, 7 and 8; the reference interpreter makes the rows.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from random import Random
 
+from dpquery.backends.lattice import lattice_value
 from dpquery.kernel.plan import WEIGHT, Key, Lattice
 from dpquery.plan.logical import Relation, Released, output
 from dpquery.plan.types import Value
@@ -20,14 +22,13 @@ from dpquery.units.weights import rows_in_group, undated, weighed
 from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
 from tests.reference.backend import ReferenceBackend
 from tests.reference.relations import Interpreter, Row
-from tests.reference.sums import lattice_value
 
 PLANS = 250
 
 
-def relations() -> Iterator[tuple[Maker, Relation, ReferenceBackend, list[list[Row]]]]:
+def relations(plans: int = PLANS) -> Iterator[tuple[Maker, Relation, ReferenceBackend, list[list[Row]]]]:
     """Yields relations, the backend over a world, and the rows of each unit."""
-    for seed in range(PLANS):
+    for seed in range(plans):
         random = Random(f"weights {seed}")
         catalog = catalog_of()
         maker = Maker(random, catalog)
@@ -86,6 +87,27 @@ def test_no_unit_weighs_more_than_is_proved_and_none_of_its_weights_is_null() ->
             tried, tight = tried + 1, tight + (most == bound * WEIGHT)
     assert tried > PLANS // 4
     assert tight > PLANS // 40
+
+
+def test_no_unit_weighs_more_in_a_group_than_is_proved() -> None:
+    """Also of keys that are told by periods of the calendar, and with NULL for a value."""
+    tried = tight = 0
+    for maker, relation, backend, units in relations(4 * PLANS):
+        columns = [column for column in output(relation) if column.id[0] == "c"]
+        for id, bound in weighed(relation, maker.declared, backend).stored.items():
+            for ids in (*((c,) for c in columns), *itertools.combinations(columns, 2)):
+                keys = [Key.of(c.id, c.type, None) for c in ids]
+                proved = rows_in_group(relation, keys, maker.declared, backend, id)
+                if proved is None or proved >= bound:
+                    continue
+                found: Counter[tuple[object, ...]] = Counter()
+                for place, rows in enumerate(units):
+                    for row in rows:
+                        found[(place, *(row[c.id] for c in ids))] += _whole(row[id])
+                most = max(found.values(), default=0)
+                assert most <= proved * WEIGHT, (ids, most / WEIGHT, proved, relation)
+                tried, tight = tried + 1, tight + (most == proved * WEIGHT)
+    assert tried > PLANS // 2 and tight > PLANS // 8, (tried, tight)
 
 
 def test_no_unit_has_a_larger_total_of_a_column_than_is_proved() -> None:

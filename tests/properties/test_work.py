@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from dpquery.catalog import Catalog
-from dpquery.plan.aggregates import Function
+from dpquery.plan.aggregates.choices import MAX, MIN
+from dpquery.plan.aggregates.counts import COUNT
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
 from dpquery.plan.functions import FUNCTIONS, call, cast_value
 from dpquery.plan.logical import (
@@ -131,9 +132,9 @@ class Plans:
     def grouped(self, source: Relation) -> Aggregate:
         keys = [output(source)[0].id, *(c.id for c in output(source)[1:] if self.draw.random() < 0.3)]
         made = [
-            (Function.COUNT, None, INT64),
-            (Function.MAX, self.text(source, 1), TEXT),
-            (Function.MIN, self.number(source), INT64),
+            (COUNT, None, INT64),
+            (MAX, self.text(source, 1), TEXT),
+            (MIN, self.number(source), INT64),
         ]
         aggregates = tuple(
             AggregateColumn(id=self.fresh(), name="", function=function, argument=argument, filter=None, type=type)

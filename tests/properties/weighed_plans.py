@@ -10,7 +10,8 @@ from random import Random
 import pandas as pd
 
 import dpquery as dp
-from dpquery.plan.aggregates import Function
+from dpquery.plan.aggregates.counts import COUNT
+from dpquery.plan.calendar import By
 from dpquery.plan.expr import Call, Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
@@ -33,6 +34,7 @@ from dpquery.plan.logical import (
     output,
 )
 from dpquery.plan.scaled import Scaled
+from dpquery.plan.strata import Strata
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, Type, Value
 from dpquery.units.locality import NotUnitLocal, locality
 
@@ -163,19 +165,28 @@ class Maker:
             weight=self.id("w"),
             max_rows=self.random.randint(1, 4),
             scaled=tuple(self.scaled(name) for name in types if name in ("k", "x", "age")),
+            strata=self.strata(types) if self.random.random() < 0.6 else None,
         )
+
+    def strata(self, types: dict[str, Type]) -> Strata:
+        """Returns strata by a column, or by periods of a date."""
+        column = self.random.choice([name for name, type in types.items() if type != FLOAT64])
+        column = "day" if "day" in types and self.random.random() < 0.8 else column
+        by = self.random.choice([*By, None]) if types[column] == DATE else None
+        return Strata(column=column, by=by, max_rows=self.random.randint(1, 2))
 
     def scaled(self, column: str) -> Scaled:
         """Returns weights scaled to a total of a column."""
         grid = Fraction(1, 2) if column == "x" else Fraction(1)
+        rows = self.random.randint(1, 4)
         return Scaled(
             id=self.id("w"),
             column=column,
             grid=grid,
             lower=self.random.choice([-1, 0]),
             upper=3,
-            most=self.random.randint(1, 6),
-            max_rows=self.random.randint(1, 4),
+            most=self.random.choice([self.random.randint(1, rows), self.random.randint(1, rows), 3 * rows]),
+            max_rows=rows,
         )
 
     def relation(self, depth: int) -> Relation:
@@ -256,8 +267,19 @@ class Maker:
             ]
         if day is not None:
             offered += [call("extract_month", (day,)), call("extract_isodow", (day,))]
+            offered += [self.period(day), self.period(day), self.period(day)]
         if real is not None:
             offered += [Cast(argument=real, type=TEXT), call("divide", (Literal(value=1.0, type=FLOAT64), real))]
+        return self.random.choice(offered)
+
+    def period(self, day: Expression) -> Expression:
+        """Returns what tells the period of the calendar in which a date is."""
+        names = ["second", "day", "week", "month", "quarter", "year"]
+        word, other = (Literal(value=self.random.choice(names), type=TEXT) for _ in range(2))
+        form = Literal(value=self.random.choice(["%Y-%m", "%m/%Y", "%Y%j", "%Y", "%m-%d"]), type=TEXT)
+        cut = call("date_trunc", (word, day))
+        offered: list[Expression] = [cut, cut, Cast(argument=cut, type=DATE), call("date_trunc", (other, cut))]
+        offered += [call("format_date", (day, form)), call("extract_year", (day,)), call("extract_quarter", (cut,))]
         return self.random.choice(offered)
 
     def project(self, depth: int) -> Relation:
@@ -300,9 +322,7 @@ class Maker:
         source = self.relation(depth)
         others = self.columns(source, INT64, FLOAT64, BOOLEAN, DATE, TEXT)
         keys = [self.units(source)[0], *(c.id for c in self.random.sample(others, min(len(others), 1)))]
-        counted = AggregateColumn(
-            id=self.id(), name="", function=Function.COUNT, argument=None, filter=None, type=INT64
-        )
+        counted = AggregateColumn(id=self.id(), name="", function=COUNT, argument=None, filter=None, type=INT64)
         kept = self.random.choice([1, 2, 2])
         return Aggregate(source=source, group_by=tuple(dict.fromkeys(keys[:kept])), aggregates=(counted,))
 

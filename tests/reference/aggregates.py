@@ -10,13 +10,14 @@ from operator import and_, or_, xor
 from typing import Any
 
 from dpquery.errors import InternalError
-from dpquery.plan.aggregates import BITS, CHOSEN, PAIRS, TEXT_LIMIT
+from dpquery.plan.aggregates.exact import Pick
+from dpquery.plan.aggregates.pairs import PairAggregate
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.functions import cast_value
 from dpquery.plan.logical import AggregateColumn
-from dpquery.plan.types import FLOAT64, Value
-from dpquery.plan.windows import adds_exactly, exact_sum, summand
+from dpquery.plan.types import FLOAT64, Value, adds_exactly
+from dpquery.plan.windows import exact_sum, summand
 
 Row = dict[str, Value]
 
@@ -30,24 +31,24 @@ def value_of(column: AggregateColumn, rows: list[Row]) -> Value:
         rows = [row for row in rows if evaluate(column.filter, row) is True]
     if column.argument is None:
         return len(rows)
-    if column.function in PAIRS:
-        return _pair(column.function, list(_pairs(column, rows)))
-    if column.function in CHOSEN and column.function != "any_value":
+    if isinstance(column.function, PairAggregate):
+        return _pair(column.function.name, list(_pairs(column, rows)))
+    if isinstance(column.function, Pick) and column.second is not None:
         return _chosen(column, rows)
     values: list[Any] = [v for row in rows if (v := evaluate(column.argument, row)) is not None]
-    match column.function:
+    match column.function.name:
         case "count":
             return len(values)
         case "count_distinct":
             return len(set(values))
         case "min" | "max" | "any_value":
-            return _extreme(column.function, values)
+            return _extreme(column.function.name, values)
         case "bool_and":
             return all(values) if values else None
         case "bool_or":
             return any(values) if values else None
         case "string_agg" if isinstance(column.second, Literal):
-            return str(column.second.value).join(sorted(values))[:TEXT_LIMIT] if values else None
+            return str(column.second.value).join(sorted(values))[: column.function.text_limit] if values else None
         case "sum":
             return sum_of(values, column)
         case "mode":
@@ -63,10 +64,10 @@ def value_of(column: AggregateColumn, rows: list[Row]) -> Value:
         case "avg_distinct":
             return _mean(sorted(set(_floats(values, column.argument, LARGEST_SUMMAND))))
         case "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp":
-            return _spread(column.function, _floats(values, column.argument, LARGEST_SQUARED))
-    if column.function in BITS:
-        operation = {"bit_and": and_, "bit_or": or_, "bit_xor": xor}[column.function]
-        return reduce(operation, values) if values else None
+            return _spread(column.function.name, _floats(values, column.argument, LARGEST_SQUARED))
+        case "bit_and" | "bit_or" | "bit_xor":
+            operation = {"bit_and": and_, "bit_or": or_, "bit_xor": xor}[column.function.name]
+            return reduce(operation, values) if values else None
     raise InternalError(f"the aggregate {column.function} has no meaning here")
 
 
@@ -121,11 +122,11 @@ def _chosen(column: AggregateColumn, rows: list[Row]) -> Value:
     assert column.argument is not None
     assert column.second is not None
     given: list[tuple[Any, Any]] = [(evaluate(column.argument, row), evaluate(column.second, row)) for row in rows]
-    if column.function.startswith("arg"):
+    if column.function.name.startswith("arg"):
         given = [(value, by) for value, by in given if value is not None and by is not None]
     known = [by for _, by in given if by is not None]
     if known:
-        best = max(known) if column.function in ("last", "arg_max") else min(known)
+        best = max(known) if column.function.name in ("last", "arg_max") else min(known)
         given = [(value, by) for value, by in given if by is not None and by == best]
     return _extreme("min", [value for value, _ in given if value is not None])
 

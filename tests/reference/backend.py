@@ -10,29 +10,30 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NoReturn
 
 import pandas as pd
 import pyarrow as pa
 
+from dpquery.backends.features import Gaps
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.blocks import Blocks
 from dpquery.data.arrow import arrow_type
-from dpquery.data.owners import leading_to_owners, unique_sets
-from dpquery.data.values import read
+from dpquery.data.owners import declared_values, unique_sets
 from dpquery.errors import CatalogError, InternalError
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
+from dpquery.plan.calendar import number_of as number_of_block
 from dpquery.plan.evaluate import normal
-from dpquery.plan.logical import LONGEST_OWNER, Ownership, OwnerStep, Relation, Released, Scan, output
-from dpquery.plan.types import TEXT, Type, Value
-from dpquery.units.blocks import number_of as number_of_block
+from dpquery.plan.logical import Ownership, OwnerStep, Relation, Released, Scan, output
+from dpquery.plan.types import Type, Value
 from tests.reference.relations import Interpreter, Row
-from tests.reference.sums import Values, added_up, keyed_hash, scaled_weight, weight_of_one
+from tests.reference.sums import Values, added_up, keyed_hash, scaled_weight, stratum_weights, weight_of_one
 
 
 class ReferenceBackend:
-    """An engine of plain loops.
+    """An engine of plain loops, which lacks nothing.
 
     Args:
         catalog: The declared tables.
@@ -41,6 +42,8 @@ class ReferenceBackend:
         CatalogError: A table or column is missing, two rows of a public table agree in columns declared unique, or a
             foreign key names several rows.
     """
+
+    gaps: Gaps = MappingProxyType({})
 
     def __init__(self, catalog: Catalog, sources: Mapping[str, pd.DataFrame]) -> None:
         self._catalog, self._sources = catalog, dict(sources)
@@ -102,14 +105,7 @@ class ReferenceBackend:
         return pa.table(columns)
 
     def _read(self, table: str, column: str, type: Type) -> list[Value]:
-        said = self._catalog.tables[table].columns.get(column)
-        zone = "" if said is None else said.zone
-        values = [read(stored, type, zone) for stored in self._sources[table][column].tolist()]
-        if type != TEXT:
-            return values
-        most = LONGEST_OWNER if said is None else said.max_length
-        is_whole = (table, column) in leading_to_owners(self._catalog)
-        return [_limited(value, most, is_whole=is_whole) if isinstance(value, str) else value for value in values]
+        return declared_values(self._catalog, table, column, self._sources[table], type)
 
     def _scan(self, scan: Scan) -> list[Row]:
         columns = {column.id: self._read(scan.table, column.name, column.type) for column in scan.columns}
@@ -140,8 +136,12 @@ class ReferenceBackend:
             kept.update(order[:limit])
             if scan.weight is not None and scan.max_rows is not None:
                 given = None if owner is None else weight_of_one(scan.max_rows, min(len(indices), scan.row_limit))
+                weights = dict.fromkeys(indices, given)
+                if scan.strata is not None and owner is not None:
+                    column = stored[scan.strata.column]
+                    weights = stratum_weights(scan.strata, scan.max_rows, {index: column[index] for index in indices})
                 for index in indices:
-                    rows[index][scan.weight] = given
+                    rows[index][scan.weight] = weights[index]
             for scaled in scan.scaled:
                 own = [stored[scaled.column][index] for index in indices]
                 given = None if owner is None else scaled_weight(scaled, own, min(len(indices), scan.row_limit))
@@ -202,11 +202,6 @@ class ReferenceBackend:
                 whole = [one for one in keys if None not in one]
                 if len(set(whole)) != len(whole):
                     raise CatalogError(f"two rows of {name} agree in {', '.join(sorted(columns))}, declared unique")
-
-
-def _limited(text: str, most: int, *, is_whole: bool) -> Value:
-    """Returns the first characters of a text; None in place of a longer one that counts whole."""
-    return None if is_whole and len(text) > most else text[:most]
 
 
 def _no_released(node: Released) -> NoReturn:

@@ -6,19 +6,21 @@ import datetime
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.backends.lattice import lattice_value
 from dpquery.kernel.exponential import Histogram
+from dpquery.kernel.measures import LOOKED_AT
 from dpquery.kernel.plan import WEIGHT, Count, Key, Lattice, Measure, PrivateAggregate, Weighing
 from dpquery.kernel.release import ExactAggregates
-from dpquery.plan.ranges import number_of
+from dpquery.plan.calendar import number_of as number_of_period
 from dpquery.plan.scaled import Scaled
+from dpquery.plan.strata import Strata
 from dpquery.plan.types import Value
 from tests.reference.aggregates import Row
 
@@ -69,6 +71,18 @@ def weight_of_one(most: int, count: int) -> int:
     return math.floor(WEIGHT * min(Fraction(1), Fraction(most, count)))
 
 
+def stratum_weights(strata: Strata, most: int, values: Mapping[int, Value]) -> dict[int, int]:
+    """Returns what the rows of one unit weigh, each of which has a value of the strata's column."""
+    by = strata.by
+    told = {row: number_of_period(v, by) if by and isinstance(v, datetime.date) else v for row, v in values.items()}
+    counts = Counter(told.values())
+    held = sum(min(strata.max_rows, count) for count in counts.values())
+    whole = min(Fraction(1), Fraction(most, held))
+    return {
+        row: math.floor(WEIGHT * whole * min(Fraction(1), Fraction(strata.max_rows, counts[told[row]]))) for row in told
+    }
+
+
 def scaled_weight(scaled: Scaled, values: Sequence[Value], count: int) -> int:
     """Returns what each row of a unit weighs under a total of a column.
 
@@ -84,21 +98,6 @@ def scaled_weight(scaled: Scaled, values: Sequence[Value], count: int) -> int:
 def keyed_hash(text: str, key: int) -> bytes:
     """Returns BLAKE2b of a text under a 128-bit key."""
     return hashlib.blake2b(text.encode(errors="surrogatepass"), key=key.to_bytes(16, "little")).digest()
-
-
-def lattice_value(lattice: Lattice, value: Value) -> int:
-    """Returns the integer that stands for a value: exact, though a float is divided by a power of two."""
-    if isinstance(value, datetime.date):
-        whole = number_of(value)
-        value = int(whole) if whole is not None else 0
-    if isinstance(value, float) and math.isinf(value):
-        step = lattice.lower if value < 0 else lattice.upper
-    else:
-        assert isinstance(value, int | float | Decimal)
-        ratio = Fraction(value) / lattice.grid
-        step = round(min(max(ratio, Fraction(lattice.lower)), Fraction(lattice.upper)))
-    deviation = step - lattice.offset
-    return deviation * deviation - lattice.offset_of_square if lattice.squared else deviation
 
 
 def _weighted(aggregate: PrivateAggregate, rows: Sequence[Row]) -> dict[object, Weighted]:
@@ -186,8 +185,9 @@ def _distinct(
     }
     taken: set[tuple[Group, Value]] = set()
     for unit in sorted(pairs, key=lambda unit: (len(pairs[unit]), keyed_hash(repr(unit), key))):
-        free = pairs[unit] - taken
-        taken |= set(sorted(free, key=lambda pair: keyed_hash(repr(pair), key))[: aggregate.weights.max_rows])
+        most = aggregate.weights.max_rows
+        looked_at = sorted(pairs[unit], key=lambda pair: keyed_hash(repr(pair), key))[: LOOKED_AT * most]
+        taken |= set([pair for pair in looked_at if pair not in taken][:most])
     return Counter(group for group, _ in taken)
 
 

@@ -52,7 +52,7 @@ def test_a_charged_query_says_what_it_cost_and_what_is_left(study: Study, monkey
     assert answered.fields == (Field(name="region", oid=25), Field(name="n", oid=20))
     assert answered.table.to_pylist()[0] == {"region": "east", "n": 60}
     notice, *known = answered.notices
-    assert known == ["orders, max_rows 60: what it leaves out is not known, as no profile was bought (dpquery profile)"]
+    assert known == ["orders, max_rows 60: what it leaves out is unknown, as no profile was bought (dpquery profile)"]
     assert notice.startswith("charged epsilon 1; remaining: epsilon 4999")
 
 

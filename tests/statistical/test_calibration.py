@@ -263,6 +263,22 @@ def test_noise_has_the_scale_that_the_charge_pays_for(name: str, law: str, shelf
 
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_a_loss_so_small_that_sums_are_rounded_to_many_lattice_steps(law: str, shelf: str) -> None:
+    """Noise of this scale has no 64 bits in lattice steps; what it is paid for stays the same."""
+    laplace, rows = law == "laplace", 1000
+    opened = session(shelf, PURE if laplace else CONCENTRATED, most=rows)
+    loss = Fraction(1, 2**16) if laplace else Fraction(1, 2**19)  # more than the least charge
+    found, charge = answers(
+        opened, "SELECT cell, SUM(cost) AS s FROM visits GROUP BY cell", **{"epsilon" if laplace else "rho": loss}
+    )
+    noise = numbers(found, "s") - EXACT["SUM(cost)"]
+    if laplace:
+        check(law, noise, 512 * rows / float(charge.epsilon))
+    else:
+        check(law, noise, (512 * rows) ** 2 / (2 * float(charge.rho)))
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
 @pytest.mark.parametrize(("groups", "rows"), [(1, 1), (3, 2)])
 def test_the_parts_of_averages_and_variances_have_their_scales(law: str, groups: int, rows: int, shelf: str) -> None:
     """Deviations are from 10, the middle of [-20, 40], so at most 30; squared they lie in [0, 900], 450 around 450.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from dpquery.backends.duckdb.resources import Spill
 from dpquery.backends.duckdb.statements import Statements
+from dpquery.backends.resources import Spill
 from dpquery.data.arrow import arrow_type
 from dpquery.data.sources import Source, quote
 from dpquery.errors import BackendError, CatalogError
@@ -105,11 +105,14 @@ class Engine:
         self._root.execute(f"SET allowed_paths = [{files}]")
         for setting, value in LOCK.items():
             self._root.execute(f"SET {setting} = {value}")
-        found = dict(self._root.execute("SELECT name, value FROM duckdb_settings()").fetchall())
+        names = (*LOCK, "temp_directory")
+        read = ", ".join(f"current_setting({quote(name)})" for name in names)
+        (values,) = self._root.execute(f"SELECT {read}").fetchall()
+        found = dict(zip(names, values, strict=True))
         if any(str(found.get(setting)).lower() != value.strip("'") for setting, value in LOCK.items()):
-            raise BackendError("the embedded engine did not take its locks")
+            raise BackendError("the embedded engine did not accept its restrictions")
         if found["temp_directory"] != ("" if spill is None else spill.path):
-            raise BackendError("the embedded engine did not take its folder for temporary files")
+            raise BackendError("the embedded engine did not accept its folder for temporary files")
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """Returns this thread's connection to the engine."""
@@ -128,7 +131,7 @@ class Engine:
                     cursor.register(registered, self._data[registered])
                     held.add(registered)
             except duckdb.Error:
-                raise CatalogError("a source has a column of a type that the engine does not read") from None
+                raise CatalogError("a source has a column of a type that the engine cannot read") from None
         return cursor
 
     def hold(self, registered: str, data: pa.Table) -> None:
@@ -202,4 +205,4 @@ def _attach(root: duckdb.DuckDBPyConnection, opened: Mapping[str, Source]) -> No
             root.execute(f"ATTACH {quote(source.database)} AS {source.name} (READ_ONLY)")
             attached = True
         if not attached:
-            raise CatalogError(f"the source of table {table} is no DuckDB file, or is in use")
+            raise CatalogError(f"the source of table {table} is not a DuckDB file, or is in use")

@@ -117,15 +117,22 @@ class RowWeights:
     def _verify(self, each: Weighed, made: str) -> None:
         """Raises BackendError unless each unit is there once, and its rows weigh no more than `max_rows` together, and
         times their magnitudes no more than a total that they are scaled to."""
-        by = "unit" if self._tables.catalog.tables[each.table].blocks is None else "unit, block"
+        unit = "unit" if self._tables.catalog.tables[each.table].blocks is None else "unit, block"
+        by, together, rows = unit, f"CAST(weight AS HUGEINT) * LEAST(counted, {each.row_limit})", each.max_rows
+        if each.strata is not None:
+            by, together, rows = f"{unit}, stratum", "CAST(weight AS HUGEINT) * counted", each.strata.max_rows
         twice = f"SELECT 1 FROM {made} GROUP BY {by} HAVING COUNT(*) > 1"
-        together = f"CAST(weight AS HUGEINT) * LEAST(counted, {each.row_limit})"
-        heavy = f"SELECT 1 FROM {made} WHERE unit IS NULL OR weight < 0 OR {together} > {each.max_rows * WEIGHT}"
+        heavy = f"SELECT 1 FROM {made} WHERE unit IS NULL OR weight < 0 OR {together} > {rows * WEIGHT}"
         if each.scaled is not None:
             most = f"CAST('{each.scaled.most * WEIGHT}' AS HUGEINT)"
             heavy += f" OR total IS NULL OR CAST(weight AS HUGEINT) * total > {most}"
-        if self._run(f"{twice} LIMIT 1") or self._run(f"{heavy} LIMIT 1"):
-            raise BackendError(f"the weights of table {each.table} were not written as they were meant")
+        wrong = [twice, heavy]
+        if each.strata is not None:  # of a unit with more in all, all strata are there, and weigh no more together
+            missing = f"SUM(LEAST(counted, {each.strata.max_rows})) <> MAX(held)"
+            beyond = f"MAX(held) > {each.max_rows} AND (SUM({together}) > {each.max_rows * WEIGHT} OR {missing})"
+            wrong.append(f"SELECT 1 FROM {made} GROUP BY {unit} HAVING MIN(held) <> MAX(held) OR ({beyond})")
+        if any(self._run(f"{one} LIMIT 1") for one in wrong):
+            raise BackendError(f"the weights of table {each.table} failed their check after writing")
 
 
 def weights_of(relation: Relation) -> tuple[Weighed, ...]:

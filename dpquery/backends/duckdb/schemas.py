@@ -52,7 +52,7 @@ def schemas_of(path: str) -> dict[str, Columns]:
     if file.is_dir():
         files = sorted(found for found in file.rglob("*.parquet") if not found.name.startswith((".", "_")))
         if not files:
-            raise CatalogError(f"{path} holds no Parquet file")
+            raise CatalogError(f"{path} contains no Parquet file")
         return {file.name: _of_arrow(_parquet(files[0]))}
     if not file.is_file():
         raise CatalogError(f"there is no file {path}")
@@ -73,7 +73,7 @@ def _parquet(file: Path) -> pa.Schema:
     try:
         return parquet.read_schema(file)
     except (pa.ArrowException, OSError) as error:
-        raise CatalogError(f"{file} is no Parquet file") from error
+        raise CatalogError(f"{file} is not a Parquet file") from error
 
 
 def _feather(file: Path) -> pa.Schema:
@@ -81,7 +81,7 @@ def _feather(file: Path) -> pa.Schema:
         with pa.memory_map(str(file)) as mapped:
             return pa.ipc.open_file(mapped).schema
     except (pa.ArrowException, OSError) as error:
-        raise CatalogError(f"{file} is no Feather file") from error
+        raise CatalogError(f"{file} is not a Feather file") from error
 
 
 def _of_arrow(schema: pa.Schema) -> Columns:
@@ -113,7 +113,7 @@ def _header(file: Path) -> Columns:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             names = next(csv.reader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ","), [])
     except (UnicodeDecodeError, csv.Error) as error:
-        raise CatalogError(f"{file} is no CSV file in UTF-8") from error
+        raise CatalogError(f"{file} is not a CSV file in UTF-8") from error
     if not names:
         raise CatalogError(f"{file} has no header")
     return tuple((name, "text", "") for name in names)
@@ -127,7 +127,7 @@ def _of_database(file: Path) -> list[tuple[str, Columns]]:
                 "ORDER BY table_name, column_index"
             ).fetchall()
     except duckdb.Error as error:
-        raise CatalogError(f"{file} is no DuckDB file, or in use") from error
+        raise CatalogError(f"{file} is not a DuckDB file, or is in use") from error
     tables: dict[str, list[tuple[str, str | None, str]]] = {}
     for table, column, stored in found:
         tables.setdefault(table, []).append((column, _stored_kind(stored), UTC if is_zoned(stored) else ""))

@@ -17,7 +17,7 @@ from dpquery.data.arrow import arrow_type
 from dpquery.plan.logical import OutputColumn
 
 TIME_LIMIT = 600.0
-"""Seconds that a statement may take. One that takes longer fails like any other; what was charged stays charged."""
+"""Seconds that a statement may take. One that takes longer fails like any other; the charge is kept."""
 MOST_PREPARED = 64
 """Statements that a connection keeps planned."""
 

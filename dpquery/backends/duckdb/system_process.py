@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import struct
@@ -26,8 +27,10 @@ HEAD = struct.Struct(">IQ")
 """Of a message: the bytes of its JSON, the bytes behind it."""
 BEGUN = b"\1"
 """What a copy says first: from then on, its end is the end of its statement."""
-NICE = 10
-"""By how much other processes come before a copy: those of the server that answer everybody."""
+NICE, LONG_NICE = 5, 19
+"""By how much other processes come before a copy, as those of the server answer everybody; and before a long one."""
+LONG = 0.05
+"""Seconds after which a copy is long, so that short statements do not wait for long ones."""
 TOO_LONG_SERIES = "dpquery: series"
 """What a statement raises where it would make too long a series."""
 GIVEN = "given"
@@ -151,8 +154,10 @@ def _limit(words: dict[str, Any]) -> None:
 
 
 def _watch(channel: socket.socket) -> None:
-    """Ends the process when nobody waits for its answer any more."""
+    """Lets others come first after a while, and ends the process when nobody waits for its answer any more."""
     with contextlib.suppress(OSError):
+        if not select.select([channel], [], [], LONG)[0]:
+            os.setpriority(os.PRIO_PROCESS, os.getpid(), LONG_NICE)  # of the thread that computes
         channel.recv(1)
     os._exit(0)
 

@@ -17,7 +17,8 @@ from dpquery.errors import CatalogError, InternalError
 from dpquery.kernel.plan import WEIGHT, Lattice
 from dpquery.plan.logical import LONGEST_OWNER, Ownership, Scan
 from dpquery.plan.scaled import Scaled
-from dpquery.plan.types import TEXT, Type
+from dpquery.plan.strata import Strata
+from dpquery.plan.types import DATE, FLOAT64, TEXT, TIMESTAMP, Type
 
 WEIGHED_UNITS = "weighed"
 """What a table of `TableReader.crowded` is called in a scan."""
@@ -45,17 +46,19 @@ class Weighed:
         max_rows: What the rows of one unit weigh together at most, in rows.
         row_limit: The most rows that are read of one unit.
         scaled: The column and the total that they are scaled to, without an id; None for the plain weights.
+        strata: The strata in each of which they are bounded too, or None.
     """
 
     table: str
     max_rows: int
     row_limit: int
     scaled: Scaled | None = None
+    strata: Strata | None = None
 
     @property
     def may_be_less(self) -> bool:
         """Whether a row may weigh less than 1 at all."""
-        return self.max_rows < self.row_limit or self.scaled is not None
+        return self.max_rows < self.row_limit or self.scaled is not None or self.strata is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +121,15 @@ class TableReader:
     def crowded(self, weighed: Weighed) -> str:
         """Returns a SELECT of the units whose rows weigh less than 1: `unit`, `block` where rows are in blocks, how
         many rows are `counted` of it there, for scaled weights the `total` of its magnitudes, and the `weight` of each
-        row in steps."""
+        row in steps. With strata, each `stratum` of such a unit and what is `held` of all its rows there."""
         table = self.catalog.tables[weighed.table]
         if table.ownership is None or not weighed.may_be_less:
             raise InternalError("only rows that have owners are counted, and only where they may weigh less than 1")
         joins, unit = self._owner(table, table.ownership)
         by = ["unit"] if table.blocks is None else ["unit", "block"]
         read = [f"{unit} AS unit"] if table.blocks is None else [f"{unit} AS unit", f"{self._block(table)} AS block"]
+        if weighed.strata is not None:
+            return self._crowded_strata(table, weighed, weighed.strata, joins, read, ", ".join(by))
         shown, weight = "COUNT(*) AS counted", f"{weighed.max_rows * WEIGHT} // LEAST(COUNT(*), {weighed.row_limit})"
         heavy = f"COUNT(*) > {weighed.max_rows}"
         if (scaled := weighed.scaled) is not None:
@@ -137,6 +142,27 @@ class TableReader:
             f"SELECT {', '.join(by)}, {shown}, CAST({weight} AS BIGINT) AS weight "
             f"FROM (SELECT {', '.join(read)} FROM {self.places[table.name]} AS stored{joins}) "
             f"WHERE unit IS NOT NULL GROUP BY {', '.join(by)} HAVING {heavy}"
+        )
+
+    def _crowded_strata(
+        self, table: Table, weighed: Weighed, strata: Strata, joins: str, read: list[str], by: str
+    ) -> str:
+        """Returns the same of a table in strata, a row for each stratum in which a unit's rows weigh less than 1: the
+        floor of what the two bounds leave of 1, so that it is rounded once."""
+        if weighed.scaled is not None:
+            raise InternalError("scaled weights are not bounded in strata")
+        place, limit, most = self.places[table.name], strata.max_rows, weighed.max_rows
+        given = ", ".join([*read, f"{self._stratum(table, strata)} AS stratum"])
+        rows = f"SELECT {given} FROM {place} AS stored{joins}"
+        counts = (
+            f"SELECT {by}, stratum, COUNT(*) AS counted FROM ({rows}) WHERE unit IS NOT NULL GROUP BY {by}, stratum"
+        )
+        held = f"CAST(SUM(LEAST(counted, {limit})) OVER (PARTITION BY {by}) AS BIGINT) AS held"
+        left = f"CAST('{limit * most * WEIGHT}' AS HUGEINT)"
+        weight = f"{left} // (CAST(GREATEST(counted, {limit}) AS HUGEINT) * GREATEST(held, {most}))"
+        return (
+            f"SELECT {by}, stratum, counted, held, CAST({weight} AS BIGINT) AS weight "
+            f"FROM (SELECT {by}, stratum, counted, {held} FROM ({counts})) WHERE counted > {limit} OR held > {most}"
         )
 
     def _size(self, table: Table, scaled: Scaled) -> str:
@@ -158,7 +184,7 @@ class TableReader:
         place, row = self.places[table.name], f"stored.{quoted(row)}"
         joins, unit = self._owner(table, table.ownership)
         heavy = f"SELECT {row} AS row, {WEIGHED_UNITS}.weight FROM {place} AS stored{joins}"
-        heavy += f" JOIN {kept} AS {WEIGHED_UNITS} ON {self._has_unit(table, unit)}"
+        heavy += f" JOIN {kept} AS {WEIGHED_UNITS} ON {self._has_unit(table, unit, weighed.strata)}"
         joins, unit = self._owner(table, table.ownership, left=True)
         return f"{heavy} UNION ALL SELECT {row}, NULL FROM {place} AS stored{joins} WHERE {unit} IS NULL"
 
@@ -177,26 +203,34 @@ class TableReader:
                 joins = "" if scan.unit is None and not scan.scaled else joins
                 found[scan.weight] = f"CAST(stored.{quoted(kept.column)} AS BIGINT)"
             else:
-                joins, found[scan.weight] = self._joined_weight(table, kept, joins, unit)
+                joins, found[scan.weight] = self._joined_weight(table, kept, joins, unit, scan.strata)
         for number, scaled in enumerate(scan.scaled):
             kept = self.weights[scaled_of(scan, scaled)]
-            joins, found[scaled.id] = self._joined_weight(table, kept, joins, unit, f"scaled{number}")
+            joins, found[scaled.id] = self._joined_weight(table, kept, joins, unit, None, f"scaled{number}")
         return joins, found
 
     def _joined_weight(
-        self, table: Table, kept: Kept | None, joins: str, unit: str, alias: str = WEIGHED_UNITS
+        self,
+        table: Table,
+        kept: Kept | None,
+        joins: str,
+        unit: str,
+        strata: Strata | None,
+        alias: str = WEIGHED_UNITS,
     ) -> tuple[str, str]:
         """Returns the joins with the units whose rows weigh less than 1, if there are any, and SQL for the weight."""
         if kept is None:
             return joins, f"CASE WHEN {unit} IS NOT NULL THEN {WEIGHT}::BIGINT END"
         weight = f"CASE WHEN {unit} IS NOT NULL THEN COALESCE({alias}.weight, {WEIGHT}) END"
-        return f"{joins} LEFT JOIN {kept.name} AS {alias} ON {self._has_unit(table, unit, alias)}", weight
+        return f"{joins} LEFT JOIN {kept.name} AS {alias} ON {self._has_unit(table, unit, strata, alias)}", weight
 
-    def _has_unit(self, table: Table, unit: str, alias: str = WEIGHED_UNITS) -> str:
-        """Returns where a stored row is of a unit, and in a block, of a table of `crowded`."""
+    def _has_unit(self, table: Table, unit: str, strata: Strata | None, alias: str = WEIGHED_UNITS) -> str:
+        """Returns where a stored row is of a unit, and in a block and stratum, of a table of `crowded`."""
         on = f"{alias}.unit = {unit}"
         if table.blocks is not None:
             on += f" AND {alias}.block IS NOT DISTINCT FROM {self._block(table)}"
+        if strata is not None:
+            on += f" AND {alias}.stratum IS NOT DISTINCT FROM {self._stratum(table, strata)}"
         return on
 
     def most_rows(self, table: Table) -> str:
@@ -251,6 +285,14 @@ class TableReader:
         column = table.columns[table.blocks.column]
         return f"date_trunc('{table.blocks.by.value}', {self.column(table, column.name, column.type, 'stored')})"
 
+    def _stratum(self, table: Table, strata: Strata) -> str:
+        """Returns SQL for what tells the stratum of a row, of the column as it is read; NULL is one too."""
+        column = table.columns[strata.column]
+        if (strata.by is not None and column.type not in (DATE, TIMESTAMP)) or column.type == FLOAT64:
+            raise InternalError("a column that does not tell strata was asked for them")
+        value = self.column(table, column.name, column.type, "stored")
+        return value if strata.by is None else f"date_trunc('{strata.by.value}', {value})"
+
     def _owner(self, table: Table, ownership: Ownership, *, left: bool = False) -> tuple[str, str]:
         """Returns the joins that lead from `stored` to the owner of a row, and SQL for the owner.
 
@@ -273,7 +315,7 @@ def weighed_of(scan: Scan) -> Weighed:
     """Returns what the weights of a scan that has some follow from."""
     if scan.weight is None or scan.max_rows is None:
         raise InternalError("a scan without weights was asked for them")
-    return Weighed(scan.table, scan.max_rows, scan.row_limit)
+    return Weighed(scan.table, scan.max_rows, scan.row_limit, strata=scan.strata)
 
 
 def scaled_of(scan: Scan, scaled: Scaled) -> Weighed:

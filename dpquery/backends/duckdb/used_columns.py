@@ -51,6 +51,6 @@ def _narrow(relation: Relation, read: set[str]) -> Relation:
         kept = tuple(column for column in relation.columns if column.id in read)
         scaled = tuple(each for each in relation.scaled if each.id in read)
         narrow = replace(relation, columns=kept or relation.columns[:1], scaled=scaled)
-        return narrow if relation.weight in read else replace(narrow, weight=None, max_rows=None)
+        return narrow if relation.weight in read else replace(narrow, weight=None, max_rows=None, strata=None)
     below = sources(relation)
     return with_sources(relation, tuple(_narrow(source, read) for source in below)) if below else relation

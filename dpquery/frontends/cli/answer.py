@@ -44,13 +44,13 @@ def check_output(format: Format, output: Path | None) -> None:
     """Refuses what could not be written, before anything is charged."""
     if output is None:
         if format is Format.PARQUET:
-            raise typer.BadParameter("parquet is not printed; name a file with --output")
+            raise typer.BadParameter("parquet cannot be printed; name a file with --output")
         return
     folder = output.absolute().parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise typer.BadParameter(f"--output: {folder} is no folder, or not writable")
+        raise typer.BadParameter(f"--output: {folder} is not a writable folder")
     if output.exists() and not (output.is_file() and os.access(output, os.W_OK)):
-        raise typer.BadParameter(f"--output: {output} is no file, or not writable")
+        raise typer.BadParameter(f"--output: {output} is not a writable file")
 
 
 def write_answer(answer: Result, format: Format, output: Path | None, intervals: bool) -> None:

@@ -59,7 +59,7 @@ def _open(screen: Console, folder: Path, is_new: bool) -> None:
     screen.print(Text("dpquery: a medical study under differential privacy", style="bold"))
     screen.print(
         "17,549 patients, 400,123 laboratory results and 34,340 events of the NAFLD study. The study is\n"
-        "public, so exact answers can stand beside the noisy ones. Of private data nobody would see them."
+        "public, so exact answers can stand beside the noisy ones. With private data they would not be visible."
     )
     state = "Written to" if is_new else "Found, with a ledger that counts on, in"
     screen.print(Text(f"{state} {folder}: {', '.join(f'{name}.parquet' for name in TABLES)}, {CATALOG}, {LEDGER}"))

@@ -76,15 +76,15 @@ def prepare(folder: Path) -> bool:
         LedgerError: There are files of an earlier run, and no ledger.
     """
     if folder.exists() and not folder.is_dir():
-        raise DPQueryError(f"{folder} is no folder; choose another, dpquery demo FOLDER")
+        raise DPQueryError(f"{folder} is not a folder; choose another, dpquery demo FOLDER")
     present = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if foreign := sorted(present - OWN):
         shown = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
         raise DPQueryError(f"{folder} holds other files ({shown}); choose a new folder, dpquery demo FOLDER")
     if present and LEDGER not in present:
         raise LedgerError(
-            f"{folder / LEDGER} is missing, and what was spent stood in it. The demo starts no budget anew: choose a "
-            "new folder, or create the ledger yourself with dpquery ledger create"
+            f"{folder / LEDGER} is missing, and it recorded what was spent. The demo does not start a new budget: "
+            "choose a new folder, or create the ledger yourself with dpquery ledger create"
         )
     missing = [name for name in TABLES if f"{name}.parquet" not in present]
     frames = _study() if missing else {}

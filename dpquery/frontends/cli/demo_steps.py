@@ -77,7 +77,7 @@ FROM (SELECT id, COUNT(*) AS tests FROM labs GROUP BY id) AS totals""",
         "off the mean: the exact number counts all of them.",
     ),
     Step(
-        title="Groups that nobody declared",
+        title="Groups that are not declared",
         lesson="Types of event are data too. One is shown if its noisy number reaches tau. That costs delta.",
         sql="""\
 SELECT event, COUNT(DISTINCT id) AS patients

@@ -20,5 +20,5 @@ def left_if_interrupted(session: Session) -> Iterator[None]:
         yield
     except BaseException:
         if is_cancelled():
-            say(f"[interrupted; what was charged stays charged; left for {session.analyst}: {session.remaining}]")
+            say(f"[interrupted; the charge is kept; left for {session.analyst}: {session.remaining}]")
         raise

@@ -94,8 +94,10 @@ def create(
 @ledger_commands.command()
 def show(
     ledger: LedgerPlace,
-    analyst: Annotated[str | None, typer.Option("--analyst", "-a", metavar="NAME", help="This one's alone.")] = None,
-    totals: Annotated[bool, typer.Option("--totals", help="Sums by analyst and query, the dearest first.")] = False,
+    analyst: Annotated[str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Only this analyst's.")] = None,
+    totals: Annotated[
+        bool, typer.Option("--totals", help="Sums by analyst and query, the most expensive first.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Print all charges and acts of the owner, oldest first.
@@ -218,7 +220,7 @@ def _amounts(loss: PrivacyLoss) -> dict[str, float]:
 
 
 def _fit(lines: list[str]) -> list[str]:
-    """Returns lines cut to the terminal's width; whole where the output is no terminal."""
+    """Returns lines cut to the terminal's width; whole where the output is not a terminal."""
     if not sys.stdout.isatty():
         return lines
     width = shutil.get_terminal_size().columns

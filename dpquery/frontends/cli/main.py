@@ -10,12 +10,12 @@ import io
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpquery.cancelling.interrupting import interruptible_work
-from dpquery.errors import INTERRUPTED, CatalogError, DPQueryError, InsufficientBudgetError, QueryError
+from dpquery.errors import INTERRUPTED, CatalogError, DPQueryError, InsufficientBudgetError, LedgerError, QueryError
 from dpquery.frontends.cli.answer import Format, check_output, say, show_charge, show_prospect, write_answer
 from dpquery.frontends.cli.help import show_help
 from dpquery.frontends.cli.interrupted import left_if_interrupted
@@ -33,11 +33,13 @@ from dpquery.frontends.cli.options import (
     spill_of,
 )
 from dpquery.frontends.cli.owner import data_commands
-from dpquery.frontends.cli.profile import show_profiles
 from dpquery.frontends.cli.server import serve, user_commands
 from dpquery.frontends.cli.start import import_smartnoise, init, profile, suggest_bounds
-from dpquery.frontends.opening import find_sources, read_params, read_query, session_over
+from dpquery.frontends.opening import find_sources, is_url, ledger_beside, read_params, read_query, session_over
 from dpquery.frontends.wording import as_options
+
+if TYPE_CHECKING:
+    from dpquery.catalog import Catalog
 
 app = typer.Typer(
     name="dpquery",
@@ -92,11 +94,16 @@ def check(catalog: CatalogFile, source: Sources = None, ledger: LedgerFile = Non
     if problems:
         raise CatalogError(problems)
     from dpquery.backends.duckdb.backend import DuckDBBackend
+    from dpquery.backends.opening import open_backend
     from dpquery.catalog.identifiers import on_repeated
 
+    identifying = list[tuple[str, str]]()
     with interruptible_work():
-        opened = DuckDBBackend(declared, found)
-        identifying = list(opened.identifying()) if declared.privacy_unit == "row" else []
+        opened = open_backend(declared, found)
+        if declared.privacy_unit == "row" and isinstance(opened, DuckDBBackend):
+            identifying += opened.identifying()
+        elif declared.privacy_unit == "row":
+            say(f"Data: the backend {declared.backend} does not look for identifiers that come again.")
     for table, column in identifying:
         say(f"Warning: {on_repeated(table, column)}")
     typer.echo("\nData, readable as declared")
@@ -118,6 +125,7 @@ def explain(
     max_rows: MaxRows = None,
     dialect: Dialect = "postgres",
     param: Parameters = None,
+    passes: Annotated[bool, typer.Option("--passes", help="Show what each pass of planning makes.")] = False,
 ) -> None:
     """Print what a query would measure and cost. Reads no private row and charges nothing."""
     text = read_query(sql, file)
@@ -131,6 +139,7 @@ def explain(
             max_groups=max_groups,
             max_rows=max_rows,
             dialect=dialect,
+            passes=passes,
         )
         typer.echo(str(plan))
         show_prospect(plan, session)
@@ -158,7 +167,7 @@ def query(
         bool, typer.Option("--intervals", help="Add columns NAME_low and NAME_high for each noisy number.")
     ] = False,
     confidence: Annotated[str, typer.Option("--confidence", metavar="PART", help="Of the intervals.")] = "0.95",
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it anew, whatever is stored.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it again and ignore stored answers.")] = False,
     memory_limit: MemoryLimit = None,
     spill: SpillTo = None,
 ) -> None:
@@ -218,7 +227,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         command(list(arguments), prog_name="dpquery")
     except SystemExit as stop:
-        # typer's own 1 says that the user interrupted it, or that whoever read its output stopped
+        # typer's own 1 says that the user interrupted it, or that the reader of its output stopped
         return INTERRUPTED if stop.code == 1 else stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -261,3 +270,41 @@ def _place(error: Exception) -> str:
     while step is not None and step.tb_next is not None:
         step = step.tb_next
     return "unknown" if step is None else f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
+
+
+def show_profiles(catalog: Catalog, ledger: str | None, path: Path) -> None:
+    """Prints for each table with a stored profile what its max_rows leaves out, which one suits usual queries, and
+    which values lie beyond bounds or cannot be read.
+
+    Args:
+        ledger: Its place; by default the one beside the catalog, if there is one.
+        path: The catalog's.
+    Raises:
+        LedgerError: The ledger that is named cannot be read.
+    """
+    from dpquery.ledger.ledger import Ledger
+    from dpquery.session.known_profile import stored_profiles
+
+    if ledger is None and Path(catalog.dataset).name != catalog.dataset:
+        return  # its ledger can have no place beside the catalog
+    place = ledger or ledger_beside(catalog, path)
+    if ledger is None and not is_url(place) and not Path(place).exists():
+        return
+    try:
+        opened = Ledger.open(place)
+        try:
+            profiles = stored_profiles(catalog, opened)
+        finally:
+            opened.close()
+    except LedgerError as error:
+        if ledger is not None:
+            raise
+        say(f"Profile: not looked for, as the ledger beside the catalog cannot be read: {error}")
+        return
+    if profiles:
+        typer.echo("\nProfile of the data, with noise")
+    for found in profiles:
+        for number, line in enumerate(found.said):
+            typer.echo(f"  {line}")
+            if found.rule and not number:
+                typer.echo(f"    {found.rule}")

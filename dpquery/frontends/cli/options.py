@@ -19,17 +19,19 @@ LedgerFile = Annotated[
     typer.Option("--ledger", "-l", metavar="FILE|URL", help="By default DATASET.ledger beside the catalog."),
 ]
 Analyst = Annotated[
-    str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Who asks; not needed where one is declared.")
+    str | None, typer.Option("--analyst", "-a", metavar="NAME", help="The analyst; not needed if only one is declared.")
 ]
 Epsilon = Annotated[str | None, typer.Option("--epsilon", "-e", metavar="AMOUNT", help="What the query may lose.")]
 Delta = Annotated[str | None, typer.Option("--delta", metavar="AMOUNT", help="With epsilon, or for selected groups.")]
 MemoryLimit = Annotated[
     str | None,
-    typer.Option("--memory-limit", metavar="AMOUNT", help="Of the engine, as 4GB; by default half the machine's."),
+    typer.Option(
+        "--memory-limit", metavar="AMOUNT", help="Memory of the engine, such as 4GB; by default half of the machine's."
+    ),
 ]
 SpillTo = Annotated[
     str | None,
-    typer.Option("--spill", metavar="FOLDER|off", help="Where encrypted temporary files go."),
+    typer.Option("--spill", metavar="FOLDER|off", help="Folder for encrypted temporary files."),
 ]
 Rho = Annotated[str | None, typer.Option("--rho", metavar="AMOUNT", help="Instead of epsilon.")]
 

@@ -32,7 +32,8 @@ def limit(
     delta: Amount = None,
     rho: Amount = None,
     analyst: Annotated[
-        str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Whose; by default all analysts together.")
+        str | None,
+        typer.Option("--analyst", "-a", metavar="NAME", help="Whose limit; by default that of all analysts together."),
     ] = None,
     by: By = None,
     mark: MarkPath = None,
@@ -98,7 +99,7 @@ def reconcile(
     by: By = None,
     mark: MarkPath = None,
     mark_is_lost: Annotated[
-        bool, typer.Option("--mark-is-lost", help="There is no mark any more: spend all that was left.")
+        bool, typer.Option("--mark-is-lost", help="The mark is lost: spend all that was left.")
     ] = False,
 ) -> None:
     """Accept a ledger that was restored from a backup: every account pays for what may have been lost."""
@@ -106,8 +107,8 @@ def reconcile(
 
     entry = Ledger.reconcile(ledger, by=by or _user(), why=why, mark=mark, is_mark_lost=mark_is_lost)
     typer.echo(
-        f"Entry {entry.seq}: {shown(ledger)} is accepted; each account pays {entry.loss}\n"
-        "Limits, analysts and data are as in the restored copy: decide again what was decided since."
+        f"Entry {entry.seq}: {shown(ledger)} is accepted; each account is charged {entry.loss}\n"
+        "Limits, analysts and data are as in the restored copy: repeat what was decided since then."
     )
 
 
@@ -133,7 +134,7 @@ def new_version(
     mark: MarkPath = None,
     catalog: Annotated[
         Path | None,
-        typer.Option("--catalog", metavar="CATALOG", help="Buy the profile that this catalog says a price of."),
+        typer.Option("--catalog", metavar="CATALOG", help="Buy the profile, at the price in this catalog."),
     ] = None,
     source: Sources = None,
     analyst: Analyst = None,
@@ -158,7 +159,7 @@ def _price(catalog: Path, mark: Path | None) -> dict[str, Any]:
 
     declared = Catalog.load(catalog)
     if declared.profile is None:
-        raise CatalogError('the catalog says no price of a profile: write profile: "0.05", or leave --catalog out')
+        raise CatalogError('the catalog has no price for a profile: write profile: "0.05", or leave --catalog out')
     if mark is not None:
         raise typer.BadParameter("--mark and --catalog: buy the profile by itself, with dpquery profile")
     return loss_of_profile(declared.profile, declared.budget)
@@ -171,4 +172,4 @@ def _user() -> str:
 
         return pwd.getpwuid(os.getuid()).pw_name
     except (ImportError, KeyError):
-        raise LedgerError("the system does not tell who you are; say it with --by NAME") from None
+        raise LedgerError("the system does not say who you are; use --by NAME") from None

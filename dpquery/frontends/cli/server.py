@@ -85,14 +85,22 @@ def serve(
     ] = None,
     metrics_token: Annotated[
         Path | None,
-        typer.Option("--metrics-token", metavar="FILE", help="What opens them; made if missing. Else a new one."),
+        typer.Option(
+            "--metrics-token",
+            metavar="FILE",
+            help="A file with the token; created if missing. By default a new token each time.",
+        ),
     ] = None,
     admin: Annotated[
         str | None, typer.Option("--admin", metavar="HOST:PORT", help="Where the owner's page is, as 127.0.0.1:8080.")
     ] = None,
     admin_token: Annotated[
         Path | None,
-        typer.Option("--admin-token", metavar="FILE", help="What opens it; made if missing. Else a new one each time."),
+        typer.Option(
+            "--admin-token",
+            metavar="FILE",
+            help="A file with the token; created if missing. By default a new token each time.",
+        ),
     ] = None,
 ) -> None:
     """Answer PostgreSQL clients and BI tools: every answer is private, and charged to who asks."""
@@ -109,9 +117,9 @@ def serve(
     if require_tls and tls_cert is None:
         raise typer.BadParameter("--require-tls needs --tls-cert and --tls-key")
     if tls_cert is None and not _is_loopback(host):
-        raise typer.BadParameter(f"{host} is reached from other machines: give --tls-cert and --tls-key")
+        raise typer.BadParameter(f"{host} is reachable from other machines: give --tls-cert and --tls-key")
     if row_level not in ("error", "empty"):
-        raise typer.BadParameter("--row-level is error or empty")
+        raise typer.BadParameter("--row-level must be error or empty")
     declared = Catalog.load(catalog)
     found, problems = find_sources(declared, catalog.parent, source or ())
     if problems:
@@ -195,7 +203,9 @@ def _metrics_token(address: str, token: Path | None) -> str:
 
 async def _run(server: Server, host: str, port: int, metrics: tuple[str, int, str] | None, catalog: Catalog) -> None:
     from dpquery.frontends.postgres.metrics import serve_metrics
+    from dpquery.frontends.postgres.process.worker import SWITCH
 
+    sys.setswitchinterval(SWITCH)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for which in (signal.SIGINT, signal.SIGTERM):
@@ -222,7 +232,7 @@ async def _run(server: Server, host: str, port: int, metrics: tuple[str, int, st
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 <= int(port[:6]) <= 65_535:
-        raise typer.BadParameter(f"an address is written HOST:PORT, not {text!r}")
+        raise typer.BadParameter(f"write the address as HOST:PORT, not {text!r}")
     return host.strip("[]"), int(port)
 
 
@@ -238,7 +248,8 @@ def add(
     name: Name,
     users: UsersFile,
     analyst: Annotated[
-        str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Whose budget it is; by default the user's.")
+        str | None,
+        typer.Option("--analyst", "-a", metavar="NAME", help="The analyst whose budget is used; by default the user."),
     ] = None,
     certificate: Annotated[
         str | None,
@@ -246,7 +257,7 @@ def add(
     ] = None,
     delegate_for: Annotated[
         list[str] | None,
-        typer.Option("--delegate-for", metavar="USER", help="A user in whose name it may ask; * for every other."),
+        typer.Option("--delegate-for", metavar="USER", help="A user it may act for; * for all others."),
     ] = None,
     password_stdin: FromInput = False,
 ) -> None:
@@ -256,7 +267,7 @@ def add(
     file = Users.create(users)
     for_whom = tuple(delegate_for or ())
     file.add(name, _password(password_stdin), analyst=analyst, certificate=certificate, delegate_for=for_whom)
-    typer.echo(f"{name} may connect, and asks as the analyst {analyst or name}", err=True)
+    typer.echo(f"{name} may connect, as the analyst {analyst or name}", err=True)
 
 
 @user_commands.command()

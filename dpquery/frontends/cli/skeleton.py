@@ -49,14 +49,17 @@ def init(paths: Sequence[str], dataset: str) -> str:
         raise CatalogError(faults)
     head = [*_head(dataset)]
     if any(path.lower().endswith((".csv", ".tsv")) for path in paths):
-        head.insert(2, "# Of CSV files only names are read: write int64, float64, date, ... where a column is no text.")
+        head.insert(
+            2,
+            "# Of CSV files only names are read: write int64, float64, date, ... where a column is not text.",
+        )
     return "\n".join([*head, *(line for item in tables.items() for line in _table(*item))]) + "\n"
 
 
 def _head(dataset: str) -> Iterator[str]:
-    yield "# A catalog to edit: whatever is not declared cannot be queried. No value of the data was read for it."
+    yield "# A catalog to edit: only what is declared can be queried. No value of the data was read."
     yield "# Then: dpquery check THIS_FILE; dpquery ledger create THIS_FILE, once, which starts the budget."
-    yield "# Bounds that nobody knows: dpquery suggest-bounds THIS_FILE --epsilon 0.1, which spends some of it."
+    yield "# Unknown bounds: dpquery suggest-bounds THIS_FILE --epsilon 0.1, which spends some of the budget."
     yield f"version: {VERSION}"
     yield f"dataset: {text(dataset)}"
     yield "privacy_unit: row  # or a word for whom you protect, such as person; each table then says unit and max_rows"
@@ -178,7 +181,7 @@ def _smartnoise_table(schema: str, name: str, table: Mapping[str, Any], *, by_ro
 def _most_said(most: object) -> str:
     if most is None:
         return "there is no max_ids to say how many rows one person has"
-    return f"max_ids {_shown(str(most))} is no number of rows of one person"
+    return f"max_ids {_shown(str(most))} is not a number of rows of one person"
 
 
 def _smartnoise_column(name: str, said: object, *, is_unit: bool) -> Iterator[str]:

@@ -69,7 +69,7 @@ def profile(
     delta: Delta = None,
     rho: Rho = None,
     groups: Annotated[int, typer.Option("--groups", metavar="K", help="Groups of the usual queries.")] = 24,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it anew, whatever is stored.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it again and ignore stored answers.")] = False,
 ) -> None:
     """Print how rows and values of units lie against the declared bounds, with noise, and charge the ledger once."""
     from dpquery.session.profile_ladder import check_groups

@@ -1,7 +1,7 @@
 """DB-API 2.0 (PEP 249): connections to one catalog, for one analyst. Public as `dpquery.dbapi`.
 
 Every query that is executed is charged when it is answered; there is nothing to commit. A connection may be shared by
-threads, a cursor may not. In-process use protects honest analysts from mistakes: whoever runs code in this process
+threads, a cursor may not. In-process use protects honest analysts from mistakes: anyone who runs code in this process
 can read the data.
 """
 
@@ -15,7 +15,7 @@ from typing import Unpack
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, InvalidLossError
 from dpquery.frontends.dbapi import errors as dbapi_errors
-from dpquery.frontends.dbapi.cursor import Cursor, Options, together
+from dpquery.frontends.dbapi.cursor import AskedOfCursor, Cursor, CursorOptions
 from dpquery.frontends.dbapi.errors import InterfaceError, as_pep_249
 from dpquery.frontends.opening import ledger_beside, sources_beside
 from dpquery.kernel.loss import PrivacyLoss
@@ -52,7 +52,7 @@ class Connection:
 
     autocommit = True
 
-    def __init__(self, session: Session, options: Options, *, owns_session: bool) -> None:
+    def __init__(self, session: Session, options: CursorOptions, *, owns_session: bool) -> None:
         self.session, self.options = session, options
         self.messages: list[tuple[type[Exception], Exception]] = []
         self._owns_session, self._closed = owns_session, False
@@ -74,7 +74,7 @@ class Connection:
         self.check_open()
         return Cursor(self)
 
-    def execute(self, operation: str, parameters: object = None, **options: Unpack[Options]) -> Cursor:
+    def execute(self, operation: str, parameters: object = None, **options: Unpack[AskedOfCursor]) -> Cursor:
         """Returns a new cursor that has answered a query."""
         return self.cursor().execute(operation, parameters, **options)  # type: ignore[arg-type]
 
@@ -111,7 +111,7 @@ def connect(
     ledger: Ledger | str | os.PathLike[str] | None = None,
     analyst: str | None = None,
     mark: str | os.PathLike[str] | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[AskedOfCursor],
 ) -> Connection:
     """Returns a connection.
 
@@ -120,13 +120,13 @@ def connect(
         sources: Data of tables, as for `dpquery.connect`. Beside a catalog's path, a table that is not named here is
             looked for as on the command line: TABLE.parquet, TABLE.csv, TABLE.feather or the folder TABLE.
         ledger: As for `dpquery.connect`; by default DATASET.ledger beside the catalog's file.
-        analyst: Who asks; not needed where one is declared.
+        analyst: The analyst; not needed if only one is declared.
         mark: As for `dpquery.connect`.
         options: What holds for every query that does not say otherwise; as for `Cursor.execute`.
     Raises:
         Error: The catalog, the data or the ledger cannot be used.
     """
-    asked = together(Options(), options)
+    asked = CursorOptions().but(**options)
     if isinstance(catalog, Session):
         if sources is not None or ledger is not None or analyst is not None or mark is not None:
             raise InterfaceError("a session has its sources, ledger and analyst; leave them out")
@@ -163,7 +163,7 @@ def _ledger(
     if isinstance(given, Ledger):
         return given
     if given is None and beside is None:
-        raise InterfaceError("a Catalog in Python lies in no folder: name its ledger with ledger=")
+        raise InterfaceError("a Catalog built in Python has no folder: name its ledger with ledger=")
     return Ledger.open(given if given is not None else ledger_beside(catalog, beside or Path()), mark=mark)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn, Unpack, cast
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from dpquery.errors import AccuracyWarning
 from dpquery.frontends.dbapi.errors import InterfaceError, NotSupportedError, ProgrammingError, as_pep_249
 from dpquery.frontends.dbapi.types import Described, described
 from dpquery.result.beside import with_intervals
+from dpquery.session.options import NAMES, NO_OPTIONS, Asked, Options
 from dpquery.sql.bind.shape import shape
 from dpquery.sql.parse.parameters import Given
 
@@ -23,37 +25,28 @@ Row = tuple[object, ...]
 Parameters = Sequence[object] | Mapping[str, object] | None
 
 
-class Options(TypedDict, total=False):
+class AskedOfCursor(Asked, total=False):
     """What may be asked with a query: as in `Session.sql`, and `intervals`, for columns with the ends of intervals."""
 
-    epsilon: object
-    delta: object
-    rho: object
-    error: object
-    weights: Mapping[str, object]
-    max_groups: int
-    max_rows: int
-    dialect: str
-    confidence: object
-    fresh: bool
     intervals: bool
 
 
-LOSSES = ("epsilon", "rho", "error")
-"""Of these a query asks one."""
+@dataclass(frozen=True, slots=True)
+class CursorOptions:
+    """Options of the session, and whether columns with the ends of intervals are asked for."""
 
+    options: Options = NO_OPTIONS
+    intervals: bool = False
 
-def together(usual: Options, given: Options) -> Options:
-    """Returns the options of a query: its own, then the connection's; a loss that it asks replaces the usual one."""
-    if unknown := sorted(given.keys() - Options.__annotations__.keys()):
-        known = ", ".join(Options.__annotations__)
-        raise InterfaceError(f"{', '.join(unknown)} is no option of a query; known: {known}")
-    chosen: dict[str, object] = {name: value for name, value in given.items() if value is not None}
-    asks = any(name in chosen for name in LOSSES)
-    kept = {name: value for name, value in usual.items() if not (asks and name in LOSSES)}
-    if "intervals" in chosen:
-        chosen["intervals"] = _is_on(chosen["intervals"])
-    return Options(**{**kept, **chosen})  # type: ignore[typeddict-item]
+    def but(self, **asked: Unpack[AskedOfCursor]) -> CursorOptions:
+        """Returns the options of a query: its own, then these; see `Options.but`."""
+        own: dict[str, object] = {name: value for name, value in asked.items() if value is not None}
+        intervals = own.pop("intervals", None)
+        if unknown := sorted(asked.keys() - {*NAMES, "intervals"}):
+            known = ", ".join((*NAMES, "intervals"))
+            raise InterfaceError(f"{', '.join(unknown)} is not an option of a query; known: {known}")
+        chosen = self.options.but(**cast(Asked, own))
+        return CursorOptions(chosen, self.intervals if intervals is None else _is_on(intervals))
 
 
 def _is_on(value: object) -> bool:
@@ -108,7 +101,7 @@ class Cursor:
         """The whole answer, with intervals, charge and measurements."""
         return self._answer()
 
-    def execute(self, operation: str, parameters: Parameters = None, **options: Unpack[Options]) -> Cursor:
+    def execute(self, operation: str, parameters: Parameters = None, **options: Unpack[AskedOfCursor]) -> Cursor:
         """Answers a query and charges for what of it is not stored already; returns this cursor.
 
         Args:
@@ -123,24 +116,22 @@ class Cursor:
         self._check_open()
         self._forget()
         if not isinstance(operation, str):
-            raise ProgrammingError(f"a query is a text, not a {type(operation).__name__}")
-        asked = together(self.connection.options, options)
-        asked_of_session: dict[str, Any] = {name: value for name, value in asked.items() if name != "intervals"}
+            raise ProgrammingError(f"a query must be a string, not {type(operation).__name__}")
+        asked = self.connection.options.but(**options)
         with as_pep_249():
             params = _given(parameters)
-            self._result = self.connection.session.sql(operation, params=params, **asked_of_session)
+            self._result = self.connection.session.sql(operation, params=params, options=asked.options)
             self._table = self._result.to_arrow()
-            if asked.get("intervals", False):
-                self._table = with_intervals(self._result, self._noisy(operation, params, asked))
+            if asked.intervals:
+                self._table = with_intervals(self._result, self._noisy(operation, params, asked.options.dialect))
         self._tell(self._result)
         return self
 
-    def _noisy(self, operation: str, params: Given, asked: Options) -> frozenset[int] | None:
+    def _noisy(self, operation: str, params: Given, dialect: str) -> frozenset[int] | None:
         """Returns the places of noisy columns; of an answer without rows as the query tells them, as it may say so."""
         if self._result is None or len(self._result):
             return None
-        catalog, dialect = self.connection.session.catalog, asked.get("dialect", "postgres")
-        return shape(operation, catalog, params, dialect).noisy
+        return shape(operation, self.connection.session.catalog, params, dialect).noisy
 
     def _tell(self, result: Result) -> None:
         """Says what in the answer says nothing: as a warning of Python, and in `messages`."""
@@ -152,7 +143,7 @@ class Cursor:
     def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> NoReturn:
         """Refuses: each run of a query is an answer of its own, to be charged and fetched by itself."""
         self._check_open()
-        raise NotSupportedError("executemany writes rows, and nothing is written here; execute each query by itself")
+        raise NotSupportedError("executemany writes rows, but dpquery only reads; execute each query by itself")
 
     def callproc(self, procname: str, parameters: Sequence[object] = ()) -> NoReturn:
         """Refuses: there are no procedures."""

@@ -58,7 +58,7 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """SQL that cannot be answered privately, and whatever would write."""
+    """SQL that cannot be answered privately, or that would write."""
 
 
 _CLASSES: tuple[tuple[type[errors.DPQueryError], type[DatabaseError]], ...] = (

@@ -19,7 +19,7 @@ from sqlalchemy.pool import Pool, StaticPool
 
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.describe import describe_column, describe_table
-from dpquery.frontends.dbapi.cursor import Options
+from dpquery.frontends.dbapi.cursor import AskedOfCursor
 from dpquery.plan.types import Kind, Type
 
 PREFIX = "dpquery_"
@@ -94,7 +94,7 @@ class DPQueryDialect(DefaultDialect):
                 raise exc.ArgumentError(f"the URL says {name} more than once")
             if name.startswith(SOURCE):
                 sources[name.removeprefix(SOURCE)] = value
-            elif name in UNSAID or name not in (*PLACES, *Options.__annotations__):
+            elif name in UNSAID or name not in (*PLACES, *AskedOfCursor.__annotations__):
                 raise exc.ArgumentError(f"the URL's parameter {name} is unknown; known: {_known()}")
             elif given.get(name, value) != value:
                 raise exc.ArgumentError(f"the URL names two analysts, {given[name]} and {value}")
@@ -112,7 +112,7 @@ class DPQueryDialect(DefaultDialect):
         """
         if not cargs:
             assert self.dbapi is not None
-            raise self.dbapi.InterfaceError("the URL names no catalog; write dpquery:///catalog.yaml")
+            raise self.dbapi.InterfaceError("the URL has no catalog; write dpquery:///catalog.yaml")
         return super().connect(*cargs, **cparams)
 
     def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
@@ -263,5 +263,5 @@ def _count(name: str, value: str) -> int:
 
 
 def _known() -> str:
-    options = [name for name in Options.__annotations__ if name not in UNSAID]
+    options = [name for name in AskedOfCursor.__annotations__ if name not in UNSAID]
     return ", ".join([*PLACES, f"{SOURCE}TABLE", *options])

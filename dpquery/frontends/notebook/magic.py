@@ -52,7 +52,7 @@ def run(line: str, cell: str, names: dict[str, Any]) -> Any:
     if "<<" in words[1:2]:
         kept, words = words[0], words[2:]
         if not kept.isidentifier():
-            raise QuerySyntaxError(f"{shown(kept)} is no name for an answer", advice=FORM)
+            raise QuerySyntaxError(f"{shown(kept)} is not a valid name for an answer", advice=FORM)
     if not words or "=" in words[0]:
         raise QuerySyntaxError("the line of %%dpsql names no session", advice=FORM)
     asked = dict(_option(word) for word in words[1:] if word != "explain")
@@ -66,7 +66,9 @@ def run(line: str, cell: str, names: dict[str, Any]) -> Any:
 def _option(word: str) -> tuple[str, Any]:
     name, found, value = word.partition("=")
     if not found or name not in OPTIONS or name == "weights":
-        raise QuerySyntaxError(f"{shown(word)} is no option; {suggestion(name, (*OPTIONS, 'explain'))}", advice=FORM)
+        raise QuerySyntaxError(
+            f"{shown(word)} is not an option; {suggestion(name, (*OPTIONS, 'explain'))}", advice=FORM
+        )
     return name, int(value) if name.startswith("max_") and value.isdecimal() else value
 
 
@@ -79,4 +81,4 @@ def _ask(name: str, cell: str, asked: dict[str, Any], names: dict[str, Any], *, 
             return found.explain(cell, **asked) if is_explaining else found.sql(cell, **asked)
     if isinstance(found, Protected | Accessor):
         return (found.explain if is_explaining else found).sql(cell, **asked)
-    raise UnknownNameError(f"{shown(name)} is no session and no protected frame of this notebook", advice=FORM)
+    raise UnknownNameError(f"{shown(name)} is neither a session nor a protected frame of this notebook", advice=FORM)

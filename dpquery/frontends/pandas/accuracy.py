@@ -58,7 +58,7 @@ class Accuracy(str):
     again: Callable[[object, bool], pd.DataFrame] | None
 
     def __new__(cls, frame: pd.DataFrame, released: Any, again: Any = None) -> Accuracy:
-        """Returns it for an answer, which nobody else holds."""
+        """Returns it for an answer that has no other references."""
         made = super().__new__(cls, str(frame))
         made.frame, made.released, made.again = frame, released, again
         return made
@@ -139,17 +139,17 @@ def accuracy_of(shown: Any, confidence: object = None, simultaneous: bool = Fals
     """
     held = shown.attrs.get(ACCURACY)
     if not isinstance(held, Accuracy):
-        raise DPQueryError("this is no private answer, so it has no intervals")
+        raise DPQueryError("this is not a private answer, so it has no intervals")
     frame, released = held.frame, held.released
     if confidence is not None or simultaneous:
         if held.again is None:
-            raise DPQueryError("the answer comes from another process; it knows the intervals that it had there alone")
+            raise DPQueryError("the answer comes from another process and has only the intervals that it had there")
         frame = held.again(confidence, simultaneous)
     if isinstance(shown, pd.Series) and isinstance(released, pd.DataFrame) and shown.name in released.columns:
         released, frame = released[shown.name], _of_column(frame, shown.name)
     if not _is_part(shown, released):
         raise DPQueryError(
-            "these are not the numbers that were released, and the intervals are of those alone\n"
+            "these are not the released numbers, and only released numbers have intervals\n"
             "  Choose rows and columns of the answer itself; what is computed from it has no interval."
         )
     if isinstance(shown, pd.DataFrame):

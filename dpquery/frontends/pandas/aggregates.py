@@ -37,7 +37,7 @@ def aggregate(function: object, column: Column) -> str:
     """
     if not isinstance(function, str) or function not in FORMS:
         if not isinstance(function, str):
-            reason = "an aggregate is named by a text; functions are never called on rows"
+            reason = "name an aggregate with a string; functions are never called on rows"
         else:
             reason = f"there is no aggregate {function!r}; {suggestion(function, FORMS)}"
         raise UnsupportedQueryError(reason, advice=f"Known: {', '.join(FORMS)}.")
@@ -57,7 +57,7 @@ def demand(function: str, column: Column) -> None:
         raise MissingBoundsError(
             f"{function} of {column.name} needs bounds, and {column.name} has none",
             advice=f"Declare them with protect(..., bounds={{{name}: (lower, upper)}}), or for this call: "
-            f".assign_bounds({{{name}: (lower, upper)}}). Where nobody knows them, .suggest_bounds({name}) finds some.",
+            f".assign_bounds({{{name}: (lower, upper)}}). If they are unknown, .suggest_bounds({name}) finds some.",
         )
 
 

@@ -112,11 +112,11 @@ def _allowed(names: list[Any], found: Columns) -> list[str]:
     allowed = []
     for name in names:
         if not isinstance(name, str):
-            found.unknown[str(name)] = "its name is no text; rename it"
+            found.unknown[str(name)] = "its name is not a string; rename it"
         elif fault := name_fault(name):
             found.unknown[name] = fault
         elif folded[fold(name)] > 1:
-            found.unknown[name] = "another column's name differs in nothing but case; rename one of them"
+            found.unknown[name] = "another column's name differs only in case; rename one of them"
         else:
             allowed.append(name)
     return allowed
@@ -131,7 +131,7 @@ def _keep(found: Columns, column: Column) -> None:
         try:
             tzinfo_of(column.zone)
         except ValueError:
-            why = "its time zone has no name that is known; convert it, as with dt.tz_convert('UTC')"
+            why = "its time zone has no known name; convert it, for example with dt.tz_convert('UTC')"
     if why:
         found.unknown[column.name] = why
     else:
@@ -161,7 +161,7 @@ def _of_dtype(dtype: Any, series: pd.Series[Any] | None) -> tuple[str, bool]:
     ):
         plain = isinstance(dtype, np.dtype) and dtype.kind in "bi"
         return kinds[dtype.kind], not plain
-    return f"?its dtype {dtype} is not read; convert it with astype", True
+    return f"?its dtype {dtype} is not supported; convert it with astype", True
 
 
 def _is_special(dtype: Any) -> bool:
@@ -174,7 +174,7 @@ def _of_objects(series: pd.Series[Any]) -> str:
     if sort in ("string", "empty"):
         return "text"
     if sort.startswith("mixed"):
-        return "?its objects are of several sorts: make them one sort, or say what counts, types={...: 'text'}"
+        return "?its objects have several types: convert them to one, or declare one with types={...: 'text'}"
     known = {
         "boolean": "boolean",
         "date": "date",
@@ -182,7 +182,7 @@ def _of_objects(series: pd.Series[Any]) -> str:
         "floating": "float64",
         "decimal": "decimal(12,2)",
     }
-    return f"?it holds objects ({sort}): say what they are read as, types={{...: {known.get(sort, 'text')!r}}}"
+    return f"?it contains objects ({sort}): declare their type with types={{...: {known.get(sort, 'text')!r}}}"
 
 
 def _of_arrow(type: Any) -> str:
@@ -207,4 +207,4 @@ def _of_arrow(type: Any) -> str:
         return "date"
     if pa.types.is_timestamp(type):
         return "timestamp"
-    return f"?its type {type} is not read"
+    return f"?its type {type} is not supported"

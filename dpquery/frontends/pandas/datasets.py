@@ -57,7 +57,7 @@ class Handle:
         parts = content if isinstance(content, Mapping) else {}
         dataset, ledger = parts.get("dataset"), parts.get("ledger")
         if not isinstance(dataset, str) or not isinstance(ledger, str):
-            raise CatalogError(f"attrs[{MARK!r}] tells whose rows these are, and was changed; protect the source anew")
+            raise CatalogError(f"attrs[{MARK!r}] says whose rows these are, and was changed; protect the source again")
         return Handle(dataset=dataset, ledger=ledger)
 
 
@@ -101,13 +101,13 @@ def admit(name: str, handle: Handle | None, place: Place | None) -> None:
         )
     if place is not None:
         if handle.ledger not in (_identity(place), *_ended(handle, name)):
-            raise LedgerError(f"another ledger counts for the dataset {shown_name(name)} of this frame; name that one")
+            raise LedgerError(f"the dataset {shown_name(name)} of this frame has a different ledger; name that one")
         return
     dataset = find(name)
     if dataset is None or dataset.handle.ledger != handle.ledger:
         raise LedgerError(
             f"the frame was protected in another process, and the ledger of its dataset {shown_name(name)} is not open "
-            "here. Name the path of a ledger, ledger='...', which outlives a process"
+            "here. Name the path of a ledger with ledger='...'; a file outlives the process"
         )
 
 
@@ -123,14 +123,14 @@ def of_people(people: People) -> str | None:
     found = [name for name, dataset in _known.items() if shared(people, dataset.people)]
     if len(found) > 1:
         raise CatalogError(
-            f"the frame has units of several datasets, which have a budget each: "
+            f"the frame contains units of several datasets with separate budgets: "
             f"{', '.join(map(shown_name, found))}. Say which one pays, dataset='...'"
         )
     return found[0] if found else None
 
 
 def refuse_identifiers(data: Any, columns: Iterable[str]) -> None:
-    """Refuses rows as units where a column tells whose they are: the units of a dataset, under whatever name."""
+    """Refuses rows as units where a column tells whose they are: the units of a dataset, under any name."""
     if not any(len(dataset.people) for dataset in _known.values()):
         return
     for column in columns:
@@ -139,8 +139,8 @@ def refuse_identifiers(data: Any, columns: Iterable[str]) -> None:
             if 2 * shared(people, dataset.people) >= max(len(dataset.people), len(people) / 2, 1):
                 raise CatalogError(
                     f"privacy_unit='row', and column {shown_name(column)} has the units of the dataset "
-                    f"{shown_name(name)}: protect the frame with privacy_unit={column!r}, on that budget; or, if these "
-                    "are other people, give them a name, dataset='...'"
+                    f"{shown_name(name)}: protect the frame with privacy_unit={column!r}, on that budget; or, if "
+                    "these are different people, name them with dataset='...'"
                 )
 
 
@@ -182,7 +182,7 @@ def open_dataset(
         elif place is not None and _identity(place) != dataset.handle.ledger:
             raise LedgerError(
                 f"the dataset {shown_name(catalog.dataset)} has another ledger in this process: its people have one "
-                "budget. Other people are a dataset of another name, dataset='...'"
+                "budget. For different people, use another name with dataset='...'"
             )
         _check(catalog, dataset, is_of_them=bool(shared(people, dataset.people)))
         _known[catalog.dataset] = replace(dataset, people=together(dataset.people, people))
@@ -199,8 +199,8 @@ def _made(catalog: Catalog, place: Place | None, *, is_new: bool, public: Mappin
         ledger = create_ledger(catalog, place)
     elif "://" not in str(place) and not os.path.lexists(place):
         raise LedgerError(
-            f"there is no ledger at {os.fspath(place)}. If nobody was ever answered about the people of "
-            f"{shown_name(name)}, create it once, with new_ledger=True"
+            f"there is no ledger at {os.fspath(place)}. If no query about the people of {shown_name(name)} was "
+            "ever answered, create it with new_ledger=True"
         )
     else:
         ledger = Ledger.open(place)
@@ -215,13 +215,13 @@ def _check(catalog: Catalog, dataset: Dataset, *, is_of_them: bool) -> None:
     if not agrees(ledger.declarations, catalog.declarations):
         raise LedgerError(
             f"the dataset {name} was protected with another promise: another privacy unit, column of it, neighbours or "
-            "public tables. Protect it as before; or, if these are other people, give them a name, dataset='...'"
+            "public tables. Protect it as before; or, if these are different people, name them with dataset='...'"
         )
     if catalog.budget != ledger.budget:
         whose = ", which has units of this frame," if is_of_them else ""
         raise LedgerError(
-            f"the dataset {name}{whose} has the budget {parts_of(ledger.budget)}, and protecting it anew changes "
-            "nothing about that: leave budget out; or, if these are other people, give them a name, dataset='...'"
+            f"the dataset {name}{whose} has the budget {parts_of(ledger.budget)}, and protecting it again does not "
+            "change that: leave budget out; or, if these are different people, name them with dataset='...'"
         )
 
 

@@ -39,7 +39,7 @@ def protect(
     bounds: Mapping[str, tuple[object, object]] | None = None,
     keys: Mapping[str, Sequence[object] | str] | None = None,
     max_groups: int | None = None,
-    max_rows: int | str | None = None,
+    max_rows: int | str | Mapping[str, object] | None = None,
     unique: Sequence[Sequence[str]] | None = None,
     budget: Mapping[str, object] | None = None,
     ledger: Place | None = None,
@@ -62,7 +62,8 @@ def protect(
         bounds: The lower and upper bound of columns; values beyond are clamped.
         keys: Public group keys of columns: a list, or "categories" of a categorical column.
         max_groups: In how many groups one unit counts.
-        max_rows: How many rows one unit has in all: a number, or "auto" where it is to be measured. It has no default;
+        max_rows: How many rows one unit has in all: a number, "auto" where it is to be measured, or in strata too:
+            {"all": 200, "per": {"month(taken)": 20}}. It has no default;
             only rows that are units, and a unit that is `unique`, need none.
         unique: Lists of columns in which no two rows agree.
         budget: The hard limit for all answers about these people: {"epsilon": 2}, {"epsilon": 2, "delta": 1e-6} or
@@ -87,7 +88,7 @@ def protect(
         max_rows = AUTO.value
     kept, found = _read(data, types or {})
     if not len(kept):
-        raise CatalogError("the frame has no rows: there is nobody to protect, and nothing to tell")
+        raise CatalogError("the frame has no rows, so there is nothing to protect or to ask")
     with datasets.GUARD:
         if is_row and dataset is None and handle is None:
             datasets.refuse_identifiers(kept, found.known)
@@ -176,7 +177,7 @@ def _read(data: object, types: Mapping[str, str]) -> tuple[Any, Columns]:
         frame: Any = data
         frame = frame.collect() if hasattr(frame, "collect") else frame
         if not hasattr(frame, "to_arrow") or not hasattr(frame, "columns"):
-            raise CatalogError("only frames are protected; a series becomes one by to_frame()")
+            raise CatalogError("only frames can be protected; convert a series with to_frame()")
         data = frame.to_arrow()
     if isinstance(data, pa.Table):
         return data, columns_of_arrow(data, types)
@@ -192,10 +193,12 @@ def _copies_on_write() -> bool:
 def _read_public(name: str, data: object) -> tuple[Any, dict[str, object], dict[str, Column]]:
     """Returns a public frame as a source, its declaration, and its columns."""
     if isinstance(data, Protected):
-        raise CatalogError(f"{name} is protected; a public table is one that everybody may know")
+        raise CatalogError(f"{name} is protected; a public table must be one that everybody may know")
     if isinstance(data, pd.DataFrame):
         if datasets.MARK in data.attrs:
-            raise CatalogError(f"{name} was made from protected rows; a public table is one that everybody may know")
+            raise CatalogError(
+                f"{name} was made from protected rows; a public table must be one that everybody may know"
+            )
         data = data.reset_index() if data.index.name is not None else data
     kept, found = _read(data, {})
     table = kept if isinstance(kept, pa.Table) else None
@@ -218,7 +221,7 @@ def _declared(
 ) -> dict[str, Column]:
     """Returns the columns that are declared; raises CatalogError with everything that is said of others."""
     if not isinstance(unit, str):
-        raise CatalogError("privacy_unit is the name of a column, or 'row'")
+        raise CatalogError("privacy_unit must be the name of a column, or 'row'")
     if unit == "row" and "row" in found.known:
         raise CatalogError("privacy_unit='row' means that each row is a unit; rename the column 'row'")
     said = {"privacy_unit": [] if unit == "row" else [unit], "bounds": bounds, "keys": keys, "types": types}
@@ -226,7 +229,7 @@ def _declared(
     problems = []
     for where, names in said.items():
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            problems.append(f"{where}: columns are named by texts")
+            problems.append(f"{where}: column names must be strings")
             continue
         for name in names:
             if name in found.unknown:
@@ -279,8 +282,8 @@ def _known_budget(name: str, ledger: Place | None) -> Mapping[str, object]:
     """Returns the budget of a dataset whose ledger is known; its owner said it before."""
     known = datasets.find(name)
     if known is None and ledger is None:
-        raise CatalogError("say what may be spent on these people in all, such as budget={'epsilon': 2}")
+        raise CatalogError("give the total budget for these people, such as budget={'epsilon': 2}")
     if known is None:
-        raise CatalogError("say the budget that the ledger was created with, such as budget={'epsilon': 2}")
+        raise CatalogError("give the budget that the ledger was created with, such as budget={'epsilon': 2}")
     budget = known.ledger.budget
     return {part: getattr(budget, part) for part in ("epsilon", "delta", "rho") if getattr(budget, part)}

@@ -130,7 +130,7 @@ class Distributions(Statistics):
             return [float(edge) for edge in np.linspace(lower, upper, bins + 1)]
         edges = [float(edge) for edge in bins] if isinstance(bins, list | tuple | np.ndarray | range) else []
         if not 2 <= len(edges) <= MOST_BINS + 1 or not all(a < b for a, b in pairwise(edges)):
-            raise UnsupportedQueryError("bins is a number, or a list of rising edges")
+            raise UnsupportedQueryError("bins must be a number, or a list of increasing edges")
         return edges
 
     def _sides(self, index: Any, columns: Any, is_half_enough: bool = False) -> tuple[list[str], list[str]]:

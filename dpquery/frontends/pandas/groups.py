@@ -148,7 +148,7 @@ class Groups:
 
     def _functions(self, functions: Any) -> list[str]:
         if not isinstance(functions, list | tuple):
-            raise UnsupportedQueryError("aggregates are named by texts; functions are never called on rows")
+            raise UnsupportedQueryError("name aggregates with strings; functions are never called on rows")
         return list(functions)
 
     def _table(self, items: list[Item], asked: Mapping[str, Any], params: Mapping[str, object] | None = None) -> Any:

@@ -41,7 +41,7 @@ def own(frame: pd.DataFrame) -> Protected | None:
     if kept is None or kept[2]() is not frame:
         return None
     if not _is_same(kept[1], _state(frame)):
-        raise CatalogError("the frame was changed since it was protected: protect it anew, on the same budget")
+        raise CatalogError("the frame was changed since it was protected: protect it again, on the same budget")
     found: Protected = kept[0]
     return found
 

@@ -7,18 +7,19 @@ from collections.abc import Iterable
 from dpquery.catalog.names import name_fault, shown, suggestion
 from dpquery.catalog.names import quoted as identifier
 from dpquery.errors import UnknownNameError, UnsupportedQueryError
+from dpquery.session.options import NAMES
 
 TABLE = "this"
 """How queries call the protected frame."""
 
 
-ASKED = ("epsilon", "delta", "rho", "error", "weights", "max_groups", "max_rows", "confidence")
-"""What every call may say of its price and bounds; as in `Session.sql`."""
+ASKED = tuple(name for name in NAMES if name not in ("dialect", "fresh"))
+"""The options of `Session.sql` that every call takes."""
 
 
 def quoted(name: str) -> str:
-    """Returns a name as a quoted identifier; refuses what nobody could see."""
-    fault = name_fault(name) if isinstance(name, str) else f"a {type(name).__name__} is no name"
+    """Returns a name as a quoted identifier; refuses invisible characters."""
+    fault = name_fault(name) if isinstance(name, str) else f"a {type(name).__name__} is not a name"
     if fault is not None:
         raise UnsupportedQueryError(fault, advice="Rename the column.")
     return identifier(name)
@@ -36,5 +37,5 @@ def known(name: object, names: Iterable[str], why_not: dict[str, str] | None = N
     if isinstance(name, str) and why_not and name in why_not:
         raise UnknownNameError(f"column {shown(name)} cannot be used: {why_not[name]}")
     if not isinstance(name, str):
-        raise UnknownNameError(f"a column is named by a text, not by a {type(name).__name__}")
+        raise UnknownNameError(f"a column name must be a string, not {type(name).__name__}")
     raise UnknownNameError(f"there is no column {shown(name)}; {suggestion(name, names)}")

@@ -82,12 +82,12 @@ def _protected(frame: pd.DataFrame) -> Protected:
     handle = Handle.of(frame.attrs)
     if handle is None:
         raise CatalogError(
-            "the frame is not protected. Say whose rows these are and what may be spent: "
+            "the frame is not protected. Name the privacy unit and the budget: "
             "df.dp.protect(privacy_unit='user', budget={'epsilon': 1})"
         )
     raise CatalogError(
-        f"the frame was made from protected rows of the dataset {handle.dataset!r}, and nobody but you can know "
-        "whether each of its rows still belongs to one privacy unit alone. For a filter, ask the protected frame: "
+        f"the frame was made from protected rows of the dataset {handle.dataset!r}, and only you can know whether "
+        "each of its rows still belongs to a single privacy unit. For a filter, ask the protected frame: "
         "df.dp.query('age > 3'). Otherwise protect this frame anew, which draws on the same budget: "
         f"df.dp.protect(privacy_unit=..., dataset={handle.dataset!r})"
     )

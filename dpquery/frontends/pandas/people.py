@@ -1,4 +1,4 @@
-"""Whom a frame is about, as a set of hashes: two frames about the same units share a budget, whatever they are called.
+"""Whom a frame is about, as a set of hashes: two frames about the same units share a budget, under any name.
 
 Identifiers that mean the same are the same: 7, 7.0, "7" and " 7 ". The hashes are keyed anew in each process, kept in
 memory, eight bytes for each unit, and never shown; whether two sets meet is told to the owner who protects a frame.
@@ -28,7 +28,7 @@ _SALT = np.uint64(random_key() % 2**64)
 
 
 def people_of(data: Any, column: str) -> People:
-    """Returns the units of a frame or an Arrow table, by the column that tells them; missing ones are nobody."""
+    """Returns the units of a frame or an Arrow table, by the column that tells them; missing ones do not count."""
     values = data.column(column) if isinstance(data, pa.Table) else _arrow(data[column])
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks() if values.num_chunks else pa.array([], values.type)

@@ -154,7 +154,7 @@ class Protected(Distributions):
         """
         if self._is_explaining:
             advice = "It costs what you offer: the epsilon that you say, once for all columns."
-            raise UnsupportedQueryError("there is no plan of suggest_bounds", advice=advice)
+            raise UnsupportedQueryError("suggest_bounds has no plan", advice=advice)
         held, offer = self._held, {"epsilon": epsilon, "delta": delta, "rho": rho}
         return suggested(held.session, self._view, held.why_not, columns, coverage=coverage, **offer)
 
@@ -165,7 +165,7 @@ class Protected(Distributions):
         """
         if self._is_explaining or self._view.text:
             advice = "Ask the frame that was protected: it costs what you offer."
-            raise UnsupportedQueryError("a profile is of a whole frame, and has no plan", advice=advice)
+            raise UnsupportedQueryError("a profile describes a whole frame and has no plan", advice=advice)
         with working():
             return self._held.session.profile(epsilon=epsilon, delta=delta, rho=rho)
 
@@ -203,8 +203,8 @@ class Protected(Distributions):
     ) -> Any:
         allowed = (*ASKED, "dialect") if dialects else ASKED
         if unknown := sorted(asked.keys() - set(allowed)):
-            reason = f"{unknown[0]} is no argument here; {suggestion(unknown[0], allowed)}"
-            raise UnsupportedQueryError(reason, advice="Other arguments of pandas have no private meaning.")
+            reason = f"{unknown[0]} is not an argument here; {suggestion(unknown[0], allowed)}"
+            raise UnsupportedQueryError(reason, advice="Other arguments of pandas have no private counterpart.")
         if self._is_explaining:
             return self._held.session.explain(text, params=params, **asked)
         with working():

@@ -2,7 +2,7 @@
 
 Known are comparisons (also chained), `and`, `or`, `not`, `&`, `|`, `~`, `in` and `not in` a list, arithmetic,
 constants, columns (in backticks where they are no identifiers) and `@name` for a value in `local_dict`. Calls,
-attributes and whatever else Python has are refused. Missing values behave as in pandas: a comparison with one is False
+attributes and everything else of Python are refused. Missing values behave as in pandas: a comparison with one is False
 (of `!=` True), or unknown where the column's dtype says so, as `Int64` does.
 """
 
@@ -66,7 +66,7 @@ class _Reading:
         return f":{name}"
 
     def column(self, node: ast.expr) -> Column | None:
-        """Returns the column that a node names, or None where it is no name."""
+        """Returns the column that a node names, or None where it is not a name."""
         if not isinstance(node, ast.Name):
             return None
         name = self.ticks.get(node.id, node.id)
@@ -95,12 +95,12 @@ def condition_of(
         local_dict: The values of its `@name`s.
         first: The number of its first parameter.
     Raises:
-        QuerySyntaxError: It is no expression.
+        QuerySyntaxError: It is not an expression.
         UnsupportedQueryError: It holds what is not known.
         UnknownNameError: It names no column.
     """
     if not isinstance(text, str):
-        raise UnsupportedQueryError(f"a condition is a text, not a {type(text).__name__}", advice=_ADVICE)
+        raise UnsupportedQueryError(f"a condition must be a string, not {type(text).__name__}", advice=_ADVICE)
     if len(text) > LONGEST:
         raise QuerySyntaxError(f"the condition is longer than {LONGEST} characters")
     reading = _Reading(text, columns, why_not, local_dict, first)
@@ -108,9 +108,9 @@ def condition_of(
         tree = ast.parse(_prepared(reading).strip(), mode="eval")
         return Condition(_boolean(tree.body, reading, negated=False), reading.params)
     except (SyntaxError, ValueError):
-        raise QuerySyntaxError("the condition is no expression", advice=_ADVICE) from None
+        raise QuerySyntaxError("the condition is not an expression", advice=_ADVICE) from None
     except (RecursionError, MemoryError):
-        raise QuerySyntaxError("the condition is nested too deep") from None
+        raise QuerySyntaxError("the condition is nested too deeply") from None
 
 
 def _prepared(reading: _Reading) -> str:
@@ -126,7 +126,7 @@ def _prepared(reading: _Reading) -> str:
         return name
 
     if "dpquery_name_" in reading.text:
-        raise QuerySyntaxError("the condition has a name of dpquery's own")
+        raise QuerySyntaxError("the condition uses a name reserved by dpquery")
     prepared = _PARTS.sub(replaced, reading.text)
     reading.is_verbatim = prepared == reading.text.lstrip() and prepared.isascii()
     return prepared
@@ -151,7 +151,7 @@ def _boolean(node: ast.expr, reading: _Reading, *, negated: bool) -> str:
             if column is not None and column.type == "boolean":
                 is_two_valued = not (negated and column.nullable) or column.is_missing_unknown
                 return quoted(column.name) if is_two_valued else f"COALESCE({quoted(column.name)}, FALSE)"
-            raise reading.refused("a column that is no boolean is no condition", node)
+            raise reading.refused("a condition must be a boolean column", node)
     raise _unknown(node, reading)
 
 
@@ -184,12 +184,12 @@ def _membership(left: ast.expr, right: ast.expr, reading: _Reading, *, is_not: b
     elif isinstance(right, ast.Name) and reading.ticks.get(right.id, "").startswith("@"):
         given = _local(right, reading)
         if not isinstance(given, list | tuple | set | frozenset):
-            raise reading.refused("a list stands after in", right)
+            raise reading.refused("`in` must be followed by a list", right)
         values = list(given)
     else:
-        raise reading.refused("a list of constants stands after in", right)
+        raise reading.refused("`in` must be followed by a list of constants", right)
     if column is None:
-        raise reading.refused("a column stands before in", left)
+        raise reading.refused("`in` must follow a column", left)
     kept = [value for value in (plain(value, column) for value in values) if value is not None]
     if len(kept) < len(values):
         raise reading.refused("a missing value in a list", right, "Write x != x for where x is missing.")
@@ -241,7 +241,7 @@ def _arithmetic(a: str, op: ast.operator, b: str, reading: _Reading, node: ast.e
             return f"MOD(MOD({a}, {b}) + {b}, {b})"
         case ast.Pow():
             return f"POWER({a}, {b})"
-    raise reading.refused("this operator is not known here", node)
+    raise reading.refused("this operator is not supported here", node)
 
 
 def _constant(node: ast.expr, reading: _Reading) -> object:
@@ -252,7 +252,7 @@ def _constant(node: ast.expr, reading: _Reading) -> object:
             return -number
         case ast.Name() if reading.ticks.get(node.id, "").startswith("@"):
             return _local(node, reading)
-    raise reading.refused("a list holds constants", node)
+    raise reading.refused("a list can only contain constants", node)
 
 
 def _local(node: ast.Name, reading: _Reading) -> object:
@@ -278,17 +278,17 @@ def _unknown(node: ast.expr, reading: _Reading) -> QueryError:
     """Returns the refusal of what people write most and is not known, each with what to write instead."""
     match node:
         case ast.Call():
-            return reading.refused("calls are not known in a condition", node)
+            return reading.refused("calls are not supported in a condition", node)
         case ast.Attribute():
-            return reading.refused("attributes are not known in a condition", node)
+            return reading.refused("attributes are not supported in a condition", node)
         case ast.Subscript():
-            return reading.refused("brackets are not known in a condition", node)
+            return reading.refused("brackets are not supported in a condition", node)
         case ast.Constant(value=None):
             advice = "Write x == x for where x is not missing, x != x for where it is."
-            return reading.refused("None is no value here", node, advice)
+            return reading.refused("None is not a value here", node, advice)
         case ast.BoolOp() | ast.Compare():
             return reading.refused(
-                "a condition is no value here", node, "Put the comparisons beside and, or: & binds as and."
+                "a condition is not a value here", node, "Put the comparisons beside and, or: & binds as and."
             )
         case _:
             return reading.refused(f"{shown(type(node).__name__)} has no meaning here", node)

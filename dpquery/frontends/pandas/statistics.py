@@ -215,7 +215,7 @@ class Statistics(ABC):
 
 def _spread(function: str, ddof: int) -> str:
     if ddof not in (0, 1) or isinstance(ddof, bool):
-        raise UnsupportedQueryError("ddof is 1, of a sample, or 0, of a population")
+        raise UnsupportedQueryError("ddof must be 1 (sample) or 0 (population)")
     return f"{function}_{'SAMP' if ddof else 'POP'}({{}})"
 
 

@@ -72,7 +72,7 @@ def clamped(view: View, bounds: Mapping[str, tuple[object, object]], why_not: Ma
     for name, pair in bounds.items():
         column = columns[known(name, columns, dict(why_not))]
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise UnsupportedQueryError(f"the bounds of {name} are a pair", advice=f"Write {name}=(lower, upper).")
+            raise UnsupportedQueryError(f"the bounds of {name} must be a pair", advice=f"Write {name}=(lower, upper).")
         ends = [plain(value, column) for value in pair]
         if any(end is None for end in ends) or not (column.is_number or column.is_moment):
             raise UnsupportedQueryError(f"{name} cannot be clamped to these bounds", advice="Numbers and dates can.")
@@ -105,8 +105,10 @@ def joined(
     if overlap := sorted(added.keys() & view.columns.keys()):
         raise UnsupportedQueryError(f"both frames have the column {overlap[0]}", advice="Rename one of them.")
     if how not in ("left", "inner"):
-        advice = "A right or outer join would show which public rows nobody meets. Use left or inner."
-        raise UnsupportedQueryError(f"how={how!r} is no join of private rows with public ones", advice=advice)
+        advice = "A right or outer join would show which public rows have no private row. Use left or inner."
+        raise UnsupportedQueryError(
+            f"how={how!r} is not a supported join of private rows with public ones", advice=advice
+        )
     if rows is None:
         source = f"{quoted(table)} AS joined"
     else:
@@ -122,7 +124,7 @@ def joined(
 def with_view(view: View, text: str, params: object) -> tuple[str, object]:
     """Returns a SELECT of the analyst's own over the view, which it calls `this`, and its parameters."""
     if not isinstance(text, str):
-        raise UnsupportedQueryError(f"a query is a text, not a {type(text).__name__}")
+        raise UnsupportedQueryError(f"a query must be a string, not {type(text).__name__}")
     if not view.text and view.table == TABLE:
         return text, params
     own = _WITH.match(text)

@@ -21,6 +21,10 @@ from dpquery.frontends.postgres.wire.rows import copy_rows, data_rows
 
 LITTLE = 16_384
 """Bytes that are read or written at once."""
+SHORT_TEXT = 2_048
+"""Characters of a statement that is taken apart at once."""
+COLUMN = 64
+"""Bytes of a result that cost as much to write as one column does."""
 
 
 @dataclass(slots=True)
@@ -115,16 +119,17 @@ class Connection:
         executor.store.portals.pop("", None)
         statement: Statement | None = None
         try:
-            statements = await self._aside(len(text), split, text)
+            statements = await self._split(text)
             if not statements:
                 self.channel.write(messages.EMPTY_QUERY)
             executor.block.in_block = len(statements) > 1
             for statement in statements:
                 if self.channel.is_closed:
-                    raise Closed  # nobody pays for what nobody reads
+                    raise Closed  # an answer that is not read is not charged
                 command = read(statement)
                 outcome = await executor.run(command)
                 await self._send(outcome)
+                await asyncio.sleep(0)  # what needed no engine waited for nothing: others have their turn
         except Closed:
             raise
         except Exception as error:
@@ -153,14 +158,19 @@ class Connection:
             is_binary = outcome.copy.kind == "binary"
             self.channel.write(messages.copy_out([int(is_binary)] * len(outcome.fields), is_binary))
             parts = copy_rows(outcome.table, outcome.fields, outcome.copy)
-        while (part := await self._aside(outcome.table.nbytes, next, parts, None)) is not None:
+        size = outcome.table.nbytes + COLUMN * len(outcome.fields)
+        while (part := await self._aside(size, next, parts, None)) is not None:
             self.channel.write(part)
             await self.channel.drain(self.patience)
         if outcome.copy is not None:
             self.channel.write(messages.COPY_DONE)
 
+    async def _split(self, text: str) -> list[Statement]:
+        found: list[Statement] = await self._aside(LITTLE * len(text) // SHORT_TEXT, split, text)
+        return found
+
     async def _aside(self, size: int, work: Callable[..., Any], *given: object) -> Any:
-        """Does work over so many bytes: a little of it at once, more in a thread, so that nobody else waits for it."""
+        """Does work over so many bytes: a little at once, more in a thread, so that other users do not wait."""
         return (
             work(*given) if size <= LITTLE else await self.executor.shares.aside(self.executor.user.name, work, *given)
         )
@@ -203,7 +213,7 @@ class Connection:
                 raise Refusal("08P01", "the message is not expected here")
 
     async def _parse(self, message: wire.Parse) -> None:
-        statements = await self._aside(len(message.text), split, message.text)
+        statements = await self._split(message.text)
         if len(statements) > 1:
             raise Refusal("42601", "cannot insert multiple commands into a prepared statement")
         statement = statements[0] if statements else Statement("", ())
@@ -238,7 +248,7 @@ class Connection:
 
     async def _describe_statement(self, name: str) -> None:
         prepared = self.executor.store.statement(name)
-        prepared.is_told = False  # whatever it was told before, it asks anew
+        prepared.is_told = False  # it asks again, regardless of earlier answers
         described = await self.executor.describe(prepared)
         prepared.is_told = True
         self.channel.write(messages.parameter_description(described.parameters))
@@ -298,8 +308,8 @@ def _moved(refusal: Refusal, by: int) -> Refusal:
 
 
 def _refusal(error: Exception, log: Log) -> Refusal:
-    """Returns what the client is told; of what nobody expected, nothing."""
+    """Returns what the client is told; of unexpected errors, nothing."""
     if isinstance(error, Refusal):
         return error
     log.defect(error)
-    return Refusal("XX000", "the server has failed; a charge that was made stands")
+    return Refusal("XX000", "the server has failed; a charge that was made is kept")

@@ -15,6 +15,7 @@ from dpquery.frontends.postgres.commands.gucs import Settings
 from dpquery.frontends.postgres.commands.portals import Motion, Outcome, Portal, Prepared, Store, motion
 from dpquery.frontends.postgres.commands.statements import Statement
 from dpquery.frontends.postgres.commands.transactions import Block
+from dpquery.frontends.postgres.login.kept import key_of
 from dpquery.frontends.postgres.login.shares import Shares
 from dpquery.frontends.postgres.login.users import User
 from dpquery.frontends.postgres.process.supervisor import (
@@ -32,7 +33,7 @@ from dpquery.frontends.postgres.wire.codecs import decode
 
 PRICE = (Field(name="QUERY PLAN", oid=oids.TEXT),)
 MAX_WAIT = 600.0
-SHORT_TABLE = 1 << 18
+SHORT_TABLE = 1 << 15
 """Bytes of a table that is read at once; longer ones are read in a thread."""
 REMAINING = Statement("SELECT currency, remaining FROM dp.budget", ())
 
@@ -107,26 +108,35 @@ class Executor:
 
     async def describe_text(self, statement: Statement, given: tuple[int, ...]) -> Described:
         """Returns the types of a statement for the engine; nothing is charged."""
-        values = dict(self.settings.values)
-        return described_of(await self._replied(describe_words(statement.text, given, self.user.analyst, values)))
+        name, analyst, values = self.user.name, self.user.analyst, dict(self.settings.values)
+        key = key_of(statement.text, given, analyst, values, self.engine.restarts)
+        described = self.shares.kept.find(name, key, Described)
+        if described is None:
+            described = described_of(await self._replied(describe_words(statement.text, given, analyst, values)))
+            self.shares.kept.keep(name, key, described)
+        return described
 
     async def ask(
         self, statement: Statement, parameters: tuple[object, ...] = (), *, is_explained: bool = False
     ) -> Answered:
-        """Returns the engine's answer to a statement, which may be charged for."""
-        asked = Asked(
-            text=statement.text,
-            parameters=parameters,
-            analyst=self.user.analyst,
-            settings=dict(self.settings.values),
-        )
+        """Returns the answer to a statement, which may be charged for, from the engine unless it always is the same."""
         begun = asyncio.get_running_loop().time()
+        name, analyst, values = self.user.name, self.user.analyst, dict(self.settings.values)
+        key = key_of(statement.text, parameters, analyst, values, self.engine.restarts)
+        answered = None if is_explained else self.shares.kept.find(name, key, Answered)
+        if answered is None:
+            asked = Asked(text=statement.text, parameters=parameters, analyst=analyst, settings=values)
+            answered = await self._asked(asked, is_explained=is_explained)
+            if answered.is_lasting:
+                self.shares.kept.keep(name, key, answered)
+        self.heard(answered, asyncio.get_running_loop().time() - begun)
+        return answered
+
+    async def _asked(self, asked: Asked, *, is_explained: bool) -> Answered:
         words, table = await self._replied(ask_words(asked, is_explained=is_explained))
         is_short = len(table) <= SHORT_TABLE
         reply = words, table
-        answered = answered_of(reply) if is_short else await self.shares.aside(self.user.name, answered_of, reply)
-        self.heard(answered, asyncio.get_running_loop().time() - begun)
-        return answered
+        return answered_of(reply) if is_short else await self.shares.aside(self.user.name, answered_of, reply)
 
     # What a statement takes and gives.
 

@@ -108,7 +108,7 @@ class Server:
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Accepts nobody any more, lets statements finish, ends connections and the engine."""
+        """Accepts no more connections, lets statements finish, ends connections and the engine."""
         self._is_ending = True
         if self._listener is not None:
             for opened in self._listener.sockets:

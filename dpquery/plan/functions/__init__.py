@@ -7,19 +7,10 @@ from types import MappingProxyType
 
 from dpquery.errors import Span
 from dpquery.plan.expr import Call, Expression, Literal
-from dpquery.plan.functions.arithmetic import ARITHMETIC
-from dpquery.plan.functions.bits import BITS
-from dpquery.plan.functions.calendar import CALENDAR
+from dpquery.plan.functions import arithmetic, calendar, dates, logic, mathematics, nulls, patterns, rounding, text
 from dpquery.plan.functions.casts import cast, cast_value, castable
-from dpquery.plan.functions.dates import DATES
-from dpquery.plan.functions.logic import LOGIC
-from dpquery.plan.functions.mathematics import MATHEMATICS
-from dpquery.plan.functions.nulls import NULLS
-from dpquery.plan.functions.patterns import PATTERNS
 from dpquery.plan.functions.promotion import common_type
-from dpquery.plan.functions.rounding import ROUNDING
-from dpquery.plan.functions.table import TEXT_LIMIT, Function, SignatureError, UnknownOperationError
-from dpquery.plan.functions.text import TEXTS
+from dpquery.plan.functions.table import ROWS, TEXT_LIMIT, Function, SignatureError, UnknownOperationError
 from dpquery.plan.types import BOOLEAN, TEXT
 
 __all__ = [
@@ -33,11 +24,15 @@ __all__ = [
     "cast_value",
     "castable",
     "common_type",
+    "signed",
 ]
 
-_ALL = (LOGIC, NULLS, ARITHMETIC, BITS, ROUNDING, MATHEMATICS, TEXTS, PATTERNS, DATES, CALENDAR)
-FUNCTIONS: Mapping[str, Function] = MappingProxyType({entry.name: entry for part in _ALL for entry in part})
-"""Every operation by its name in plans."""
+_FILES = (logic, nulls, arithmetic, rounding, mathematics, text, patterns, dates, calendar)
+CHAPTERS = tuple(file.__name__.rpartition(".")[2] for file in _FILES)
+FUNCTIONS: Mapping[str, Function] = MappingProxyType(
+    {row.name: row for row in sorted(ROWS.values(), key=lambda row: CHAPTERS.index(row.chapter))}
+)
+"""Every operation by its name in plans, in the order of the reference."""
 _EQUALITY = ("eq", "ne")
 
 
@@ -50,7 +45,7 @@ def call(name: str, arguments: Iterable[Expression], span: Span | None = None) -
         UnknownOperationError: There is no such operation.
         SignatureError: It does not accept these arguments.
     """
-    given = tuple(_signed(argument) for argument in arguments)
+    given = tuple(signed(argument) for argument in arguments)
     if name in _EQUALITY and any(argument.type == BOOLEAN for argument in given):
         given = tuple(_truth(argument) for argument in given)
     function = FUNCTIONS.get(name)
@@ -72,7 +67,8 @@ def _truth(argument: Expression) -> Expression:
     return argument
 
 
-def _signed(argument: Expression) -> Expression:
+def signed(argument: Expression) -> Expression:
+    """Returns a number constant behind a minus sign as a constant, and anything else as it is."""
     if not isinstance(argument, Call) or argument.function != "negate":
         return argument
     number = argument.arguments[0]

@@ -9,18 +9,11 @@ from fractions import Fraction
 from dpquery.plan.expr import Call
 from dpquery.plan.functions.arithmetic import shifted
 from dpquery.plan.functions.bounds import DAY, Ends, any_nullable, effective, fitted, high, low, times
-from dpquery.plan.functions.dates import (
-    UNITS,
-    Day,
-    date_number,
-    date_type,
-    ends_as_dates,
-    microseconds,
-)
+from dpquery.plan.functions.dates import UNIT, Day, date_number, date_type, ends_as_dates, microseconds
 from dpquery.plan.functions.promotion import Expressions, Types, signature, untyped
-from dpquery.plan.functions.table import READS, Function, Signature, constant, unit_literal
+from dpquery.plan.functions.table import READS, Signature, constant, function
 from dpquery.plan.ranges import EPOCH, MICROSECOND, Range
-from dpquery.plan.types import DATE, INT64, TEXT, TIMESTAMP
+from dpquery.plan.types import DATE, INT64, TIMESTAMP
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600}
 
@@ -30,28 +23,6 @@ def _moved_microseconds(x: datetime.datetime, count: int) -> datetime.datetime |
         return EPOCH + (microseconds(x) + count) * MICROSECOND
     except OverflowError:
         return None
-
-
-def _add_days(x: Day | None, count: int | None) -> Day | None:
-    if x is None or count is None:
-        return None
-    return _moved_microseconds(x, count * DAY) if isinstance(x, datetime.datetime) else shifted(x, count)
-
-
-def _add_months(x: Day | None, count: int | None) -> Day | None:
-    """The same day of the month, or the last one where that month is shorter."""
-    if x is None or count is None:
-        return None
-    month = x.year * 12 + x.month - 1 + count
-    if not 12 <= month < 120_000:
-        return None
-    year, zero_based = divmod(month, 12)
-    day = min(x.day, calendar.monthrange(year, zero_based + 1)[1])
-    return x.replace(year=year, month=zero_based + 1, day=day)
-
-
-def _add_microseconds(x: datetime.datetime | None, count: int | None) -> datetime.datetime | None:
-    return None if x is None or count is None else _moved_microseconds(x, count)
 
 
 def _index(unit: str, x: Day) -> int:
@@ -71,34 +42,14 @@ def _index(unit: str, x: Day) -> int:
             return microseconds(x) // (_SECONDS[unit] * 1_000_000)
 
 
-def _date_diff(unit: str, a: Day | None, b: Day | None) -> int | None:
-    return None if a is None or b is None else _index(unit, b) - _index(unit, a)
-
-
-def _make_date(year: int | None, month: int | None, day: int | None) -> Day | None:
-    if year is None or month is None or day is None:
-        return None
-    try:
-        return datetime.date(year, month, day)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _last_day(x: Day | None) -> Day | None:
-    return None if x is None else datetime.date(x.year, x.month, calendar.monthrange(x.year, x.month)[1])
+def _month_end(x: Day) -> Day:
+    return datetime.date(x.year, x.month, calendar.monthrange(x.year, x.month)[1])
 
 
 def _move_resolve(types: Types, expressions: Expressions) -> Signature | None:
     of = date_type(types, expressions)
     fit = of is not None and untyped(types[1:], expressions[1:], INT64) == (INT64,)
     return ((of, INT64), of) if of and fit else None
-
-
-def _diff_resolve(types: Types, expressions: Expressions) -> Signature | None:
-    if len(types) != 3 or any(date_type(types[i:], expressions[i:]) is None for i in (1, 2)):
-        return None
-    unit_literal(expressions[0], UNITS)
-    return (TEXT, TIMESTAMP, TIMESTAMP), INT64
 
 
 def _last_day_resolve(types: Types, expressions: Expressions) -> Signature | None:
@@ -160,54 +111,66 @@ def _year_end(year: Fraction | None, *, last: bool) -> Fraction | None:
 
 def _last_day_range(ranges: tuple[Range, ...], call: Call) -> Range:
     ends = ends_as_dates(ranges[0], call.arguments[0].type)
-    days = [None if end is None else _last_day(end) for end in ends]
+    days = [None if end is None else _month_end(end) for end in ends]
     lower, upper = (None if day is None else Fraction(date_number(day)) for day in days)
     return Range(lower=lower, upper=upper, nullable=ranges[0].nullable)
 
 
-CALENDAR = (
-    Function(
-        name="add_days",
-        resolve=_move_resolve,
-        range=_move_range,
-        meaning=_add_days,
-        doc="The date or timestamp so many days later; NULL outside the years 1 to 9999.",
-    ),
-    Function(
-        name="add_months",
-        resolve=_move_resolve,
-        range=_move_range,
-        meaning=_add_months,
-        doc="The date or timestamp so many months later, on the last day of a shorter month; NULL outside the "
-        "years 1 to 9999.",
-    ),
-    Function(
-        name="add_microseconds",
-        resolve=signature(TIMESTAMP, INT64, result=TIMESTAMP),
-        range=_move_range,
-        meaning=_add_microseconds,
-        doc="The timestamp so many microseconds later; NULL outside the years 1 to 9999.",
-    ),
-    Function(
-        name="date_diff",
-        resolve=_diff_resolve,
-        range=_diff_range,
-        meaning=_date_diff,
-        doc="How many starts of a unit (weeks: Mondays) lie between two timestamps; NULL if either is.",
-        texts=READS,
-    ),
-    Function(
-        name="make_date",
-        resolve=signature(INT64, INT64, INT64, result=DATE),
-        range=_make_range,
-        meaning=_make_date,
-        doc="The date of a year, month and day; NULL if there is none.",
-    ),
-    Function(
-        name="last_day",
-        resolve=_last_day_resolve,
-        range=_last_day_range,
-        meaning=_last_day,
-        doc="The last day of the month; NULL if the date is.",
-    ),
+@function(_move_resolve, _move_range, sql="a + INTERVAL '7 days'", parsed="", engine="")
+def add_days(x: Day, count: int) -> Day | None:
+    """The date or timestamp so many days later; NULL outside the years 1 to 9999."""
+    return _moved_microseconds(x, count * DAY) if isinstance(x, datetime.datetime) else shifted(x, count)
+
+
+@function(_move_resolve, _move_range, sql="a - INTERVAL '1 month'", engine="")
+def add_months(x: Day, count: int) -> Day | None:
+    """The date or timestamp so many months later, on the last day of a shorter month; NULL outside the years 1 to
+    9999."""
+    month = x.year * 12 + x.month - 1 + count
+    if not 12 <= month < 120_000:
+        return None
+    year, zero_based = divmod(month, 12)
+    day = min(x.day, calendar.monthrange(year, zero_based + 1)[1])
+    return x.replace(year=year, month=zero_based + 1, day=day)
+
+
+@function(
+    signature(TIMESTAMP, INT64, result=TIMESTAMP), _move_range, sql="a + INTERVAL '3 hours'", parsed="", engine=""
 )
+def add_microseconds(x: datetime.datetime, count: int) -> datetime.datetime | None:
+    """The timestamp so many microseconds later; NULL outside the years 1 to 9999."""
+    return _moved_microseconds(x, count)
+
+
+@function(
+    signature(UNIT, TIMESTAMP, TIMESTAMP, result=INT64),
+    _diff_range,
+    sql="DATE_DIFFERENCE('month', a, b)",
+    parsed="date_difference/3",
+    engine="",
+    texts=READS,
+)
+def date_diff(unit: str, a: Day, b: Day) -> int:
+    """How many starts of a unit (weeks: Mondays) lie between two timestamps; NULL if either is."""
+    return _index(unit, b) - _index(unit, a)
+
+
+@function(
+    signature(INT64, INT64, INT64, result=DATE),
+    _make_range,
+    sql="MAKE_DATE(2024, a, 1)",
+    parsed="DateFromParts(year,month,day) make_date/3",
+    engine="",
+)
+def make_date(year: int, month: int, day: int) -> Day | None:
+    """The date of a year, month and day; NULL if there is none."""
+    try:
+        return datetime.date(year, month, day)
+    except (ValueError, OverflowError):
+        return None
+
+
+@function(_last_day_resolve, _last_day_range, parsed="")
+def last_day(x: Day) -> Day:
+    """The last day of the month; NULL if the date is."""
+    return _month_end(x)

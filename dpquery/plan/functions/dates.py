@@ -6,20 +6,20 @@ import datetime
 from collections.abc import Callable
 from fractions import Fraction
 
-from dpquery.plan.expr import Call
+from dpquery.plan.expr import Call, Expression, Literal
 from dpquery.plan.functions.bounds import between, effective, span
-from dpquery.plan.functions.promotion import Expressions, Types
+from dpquery.plan.functions.promotion import Expressions, Types, signature
 from dpquery.plan.functions.table import (
     READS,
-    Function,
+    Constant,
     RangeRule,
     Signature,
     SignatureError,
     Texts,
     constant,
+    function,
     is_null_literal,
     text_literal,
-    unit_literal,
 )
 from dpquery.plan.ranges import EPOCH, MICROSECOND, Range
 from dpquery.plan.types import DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type
@@ -90,25 +90,6 @@ def ends_as_dates(r: Range, of: Type) -> tuple[Day | None, Day | None]:
     return (None if r.lower is None else _at(known.lower, of), None if r.upper is None else _at(known.upper, of))
 
 
-def _part(unit: str, function: Callable[[Day], int | float], lower: int, upper: int, doc: str) -> Function:
-    """An operation `extract_unit`; its rule is the part's own bounds, which are always known."""
-
-    def resolve(types: Types, expressions: Expressions) -> Signature | None:
-        of = date_type(types, expressions)
-        return ((of,), INT64) if of and len(types) == 1 else None
-
-    def rule(ranges: tuple[Range, ...], call: Call) -> Range:
-        return between(lower, upper, nullable=ranges[0].nullable)
-
-    return Function(
-        name=f"extract_{unit}",
-        resolve=resolve,
-        range=_refined(function, rule, unit),
-        meaning=lambda x: None if x is None else function(x),
-        doc=doc + "; NULL if the date is.",
-    )
-
-
 _WITHIN = {
     "quarter": "year",
     "month": "year",
@@ -121,46 +102,35 @@ _WITHIN = {
 }
 
 
-def _refined(function: Callable[[Day], int | float], rule: RangeRule, unit: str) -> RangeRule:
-    """Returns the rule, sharper where both ends lie in one period: there the parts rise with time (but `dow`)."""
+def _part_range(function: Callable[[Day], int], unit: str, lower: int, upper: int) -> RangeRule:
+    """The part's own bounds, sharper where both ends lie in one period: there the parts rise with time (but `dow`)."""
 
-    def refined(ranges: tuple[Range, ...], call: Call) -> Range:
-        first, last = ends_as_dates(ranges[0], call.arguments[0].type)
+    def rule(ranges: tuple[Range, ...], call: Call) -> Range:
+        x = ranges[0]
+        first, last = ends_as_dates(x, call.arguments[0].type)
         if unit in ("year", "isoyear"):
             return Range(
                 lower=None if first is None else Fraction(function(first)),
                 upper=None if last is None else Fraction(function(last)),
-                nullable=ranges[0].nullable,
+                nullable=x.nullable,
             )
-        if first is None or last is None or unit not in _WITHIN:
-            return rule(ranges, call)
-        if truncated(_WITHIN[unit], first) != truncated(_WITHIN[unit], last):
-            return rule(ranges, call)
-        return span(Fraction(function(first)), Fraction(function(last)), nullable=ranges[0].nullable)
+        within = _WITHIN.get(unit)
+        if first is None or last is None or within is None or truncated(within, first) != truncated(within, last):
+            return between(lower, upper, nullable=x.nullable)
+        return span(Fraction(function(first)), Fraction(function(last)), nullable=x.nullable)
 
-    return refined
-
-
-def _clock(name: str) -> Callable[[Day], int]:
-    return lambda x: int(getattr(timestamp_of(x), name))
+    return rule
 
 
-def _epoch_resolve(types: Types, expressions: Expressions) -> Signature | None:
-    return ((TIMESTAMP,), FLOAT64) if date_type(types, expressions) and len(types) == 1 else None
+def _part_resolve(types: Types, expressions: Expressions) -> Signature | None:
+    of = date_type(types, expressions)
+    return ((of,), INT64) if of and len(types) == 1 else None
 
 
 def _epoch_range(ranges: tuple[Range, ...], _: Call) -> Range:
     x = ranges[0]
     ends = [None if e is None else Fraction(float(e) / 1e6) for e in (x.lower, x.upper)]
     return Range(lower=ends[0], upper=ends[1], nullable=x.nullable)
-
-
-def _trunc_resolve(types: Types, expressions: Expressions) -> Signature | None:
-    of = date_type(types[1:], expressions[1:])
-    if len(types) != 2 or of is None:
-        return None
-    unit_literal(expressions[0], UNITS)
-    return (TEXT, TIMESTAMP), TIMESTAMP
 
 
 def _trunc_range(ranges: tuple[Range, ...], call: Call) -> Range:
@@ -198,49 +168,91 @@ def formatted(x: Day, form: str) -> str:
     return "".join(parts)
 
 
-def _format_resolve(types: Types, expressions: Expressions) -> Signature | None:
-    of = date_type(types, expressions)
-    if of is None or len(types) != 2:
-        return None
-    if not formatted(_ORIGIN, text_literal(expressions[1], "a date format", limit=50)):
+def _is_unit(given: Expression) -> bool:
+    if not isinstance(given, Literal) or given.type != TEXT or given.value not in UNITS:
+        raise SignatureError(f"the unit must be one of {', '.join(UNITS)}")
+    return True
+
+
+def _is_format(given: Expression) -> bool:
+    if not formatted(_ORIGIN, text_literal(given, "a date format", limit=50)):
         raise SignatureError("the date format is empty")
-    return (TIMESTAMP, TEXT), TEXT
+    return True
 
 
-DATES = (
-    _part("year", lambda x: x.year, 1, 9999, "The year"),
-    _part("quarter", lambda x: (x.month + 2) // 3, 1, 4, "The quarter, 1 to 4"),
-    _part("month", lambda x: x.month, 1, 12, "The month, 1 to 12"),
-    _part("day", lambda x: x.day, 1, 31, "The day of the month"),
-    _part("dow", lambda x: x.isoweekday() % 7, 0, 6, "The day of the week, 0 for Sunday"),
-    _part("isodow", lambda x: x.isoweekday(), 1, 7, "The day of the week, 1 for Monday, 7 for Sunday"),
-    _part("doy", lambda x: x.timetuple().tm_yday, 1, 366, "The day of the year"),
-    _part("week", lambda x: x.isocalendar().week, 1, 53, "The week as ISO 8601 counts it"),
-    _part("isoyear", lambda x: x.isocalendar().year, 1, 9999, "The year to which the ISO 8601 week belongs"),
-    _part("hour", _clock("hour"), 0, 23, "The hour, 0 to 23"),
-    _part("minute", _clock("minute"), 0, 59, "The minute"),
-    _part("second", _clock("second"), 0, 59, "The second, without fraction"),
-    Function(
-        name="extract_epoch",
-        resolve=_epoch_resolve,
-        range=_epoch_range,
-        meaning=lambda x: None if x is None else float(microseconds(x)) / 1e6,
-        doc="The seconds since 1970 as a float; NULL if the timestamp is.",
-    ),
-    Function(
-        name="date_trunc",
-        resolve=_trunc_resolve,
-        range=_trunc_range,
-        meaning=lambda unit, x: None if x is None else truncated(unit, x),
-        doc="The timestamp at which its second, minute, hour, day, week, month, quarter or year began.",
-        texts=READS,
-    ),
-    Function(
-        name="format_date",
-        resolve=_format_resolve,
-        range=lambda r, _: Range(nullable=r[0].nullable),
-        meaning=lambda x, form: None if x is None else formatted(x, form),
-        doc="The date in a constant format of %Y %m %d %H %M %S %j; NULL if it is.",
-        texts=Texts(makes=lambda call, _: len(formatted(_ORIGIN, constant(call, 1)))),
-    ),
+UNIT = Constant(TEXT, _is_unit)
+
+
+def _part(
+    unit: str, lower: int, upper: int, doc: str, parsed: str, meaning: Callable[[Day], int], engine: str | None = None
+) -> None:
+    """An operation `extract_unit`; by default engines call it as the unit."""
+    made = function(
+        _part_resolve,
+        _part_range(meaning, unit, lower, upper),
+        name=f"extract_{unit}",
+        sql=f"EXTRACT({unit.upper()} FROM a)",
+        parsed=parsed,
+        engine=engine or unit,
+        doc=f"{doc}; NULL if the date is.",
+    )
+    made(meaning)
+
+
+def _clock(unit: str, upper: int, doc: str) -> None:
+    engine = f"{unit}(CAST({{0}} AS TIMESTAMP))"
+    _part(unit, 0, upper, doc, unit.title(), lambda x: int(getattr(timestamp_of(x), unit)), engine)
+
+
+_part("year", 1, 9999, "The year", "Year", lambda x: x.year)
+_part("quarter", 1, 4, "The quarter, 1 to 4", "Quarter", lambda x: (x.month + 2) // 3)
+_part("month", 1, 12, "The month, 1 to 12", "Month", lambda x: x.month)
+_part("day", 1, 31, "The day of the month", "Day DayOfMonth", lambda x: x.day)
+_part("dow", 0, 6, "The day of the week, 0 for Sunday", "DayOfWeek", lambda x: x.isoweekday() % 7, "dayofweek")
+_part(
+    "isodow", 1, 7, "The day of the week, 1 for Monday, 7 for Sunday", "DayOfWeekIso isodow/1", lambda x: x.isoweekday()
 )
+_part("doy", 1, 366, "The day of the year", "DayOfYear", lambda x: x.timetuple().tm_yday, "dayofyear")
+_part("week", 1, 53, "The week as ISO 8601 counts it", "Week WeekOfYear", lambda x: x.isocalendar().week, "weekofyear")
+_part("isoyear", 1, 9999, "The year to which the ISO 8601 week belongs", "isoyear/1", lambda x: x.isocalendar().year)
+_clock("hour", 23, "The hour, 0 to 23")
+_clock("minute", 59, "The minute")
+_clock("second", 59, "The second, without fraction")
+
+
+@function(
+    signature(TIMESTAMP, result=FLOAT64),
+    _epoch_range,
+    sql="EXTRACT(EPOCH FROM a)",
+    parsed="TimeToUnix epoch/1",
+    engine="(CAST(epoch_us({0}) AS DOUBLE) / 1000000.0::DOUBLE)",
+)
+def extract_epoch(x: Day) -> float:
+    """The seconds since 1970 as a float; NULL if the timestamp is."""
+    return float(microseconds(x)) / 1e6
+
+
+@function(
+    signature(UNIT, TIMESTAMP, result=TIMESTAMP),
+    _trunc_range,
+    sql="DATE_TRUNC('month', a)",
+    parsed="",
+    engine="",
+    texts=READS,
+)
+def date_trunc(unit: str, x: Day) -> datetime.datetime:
+    """The timestamp at which its second, minute, hour, day, week, month, quarter or year began."""
+    return truncated(unit, x)
+
+
+@function(
+    signature(TIMESTAMP, Constant(TEXT, _is_format), result=TEXT),
+    lambda ranges, _: Range(nullable=ranges[0].nullable),
+    sql="TO_CHAR(a, 'YYYY-MM')",
+    parsed="TimeToStr",
+    engine="",
+    texts=Texts(makes=lambda call, _: len(formatted(_ORIGIN, constant(call, 1)))),
+)
+def format_date(x: Day, form: str) -> str:
+    """The date in a constant format of %Y %m %d %H %M %S %j; NULL if it is."""
+    return formatted(x, form)

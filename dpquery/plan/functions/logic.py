@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 from dpquery.plan.expr import Call, Literal
 from dpquery.plan.functions.bounds import TRUTH, any_nullable, high, low, span
-from dpquery.plan.functions.promotion import Expressions, Types, same_type
-from dpquery.plan.functions.table import READS, Function, Signature, SignatureError, Texts, is_null_literal
+from dpquery.plan.functions.promotion import Expressions, Types, same_type, signature
+from dpquery.plan.functions.table import READS, RangeRule, Signature, SignatureError, Texts, function
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import BOOLEAN, Value
 
@@ -19,13 +18,6 @@ Truth = bool | None
 
 def _certain(always: bool, never: bool, *, nullable: bool) -> Range:
     return Range(lower=Fraction(always), upper=Fraction(not never), nullable=nullable)
-
-
-def _compare(test: Callable[[Any, Any], bool]) -> Callable[[Value, Value], Truth]:
-    def meaning(a: Value, b: Value) -> Truth:
-        return None if a is None or b is None else bool(test(a, b))
-
-    return meaning
 
 
 def _equal_range(ranges: tuple[Range, ...], _: Call) -> Range:
@@ -44,7 +36,7 @@ def _opposite(ranges: tuple[Range, ...], _: Call) -> Range:
     return span(1 - upper, 1 - lower, nullable=ranges[0].nullable)
 
 
-def _order_range(*, strict: bool, swapped: bool) -> Callable[[tuple[Range, ...], Call], Range]:
+def _order_range(*, strict: bool, swapped: bool) -> RangeRule:
     def rule(ranges: tuple[Range, ...], _: Call) -> Range:
         a, b = reversed(ranges) if swapped else ranges
         always = high(a) < low(b) if strict else high(a) <= low(b)
@@ -70,18 +62,6 @@ def _not_null_test(ranges: tuple[Range, ...], _: Call) -> Range:
     return _certain(not ranges[0].nullable, False, nullable=False)
 
 
-def _and(*arguments: Truth) -> Truth:
-    if any(a is False for a in arguments):
-        return False
-    return None if any(a is None for a in arguments) else True
-
-
-def _or(*arguments: Truth) -> Truth:
-    if any(a is True for a in arguments):
-        return True
-    return None if any(a is None for a in arguments) else False
-
-
 def _and_range(ranges: tuple[Range, ...], _: Call) -> Range:
     never = any(r.upper == 0 and not r.nullable for r in ranges)
     always = all(r.lower == 1 for r in ranges)
@@ -94,16 +74,8 @@ def _or_range(ranges: tuple[Range, ...], _: Call) -> Range:
     return _certain(always, never, nullable=any_nullable(ranges) and not always)
 
 
-def _in(x: Value, *choices: Value) -> Truth:
-    if x is None:
-        return None
-    if any(c is not None and c == x for c in choices):
-        return True
-    return None if None in choices else False
-
-
 _COMPARED = Texts(makes=lambda _, __: 0, reads=lambda call, given: sum(given) + 8 * len(call.arguments))
-"""Each constant of a list is compared, whatever its type: an eighth of a step."""
+"""Each constant of a list is compared, of any type: an eighth of a step."""
 
 
 def _in_resolve(types: Types, expressions: Expressions) -> Signature | None:
@@ -112,158 +84,126 @@ def _in_resolve(types: Types, expressions: Expressions) -> Signature | None:
     return same_type(BOOLEAN, least=2)(types, expressions)
 
 
-def _booleans(least: int, most: int) -> Callable[[Types, Expressions], Signature | None]:
-    def resolve(types: Types, expressions: Expressions) -> Signature | None:
-        fit = all(t == BOOLEAN or is_null_literal(e) for t, e in zip(types, expressions, strict=True))
-        return ((BOOLEAN,) * len(types), BOOLEAN) if fit and least <= len(types) <= most else None
-
-    return resolve
-
-
 def _any_one(types: Types, _: Expressions) -> Signature | None:
     return (types, BOOLEAN) if len(types) == 1 else None
 
 
 _TWO = same_type(BOOLEAN, least=2, most=2)
-_ONE_TRUTH = _booleans(1, 1)
-_MANY_TRUTHS = _booleans(1, 10_000)
+_ONE_TRUTH = signature(BOOLEAN, result=BOOLEAN)
 
-LOGIC = (
-    Function(
-        name="eq",
-        resolve=_TWO,
-        range=_equal_range,
-        meaning=_compare(operator.eq),
-        doc="Whether both are equal; NULL if either is.",
-        texts=READS,
-    ),
-    Function(
-        name="ne",
-        resolve=_TWO,
-        range=_different_range,
-        meaning=_compare(operator.ne),
-        doc="Whether they differ; NULL if either is.",
-        texts=READS,
-    ),
-    Function(
-        name="lt",
-        resolve=_TWO,
-        range=_order_range(strict=True, swapped=False),
-        meaning=_compare(operator.lt),
-        doc="Whether the first is less; text by code points; NULL if either is.",
-        texts=READS,
-    ),
-    Function(
-        name="le",
-        resolve=_TWO,
-        range=_order_range(strict=False, swapped=False),
-        meaning=_compare(operator.le),
-        doc="Whether the first is at most the second; NULL if either is.",
-        texts=READS,
-    ),
-    Function(
-        name="gt",
-        resolve=_TWO,
-        range=_order_range(strict=True, swapped=True),
-        meaning=_compare(operator.gt),
-        doc="Whether the first is greater; NULL if either is.",
-        texts=READS,
-    ),
-    Function(
-        name="ge",
-        resolve=_TWO,
-        range=_order_range(strict=False, swapped=True),
-        meaning=_compare(operator.ge),
-        doc="Whether the first is at least the second; NULL if either is.",
-        texts=READS,
-    ),
-    Function(
-        name="is_distinct_from",
-        resolve=_TWO,
-        range=_sure_truth,
-        meaning=lambda a, b: a != b,
-        doc="Whether they differ, NULL being one value; never NULL.",
-        texts=READS,
-    ),
-    Function(
-        name="is_not_distinct_from",
-        resolve=_TWO,
-        range=_sure_truth,
-        meaning=lambda a, b: a == b,
-        doc="Whether they are equal, NULL being one value; never NULL.",
-        texts=READS,
-    ),
-    Function(
-        name="is_null",
-        resolve=_any_one,
-        range=_null_test,
-        meaning=lambda x: x is None,
-        doc="Whether it is NULL; never NULL.",
-        texts=READS,
-    ),
-    Function(
-        name="is_not_null",
-        resolve=_any_one,
-        range=_not_null_test,
-        meaning=lambda x: x is not None,
-        doc="Whether it is not NULL; never NULL.",
-        texts=READS,
-    ),
-    Function(
-        name="is_true",
-        resolve=_ONE_TRUTH,
-        range=_sure_truth,
-        meaning=lambda x: x is True,
-        doc="Whether it is true; never NULL.",
-    ),
-    Function(
-        name="is_false",
-        resolve=_ONE_TRUTH,
-        range=_sure_truth,
-        meaning=lambda x: x is False,
-        doc="Whether it is false; never NULL.",
-    ),
-    Function(
-        name="is_not_true",
-        resolve=_ONE_TRUTH,
-        range=_sure_truth,
-        meaning=lambda x: x is not True,
-        doc="Whether it is false or NULL; never NULL.",
-    ),
-    Function(
-        name="is_not_false",
-        resolve=_ONE_TRUTH,
-        range=_sure_truth,
-        meaning=lambda x: x is not False,
-        doc="Whether it is true or NULL; never NULL.",
-    ),
-    Function(
-        name="and",
-        resolve=_MANY_TRUTHS,
-        range=_and_range,
-        meaning=_and,
-        doc="Whether all are true; NULL if none is false and one is NULL.",
-    ),
-    Function(
-        name="or",
-        resolve=_MANY_TRUTHS,
-        range=_or_range,
-        meaning=_or,
-        doc="Whether one is true; NULL if none is true and one is NULL.",
-    ),
-    Function(
-        name="not",
-        resolve=_ONE_TRUTH,
-        range=_opposite,
-        meaning=lambda x: None if x is None else not x,
-        doc="The opposite; NULL if it is.",
-    ),
-    Function(
-        name="in",
-        resolve=_in_resolve,
-        range=_truth_range,
-        meaning=_in,
-        doc="Whether it equals one of the constants; NULL if it is, or if none is equal and one is NULL.",
-        texts=_COMPARED,
-    ),
+
+def _truths(types: Types, expressions: Expressions) -> Signature | None:
+    """Any number of truth values."""
+    return signature(*(BOOLEAN,) * len(types), result=BOOLEAN)(types, expressions) if types else None
+
+
+@function(_TWO, _equal_range, sql="a = b", parsed="EQ", engine="({0} = {1})", texts=READS)
+def eq(a: Any, b: Any) -> Truth:
+    """Whether both are equal; NULL if either is."""
+    return bool(a == b)
+
+
+@function(_TWO, _different_range, sql="a <> b", parsed="NEQ", engine="({0} <> {1})", texts=READS)
+def ne(a: Any, b: Any) -> Truth:
+    """Whether they differ; NULL if either is."""
+    return bool(a != b)
+
+
+def _order(
+    sign: str, name: str, meaning: Callable[[Any, Any], bool], says: str, *, strict: bool, swapped: bool
+) -> None:
+    rule = _order_range(strict=strict, swapped=swapped)
+    doc, engine = f"Whether the first is {says}; NULL if either is.", f"({{0}} {sign} {{1}})"
+    parsed = name.upper() if strict else f"{name[0].upper()}TE"
+    function(_TWO, rule, name=name, sql=f"a {sign} b", parsed=parsed, engine=engine, texts=READS, doc=doc)(meaning)
+
+
+_order("<", "lt", lambda a, b: bool(a < b), "less; text by code points", strict=True, swapped=False)
+_order("<=", "le", lambda a, b: bool(a <= b), "at most the second", strict=False, swapped=False)
+_order(">", "gt", lambda a, b: bool(a > b), "greater", strict=True, swapped=True)
+_order(">=", "ge", lambda a, b: bool(a >= b), "at least the second", strict=False, swapped=True)
+
+
+@function(
+    _TWO,
+    _sure_truth,
+    sql="a IS DISTINCT FROM b",
+    parsed="NullSafeNEQ",
+    engine="({0} IS DISTINCT FROM {1})",
+    texts=READS,
+    strict=False,
 )
+def is_distinct_from(a: Value, b: Value) -> Truth:
+    """Whether they differ, NULL being one value; never NULL."""
+    return a != b
+
+
+@function(
+    _TWO,
+    _sure_truth,
+    sql="a IS NOT DISTINCT FROM b",
+    parsed="NullSafeEQ EqualNull",
+    engine="({0} IS NOT DISTINCT FROM {1})",
+    texts=READS,
+    strict=False,
+)
+def is_not_distinct_from(a: Value, b: Value) -> Truth:
+    """Whether they are equal, NULL being one value; never NULL."""
+    return a == b
+
+
+@function(_any_one, _null_test, sql="a IS NULL", parsed="", engine="({0} IS NULL)", texts=READS, strict=False)
+def is_null(x: Value) -> Truth:
+    """Whether it is NULL; never NULL."""
+    return x is None
+
+
+@function(
+    _any_one, _not_null_test, sql="a IS NOT NULL", parsed="", engine="({0} IS NOT NULL)", texts=READS, strict=False
+)
+def is_not_null(x: Value) -> Truth:
+    """Whether it is not NULL; never NULL."""
+    return x is not None
+
+
+def _truth_test(name: str, meaning: Callable[[Truth], bool], engine: str, says: str) -> None:
+    sql, doc = f"a {name.upper().replace('_', ' ')}", f"Whether it is {says}; never NULL."
+    function(_ONE_TRUTH, _sure_truth, name=name, sql=sql, parsed="", engine=engine, strict=False, doc=doc)(meaning)
+
+
+_truth_test("is_true", lambda x: x is True, "coalesce({0}, FALSE)", "true")
+_truth_test("is_false", lambda x: x is False, "coalesce(NOT {0}, FALSE)", "false")
+_truth_test("is_not_true", lambda x: x is not True, "coalesce(NOT {0}, TRUE)", "false or NULL")
+_truth_test("is_not_false", lambda x: x is not False, "coalesce({0}, TRUE)", "true or NULL")
+
+
+@function(_truths, _and_range, sql="a AND b", parsed="", engine="", strict=False)
+def and_(*arguments: Truth) -> Truth:
+    """Whether all are true; NULL if none is false and one is NULL."""
+    if any(a is False for a in arguments):
+        return False
+    return None if any(a is None for a in arguments) else True
+
+
+@function(_truths, _or_range, sql="a OR b", parsed="", engine="", strict=False)
+def or_(*arguments: Truth) -> Truth:
+    """Whether one is true; NULL if none is true and one is NULL."""
+    if any(a is True for a in arguments):
+        return True
+    return None if any(a is None for a in arguments) else False
+
+
+@function(_ONE_TRUTH, _opposite, sql="NOT a", engine="(NOT {0})")
+def not_(x: bool) -> Truth:
+    """The opposite; NULL if it is."""
+    return not x
+
+
+@function(_in_resolve, _truth_range, sql="a IN (1, 2)", parsed="", engine="", texts=_COMPARED, strict=False)
+def in_(x: Value, *choices: Value) -> Truth:
+    """Whether it equals one of the constants; NULL if it is, or if none is equal and one is NULL."""
+    if x is None:
+        return None
+    if any(c is not None and c == x for c in choices):
+        return True
+    return None if None in choices else False

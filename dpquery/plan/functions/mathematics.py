@@ -10,7 +10,7 @@ from dpquery.plan.expr import Call
 from dpquery.plan.functions.arithmetic import real
 from dpquery.plan.functions.bounds import any_nullable, between, float_above, float_below, high, low, span, widened
 from dpquery.plan.functions.promotion import signature
-from dpquery.plan.functions.table import Function, RangeRule
+from dpquery.plan.functions.table import RangeRule, function
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64
 
@@ -20,14 +20,12 @@ OVER_PI = Fraction(31416, 10_000)
 """A little more than pi, for ranges."""
 
 
-def _total(function: Callable[[float], float], *, above: float | None = None) -> Callable[[Real], Real]:
-    """Returns the function with NULL up to and including `above` and outside its domain, and inf on overflow."""
+def _total(function: Callable[..., float]) -> Callable[..., Real]:
+    """Returns the function with NULL outside its domain, and inf on overflow."""
 
-    def meaning(x: Real) -> Real:
-        if x is None or (above is not None and x <= above):
-            return None
+    def meaning(*values: float) -> Real:
         try:
-            return real(function(x))
+            return real(function(*values))
         except OverflowError:
             return math.inf
         except ValueError:
@@ -36,12 +34,8 @@ def _total(function: Callable[[float], float], *, above: float | None = None) ->
     return meaning
 
 
-def _sqrt(x: Real) -> Real:
-    return None if x is None or x < 0 else real(math.sqrt(x))
-
-
-def _power(a: Real, b: Real) -> Real:
-    if a is None or b is None or (a == 0 and b < 0):
+def _power(a: float, b: float) -> Real:
+    if a == 0 and b < 0:
         return None
     try:
         return real(math.pow(a, b))
@@ -49,10 +43,6 @@ def _power(a: Real, b: Real) -> Real:
         return None
     except OverflowError:
         return -math.inf if a < 0 and math.fmod(b, 2) != 0 else math.inf
-
-
-def _atan2(y: Real, x: Real) -> Real:
-    return None if x is None or y is None else real(math.atan2(y + 0.0, x + 0.0))
 
 
 def _rising(function: Callable[[float], float]) -> RangeRule:
@@ -147,47 +137,89 @@ def _positive_power(a: Range, b: Range, *, nullable: bool) -> Range:
     return span(max(low(found), Fraction(0)), high(found), nullable=nullable)
 
 
-def _function(name: str, meaning: Callable[..., Real], range: RangeRule, doc: str, *, arguments: int = 1) -> Function:
-    return Function(
-        name=name, resolve=signature(*(FLOAT64,) * arguments, result=FLOAT64), range=range, meaning=meaning, doc=doc
-    )
+def _real(
+    name: str,
+    meaning: Callable[[float], float],
+    rule: RangeRule,
+    doc: str,
+    *,
+    domain: str = "",
+    sql: str | None = None,
+    parsed: str | None = None,
+    engine: str | None = None,
+) -> None:
+    """A function of one float."""
+    row = function(_ONE, rule, name=name, sql=sql, parsed=parsed, engine=engine, domain=domain, doc=doc)
+    row(_total(meaning))
 
 
-def _scaled(factor: float) -> Callable[[float], float]:
-    return lambda x: x * factor
-
-
+_ONE, _TWO = signature(FLOAT64, result=FLOAT64), signature(FLOAT64, FLOAT64, result=FLOAT64)
 _QUARTER, _HALF = OVER_PI / 2, OVER_PI
-MATHEMATICS = (
-    _function("sqrt", _sqrt, _sqrt_range, "The square root; NULL for negative numbers."),
-    _function("cbrt", _total(math.cbrt), _rising(math.cbrt), "The cube root; NULL if the number is."),
-    _function("exp", _total(math.exp), _exp_range, "The exponential function; NULL if the number is."),
-    _function("ln", _total(math.log, above=0.0), _log_range(math.log), "The natural logarithm; NULL up to 0."),
-    _function("log10", _total(math.log10, above=0.0), _log_range(math.log10), "The decimal logarithm; NULL up to 0."),
-    _function("log2", _total(math.log2, above=0.0), _log_range(math.log2), "The binary logarithm; NULL up to 0."),
-    _function(
-        "power", _power, _power_range, "The power; NULL for 0 to a negative and a negative to a fraction.", arguments=2
-    ),
-    _function("sin", _total(math.sin), _bounded(-1, 1, infinite=True), "The sine; NULL for infinities."),
-    _function("cos", _total(math.cos), _bounded(-1, 1, infinite=True), "The cosine; NULL for infinities."),
-    _function(
-        "asin",
-        _total(math.asin),
-        _bounded(-_QUARTER, _QUARTER, least=-1, most=1),
-        "The inverse sine; NULL outside [-1, 1].",
-    ),
-    _function(
-        "acos", _total(math.acos), _bounded(0, _HALF, least=-1, most=1), "The inverse cosine; NULL outside [-1, 1]."
-    ),
-    _function("atan", _total(math.atan), _bounded(-_QUARTER, _QUARTER), "The inverse tangent; NULL if the number is."),
-    _function("atan2", _atan2, _bounded(-_HALF, _HALF), "The angle of the point (x, y), given as (y, x).", arguments=2),
-    _function("radians", _total(_scaled(PI / 180)), _rising(_scaled(PI / 180)), "Degrees as radians."),
-    _function("degrees", _total(_scaled(180 / PI)), _rising(_scaled(180 / PI)), "Radians as degrees."),
-    Function(
-        name="pi",
-        resolve=lambda types, _: ((), FLOAT64) if not types else None,
-        range=lambda _, __: between(Fraction(PI), Fraction(PI), nullable=False),
-        meaning=lambda: PI,
-        doc="The float nearest to pi; never NULL.",
-    ),
+_ANGLE, _INVERSE, _POSITIVE = "isfinite({0})", "{0} BETWEEN -1 AND 1", "{0} > 0"
+_WAVE = _bounded(-1, 1, infinite=True)
+_ARC = _bounded(-_QUARTER, _QUARTER, least=-1, most=1)
+_ARC_COSINE = _bounded(0, _HALF, least=-1, most=1)
+
+_real("sqrt", math.sqrt, _sqrt_range, "The square root; NULL for negative numbers.", domain="{0} >= 0")
+_real("cbrt", math.cbrt, _rising(math.cbrt), "The cube root; NULL if the number is.")
+_real("exp", math.exp, _exp_range, "The exponential function; NULL if the number is.")
+_real("ln", math.log, _log_range(math.log), "The natural logarithm; NULL up to 0.", domain=_POSITIVE)
+_real(
+    "log10",
+    math.log10,
+    _log_range(math.log10),
+    "The decimal logarithm; NULL up to 0.",
+    domain=_POSITIVE,
+    sql="LOG(a)",
+    parsed="",
 )
+_real(
+    "log2",
+    math.log2,
+    _log_range(math.log2),
+    "The binary logarithm; NULL up to 0.",
+    domain=_POSITIVE,
+    sql="LOG(2, a)",
+    parsed="",
+)
+
+
+@function(_TWO, _power_range, sql="POWER(a, b)", parsed="Pow", engine="")
+def power(a: float, b: float) -> Real:
+    """The power; NULL for 0 to a negative and a negative to a fraction."""
+    return _power(a, b)
+
+
+_real("sin", math.sin, _WAVE, "The sine; NULL for infinities.", domain=_ANGLE)
+_real("cos", math.cos, _WAVE, "The cosine; NULL for infinities.", domain=_ANGLE)
+_real("asin", math.asin, _ARC, "The inverse sine; NULL outside [-1, 1].", domain=_INVERSE)
+_real("acos", math.acos, _ARC_COSINE, "The inverse cosine; NULL outside [-1, 1].", domain=_INVERSE)
+_real("atan", math.atan, _bounded(-_QUARTER, _QUARTER), "The inverse tangent; NULL if the number is.")
+
+
+@function(_TWO, _bounded(-_HALF, _HALF), sql="ATAN2(a, b)", engine="atan2({0} + 0.0::DOUBLE, {1} + 0.0::DOUBLE)")
+def atan2(y: float, x: float) -> Real:
+    """The angle of the point (x, y), given as (y, x)."""
+    return real(math.atan2(y + 0.0, x + 0.0))
+
+
+def _turned(name: str, factor: float, doc: str) -> None:
+    def scaled(x: float) -> float:
+        return x * factor
+
+    _real(name, scaled, _rising(scaled), doc, engine=f"({{0}} * CAST('{factor!r}' AS DOUBLE))")
+
+
+_turned("radians", PI / 180, "Degrees as radians.")
+_turned("degrees", 180 / PI, "Radians as degrees.")
+
+
+@function(
+    signature(result=FLOAT64),
+    lambda _, __: between(Fraction(PI), Fraction(PI), nullable=False),
+    sql="PI()",
+    engine=f"CAST('{PI!r}' AS DOUBLE)",
+)
+def pi() -> float:
+    """The float nearest to pi; never NULL."""
+    return PI

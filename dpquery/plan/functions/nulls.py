@@ -8,7 +8,7 @@ from dpquery.plan.expr import Call, Expression, Literal
 from dpquery.plan.functions.bounds import any_nullable, high, low, span
 from dpquery.plan.functions.casts import cast_value
 from dpquery.plan.functions.promotion import Expressions, Types, common_type, same_type
-from dpquery.plan.functions.table import CHOOSES, Function, Signature, SignatureError, is_null_literal
+from dpquery.plan.functions.table import CHOOSES, Signature, SignatureError, function, is_null_literal
 from dpquery.plan.ranges import Range, hull
 from dpquery.plan.types import TEXT, Type
 
@@ -78,60 +78,31 @@ def _constant(expression: Expression, of: Type) -> Any:
     return value
 
 
-def _coalesce(*values: Any) -> Any:
+@function(same_type(), _coalesce_range, sql="COALESCE(a, b)", parsed="", texts=CHOOSES, strict=False)
+def coalesce(*values: Any) -> Any:
+    """The first argument that is not NULL; NULL if all are."""
     return next((v for v in values if v is not None), None)
 
 
-def _greatest(*values: Any) -> Any:
+@function(same_type(least=2, most=2), _nullif_range, sql="NULLIF(a, b)", engine="", texts=CHOOSES, strict=False)
+def nullif(a: Any, b: Any) -> Any:
+    """The first argument, but NULL where both are equal."""
+    return None if a is not None and b is not None and a == b else a
+
+
+@function(same_type(), _extreme_range, sql="GREATEST(a, b)", parsed="", texts=CHOOSES, strict=False)
+def greatest(*values: Any) -> Any:
+    """The greatest of the arguments that are not NULL; NULL if all are."""
     return max((v for v in values if v is not None), default=None)
 
 
-def _least(*values: Any) -> Any:
+@function(same_type(), _extreme_range, sql="LEAST(a, b)", parsed="", texts=CHOOSES, strict=False)
+def least(*values: Any) -> Any:
+    """The least of the arguments that are not NULL; NULL if all are."""
     return min((v for v in values if v is not None), default=None)
 
 
-def _clamp(x: Any, lower: Any, upper: Any) -> Any:
-    return None if x is None else min(max(x, lower), upper)
-
-
-NULLS = (
-    Function(
-        name="coalesce",
-        resolve=same_type(),
-        range=_coalesce_range,
-        meaning=_coalesce,
-        doc="The first argument that is not NULL; NULL if all are.",
-        texts=CHOOSES,
-    ),
-    Function(
-        name="nullif",
-        resolve=same_type(least=2, most=2),
-        range=_nullif_range,
-        meaning=lambda a, b: None if a is not None and b is not None and a == b else a,
-        doc="The first argument, but NULL where both are equal.",
-        texts=CHOOSES,
-    ),
-    Function(
-        name="greatest",
-        resolve=same_type(),
-        range=_extreme_range,
-        meaning=_greatest,
-        doc="The greatest of the arguments that are not NULL; NULL if all are.",
-        texts=CHOOSES,
-    ),
-    Function(
-        name="least",
-        resolve=same_type(),
-        range=_extreme_range,
-        meaning=_least,
-        doc="The least of the arguments that are not NULL; NULL if all are.",
-        texts=CHOOSES,
-    ),
-    Function(
-        name="clamp",
-        resolve=_clamp_resolve,
-        range=_clamp_range,
-        meaning=_clamp,
-        doc="The number, date or timestamp moved into [lower, upper], both constants; NULL if it is.",
-    ),
-)
+@function(_clamp_resolve, _clamp_range, sql="CLAMP(a, 0, 10)", parsed="clamp/3", engine="")
+def clamp(x: Any, lower: Any, upper: Any) -> Any:
+    """The number, date or timestamp moved into [lower, upper], both constants; NULL if it is."""
+    return min(max(x, lower), upper)

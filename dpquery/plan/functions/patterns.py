@@ -11,18 +11,19 @@ import re
 from functools import lru_cache
 
 from dpquery.plan.expr import Call
-from dpquery.plan.functions.promotion import Expressions, Types
+from dpquery.plan.functions.promotion import Expressions, Types, signature
 from dpquery.plan.functions.table import (
-    Function,
+    Constant,
     Lengths,
     Signature,
     SignatureError,
     Texts,
     constant,
+    function,
     is_null_literal,
     text_literal,
 )
-from dpquery.plan.functions.text import lower, strict, truth
+from dpquery.plan.functions.text import lower, truth
 from dpquery.plan.types import BOOLEAN, TEXT
 
 _TOKEN = re.compile(
@@ -102,13 +103,6 @@ def _python(kind: str, text: str) -> str:
     return text if kind != "literal" else re.escape(text)
 
 
-def _regexp_resolve(types: Types, expressions: Expressions) -> Signature | None:
-    if len(types) != 2 or not (types[0] == TEXT or is_null_literal(expressions[0])):
-        return None
-    compiled(text_literal(expressions[1], "a regular expression"))
-    return (TEXT, TEXT), BOOLEAN
-
-
 def like_parts(pattern: str, escape: str) -> list[str]:
     """Returns a LIKE pattern as parts: "%", "_", or a text of one character behind "=".
 
@@ -139,14 +133,6 @@ def matches(x: str, parts: list[str]) -> bool:
         else:
             reached = {i + 1 for i in reached if i < len(x) and part in ("_", "=" + x[i])}
     return len(x) in reached
-
-
-def _like(x: str, pattern: str, escape: str = "\\") -> bool:
-    return matches(x, like_parts(pattern, escape))
-
-
-def _ilike(x: str, pattern: str, escape: str = "\\") -> bool:
-    return matches(lower(x), [lower(part) for part in like_parts(pattern, escape)])
 
 
 def _like_resolve(types: Types, expressions: Expressions) -> Signature | None:
@@ -183,29 +169,30 @@ def _matched(call: Call, given: Lengths) -> int:
     return 4 * given[0] * (1 + _weight(constant(call, 1)))
 
 
-PATTERNS = (
-    Function(
-        name="like",
-        resolve=_like_resolve,
-        range=truth,
-        meaning=strict(_like),
-        doc="Whether it is like a constant pattern (% any text, _ any character); NULL if it is.",
-        texts=Texts(makes=lambda _, __: 0, reads=_likened),
-    ),
-    Function(
-        name="ilike",
-        resolve=_like_resolve,
-        range=truth,
-        meaning=strict(_ilike),
-        doc="LIKE between the texts in small letters; NULL if it is.",
-        texts=Texts(makes=lambda _, __: 0, reads=_likened),
-    ),
-    Function(
-        name="regexp_matches",
-        resolve=_regexp_resolve,
-        range=truth,
-        meaning=strict(lambda x, pattern: compiled(pattern).search(x) is not None),
-        doc="Whether a constant regular expression matches a part of it; NULL if it is.",
-        texts=Texts(makes=lambda _, __: 0, reads=_matched),
-    ),
+_LIKENED = Texts(makes=lambda _, __: 0, reads=_likened)
+_REGEXP = Constant(TEXT, lambda given: compiled(text_literal(given, "a regular expression")))
+_MATCHED = Texts(makes=lambda _, __: 0, reads=_matched)
+
+
+@function(_like_resolve, truth, sql="a LIKE 'x%'", parsed="", engine="", texts=_LIKENED)
+def like(x: str, pattern: str, escape: str = "\\") -> bool:
+    """Whether it is like a constant pattern (% any text, _ any character); NULL if it is."""
+    return matches(x, like_parts(pattern, escape))
+
+
+@function(_like_resolve, truth, sql="a ILIKE 'x%'", parsed="", engine="", texts=_LIKENED)
+def ilike(x: str, pattern: str, escape: str = "\\") -> bool:
+    """LIKE between the texts in small letters; NULL if it is."""
+    return matches(lower.meaning(x), [lower.meaning(part) for part in like_parts(pattern, escape)])
+
+
+@function(
+    signature(TEXT, _REGEXP, result=BOOLEAN),
+    truth,
+    sql="a ~ 'x+'",
+    parsed="RegexpLike regexp_matches/2",
+    texts=_MATCHED,
 )
+def regexp_matches(x: str, pattern: str) -> bool:
+    """Whether a constant regular expression matches a part of it; NULL if it is."""
+    return compiled(pattern).search(x) is not None

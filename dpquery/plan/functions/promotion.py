@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.functions.casts import cast_value
-from dpquery.plan.functions.table import Resolve, Signature, SignatureError, accepts, is_null_literal
+from dpquery.plan.functions.table import Constant, Resolve, Signature, SignatureError, accepts, is_null_literal
 from dpquery.plan.types import FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, decimal
 
 Types = tuple[Type, ...]
@@ -89,13 +89,20 @@ def same_type(result: Type | None = None, *, least: int = 1, most: int = 10_000,
     return resolve
 
 
-def signature(*arguments: Type, result: Type) -> Resolve:
-    """Returns the rule of an operation with one signature, where NULL constants fit anywhere."""
+def signature(*arguments: Type | Constant, result: Type, optional: int = 0) -> Resolve:
+    """Returns the rule of an operation with one signature, of which the last `optional` arguments may be missing.
+
+    NULL constants fit anywhere but where a constant must be.
+    """
 
     def resolve(types: Types, expressions: Expressions) -> Signature | None:
-        if len(types) != len(arguments):
+        if not len(arguments) - optional <= len(types) <= len(arguments):
             return None
-        fit = all(is_null_literal(e) or accepts(t, a) for t, a, e in zip(types, arguments, expressions, strict=True))
-        return (arguments, result) if fit else None
+        given = list(zip(arguments, types, expressions, strict=False))
+        if not all(isinstance(a, Constant) or is_null_literal(e) or accepts(t, a) for a, t, e in given):
+            return None
+        if not all(a.check(e) for a, _, e in given if isinstance(a, Constant)):
+            return None
+        return tuple(a.type if isinstance(a, Constant) else a for a, _, _ in given), result
 
     return resolve

@@ -13,7 +13,7 @@ from dpquery.plan.functions.arithmetic import real
 from dpquery.plan.functions.bounds import End, between, high, low, rounded, span
 from dpquery.plan.functions.casts import EXACT, cast_value
 from dpquery.plan.functions.promotion import Expressions, Types, untyped
-from dpquery.plan.functions.table import Function, Signature, SignatureError, constant, integer_literal
+from dpquery.plan.functions.table import Signature, SignatureError, constant, function, integer_literal
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, INT64, Kind, Type, decimal
 
@@ -50,26 +50,6 @@ def _round_resolve(types: Types, expressions: Expressions) -> Signature | None:
 def digits_of(call: Call) -> int:
     """Returns to how many places after the point a call of `round` rounds."""
     return int(constant(call, 1)) if len(call.arguments) > 1 else 0
-
-
-def _stepwise(function: Callable[[Any], int]) -> Callable[[Any], Any]:
-    def meaning(x: Any) -> Any:
-        if x is None or isinstance(x, int) or (isinstance(x, float) and math.isinf(x)):
-            return x
-        return type(x)(function(x))
-
-    return meaning
-
-
-def _round(x: Any, digits: int = 0) -> Any:
-    if x is None or isinstance(x, int):
-        return x
-    if isinstance(x, Decimal):
-        places = -int(x.as_tuple().exponent)
-        return x if places <= digits else x.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, EXACT)
-    if digits >= 0:
-        return x if abs(x) >= INTEGRAL else real(round(x * 10.0**digits) / 10.0**digits)
-    return x if math.isinf(x) else real(round(x / 10.0**-digits) * 10.0**-digits)
 
 
 def _monotone(function: Callable[[Fraction], int]) -> Callable[[tuple[Range, ...], Call], Range]:
@@ -124,14 +104,6 @@ def _bucket_resolve(types: Types, expressions: Expressions) -> Signature | None:
     return (FLOAT64, FLOAT64, FLOAT64, INT64), INT64
 
 
-def _width_bucket(x: float | None, lower: float, upper: float, count: int) -> int | None:
-    if x is None:
-        return None
-    if x < lower or x >= upper:
-        return 0 if x < lower else count + 1
-    return min(count, math.floor((x - lower) / (upper - lower) * count) + 1)
-
-
 def _bucket_range(ranges: tuple[Range, ...], call: Call) -> Range:
     x, count = ranges[0], constant(call, 3)
     first = 0 if low(x) < low(ranges[1]) else 1
@@ -139,40 +111,40 @@ def _bucket_range(ranges: tuple[Range, ...], call: Call) -> Range:
     return between(first, last, nullable=x.nullable)
 
 
-ROUNDING = (
-    Function(
-        name="floor",
-        resolve=_to_whole,
-        range=_monotone(math.floor),
-        meaning=_stepwise(math.floor),
-        doc="The greatest whole number that is not above; NULL if the number is.",
-    ),
-    Function(
-        name="ceil",
-        resolve=_to_whole,
-        range=_monotone(math.ceil),
-        meaning=_stepwise(math.ceil),
-        doc="The least whole number that is not below; NULL if the number is.",
-    ),
-    Function(
-        name="trunc",
-        resolve=_to_whole,
-        range=_monotone(math.trunc),
-        meaning=_stepwise(math.trunc),
-        doc="The number without its fraction; NULL if it is.",
-    ),
-    Function(
-        name="round",
-        resolve=_round_resolve,
-        range=_round_range,
-        meaning=_round,
-        doc="The number rounded to a constant number of places; NULL if it is.",
-    ),
-    Function(
-        name="width_bucket",
-        resolve=_bucket_resolve,
-        range=_bucket_range,
-        meaning=_width_bucket,
-        doc="The number from 0 to n + 1 of the one of n equal buckets of [lower, upper); NULL if the number is.",
-    ),
+def _step(name: str, step: Callable[[Any], int], doc: str) -> None:
+    def meaning(x: Any) -> Any:
+        return x if isinstance(x, int) or (isinstance(x, float) and math.isinf(x)) else type(x)(step(x))
+
+    function(_to_whole, _monotone(step), name=name, engine="", doc=doc)(meaning)
+
+
+_step("floor", math.floor, "The greatest whole number that is not above; NULL if the number is.")
+_step("ceil", math.ceil, "The least whole number that is not below; NULL if the number is.")
+_step("trunc", math.trunc, "The number without its fraction; NULL if it is.")
+
+
+@function(_round_resolve, _round_range, sql="ROUND(a, 2)", parsed="Round(this,decimals?)", engine="")
+def round_(x: Any, digits: int = 0) -> Any:
+    """The number rounded to a constant number of places; NULL if it is."""
+    if isinstance(x, int):
+        return x
+    if isinstance(x, Decimal):
+        places = -int(x.as_tuple().exponent)
+        return x if places <= digits else x.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, EXACT)
+    if digits >= 0:
+        return x if abs(x) >= INTEGRAL else real(round(x * 10.0**digits) / 10.0**digits)
+    return x if math.isinf(x) else real(round(x / 10.0**-digits) * 10.0**-digits)
+
+
+@function(
+    _bucket_resolve,
+    _bucket_range,
+    sql="WIDTH_BUCKET(a, 0, 10, 5)",
+    parsed="WidthBucket(this,min_value,max_value,num_buckets)",
+    engine="",
 )
+def width_bucket(x: float, lower: float, upper: float, count: int) -> int:
+    """The number from 0 to n + 1 of the one of n equal buckets of [lower, upper); NULL if the number is."""
+    if x < lower or x >= upper:
+        return 0 if x < lower else count + 1
+    return min(count, math.floor((x - lower) / (upper - lower) * count) + 1)

@@ -8,28 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 from dpquery.plan.expr import Call, Literal
 from dpquery.plan.functions.bounds import any_nullable
-from dpquery.plan.functions.promotion import Expressions, Types, signature, untyped
+from dpquery.plan.functions.promotion import Expressions, Types, signature
 from dpquery.plan.functions.table import (
     CHOOSES,
     READS,
     TEXT_LIMIT,
-    Function,
+    Constant,
     Lengths,
-    RangeRule,
-    Resolve,
     Signature,
     Texts,
     constant,
+    function,
     integer_literal,
-    is_null_literal,
-    text_literal,
+    text_constant,
 )
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import BOOLEAN, INT64, TEXT, Type
+from dpquery.plan.types import BOOLEAN, INT64, TEXT
 
 
 def unranged(ranges: tuple[Range, ...], _: Call) -> Range:
@@ -47,11 +44,6 @@ def truth(ranges: tuple[Range, ...], _: Call) -> Range:
     return Range(lower=Fraction(0), upper=Fraction(1), nullable=any_nullable(ranges))
 
 
-def strict(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function with NULL for every NULL argument."""
-    return lambda *values: None if any(v is None for v in values) else function(*values)
-
-
 def upper_character(character: str) -> str:
     """Returns the one capital of a character (of those that become several: the title-case one, or itself)."""
     for capital in (character.upper(), {"\u00df": "\u1e9e"}.get(character, character.title())):
@@ -60,115 +52,18 @@ def upper_character(character: str) -> str:
     return character
 
 
-def upper(x: str) -> str:
-    """Returns the text in capitals, character by character."""
-    return "".join(map(upper_character, x))
-
-
-def lower(x: str) -> str:
-    """Returns the text in small letters, character by character."""
-    return "".join(c.lower()[0] for c in x)
-
-
-def _substring(x: str, start: int, count: int | None = None) -> str | None:
-    """PostgreSQL's meaning: places before the first count, though nothing stands there."""
-    if count is not None and count < 0:
-        return None
-    end = len(x) + 1 if count is None else start + count
-    return x[max(start, 1) - 1 : max(end, 1) - 1]
-
-
-def _left(x: str, count: int) -> str:
-    return x[:count]
-
-
-def _right(x: str, count: int) -> str:
-    return x[len(x) - count if 0 <= count <= len(x) else max(-count, 0) :]
-
-
 def replaced_part(old: str, new: str) -> int:
     """Returns how many characters of a text REPLACE reads: as many as fit into 10,000 if all of them are replaced."""
     return TEXT_LIMIT * len(old) // len(new) if 0 < len(old) < len(new) else TEXT_LIMIT
 
 
-def _replace(x: str, old: str, new: str) -> str:
-    part = x[: replaced_part(old, new)]
-    return part.replace(old, new) if old else part
-
-
-def _concat(*values: str) -> str:
-    return "".join(values)[:TEXT_LIMIT]
-
-
-def _joined(*values: str | None) -> str:
-    return "".join(v for v in values if v is not None)[:TEXT_LIMIT]
-
-
-def _split_part(x: str, delimiter: str, index: int) -> str:
-    parts = x.split(delimiter)
-    place = index - 1 if index > 0 else len(parts) + index
-    return parts[place] if 0 <= place < len(parts) else ""
-
-
-def _padded(x: str, count: int, fill: str = " ", *, left: bool) -> str:
-    if len(x) >= count:
-        return x[:count]
-    missing = count - len(x)
-    padding = (fill * (missing // len(fill) + 1))[:missing]
-    return padding + x if left else x + padding
-
-
-def _texts(result: Type, *, least: int, most: int, lengthens: bool = False) -> Resolve:
-    """The rule of an operation on texts; where it joins them, numbers and dates are printed, as in SQL."""
-
-    def resolve(types: Types, expressions: Expressions) -> Signature | None:
-        found = untyped(types, expressions, TEXT)
-        fit = lengthens or all(t == TEXT for t in found)
-        return ((TEXT,) * len(types), result) if fit and least <= len(types) <= most else None
-
-    return resolve
-
-
-def _trim_resolve(types: Types, expressions: Expressions) -> Signature | None:
-    if len(types) == 2:
-        text_literal(expressions[1], "the characters to trim", limit=100)
-    return _texts(TEXT, least=1, most=2)(types, expressions)
-
-
-def _substring_resolve(types: Types, expressions: Expressions) -> Signature | None:
-    types = untyped(types[:1], expressions[:1], TEXT) + untyped(types[1:], expressions[1:], INT64)
-    return (types, TEXT) if types in ((TEXT, INT64), (TEXT, INT64, INT64)) else None
+def _never_null(_: tuple[Range, ...], __: Call) -> Range:
+    return Range(nullable=False)
 
 
 def _substring_range(ranges: tuple[Range, ...], _: Call) -> Range:
     negative = len(ranges) > 2 and (ranges[2].lower is None or ranges[2].lower < 0)
     return Range(nullable=any_nullable(ranges) or negative)
-
-
-def _replace_resolve(types: Types, expressions: Expressions) -> Signature | None:
-    if len(types) != 3 or not (types[0] == TEXT or is_null_literal(expressions[0])):
-        return None
-    text_literal(expressions[1], "what REPLACE looks for")
-    text_literal(expressions[2], "what REPLACE puts instead")
-    return (TEXT, TEXT, TEXT), TEXT
-
-
-def _split_resolve(types: Types, expressions: Expressions) -> Signature | None:
-    if len(types) != 3 or not (types[0] == TEXT or is_null_literal(expressions[0])):
-        return None
-    if not text_literal(expressions[1], "the delimiter"):
-        return None
-    index = integer_literal(expressions[2], "the number of the part", -TEXT_LIMIT, TEXT_LIMIT)
-    return ((TEXT, TEXT, INT64), TEXT) if index else None
-
-
-def _pad_resolve(types: Types, expressions: Expressions) -> Signature | None:
-    if not 2 <= len(types) <= 3 or not (types[0] == TEXT or is_null_literal(expressions[0])):
-        return None
-    integer_literal(expressions[1], "the length to pad to", 0, TEXT_LIMIT)
-    if len(types) == 3 and not text_literal(expressions[2], "the padding"):
-        return None
-    return (TEXT, INT64, TEXT)[: len(types)], TEXT
 
 
 def _first(call: Call, index: int) -> int | None:
@@ -226,136 +121,180 @@ def _length_range(ranges: tuple[Range, ...], call: Call) -> Range:
     return Range(lower=Fraction(0), upper=None if most is None else Fraction(most), nullable=ranges[0].nullable)
 
 
-def _function(
-    name: str, meaning: Callable[..., Any], resolve: Resolve, doc: str, rule: RangeRule = unranged, *, texts: Texts
-) -> Function:
-    return Function(name=name, resolve=resolve, range=rule, meaning=strict(meaning), doc=doc, texts=texts)
-
-
 _ONE, _WITH_COUNT = signature(TEXT, result=TEXT), signature(TEXT, INT64, result=TEXT)
-_TEST = _texts(BOOLEAN, least=2, most=2)
-
-TEXTS = (
-    _function("upper", upper, _ONE, "The text in capitals, character by character; NULL if it is.", texts=CHOOSES),
-    _function("lower", lower, _ONE, "The text in small letters, character by character; NULL if it is.", texts=CHOOSES),
-    _function(
-        "length",
-        len,
-        signature(TEXT, result=INT64),
-        "How many characters it has; NULL if it is.",
-        _length_range,
-        texts=READS,
-    ),
-    _function(
-        "trim",
-        lambda x, c=" ": x.strip(c) if c else x,
-        _trim_resolve,
-        "The text without these characters (a constant; spaces) at both ends; NULL if it is.",
-        texts=_TRIMMED,
-    ),
-    _function(
-        "ltrim",
-        lambda x, c=" ": x.lstrip(c) if c else x,
-        _trim_resolve,
-        "The text without these characters (a constant; spaces) at its start; NULL if it is.",
-        texts=_TRIMMED,
-    ),
-    _function(
-        "rtrim",
-        lambda x, c=" ": x.rstrip(c) if c else x,
-        _trim_resolve,
-        "The text without these characters (a constant; spaces) at its end; NULL if it is.",
-        texts=_TRIMMED,
-    ),
-    _function(
-        "substring",
-        _substring,
-        _substring_resolve,
-        "The part from a place, counted from 1, of a length; NULL if an argument is or the length is negative.",
-        _substring_range,
-        texts=_MIDDLE,
-    ),
-    _function(
-        "left", _left, _WITH_COUNT, "The first characters, or all but the last -n; NULL if an argument is.", texts=_PART
-    ),
-    _function(
-        "right",
-        _right,
-        _WITH_COUNT,
-        "The last characters, or all but the first -n; NULL if an argument is.",
-        texts=_PART,
-    ),
-    _function(
-        "replace",
-        _replace,
-        _replace_resolve,
-        "The text with one constant instead of another; NULL if it is.",
-        texts=Texts(makes=_replaced),
-    ),
-    _function(
-        "concat",
-        _concat,
-        _texts(TEXT, least=1, most=100, lengthens=True),
-        "The texts one after another; NULL if one is.",
-        texts=_JOINED,
-    ),
-    Function(
-        name="concat_without_nulls",
-        resolve=_texts(TEXT, least=1, most=100, lengthens=True),
-        range=lambda _, __: Range(nullable=False),
-        meaning=_joined,
-        doc="The texts that are not NULL one after another; never NULL.",
-        texts=_JOINED,
-    ),
-    _function(
-        "position",
-        lambda x, part: x.find(part) + 1,
-        _texts(INT64, least=2, most=2),
-        "Where in the first text the second begins, from 1; 0 if nowhere; NULL if either is.",
-        counted,
-        texts=_SEARCHED,
-    ),
-    _function(
-        "starts_with",
-        str.startswith,
-        _TEST,
-        "Whether it starts with the second; NULL if either is.",
-        truth,
-        texts=READS,
-    ),
-    _function(
-        "ends_with", str.endswith, _TEST, "Whether it ends with the second; NULL if either is.", truth, texts=READS
-    ),
-    _function(
-        "contains",
-        lambda x, part: part in x,
-        _TEST,
-        "Whether it contains the second; NULL if either is.",
-        truth,
-        texts=_SEARCHED,
-    ),
-    _function(
-        "reverse", lambda x: x[::-1], _ONE, "The characters in reverse order; NULL if it is.", texts=_BY_CHARACTER
-    ),
-    _function(
-        "split_part",
-        _split_part,
-        _split_resolve,
-        "The n-th part between constant delimiters, from the end if n < 0, or ''; NULL if the text is.",
-        texts=_SPLIT,
-    ),
-    _function(
-        "lpad",
-        lambda *a: _padded(*a, left=True),
-        _pad_resolve,
-        "The text filled on the left, or cut, to a constant length; NULL if it is.",
-        texts=_PADDED,
-    ),
-    _function(
-        "rpad",
-        lambda *a: _padded(*a, left=False),
-        _pad_resolve,
-        "The text filled on the right, or cut, to a constant length; NULL if it is.",
-        texts=_PADDED,
-    ),
+_TEST = signature(TEXT, TEXT, result=BOOLEAN)
+_TRIM = signature(TEXT, text_constant("the characters to trim", limit=100), result=TEXT, optional=1)
+_REPLACE = signature(
+    TEXT, text_constant("what REPLACE looks for"), text_constant("what REPLACE puts instead"), result=TEXT
 )
+_PLACE = Constant(INT64, lambda given: integer_literal(given, "the number of the part", -TEXT_LIMIT, TEXT_LIMIT))
+_LENGTH = Constant(INT64, lambda given: integer_literal(given, "the length to pad to", 0, TEXT_LIMIT) is not None)
+_PAD = signature(TEXT, _LENGTH, text_constant("the padding", least=1), result=TEXT, optional=1)
+
+
+def _many(types: Types, _: Expressions) -> Signature | None:
+    """Texts that are joined; numbers and dates are printed, as in SQL."""
+    return ((TEXT,) * len(types), TEXT) if 1 <= len(types) <= 100 else None
+
+
+@function(_ONE, unranged, texts=CHOOSES)
+def upper(x: str) -> str:
+    """The text in capitals, character by character; NULL if it is."""
+    return "".join(map(upper_character, x))
+
+
+@function(_ONE, unranged, texts=CHOOSES)
+def lower(x: str) -> str:
+    """The text in small letters, character by character; NULL if it is."""
+    return "".join(c.lower()[0] for c in x)
+
+
+@function(signature(TEXT, result=INT64), _length_range, texts=READS)
+def length(x: str) -> int:
+    """How many characters it has; NULL if it is."""
+    return len(x)
+
+
+@function(
+    signature(TEXT, result=INT64), counted, parsed="ByteLength octet_length/1 strlen/1", engine="strlen", texts=READS
+)
+def octet_length(x: str) -> int:
+    """How many bytes it has in UTF-8; NULL if it is."""
+    return len(x.encode())
+
+
+def _trimming(name: str, trimmed: Callable[[str, str], str], where: str) -> None:
+    def meaning(x: str, characters: str = " ") -> str:
+        return trimmed(x, characters) if characters else x
+
+    doc = f"The text without these characters (a constant; spaces) at {where}; NULL if it is."
+    function(_TRIM, unranged, name=name, parsed="", texts=_TRIMMED, doc=doc)(meaning)
+
+
+_trimming("trim", str.strip, "both ends")
+_trimming("ltrim", str.lstrip, "its start")
+_trimming("rtrim", str.rstrip, "its end")
+
+
+@function(
+    signature(TEXT, INT64, INT64, result=TEXT, optional=1),
+    _substring_range,
+    sql="SUBSTRING(a FROM 1 FOR 2)",
+    parsed="Substring(this,start,length?)",
+    engine="",
+    texts=_MIDDLE,
+)
+def substring(x: str, start: int, count: int | None = None) -> str | None:
+    """The part from a place, counted from 1, of a length; NULL if an argument is or the length is negative."""
+    if count is not None and count < 0:
+        return None
+    end = len(x) + 1 if count is None else start + count  # places before the first count, as in PostgreSQL
+    return x[max(start, 1) - 1 : max(end, 1) - 1]
+
+
+@function(_WITH_COUNT, unranged, sql="LEFT(a, 2)", engine="", texts=_PART)
+def left(x: str, count: int) -> str:
+    """The first characters, or all but the last -n; NULL if an argument is."""
+    return x[:count]
+
+
+@function(_WITH_COUNT, unranged, sql="RIGHT(a, 2)", engine="", texts=_PART)
+def right(x: str, count: int) -> str:
+    """The last characters, or all but the first -n; NULL if an argument is."""
+    return x[len(x) - count if 0 <= count <= len(x) else max(-count, 0) :]
+
+
+@function(
+    _REPLACE,
+    unranged,
+    sql="REPLACE(a, 'x', 'y')",
+    parsed="Replace(this,expression,replacement)",
+    engine="",
+    texts=Texts(makes=_replaced),
+)
+def replace(x: str, old: str, new: str) -> str:
+    """The text with one constant instead of another; NULL if it is."""
+    part = x[: replaced_part(old, new)]
+    return part.replace(old, new) if old else part
+
+
+@function(_many, unranged, sql="a || b", parsed="", engine="", texts=_JOINED)
+def concat(*values: str) -> str:
+    """The texts one after another; NULL if one is."""
+    return "".join(values)[:TEXT_LIMIT]
+
+
+@function(_many, _never_null, sql="CONCAT(a, b)", parsed="", engine="", texts=_JOINED, strict=False)
+def concat_without_nulls(*values: str | None) -> str:
+    """The texts that are not NULL one after another; never NULL."""
+    return "".join(v for v in values if v is not None)[:TEXT_LIMIT]
+
+
+@function(
+    signature(TEXT, TEXT, result=INT64),
+    counted,
+    sql="POSITION(b IN a)",
+    parsed="StrPosition",
+    engine="strpos",
+    texts=_SEARCHED,
+)
+def position(x: str, part: str) -> int:
+    """Where in the first text the second begins, from 1; 0 if nowhere; NULL if either is."""
+    return x.find(part) + 1
+
+
+@function(_TEST, truth, sql="STARTS_WITH(a, b)", parsed="StartsWith prefix/2", texts=READS)
+def starts_with(x: str, start: str) -> bool:
+    """Whether it starts with the second; NULL if either is."""
+    return x.startswith(start)
+
+
+@function(_TEST, truth, sql="ENDS_WITH(a, b)", parsed="EndsWith suffix/2", texts=READS)
+def ends_with(x: str, end: str) -> bool:
+    """Whether it ends with the second; NULL if either is."""
+    return x.endswith(end)
+
+
+@function(_TEST, truth, sql="CONTAINS(a, b)", texts=_SEARCHED)
+def contains(x: str, part: str) -> bool:
+    """Whether it contains the second; NULL if either is."""
+    return part in x
+
+
+@function(_ONE, unranged, engine="array_to_string(list_reverse(string_split({0}, '')), '')", texts=_BY_CHARACTER)
+def reverse(x: str) -> str:
+    """The characters in reverse order; NULL if it is."""
+    return x[::-1]
+
+
+@function(
+    signature(TEXT, text_constant("the delimiter", least=1), _PLACE, result=TEXT),
+    unranged,
+    sql="SPLIT_PART(a, ',', 1)",
+    parsed="SplitPart(this,delimiter,part_index)",
+    engine="",
+    texts=_SPLIT,
+)
+def split_part(x: str, delimiter: str, index: int) -> str:
+    """The n-th part between constant delimiters, from the end if n < 0, or ''; NULL if the text is."""
+    parts = x.split(delimiter)
+    place = index - 1 if index > 0 else len(parts) + index
+    return parts[place] if 0 <= place < len(parts) else ""
+
+
+def _filling(x: str, count: int, fill: str) -> str:
+    """Returns what is missing to a length."""
+    missing = max(count - len(x), 0)
+    return (fill * (missing // len(fill) + 1))[:missing]
+
+
+@function(_PAD, unranged, sql="LPAD(a, 5, '0')", parsed="", engine="", texts=_PADDED)
+def lpad(x: str, count: int, fill: str = " ") -> str:
+    """The text filled on the left, or cut, to a constant length; NULL if it is."""
+    return _filling(x, count, fill) + x[:count]
+
+
+@function(_PAD, unranged, sql="RPAD(a, 5, '0')", parsed="", engine="", texts=_PADDED)
+def rpad(x: str, count: int, fill: str = " ") -> str:
+    """The text filled on the right, or cut, to a constant length; NULL if it is."""
+    return x[:count] + _filling(x, count, fill)

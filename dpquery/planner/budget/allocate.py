@@ -151,7 +151,7 @@ def _in_epsilon(mechanism: Mechanism) -> bool:
         case Mechanism.GAUSSIAN:
             return False
         case Mechanism.EXPONENTIAL:
-            raise InternalError("numbers get noise, and are not chosen")
+            raise InternalError("numbers get noise and cannot be chosen")
         case _:
             assert_never(mechanism)
 
@@ -194,7 +194,7 @@ def _delta(offer: QueryBudget, budget: Budget) -> Fraction:
 def selection_delta(offer: QueryBudget, budget: Budget, selections: int) -> Fraction:
     """Returns the delta of each selection: half of the query's is for the conversion where it asks for epsilon."""
     if budget.kind is BudgetKind.PURE and offer.delta is not None:
-        raise InvalidLossError("this budget has no delta", advice="Ask with epsilon alone.")
+        raise InvalidLossError("this budget has no delta", advice="Ask only with epsilon.")
     if selections == 0:
         return Fraction(0)
     total = _delta(offer, budget)

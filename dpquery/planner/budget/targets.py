@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import assert_never
 
+from dpquery.accuracy.error_propagation import factors_of, mean_of
 from dpquery.errors import InternalError, InvalidLossError, UnsupportedQueryError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
 from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.plan import CHOICES, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.sensitivity import Sensitivity, finer_steps, sensitivity
-from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
-from dpquery.plan.types import Kind, Type
 from dpquery.planner.budget.aims import Aim, check_names
 from dpquery.planner.budget.allocate import QueryBudget, deviation_of, plan_of, selection_delta
 from dpquery.units.declarations import Neighbours
@@ -47,32 +46,6 @@ class Accuracy:
     rows: Mapping[str, Fraction] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mean:
-    """An average as it is computed: a middle plus the sum of deviations from it, divided by the count.
-
-    Attributes:
-        deviations, count: The measures.
-        reach: The largest deviation of a mean from the middle.
-    """
-
-    deviations: str
-    count: str
-    reach: Fraction
-
-    def factors(self, error: Fraction, rows: Fraction) -> dict[str, Fraction]:
-        """Returns with which factors half-widths add up to at most `error`, if there are `rows` rows or more.
-
-        With noises d and c, |(D + d) / (N + c) - D / N| = |d - (D / N) c| / (N + c) <= error follows from
-        |d| + (reach + error) |c| <= error N, and N only helps.
-        """
-        return {self.deviations: 1 / rows, self.count: (self.reach + error) / rows}
-
-    def half_width(self, deviations: Fraction, count: Fraction, rows: Fraction) -> Fraction | None:
-        """Returns the half-width for `rows` rows from those of the measures; None where the count may be lost in it."""
-        return (deviations + self.reach * count) / (rows - count) if rows > count else None
-
-
 def allocate_for(
     aggregates: tuple[PrivateAggregate, ...],
     aims: Sequence[Aim],
@@ -94,7 +67,7 @@ def allocate_for(
         offer: Its delta alone counts, for selections.
     Raises:
         UnsupportedQueryError: A column that cannot have a target.
-        InvalidLossError: A target for what is no noisy column, or one too small to be kept.
+        InvalidLossError: A target for what is not a noisy column, or one too small to be kept.
     """
     pairs = {measure.id: (aggregate, measure) for aggregate in aggregates for measure in aggregate.measures}
     pure = budget.kind is BudgetKind.PURE
@@ -121,18 +94,14 @@ def half_width_of(
     if mean is not None and rows is not None:
         deviations, count = half_width(mean.deviations, 2), half_width(mean.count, 2)
         return None if deviations is None or count is None else mean.half_width(deviations, count, rows)
-    factors = _factors(aim.expression, lambda id: half_width(id, 1) is not None) if aim.is_itself else None
+    factors = factors_of(aim.expression, lambda id: half_width(id, 1) is not None) if aim.is_itself else None
     if not factors:
         return None
     return sum((abs(factor) * (half_width(id, len(factors)) or 0) for id, factor in factors.items()), Fraction(0))
 
 
 def _wanted(
-    aims: Sequence[Aim],
-    accuracy: Accuracy,
-    pairs: Mapping[str, Pair],
-    deviation: Callable[[str], float],
-    pure: bool,
+    aims: Sequence[Aim], accuracy: Accuracy, pairs: Mapping[str, Pair], deviation: Callable[[str], float], pure: bool
 ) -> dict[str, list[tuple[Fraction, Fraction]]]:
     """Returns for each measure with a target (half-width, failure) of each of its targets."""
     errors = accuracy.errors
@@ -164,7 +133,7 @@ def _factors_of(
         return None
     mean = mean_of(aim.expression)
     if mean is None:
-        return _factors(aim.expression, is_measure)
+        return factors_of(aim.expression, is_measure)
     return None if rows is None else mean.factors(error, rows)
 
 
@@ -175,36 +144,9 @@ def _no_target(aim: Aim) -> UnsupportedQueryError:
             advice=f"Say for how many rows it is to hold: error={{{aim.name!r}: (0.5, 1000)}}, from 1000 rows on.",
         )
     return UnsupportedQueryError(
-        f"{aim.name} cannot have a target: its error depends on the data, not on the noise alone",
+        f"{aim.name} cannot have a target: its error depends on the data, not only on the noise",
         advice="Give targets to counts, sums and averages, by name: error={'n': 100}.",
     )
-
-
-def mean_of(expression: Expression) -> Mean | None:
-    """Returns the average that an expression is, or None if it is none."""
-    if not isinstance(expression, Case) or len(expression.branches) != 1:
-        return None
-    mean = expression.branches[0][1]
-    if not isinstance(mean, Call) or mean.function != "clamp":
-        return None
-    total, *ends = mean.arguments
-    if not isinstance(total, Call) or total.function != "add":
-        return None
-    middle, quotient = total.arguments
-    if not isinstance(quotient, Call) or quotient.function != "divide":
-        return None
-    over, under = (_bare(part) for part in quotient.arguments)
-    known = [_constant(part) for part in (middle, *ends)]
-    if not isinstance(over, Column) or not isinstance(under, Column) or None in known:
-        return None
-    centre, lower, upper = (number for number in known if number is not None)
-    return Mean(deviations=over.id, count=under.id, reach=max(upper - centre, centre - lower))
-
-
-def _bare(expression: Expression) -> Expression:
-    while isinstance(expression, Cast):
-        expression = expression.argument
-    return expression
 
 
 def _fractions(parts: Mapping[str, float]) -> dict[str, Fraction]:
@@ -213,57 +155,6 @@ def _fractions(parts: Mapping[str, float]) -> dict[str, Fraction]:
     if len(parts) == 1 or not 0 < total < math.inf:
         return dict.fromkeys(parts, Fraction(1, len(parts)))
     return {id: Fraction(max(1, math.floor(part / total * 10**6)), 10**6 + len(parts)) for id, part in parts.items()}
-
-
-def _factors(expression: Expression, is_measure: Callable[[str], bool]) -> dict[str, Fraction] | None:
-    """Returns a number as a sum of measures with constant factors, up to what carries no noise; None if it is none."""
-    if not any(is_measure(column.id) for column in columns_of(expression)):
-        return {}
-    match expression:
-        case Column() if expression.type.is_numeric:
-            return {expression.id: Fraction(1)}
-        case Cast() if _keeps_numbers(expression.argument.type, expression.type):
-            return _factors(expression.argument, is_measure)
-        case Call(function="negate"):
-            return _scaled(_factors(expression.arguments[0], is_measure), Fraction(-1))
-        case Call(function="add" | "subtract"):
-            sides = [_factors(part, is_measure) for part in expression.arguments]
-            return _sum(sides[0], _scaled(sides[1], Fraction(1 if expression.function == "add" else -1)))
-        case Call(function="multiply" | "divide"):
-            first, second = expression.arguments
-            if expression.function == "multiply" and isinstance(first, Literal):
-                first, second = second, first
-            by = _constant(second)
-            if by is None or by == 0:
-                return None
-            return _scaled(_factors(first, is_measure), by if expression.function == "multiply" else 1 / by)
-        case _:
-            return None
-
-
-def _keeps_numbers(source: Type, target: Type) -> bool:
-    """Whether a cast between numbers changes none that fits."""
-    if target.kind is Kind.FLOAT64:
-        return source.is_numeric
-    return source.kind in (Kind.INT64, Kind.DECIMAL) and target.is_numeric and target.scale >= source.scale
-
-
-def _constant(expression: Expression) -> Fraction | None:
-    while isinstance(expression, Cast) and expression.type.is_numeric:
-        expression = expression.argument
-    is_number = isinstance(expression, Literal) and expression.type.is_numeric and expression.value is not None
-    return Fraction(expression.value) if is_number else None  # type: ignore[union-attr,arg-type]
-
-
-def _scaled(factors: dict[str, Fraction] | None, by: Fraction) -> dict[str, Fraction] | None:
-    return None if factors is None else {id: factor * by for id, factor in factors.items()}
-
-
-def _sum(first: dict[str, Fraction] | None, second: dict[str, Fraction] | None) -> dict[str, Fraction] | None:
-    if first is None or second is None:
-        return None
-    total = {id: first.get(id, Fraction(0)) + second.get(id, Fraction(0)) for id in {**first, **second}}
-    return total if all(total.values()) else None
 
 
 def _least(pair: Pair, neighbours: Neighbours, needs: Sequence[tuple[Fraction, Fraction]], *, pure: bool) -> Noise:
@@ -279,7 +170,7 @@ def _least(pair: Pair, neighbours: Neighbours, needs: Sequence[tuple[Fraction, F
 
 
 def _solve(
-    moved: Sensitivity, mechanism: Mechanism, needs: Sequence[tuple[int, Fraction]], label: str, finer: int
+    moved: Sensitivity, mechanism: Mechanism, needs: Sequence[tuple[int, Fraction]], label: str, finer: int | Fraction
 ) -> Noise:
     """Returns the noise of the smallest loss of `DIGITS` digits that keeps all half-widths, in lattice steps."""
     about = max(_about(moved, mechanism, steps, failure) for steps, failure in needs)
@@ -308,7 +199,7 @@ def _about(moved: Sensitivity, mechanism: Mechanism, steps: int, failure: Fracti
             assert_never(mechanism)
 
 
-def _keeps(noise: Noise, moved: Sensitivity, needs: Sequence[tuple[int, Fraction]], finer: int) -> bool:
+def _keeps(noise: Noise, moved: Sensitivity, needs: Sequence[tuple[int, Fraction]], finer: int | Fraction) -> bool:
     try:
         made = calibrate(moved, noise, finer)
     except InvalidLossError:

@@ -12,11 +12,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from dpquery.accuracy.arithmetic import where_more
 from dpquery.catalog import Catalog
 from dpquery.catalog.tables import Randomized
-from dpquery.errors import InternalError, MissingBoundsError
-from dpquery.plan.aggregates import Function
+from dpquery.errors import MissingBoundsError
+from dpquery.plan.aggregates.aggregate import AggregateFunction
+from dpquery.plan.aggregates.counts import COUNT
+from dpquery.plan.aggregates.derivations import where_more
+from dpquery.plan.aggregates.moments import AVG
+from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.definitions import definition
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, columns_of, conjuncts, substitute
@@ -42,7 +45,7 @@ from dpquery.planner.debias.chances import Chances, Weights, numbers_of, times, 
 from dpquery.planner.debias.reports import both, lifted, reading_reports, reads, refusal, repeats, stored
 from dpquery.planner.ranges.ranges import ranges_of
 
-ESTIMATED = ("count", "sum", "avg")
+ESTIMATED = (COUNT, SUM, AVG)
 """Aggregates that are debiased."""
 ZERO = Literal(value=0.0, type=FLOAT64)
 UNKNOWN = Literal(value=None, type=FLOAT64)
@@ -212,19 +215,16 @@ class _Boundary:
         asked = self._asked(column)
         if asked is None:
             return self._read(column)
-        if column.function is Function.COUNT:
+        if column.function is COUNT:
             return Cast(argument=self._count(asked), type=INT64)
-        if column.function is Function.SUM:
+        if column.function is SUM:
             total = self._total(asked, 0.0, None)
             return total if column.type == FLOAT64 else Cast(argument=total, type=column.type)
-        if column.function is not Function.AVG:
-            raise InternalError(f"{column.function} of reports is not estimated")
         lower, upper = self._ends(asked)
         middle = (lower + upper) / 2
         count = self._count(asked)
-        mean = call(
-            "add", (Literal(value=middle, type=FLOAT64), call("divide", (self._total(asked, middle, count), count)))
-        )
+        part = call("divide", (self._total(asked, middle, count), count))
+        mean = call("add", (Literal(value=middle, type=FLOAT64), part))
         ends = (Literal(value=lower, type=FLOAT64), Literal(value=upper, type=FLOAT64))
         return where_more(count, 0, call("clamp", (mean, *ends)))
 
@@ -259,7 +259,7 @@ class _Boundary:
         return _Asked(
             column=column,
             told=told,
-            numbers=numbers_of(tables[-1][0]) if told is not None and column.function != "count" else (),
+            numbers=numbers_of(tables[-1][0]) if told is not None and column.function is not COUNT else (),
             holds=holds,
             where=both(parts) if parts else None,
             kept=both(others) if others else None,
@@ -276,7 +276,7 @@ class _Boundary:
         if known.lower is None or known.upper is None:
             name = asked.column.name.upper()
             raise MissingBoundsError(
-                f"{name} has no finite sensitivity: no bounds follow for its argument",
+                f"{name} has no finite sensitivity: no bounds are known for its argument",
                 advice="Declare bounds in the catalog, or write CLAMP(x, lower, upper).",
                 span=asked.column.span,
             )
@@ -284,8 +284,8 @@ class _Boundary:
 
     def _count(self, asked: _Asked) -> Expression:
         """Returns the estimated number of rows whose value holds."""
-        reported = self._measure(asked, "count", asked.column.argument, asked.where)
-        rows = self._rows(asked, reported, "count", None if asked.told is not None else asked.column.argument)
+        reported = self._measure(asked, COUNT, asked.column.argument, asked.where)
+        rows = self._rows(asked, reported, COUNT, None if asked.told is not None else asked.column.argument)
         weights = tuple(float(held) for held in asked.holds)
         if len(set(weights)) == 1:
             return Cast(argument=reported, type=FLOAT64)
@@ -306,13 +306,13 @@ class _Boundary:
         argument = asked.column.argument
         assert argument is not None
         shifted = argument if middle == 0 else call("subtract", (argument, Literal(value=middle, type=FLOAT64)))
-        reported = self._measure(asked, "sum", shifted, asked.where)
+        reported = self._measure(asked, SUM, shifted, asked.where)
         if asked.told is not None:
-            rows = self._rows(asked, reported, "count", None)
+            rows = self._rows(asked, reported, COUNT, None)
             pairs = zip(asked.numbers, asked.holds, strict=True)
             weights = tuple((n - middle) if held else 0.0 for n, held in pairs)
         else:
-            rows = self._rows(asked, reported, "sum", shifted)
+            rows = self._rows(asked, reported, SUM, shifted)
             weights = tuple(float(held) for held in asked.holds)
         if len(set(weights)) == 1:
             return Cast(argument=reported, type=FLOAT64) if reported.type != FLOAT64 else reported
@@ -336,24 +336,26 @@ class _Boundary:
             return times(total, factor * most)
         if known.upper <= 0:
             return times(total, -factor * most)
-        if asked.column.function != "avg":
+        if asked.column.function is not AVG:
             return None
-        reported = self._measure(asked, "count", asked.column.argument, asked.where)
-        return times(self._rows(asked, reported, "count", asked.column.argument), factor * most**2)
+        reported = self._measure(asked, COUNT, asked.column.argument, asked.where)
+        return times(self._rows(asked, reported, COUNT, asked.column.argument), factor * most**2)
 
-    def _rows(self, asked: _Asked, reported: Column, function: str, argument: Expression | None) -> Column:
+    def _rows(self, asked: _Asked, reported: Column, of: AggregateFunction, argument: Expression | None) -> Column:
         """Returns the same sum over the rows of all reports: measured, or over the groups that were measured."""
         if self.key is None:
-            return self._measure(asked, function, argument, asked.kept)
+            return self._measure(asked, of, argument, asked.kept)
         id, type = f"{reported.id}t", reported.type
         others = tuple(id for id in self.original.group_by if id != self.key)
         self.windows[id] = total_over(id, reported, others)
         return Column(id=id, type=type)
 
-    def _measure(self, asked: _Asked, function: str, argument: Expression | None, kept: Expression | None) -> Column:
-        type = INT64 if argument is None or function == "count" else sum_type(argument.type)
+    def _measure(
+        self, asked: _Asked, function: AggregateFunction, argument: Expression | None, kept: Expression | None
+    ) -> Column:
+        type = INT64 if argument is None or function is COUNT else sum_type(argument.type)
         return self._read(
-            replace(asked.column, function=Function(function), argument=argument, filter=kept, second=None, type=type)
+            replace(asked.column, function=function, argument=argument, filter=kept, second=None, type=type)
         )
 
     def _read(self, column: AggregateColumn) -> Column:

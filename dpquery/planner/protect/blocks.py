@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from dpquery.catalog import Catalog, Table
 from dpquery.plan import ranges
+from dpquery.plan.calendar import By, first_day, number_of
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts, size_of, substitute
 from dpquery.plan.functions import call
@@ -31,7 +32,7 @@ from dpquery.plan.logical import (
     with_sources,
 )
 from dpquery.plan.types import BOOLEAN, DATE, Type
-from dpquery.units.blocks import ALL, By, Touched, first_day, may_hold, number_of
+from dpquery.units.blocks import ALL, Touched, may_hold
 
 MOST_PARTS = 500
 """Of a condition that is carried through a projection."""

@@ -69,7 +69,9 @@ def carry(relation: Relation, catalog: Catalog) -> Carried:
                 return Carried(relation)
             id = f"wt_{relation.columns[0].id if relation.columns else relation.unit}"
             scaled = scaled_by(relation, catalog, most)
-            return Carried(replace(relation, weight=id, max_rows=most, scaled=scaled), frozenset({id}))
+            strata = catalog.tables[relation.table].strata
+            made = replace(relation, weight=id, max_rows=most, scaled=scaled, strata=strata)
+            return Carried(made, frozenset({id}))
         case Filter() | Window():
             below = carry(relation.source, catalog)
             return Carried(replace(relation, source=below.relation), below.ids)
@@ -155,7 +157,7 @@ def without(relation: Relation, wanted: frozenset[str]) -> Relation:
     """Returns the relation without the carried weights that nothing wanted reads."""
     match relation:
         case Scan():
-            return relation if relation.weight in wanted else replace(relation, weight=None, max_rows=None)
+            return relation if relation.weight in wanted else replace(relation, weight=None, max_rows=None, strata=None)
         case Project():
             kept = tuple(c for c in relation.columns if not c.id.startswith("wt_") or c.id in wanted)
             read = {id for c in kept if c.id in wanted for id in _parts(c)}

@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from dpquery.plan.aggregates import Function
+from dpquery.plan.aggregates.counts import COUNT
+from dpquery.plan.aggregates.moments import AVG
+from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.expr import Case, Cast, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import AggregateColumn
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import BOOLEAN, INT64
-
-_IGNORING_NULL = ("count", "count_distinct", "sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
-"""Aggregates of one argument that read the rows alone in which it is not NULL."""
 
 
 def condition_of(value: Expression | None) -> Expression | None:
@@ -34,36 +33,36 @@ def condition_of(value: Expression | None) -> Expression | None:
 
 
 def and_also(kept: Expression | None, condition: Expression | None) -> Expression | None:
-    """Returns a filter with one more condition; None is no condition."""
+    """Returns a filter with one more condition; None is not a condition."""
     if kept is None or condition is None:
         return kept if condition is None else condition
     return call("and", (kept, condition))
 
 
-def shares(columns: tuple[AggregateColumn, ...], moments: tuple[str, ...]) -> frozenset[str]:
+def shares(columns: tuple[AggregateColumn, ...]) -> frozenset[str]:
     """Returns the ids of means that are shares of rows, of values that no other moment is asked of."""
-    others = {(c.argument, c.filter) for c in columns if c.function in moments and c.function != "avg"}
+    others = {(c.argument, c.filter) for c in columns if c.function.is_moment and c.function is not AVG}
     return frozenset(
         c.id
         for c in columns
-        if c.function == "avg" and condition_of(c.argument) is not None and (c.argument, c.filter) not in others
+        if c.function is AVG and condition_of(c.argument) is not None and (c.argument, c.filter) not in others
     )
 
 
 def filtered(
-    columns: tuple[AggregateColumn, ...], range_of: Callable[[Expression], Range], moments: tuple[str, ...]
+    columns: tuple[AggregateColumn, ...], range_of: Callable[[Expression], Range]
 ) -> tuple[AggregateColumn, ...]:
-    """Returns the aggregates, with what a CASE leaves out moved to their filters.
+    """Returns the aggregates, with what a CASE leaves out moved to their filters; of a value that moments read too it
+    stays a CASE.
 
     Args:
         range_of: What is known of an expression; one of which less is known than of its CASE stays as it is.
-        moments: Aggregates that share measures with the SUM of the same values, which then stays a CASE too.
     """
-    by_rows = shares(columns, moments)
+    by_rows = shares(columns)
     shared = {
         (c.argument, c.filter)
         for c in columns
-        if c.function in moments and c.id not in by_rows and not _is_null(c.argument)
+        if c.function.is_moment and c.id not in by_rows and not _is_null(c.argument)
     }
     return tuple(column if (column.argument, column.filter) in shared else _one(column, range_of) for column in columns)
 
@@ -76,11 +75,11 @@ def _is_null(argument: Expression | None) -> bool:
 def _one(column: AggregateColumn, range_of: Callable[[Expression], Range]) -> AggregateColumn:
     given = column.argument
     condition = condition_of(given)
-    if column.function == "sum" and condition is not None:
-        return replace(column, function=Function.COUNT, argument=None, filter=and_also(column.filter, condition))
-    if not isinstance(given, Case) or len(given.branches) != 1 or column.function not in _IGNORING_NULL:
+    if column.function is SUM and condition is not None:
+        return replace(column, function=COUNT, argument=None, filter=and_also(column.filter, condition))
+    if not isinstance(given, Case) or len(given.branches) != 1 or not column.function.skips_null:
         return column
-    adds_nothing = column.function == "sum" and isinstance(given.otherwise, Literal) and given.otherwise.value == 0
+    adds_nothing = column.function is SUM and isinstance(given.otherwise, Literal) and given.otherwise.value == 0
     (condition, value), all_of = given.branches[0], range_of(given)
     known = range_of(value)
     is_known = all_of.lower == known.lower and all_of.upper == known.upper
@@ -92,8 +91,8 @@ def _one(column: AggregateColumn, range_of: Callable[[Expression], Range]) -> Ag
     if not (adds_nothing or _is_null(given)) or value.type != given.type or not is_known:
         return column
     kept = and_also(column.filter, condition)
-    if column.function == "sum" and value == Literal(value=1, type=INT64):
-        return replace(column, function=Function.COUNT, argument=None, filter=kept)
+    if column.function is SUM and value == Literal(value=1, type=INT64):
+        return replace(column, function=COUNT, argument=None, filter=kept)
     return replace(column, argument=value, filter=kept)
 
 

@@ -36,7 +36,6 @@ class Grouping:
     Attributes:
         covering: For each key whether its public values cover every row.
         one_group: Whether each unit has one group.
-        rows: The most rows of one unit, or None.
         whole: Ids of the sums over values that are never NULL.
         limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
         shows_units: Whether numbers of units are asked for, and not only used to select groups.
@@ -44,7 +43,6 @@ class Grouping:
 
     covering: tuple[bool, ...]
     one_group: bool
-    rows: int | None
     whole: frozenset[str] = frozenset()
     limited: bool = False
     shows_units: bool = False
@@ -57,37 +55,14 @@ class SeparateMeasurement:
     Attributes:
         aggregate: What would be released.
         computed: The boundary's aggregates over its measures.
-        covering: Ids of the keys whose public values cover every row, as far as the declarations say.
-        follows: Whether each unit has one group, by the declarations.
         boundary: What it stands for.
-        rows: The most rows of one unit, by the declarations, or None.
-        whole: Ids of the sums over values that are never NULL.
-        limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
-        shows_units: Whether numbers of units are asked for, and not only used to select groups.
+        grouping: What the declarations say of its groups.
     """
 
     aggregate: PrivateAggregate
     computed: tuple[Computed, ...]
-    covering: frozenset[str]
-    follows: bool
     boundary: Aggregate
-    rows: int | None = None
-    whole: frozenset[str] = frozenset()
-    limited: bool = False
-    shows_units: bool = False
-
-    @property
-    def grouping(self) -> Grouping:
-        """What the declarations say of its groups."""
-        covering = tuple(self.covering >= {*key.columns} for key in self.aggregate.keys)
-        return Grouping(
-            covering=covering,
-            one_group=self.follows,
-            rows=self.rows,
-            whole=self.whole,
-            limited=self.limited,
-            shows_units=self.shows_units,
-        )
+    grouping: Grouping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +149,7 @@ def _adds_up(measure: Measure, one: SeparateMeasurement) -> bool:
         case Count.ROWS | Count.VALUES | Count.SUM:
             return True
         case Count.UNITS:
-            return one.follows
+            return one.grouping.one_group
         case _:
             return False
 
@@ -193,8 +168,8 @@ def _groups_added(leaf: SeparateMeasurement, level: SeparateMeasurement) -> int 
     if not _is_finer(leaf, level) or not _ask_alike(leaf.boundary, level.boundary):
         return None
     kept = _columns_of(level)
-    rolled = [key for key in leaf.aggregate.keys if not kept >= {*key.columns}]
-    if not all(leaf.covering >= {*key.columns} for key in rolled):
+    pairs = zip(leaf.aggregate.keys, leaf.grouping.covering, strict=True)
+    if not all(covers for key, covers in pairs if not kept >= {*key.columns}):
         return None
     if not all(_adds_up(measure, leaf) for measure in leaf.aggregate.measures):
         return None

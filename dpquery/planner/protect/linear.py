@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpquery.accuracy.arithmetic import number
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import Lattice
-from dpquery.plan.aggregates import Function
+from dpquery.plan.aggregates.counts import COUNT
+from dpquery.plan.aggregates.derivations import number
+from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.expr import Call, Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.intervals import range_of
@@ -25,9 +26,6 @@ from dpquery.plan.logical import AggregateColumn
 from dpquery.plan.ranges import Range, number_of
 from dpquery.plan.types import FLOAT64, INT64, Kind, Type, Value, sum_type
 from dpquery.planner.protect import lattices
-
-_ROOTS = (Function.STDDEV_POP, Function.STDDEV_SAMP)
-"""Aggregates that grow with the factor, and not with its square."""
 
 EXACT_FLOAT = Fraction(2**53)
 """Integers up to here are floats."""
@@ -173,24 +171,21 @@ def _keeps(value: Cast, ranges: dict[str, Range]) -> bool:
     return known.lower is not None and known.upper is not None and max(-known.lower, known.upper) <= EXACT_FLOAT
 
 
-def split(
-    columns: Sequence[AggregateColumn], ranges: dict[str, Range], rows: int, moments: tuple[Function, ...]
-) -> dict[str, Split]:
+def split(columns: Sequence[AggregateColumn], ranges: dict[str, Range], rows: int) -> dict[str, Split]:
     """Returns for ids of aggregates what they are derived from.
 
     Args:
         ranges: What is known of the columns.
         rows: What the rows of one unit weigh at most.
-        moments: Aggregates that measure deviations, and the number of rows.
     """
     families: dict[tuple[Expression | None, Expression | None], list[tuple[AggregateColumn, Linear]]] = {}
     for column in columns:
-        if column.argument is not None and column.function in (Function.SUM, *moments):
+        if column.argument is not None and (column.function is SUM or column.function.is_moment):
             form = linear_form(column.argument, ranges)
             families.setdefault((form.base, column.filter), []).append((column, form))
     found: dict[str, Split] = {}
     for (base, kept), family in families.items():
-        one = _Family(members=family, base=base, ranges=ranges, rows=rows, moments=moments)
+        one = _Family(members=family, base=base, ranges=ranges, rows=rows)
         counted = _is_counted(base, kept, columns, ranges)
         others = len(columns) - len(family) - counted
         if not one.is_exact:
@@ -207,7 +202,7 @@ def split(
 def _split(column: AggregateColumn, form: Linear) -> Split:
     if form.base is None:
         return Split(column=None, form=form)
-    of = sum_type(form.base.type) if column.function is Function.SUM else column.type
+    of = sum_type(form.base.type) if column.function is SUM else column.type
     return Split(column=replace(column, argument=form.base, type=of), form=form)
 
 
@@ -219,7 +214,7 @@ def _is_counted(
     def counted(value: Expression | None) -> Expression | None:
         return value if value is not None and range_of(value, ranges).nullable else None
 
-    counts = {(counted(c.argument), c.filter) for c in columns if c.function is Function.COUNT}
+    counts = {(counted(c.argument), c.filter) for c in columns if c.function is COUNT}
     return (counted(base), kept) in counts
 
 
@@ -231,17 +226,16 @@ class _Family:
     base: Expression | None
     ranges: dict[str, Range]
     rows: int
-    moments: tuple[Function, ...]
 
     @property
     def sums(self) -> list[tuple[AggregateColumn, Linear]]:
         """Those that are sums."""
-        return [(column, form) for column, form in self.members if column.function is Function.SUM]
+        return [(column, form) for column, form in self.members if column.function is SUM]
 
     @property
     def measured(self) -> set[Expression | None]:
         """The values of which deviations are measured."""
-        return {column.argument for column, _ in self.members if column.function in self.moments}
+        return {column.argument for column, _ in self.members if column.function.is_moment}
 
     @property
     def is_exact(self) -> bool:
@@ -272,7 +266,7 @@ class _Family:
 
     def follows(self, column: AggregateColumn) -> bool:
         """Whether an aggregate has the same noise either way: of moments, and of sums that share theirs."""
-        return column.function is not Function.SUM or column.argument in self.measured
+        return column.function is not SUM or column.argument in self.measured
 
     def shifted_lattice(self, form: Linear) -> Lattice | None:
         """Returns the lattice on which values of the base are those of x + k / a; None where it has no such steps."""
@@ -334,18 +328,11 @@ def derived(
         total: The same aggregate of x; None for a sum of constants.
         count: Makes the number of rows in which x is not NULL.
     """
-    match column.function:
-        case Function.SUM:
-            rows = count() if form.shift else None
-            made = combined(column.type, form.factor, total, form.shift, rows)
-        case Function.AVG if total is not None:
-            made = call("multiply", (total, number(form.factor, FLOAT64))) if form.factor != 1 else total
-            made = call("add", (made, number(form.shift, FLOAT64))) if form.shift else made
-        case _ if total is not None:
-            size = abs(form.factor) if column.function in _ROOTS else form.factor**2
-            made = call("multiply", (total, number(size, FLOAT64))) if size != 1 else total
-        case _:
-            made = None
+    if column.function is SUM:
+        rows = count() if form.shift else None
+        made = combined(column.type, form.factor, total, form.shift, rows)
+    else:
+        made = None if total is None else column.function.moved(total, form.factor, form.shift)
     if made is None:
         raise InternalError(f"{column.function} is not derived from another")
     return made

@@ -5,43 +5,32 @@ Aggregates of the same values share measures: COUNT(*), SUM(x), AVG(x) and STDDE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import assert_never
 
-from dpquery.accuracy.arithmetic import clamped, number, ratio, where_more, without_number
-from dpquery.errors import InternalError, MissingBoundsError, UnsupportedQueryError
+from dpquery.errors import MissingBoundsError, UnsupportedQueryError
 from dpquery.kernel.plan import Count, Lattice, Measure, Total
-from dpquery.plan.aggregates import PAIRS, Function
-from dpquery.plan.expr import Cast, Column, Expression, Literal
+from dpquery.plan.aggregates.aggregate import Squares
+from dpquery.plan.aggregates.derivations import clamped, number, ratio, where_more, without_number
+from dpquery.plan.aggregates.moments import argument_of
+from dpquery.plan.aggregates.sums import SUM
+from dpquery.plan.expr import Cast, Column, Expression
 from dpquery.plan.functions import call, cast
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import DATE, FLOAT64, INT64, TIMESTAMP, Kind, Type, Value, decimal, sum_type
+from dpquery.plan.types import FLOAT64, INT64, Kind, Type, Value, decimal, sum_type
 from dpquery.planner.protect import lattices, linear
 from dpquery.planner.protect.conditional import and_also, condition_of, filtered, shares
 from dpquery.planner.protect.labels import label_of
-from dpquery.planner.protect.pairs import express_pair, sides_of
 from dpquery.planner.protect.totals import Scaling
-
-LARGEST, LARGEST_SQUARED = Fraction(10**290), Fraction(10**140)
-"""Bounds on values whose sums, or sums of squares, stay finite as floats."""
 
 MANY = 10**12
 """Values of the largest size whose sum, noise included, has to fit its type."""
 
 COUNTED = decimal(19, 0)
 """The type of a count among decimals."""
-
-WIDEST_SPREAD = Fraction(10) ** 140
-"""Width of the range of a value whose variance can be computed in double precision."""
-
-TARGETS = {Function.MIN: Fraction(0), Function.MAX: Fraction(1)}
-"""Aggregates that are quantiles by another name."""
-
-MOMENTS = (Function.AVG, Function.VAR_POP, Function.VAR_SAMP, Function.STDDEV_POP, Function.STDDEV_SAMP)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,6 +65,8 @@ class MeasurementSet:
     inputs: dict[Expression, str] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
     """Ids of sums over values that are never NULL."""
+    moments: Collection[tuple[Expression | None, Expression | None]] = ()
+    """Values, each with the condition of its rows, of which deviations and counts are measured in any case."""
     limited: bool = False
     """Whether a value is clamped to what `max_rows` rows can make of it, because nothing else bounds it."""
 
@@ -96,85 +87,39 @@ class MeasurementSet:
     def express(self, columns: tuple[AggregateColumn, ...]) -> tuple[Computed, ...]:
         """Returns each aggregate as an expression over measures, which are added to `found`."""
         columns = self._filtered(columns)
-        splits = linear.split(columns, self.ranges, self.rows, MOMENTS)
+        splits = linear.split(columns, self.ranges, self.rows)
         shifted = {one.form.base for one in splits.values() if one.form.shift}  # these add up with numbers of rows
         self.scalings = {
             id: one for id, one in self.scalings.items() if id not in {b.id for b in shifted if isinstance(b, Column)}
         }
         over = self._filtered(tuple(splits[c.id].column or c if c.id in splits else c for c in columns))
-        by_rows = shares(over, MOMENTS)
-        moments = {(c.argument, c.filter) for c in over if c.function in MOMENTS and c.id not in by_rows}
-        moments |= {side for c in over if c.function in PAIRS for side in sides_of(c, self)}
+        by_rows = shares(over)
+        self.moments = {side for c in over if c.id not in by_rows for side in c.function.deviations_of(c, self)}
 
         def expressed(asked: AggregateColumn, read: AggregateColumn) -> Expression:
             found = splits.get(asked.id)
             if found is not None and found.column is None:
-                return linear.derived(asked, found.form, None, lambda: self._count(None, asked.filter))
-            if found is not None and found.lattice is not None and read.function is Function.SUM:
-                total = self.sum_of(_value(read), read.filter, found.lattice)
+                return linear.derived(asked, found.form, None, lambda: self.count(None, asked.filter))
+            if found is not None and found.lattice is not None and read.function is SUM:
+                total = self._sum_of(argument_of(read), read.filter, found.lattice)
                 return linear.derived(asked, replace(found.form, shift=Fraction(0)), total, lambda: total)
-            is_shared = (read.argument, read.filter) in moments
-            made = self._share(read) if read.id in by_rows and not is_shared else self._express(read, is_shared)
+            is_share = read.id in by_rows and (read.argument, read.filter) not in self.moments
+            made = self._share(read) if is_share else read.function.derive(read, self)
             return (
                 made
                 if found is None
-                else linear.derived(asked, found.form, made, lambda: self._count(found.form.base, asked.filter))
+                else linear.derived(asked, found.form, made, lambda: self.count(found.form.base, asked.filter))
             )
 
         pairs = zip(columns, over, strict=True)
         return tuple(Computed(id=a.id, name=a.name, expression=cast(expressed(a, read), a.type)) for a, read in pairs)
 
     def _filtered(self, columns: tuple[AggregateColumn, ...]) -> tuple[AggregateColumn, ...]:
-        return filtered(columns, lambda value: range_of(value, self.ranges), MOMENTS)
-
-    def _express(self, column: AggregateColumn, shared: bool) -> Expression:
-        match column.function:
-            case Function.COUNT:
-                return self._count(column.argument, column.filter)
-            case Function.COUNT_DISTINCT:
-                return self._distinct(column)
-            case Function.SUM:
-                bounds = self.bounds(column, _value(column))
-                self._check_room(column, _value(column), max(-bounds[0], bounds[1]))
-                return self._shared_sum(column, *bounds) if shared else self._plain_sum(column, *bounds)
-            case Function.AVG:
-                return self._mean(column, *self.bounds(column, _value(column)))
-            case Function.VAR_POP | Function.VAR_SAMP | Function.STDDEV_POP | Function.STDDEV_SAMP:
-                return self._spread(column, *self.bounds(column, _value(column)))
-            case Function.MIN | Function.MAX | Function.QUANTILE_CONT | Function.QUANTILE_DISC:
-                return self._quantile(column)
-            case Function.MODE:
-                return self._mode(column)
-            case (
-                (Function.COVAR_POP | Function.COVAR_SAMP | Function.CORR | Function.REGR_SLOPE)
-                | (Function.REGR_INTERCEPT | Function.REGR_R2 | Function.REGR_COUNT | Function.REGR_AVGX)
-                | (Function.REGR_AVGY | Function.REGR_SXX | Function.REGR_SYY | Function.REGR_SXY)
-            ):
-                return express_pair(column, self)
-            case (
-                (Function.SUM_DISTINCT | Function.AVG_DISTINCT | Function.BOOL_AND | Function.BOOL_OR)
-                | (Function.STRING_AGG | Function.ANY_VALUE | Function.FIRST | Function.LAST | Function.ARG_MIN)
-                | (Function.ARG_MAX | Function.BIT_AND | Function.BIT_OR | Function.BIT_XOR)
-            ):
-                raise UnsupportedQueryError(
-                    f"{column.name.upper()} over different privacy units has no private mechanism",
-                    advice="Use it within one unit: GROUP BY the unit in an inner query.",
-                    span=column.span,
-                )
-            case _:
-                assert_never(column.function)
-
-    def _distinct(self, column: AggregateColumn) -> Expression:
-        """Returns the number of different values; of the unit's own column, the number of units."""
-        if isinstance(column.argument, Column) and column.argument.id in self.units:
-            if self.single:
-                return self._count(None, column.filter)
-            return _read(self._measure(Count.UNITS, None, column.filter, None), INT64)
-        return _read(self._measure(Count.DISTINCT, _value(column), column.filter, None), INT64)
+        return filtered(columns, lambda value: range_of(value, self.ranges))
 
     def bounds(self, column: AggregateColumn, value: Expression) -> tuple[Fraction, Fraction]:
         """Returns the bounds of a value that the aggregate reads; raises MissingBoundsError where there are none."""
-        most, found = LARGEST if column.function in ("sum", "avg") else LARGEST_SQUARED, "no bounds follow"
+        most, found = column.function.largest, "no bounds follow"
         for ranges in (self.ranges, self.ranges_by_rows):
             known = range_of(value, ranges)
             if known.lower is not None and known.upper is not None:
@@ -194,65 +139,79 @@ class MeasurementSet:
         """Whether the value can be NULL."""
         return range_of(value, self.ranges).nullable
 
-    def count_of(self, value: Expression | None, kept: Expression | None) -> Expression:
-        """Returns the number of rows whose value is not NULL; without a value, of rows."""
-        return self._count(value, kept)
+    def count(self, value: Expression | None, kept: Expression | None) -> Expression:
+        """Returns the number of rows whose value is not NULL; where it never is, of rows."""
+        if value is not None and self.is_nullable(value):
+            return _read(self._measure(Count.VALUES, without_number(value), kept, None), INT64)
+        count = Count.UNITS if self.single and self.selects and kept is None else Count.ROWS
+        return _read(self._measure(count, None, kept, None), INT64)
 
-    def sum_of(self, value: Expression, kept: Expression | None, lattice: Lattice, name: str = "") -> Expression:
-        """Returns the sum of the lattice's deviations of a value; `name` is what people read of it."""
-        measure = self._measure(Count.SUM, value, kept, lattice, name)
-        return _read(measure, measured_type(value.type, lattice))
+    def distinct(self, value: Expression, kept: Expression | None) -> Expression:
+        """Returns the number of different values; of the unit's own column, the number of units."""
+        if isinstance(value, Column) and value.id in self.units:
+            if self.single:
+                return self.count(None, kept)
+            return _read(self._measure(Count.UNITS, None, kept, None), INT64)
+        return _read(self._measure(Count.DISTINCT, value, kept, None), INT64)
 
-    def variance(
-        self, value: Expression, kept: Expression | None, count: Expression, lower: Fraction, upper: Fraction
+    def total(self, column: AggregateColumn) -> Expression:
+        """Returns a SUM: of deviations and a count where these are measured in any case."""
+        value = argument_of(column)
+        lower, upper = self.bounds(column, value)
+        self._check_room(column, value, max(-lower, upper))
+        if (value, column.filter) in self.moments:
+            return self._shared_sum(column, lower, upper)
+        scaling = self.scalings.get(value.id) if isinstance(value, Column) else None
+        if scaling is not None and scaling.is_better(lower, upper, self.rows):
+            scaled = self._measure(Count.SUM, value, column.filter, scaling.lattice, total=scaling.total)
+            return _read(scaled, column.type)
+        lattice = lattices.for_sum(value.type, lower, upper, self.rows)
+        return _read(self._measure(Count.SUM, value, column.filter, lattice), column.type)
+
+    def sum(
+        self, value: Expression, kept: Expression | None, lower: Fraction, upper: Fraction, name: str = ""
     ) -> Expression:
-        """Returns the mean squared deviation less the squared mean deviation, before any clamp."""
-        weight = self.rows
-        plain = lattices.for_deviations(value.type, lower, upper, weight)
-        lattice = lattices.for_squares(value.type, lower, upper, weight)
-        deviations, squares = self.sum_of(value, kept, plain), self.sum_of(value, kept, lattice)
-        middle = number(lattice.offset_of_square * lattice.unit, FLOAT64)
-        shift = number(plain.offset * plain.grid - lattice.offset * lattice.grid, FLOAT64)
-        mean = call("add", (shift, ratio(deviations, count)))
-        return call("subtract", (call("add", (middle, ratio(squares, count))), call("multiply", (mean, mean))))
+        """Returns the sum of a value, which people read as `name`."""
+        return self._sum_of(value, kept, lattices.for_sum(value.type, lower, upper, self.rows), name)
 
-    def _quantile(self, column: AggregateColumn) -> Expression:
-        """Returns the choice of the value at a rank; QUANTILE_CONT and QUANTILE_DISC differ by less than its noise."""
-        assert column.argument is not None
-        given = column.argument.type
-        if not (given.is_numeric or given in (DATE, TIMESTAMP)):
-            raise UnsupportedQueryError(
-                f"{column.name.upper()} over different privacy units needs numbers, dates or timestamps, not a {given}",
-                advice="COUNT the values, or write MODE for the most frequent one of public keys.",
-                span=column.span,
-            )
-        target = TARGETS.get(column.function, column.fraction)
-        assert target is not None
-        lower, upper = self.bounds(column, column.argument)
-        lattice = lattices.for_quantile(given, lower, upper)
-        chosen = _read(self._measure(Count.QUANTILE, column.argument, column.filter, lattice, target=target), given)
-        return chosen if given == column.type else Cast(argument=chosen, type=column.type)
+    def centre(self, value: Expression, lower: Fraction, upper: Fraction) -> Fraction:
+        """Returns what deviations of a value are taken from."""
+        lattice = lattices.for_deviations(value.type, lower, upper, self.rows)
+        return lattice.offset * lattice.grid
 
-    def _mode(self, column: AggregateColumn) -> Expression:
+    def deviations(
+        self, value: Expression, kept: Expression | None, lower: Fraction, upper: Fraction, name: str = ""
+    ) -> Expression:
+        """Returns the sum of value - centre."""
+        return self._sum_of(value, kept, lattices.for_deviations(value.type, lower, upper, self.rows), name)
+
+    def squares(self, value: Expression, kept: Expression | None, lower: Fraction, upper: Fraction) -> Squares:
+        """Returns the sum of squared deviations."""
+        lattice = lattices.for_squares(value.type, lower, upper, self.rows)
+        total = self._sum_of(value, kept, lattice)
+        middle = lattice.offset_of_square * lattice.unit
+        return Squares(total=total, centre=lattice.offset * lattice.grid, middle=middle)
+
+    def quantile(self, column: AggregateColumn, value: Expression, target: Fraction) -> Expression:
+        """Returns the choice of the value at a rank."""
+        lattice = lattices.for_quantile(value.type, *self.bounds(column, value))
+        return _read(self._measure(Count.QUANTILE, value, column.filter, lattice, target=target), value.type)
+
+    def most_frequent(self, column: AggregateColumn, value: Expression) -> Expression:
         """Returns the choice among the public values of the argument."""
-        assert column.argument is not None
-        domain = self.domain(column.argument)
+        domain = self.domain(value)
         if not domain:
-            name = self.describe(column.argument)
+            name = self.describe(value)
             raise UnsupportedQueryError(
                 f"{column.name.upper()}({name}) has no public keys to choose from",
                 advice=f"Declare keys for the column in the catalog, or write CASE {name} WHEN ... THEN ... END.",
                 span=column.span,
             )
-        return _read(self._measure(Count.MODE, column.argument, column.filter, None, domain=domain), column.type)
+        return _read(self._measure(Count.MODE, value, column.filter, None, domain=domain), column.type)
 
-    def _count(self, argument: Expression | None, kept: Expression | None) -> Expression:
-        """Returns COUNT(argument); where the argument is never NULL, it counts rows."""
-        if argument is not None and range_of(argument, self.ranges).nullable:
-            argument = without_number(argument)
-            return _read(self._measure(Count.VALUES, argument, kept, None), INT64)
-        count = Count.UNITS if self.single and self.selects and kept is None else Count.ROWS
-        return _read(self._measure(count, None, kept, None), INT64)
+    def _sum_of(self, value: Expression, kept: Expression | None, lattice: Lattice, name: str = "") -> Expression:
+        measure = self._measure(Count.SUM, value, kept, lattice, name)
+        return _read(measure, measured_type(value.type, lattice))
 
     def _check_room(self, column: AggregateColumn, value: Expression, largest: Fraction) -> None:
         if not _has_room(value.type, largest):
@@ -263,26 +222,12 @@ class MeasurementSet:
                 span=column.span,
             )
 
-    def _plain_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
-        assert column.argument is not None
-        scaling = self.scalings.get(column.argument.id) if isinstance(column.argument, Column) else None
-        if scaling is not None and scaling.is_better(lower, upper, self.rows):
-            scaled = self._measure(Count.SUM, column.argument, column.filter, scaling.lattice, total=scaling.total)
-            return _read(scaled, column.type)
-        lattice = lattices.for_sum(column.argument.type, lower, upper, self.rows)
-        return _read(self._measure(Count.SUM, column.argument, column.filter, lattice), column.type)
-
-    def _deviations(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> tuple[Expression, Lattice]:
-        assert column.argument is not None
-        lattice = lattices.for_deviations(column.argument.type, lower, upper, self.rows)
-        measure = self._measure(Count.SUM, column.argument, column.filter, lattice)
-        return _read(measure, measured_type(column.argument.type, lattice)), lattice
-
     def _shared_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
         """Returns middle * count + sum of deviations, exact where 38 digits suffice."""
-        deviations, lattice = self._deviations(column, lower, upper)
-        middle = number(lattice.offset * lattice.grid, deviations.type)
-        count: Expression = self._count(column.argument, column.filter)
+        value = argument_of(column)
+        deviations = self.deviations(value, column.filter, lower, upper)
+        middle = number(self.centre(value, lower, upper), deviations.type)
+        count = self.count(value, column.filter)
         if middle.type.kind is Kind.DECIMAL:
             count = Cast(argument=count, type=COUNTED)
         part: Expression = call("multiply", (count, middle))
@@ -293,38 +238,9 @@ class MeasurementSet:
 
     def _share(self, column: AggregateColumn) -> Expression:
         """Returns the mean of an integer of 0 and 1: how many rows have 1, by how many are not NULL."""
-        part = self._count(None, and_also(column.filter, condition_of(column.argument)))
-        count = self._count(column.argument, column.filter)
+        part = self.count(None, and_also(column.filter, condition_of(column.argument)))
+        count = self.count(column.argument, column.filter)
         return where_more(count, 0, clamped(ratio(part, count), Fraction(0), Fraction(1)))
-
-    def _mean(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
-        """Returns middle + sum of deviations / count, within the bounds; NULL where the count is not positive."""
-        count = self._count(column.argument, column.filter)
-        deviations, lattice = self._deviations(column, lower, upper)
-        middle = number(lattice.offset * lattice.grid, FLOAT64)
-        mean = call("add", (middle, ratio(deviations, count)))
-        return where_more(count, 0, clamped(mean, lower, upper))
-
-    def _spread(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
-        """Returns the variance or standard deviation: mean squared deviation less squared mean deviation."""
-        assert column.argument is not None
-        if upper - lower > WIDEST_SPREAD:
-            raise MissingBoundsError(
-                f"{column.name.upper()} of values with such wide bounds has no finite square",
-                advice="CLAMP the value to narrower bounds.",
-                span=column.span,
-            )
-        count = self._count(column.argument, column.filter)
-        spread = self.variance(column.argument, column.filter, count, lower, upper)
-        width, least = (upper - lower) ** 2 / 4, 0
-        if column.function.endswith("samp"):
-            less = call("subtract", (count, Literal(value=1, type=INT64)))
-            spread = call("multiply", (spread, ratio(count, less)))
-            width, least = width * 2, 1
-        spread = clamped(spread, Fraction(0), width)
-        if column.function.startswith("stddev"):
-            spread = call("sqrt", (spread,))
-        return where_more(count, least, spread)
 
     def _measure(
         self,
@@ -378,13 +294,6 @@ def _has_room(type: Type, largest: Fraction) -> bool:
     """Whether `MANY` values of this size add up within the type of their sum."""
     total = sum_type(type)
     return type.kind is Kind.FLOAT64 or largest * MANY < 10 ** (total.precision - total.scale)
-
-
-def _value(column: AggregateColumn) -> Expression:
-    """Returns the argument of an aggregate that has one."""
-    if column.argument is None:
-        raise InternalError(f"{column.function} has an argument")
-    return column.argument
 
 
 def _read(measure: Measure, type: Type) -> Column:

@@ -1,9 +1,9 @@
-"""Logical plan to private plan: whatever limits one privacy unit becomes a part of the plan; sensitivity is finite."""
+"""Boundaries to measurements, and these to a private plan: what limits one privacy unit becomes a part of the plan."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dpquery.catalog import Catalog
@@ -12,7 +12,7 @@ from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, Unsu
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, Weighing
 from dpquery.kernel.sensitivity import groups_per_unit
-from dpquery.plan.aggregates import Function
+from dpquery.plan.aggregates.counts import COUNT_DISTINCT
 from dpquery.plan.definitions import definition
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.functions import call
@@ -31,21 +31,19 @@ from dpquery.plan.logical import (
     with_sources,
 )
 from dpquery.plan.one_to_one import column_behind
+from dpquery.plan.show import names_of, show
 from dpquery.plan.types import INT64, Type, Value
-from dpquery.planner.debias.randomised import debiased
-from dpquery.planner.keys.atoms import Known, PublicRows
+from dpquery.planner.keys.atoms import Known
 from dpquery.planner.keys.conditions import conditions_of
 from dpquery.planner.keys.keys import covers_all_rows, domain_of, keys_of, leaf_ranges
 from dpquery.planner.keys.passing import between_keys
 from dpquery.planner.protect import grouping_sets
-from dpquery.planner.protect.blocks import within_blocks
 from dpquery.planner.protect.grouping_sets import Added, Grouping, SeparateMeasurement, Sum
 from dpquery.planner.protect.joined_owners import without_second_joins
 from dpquery.planner.protect.measurements import MeasurementSet, measured_type
 from dpquery.planner.protect.owned import owned_by_one_unit
 from dpquery.planner.protect.totals import mixes, scalings
 from dpquery.planner.protect.weighing import choose
-from dpquery.planner.ranges.declared import with_declared
 from dpquery.planner.ranges.ranges import ranges_of
 from dpquery.units.sizes import Sizes
 from dpquery.units.unit_local import Locality
@@ -96,41 +94,33 @@ class PrivatePlan:
     variances: Mapping[str, Expression] = field(default_factory=dict)
 
 
-def protect(
-    logical: LogicalPlan,
-    catalog: Catalog,
-    *,
-    public: PublicRows,
-    sizes: Sizes,
-    describe: Callable[[Expression, Relation], str],
-    bounds: ContributionBounds,
-) -> PrivatePlan:
-    """Returns the private plan of a logical plan.
+def separate_measurements(
+    logical: LogicalPlan, catalog: Catalog, public: Sizes, bounds: ContributionBounds
+) -> tuple[SeparateMeasurement, ...]:
+    """Returns each boundary as it would be measured by itself.
 
     Args:
-        public: Reads the values of public tables, for keys.
-        sizes: Facts of stored tables, for what the rows of a unit weigh.
-        describe: Writes an expression over a relation for people.
+        public: The values of public tables, for keys, and sizes of stored ones, for what the rows of a unit weigh.
         bounds: What the query says of rows and groups, in place of the catalog.
     Raises:
         MissingBoundsError: An aggregate without a finite sensitivity.
         UnsupportedQueryError: More public groups than can be enumerated, without a delta to select some of them.
     """
-    logical, variances = debiased(
-        with_declared(logical, catalog),
-        catalog,
-        max_rows=bounds.max_rows,
-        has_public_keys=lambda id, relation: domain_of(id, relation, _known(relation, catalog, public)) is not None,
-    )
-    logical = within_blocks(logical, catalog)
     scales = not mixes(logical)
-    measured = [
-        _protect(index, boundary, catalog, public, sizes, describe, bounds, scales=scales)
+    measured = tuple(
+        _measurement(index, boundary, catalog, public, bounds, scales=scales)
         for index, boundary in enumerate(logical.boundaries)
-    ]
+    )
+    for family in logical.families:
+        grouping_sets.check_size([measured[number] for number in family])
+    return measured
+
+
+def private_plan(
+    logical: LogicalPlan, measured: Sequence[SeparateMeasurement], variances: Mapping[str, Expression]
+) -> PrivatePlan:
+    """Returns the plan that releases each boundary; its alternatives add some of them up from finer ones."""
     families = [{number: measured[number] for number in family} for family in logical.families]
-    for family in families:
-        grouping_sets.check_size(list(family.values()))
     notes = tuple(
         (tuple(family), "" if grouping_sets.sums(family) else grouping_sets.obstacle(family)) for family in families
     )
@@ -139,7 +129,12 @@ def protect(
     return replace(first, families=notes, alternatives=tuple(others), variances=variances)
 
 
-def _plan(logical: LogicalPlan, measured: list[SeparateMeasurement], sums: dict[int, Sum]) -> PrivatePlan:
+def has_public_keys(catalog: Catalog, public: Sizes) -> Callable[[str, Relation], bool]:
+    """Returns what tells whether the groups of a column of a relation are public."""
+    return lambda id, relation: domain_of(id, relation, _known(relation, catalog, public)) is not None
+
+
+def _plan(logical: LogicalPlan, measured: Sequence[SeparateMeasurement], sums: dict[int, Sum]) -> PrivatePlan:
     """Returns the plan that adds up the given boundaries and releases all others."""
     released = [number for number in range(len(measured)) if number not in sums]
     place = {number: index for index, number in enumerate([*released, *sums])}
@@ -158,16 +153,8 @@ def _plan(logical: LogicalPlan, measured: list[SeparateMeasurement], sums: dict[
     )
 
 
-def _protect(
-    index: int,
-    boundary: Aggregate,
-    catalog: Catalog,
-    public: PublicRows,
-    sizes: Sizes,
-    describe: Callable[[Expression, Relation], str],
-    bounds: ContributionBounds,
-    *,
-    scales: bool,
+def _measurement(
+    index: int, boundary: Aggregate, catalog: Catalog, public: Sizes, bounds: ContributionBounds, *, scales: bool
 ) -> SeparateMeasurement:
     source = boundary.source
     owners = cached_locality(source, catalog.declarations)
@@ -176,12 +163,12 @@ def _protect(
     keys = _limited(keys_of(boundary.group_by, source, known), boundary, catalog)
     _refuse_owned(boundary, keys, catalog)
     counted = tuple(_counting_units(column, source, owners) for column in boundary.aggregates)
-    only_units = all(c.function is Function.COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted)
-    chosen = choose(boundary, keys, catalog, sizes, bounds.max_rows, bounds.max_groups, only_units=only_units)
+    only_units = all(c.function is COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted)
+    chosen = choose(boundary, keys, catalog, public, bounds.max_rows, bounds.max_groups, only_units=only_units)
     weights = chosen.weights
     scales = scales and weights.weighing is not Weighing.COUNTED
     if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
-        raise _without_delta(boundary, keys, lambda expression: describe(expression, source))
+        raise _without_delta(boundary, keys)
     prefix = f"m{index + 1}_"
     measures = MeasurementSet(
         prefix=prefix,
@@ -191,9 +178,9 @@ def _protect(
         rows=weights.max_rows,
         single=weights.weighing is Weighing.WHOLE and weights.max_rows == 1,
         selects=any(key.domain is None for key in keys),
-        describe=lambda expression: describe(expression, source),
+        describe=lambda expression: show(expression, names_of(source)),
         domain=lambda expression: _domain(expression, source, known),
-        scalings=scalings(chosen.source, catalog, sizes) if scales else {},
+        scalings=scalings(chosen.source, catalog, public) if scales else {},
     )
     computed = measures.express(counted)
     shows_units = any(measure.count is Count.UNITS for measure in measures.found)
@@ -214,18 +201,14 @@ def _protect(
         measures=tuple(measures.found),
         selection=selection,
     )
-    covering = (id for key in keys if covers_all_rows(key, source, known.ranges) for id in key.columns)
-    return SeparateMeasurement(
-        aggregate=aggregate,
-        computed=computed,
-        covering=frozenset(covering),
-        follows=unit is None or groups_per_unit(aggregate) == 1,
-        boundary=boundary,
-        rows=weights.max_rows if weights.weighing is Weighing.WHOLE else None,
+    grouping = Grouping(
+        covering=tuple(covers_all_rows(key, source, known.ranges) for key in keys),
+        one_group=unit is None or groups_per_unit(aggregate) == 1,
         whole=frozenset(measures.whole),
         limited=measures.limited,
         shows_units=shows_units,
     )
+    return SeparateMeasurement(aggregate=aggregate, computed=computed, boundary=boundary, grouping=grouping)
 
 
 def _is_one_of(argument: Expression | None, ids: frozenset[str]) -> bool:
@@ -237,7 +220,7 @@ def _counting_units(column: AggregateColumn, source: Relation, owners: Locality)
 
     A column of a side that an outer join fills up is the unit or NULL: then rows in which it is not NULL count.
     """
-    if column.function is not Function.COUNT_DISTINCT or column.argument is None:
+    if column.function is not COUNT_DISTINCT or column.argument is None:
         return column
     if isinstance(column.argument, Column) and column.argument.id in owners.partial and owners.units:
         unit = Column(id=min(owners.units), type=column.argument.type)
@@ -272,9 +255,9 @@ def _limited(keys: tuple[Key, ...], boundary: Aggregate, catalog: Catalog) -> tu
     return tuple(made for key in keys for made in (selected if key is largest else (key,)))
 
 
-def _known(source: Relation, catalog: Catalog, public: PublicRows) -> Known:
+def _known(source: Relation, catalog: Catalog, public: Sizes) -> Known:
     ranges = leaf_ranges(source, lambda relation: ranges_of(relation, catalog))
-    return Known(ranges=ranges, catalog=catalog, public=public)
+    return Known(ranges=ranges, catalog=catalog, public=public.public_rows)
 
 
 def _domain(expression: Expression, source: Relation, known: Known) -> tuple[Value, ...] | None:
@@ -291,16 +274,16 @@ def _refuse_owned(boundary: Aggregate, keys: tuple[Key, ...], catalog: Catalog) 
     name = owned_by_one_unit(boundary.group_by, boundary.source, catalog)
     if name is not None:
         raise UnsupportedQueryError(
-            f"each group of equal {name} belongs to one {catalog.privacy_unit} alone, so no group can be shown",
-            advice="Group by a value that many share, or count the groups with COUNT(DISTINCT ...).",
+            f"each group of equal {name} belongs to a single {catalog.privacy_unit}, so no group can be shown",
+            advice="Group by a value that many units share, or count the groups with COUNT(DISTINCT ...).",
             span=next(iter(boundary.spans), None),
         )
 
 
-def _without_delta(boundary: Aggregate, keys: tuple[Key, ...], describe: Callable[[Expression], str]) -> QueryError:
+def _without_delta(boundary: Aggregate, keys: tuple[Key, ...]) -> QueryError:
     key = next(key for key in keys if key.domain is None)
     place = boundary.group_by.index(key.columns[0])
-    name = describe(Column(id=key.columns[0], type=key.types[0]))
+    name = show(Column(id=key.columns[0], type=key.types[0]), names_of(boundary.source))
     return MissingDeltaError(
         f"{name} has no public keys; selecting its groups costs a delta, which this budget does not have",
         advice="Declare keys in the catalog, name them in WHERE, or give the dataset a budget with delta.",

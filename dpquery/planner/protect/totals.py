@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dpquery.catalog import Catalog
 from dpquery.kernel.plan import Lattice, Total
-from dpquery.plan.aggregates import Function
+from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.expr import Column, Expression, columns_of
 from dpquery.plan.logical import (
     Aggregate,
@@ -94,13 +94,13 @@ def mixes(logical: LogicalPlan) -> bool:
     behind = {column.id: frozenset({column.id}) for boundary in logical.boundaries for column in boundary.aggregates}
     meant = {c.id: _meant(number, c) for number, b in enumerate(logical.boundaries) for c in b.aggregates}
     return any(
-        len({meant[id] for id in ids}) > 1 and any(meant[id][0] is Function.SUM for id in ids)
+        len({meant[id] for id in ids}) > 1 and any(meant[id][0] is SUM for id in ids)
         for ids in _computed(logical.result, behind)
     )
 
 
-def _meant(number: int, column: AggregateColumn) -> tuple[Function, object, object]:
-    if column.function is Function.SUM and isinstance(column.argument, Column):
+def _meant(number: int, column: AggregateColumn) -> tuple[object, object, object]:
+    if column.function is SUM and isinstance(column.argument, Column):
         return column.function, number, column.argument
     return column.function, number, column.id
 

@@ -13,7 +13,7 @@ from dpquery.catalog import Catalog, Table
 from dpquery.catalog.cached_locality import cached_locality
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.plan import WHOLE_ROW, Key, Weighing, Weights
-from dpquery.plan.aggregates import Function
+from dpquery.plan.aggregates.counts import COUNT_DISTINCT
 from dpquery.plan.expr import Call, Column, Literal, columns_of
 from dpquery.plan.logical import (
     Aggregate,
@@ -68,7 +68,9 @@ def choose(
     one group. See `_chosen`."""
     found = _chosen(boundary, keys, catalog, sizes, max_rows, max_groups, only_units=only_units)
     most = found.weights.max_rows
-    one = rows_in_group(found.source, keys, catalog.declarations, sizes) if keys and most > 1 else None
+    if not keys or most <= 1:
+        return found
+    one = rows_in_group(found.source, keys, catalog.declarations, sizes, found.weights.column)
     if one is None or one >= most:
         return found
     return replace(found, weights=replace(found.weights, rows_in_group=one))
@@ -137,7 +139,7 @@ def _chosen(
 def _counts_units(boundary: Aggregate, source: Relation, catalog: Catalog) -> bool:
     """Whether nothing but units is counted: how many rows they have in a group moves no such number."""
     units = cached_locality(source, catalog.declarations).units
-    counted = [a.argument for a in boundary.aggregates if a.function is Function.COUNT_DISTINCT]
+    counted = [a.argument for a in boundary.aggregates if a.function is COUNT_DISTINCT]
     are_units = all(isinstance(value, Column) and value.id in units for value in counted)
     return 0 < len(counted) == len(boundary.aggregates) and are_units
 

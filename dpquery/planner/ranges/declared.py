@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dpquery.catalog import Catalog
-from dpquery.plan.aggregates import Function
+from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of, conjuncts
 from dpquery.plan.functions import cast_value
@@ -35,7 +35,6 @@ from dpquery.plan.logical import (
 from dpquery.plan.types import INT64
 from dpquery.planner.ranges.ranges import Ranges, ranges_of
 
-_COUNTED = (Function.COUNT, Function.COUNT_DISTINCT)
 _ONE_ROW = Values(columns=(OutputColumn(id="one_row", name="", type=INT64),), rows=((0,),))
 
 
@@ -69,7 +68,7 @@ def _certain(boundary: Aggregate, catalog: Catalog) -> dict[str, Expression]:
     return {
         column.id: _zero(column)
         for column in boundary.aggregates
-        if column.function in (*_COUNTED, Function.SUM) and (nothing or _counts_nothing(column, known))
+        if (column.function.counts or column.function is SUM) and (nothing or _counts_nothing(column, known))
     }
 
 
@@ -80,7 +79,7 @@ def _counts_nothing(column: AggregateColumn, known: Ranges) -> bool:
     case = column.argument
     if not isinstance(case, Case) or not isinstance(case.otherwise, Literal):
         return False
-    neutral = (None,) if column.function in _COUNTED else (None, 0)
+    neutral = (None,) if column.function.counts else (None, 0)
     return case.otherwise.value in neutral and all(_is_never(condition, known) for condition, _ in case.branches)
 
 

@@ -6,13 +6,11 @@ range costs accuracy and never privacy.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import assert_never
 
 from dpquery.catalog import Catalog
-from dpquery.plan.aggregates import Function
 from dpquery.plan.cached import cached
 from dpquery.plan.expr import Call, Column, Expression
 from dpquery.plan.intervals import range_of
@@ -35,9 +33,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.ranges import UNKNOWN, Range, hull, number_of
 from dpquery.plan.types import Value
-from dpquery.planner.ranges.aggregate_ranges import exact_range
 from dpquery.planner.ranges.contributions import contribution_of
-from dpquery.planner.ranges.sums import sum_range
 from dpquery.planner.ranges.window_ranges import window_range
 
 Ranges = dict[str, Range]
@@ -88,9 +84,9 @@ def _ranges(relation: Relation, catalog: Catalog, by_rows: bool) -> Ranges:
             rows = contribution_of(relation.source, catalog).rows
             rows = rows if by_rows or rows == 1 else None
             keys = {id: source[id] for id in relation.group_by}
-            made = {column.id: _aggregate(column, source, rows) for column in relation.aggregates}
+            made = {column.id: aggregate_range(column, source, rows) for column in relation.aggregates}
             if not relation.group_by:  # there may be no rows
-                counts = {a.id for a in relation.aggregates if a.function.startswith("count")}
+                counts = {a.id for a in relation.aggregates if a.function.counts}
                 made = {id: known if id in counts else replace(known, nullable=True) for id, known in made.items()}
             return keys | made
         case SetOperation():
@@ -144,26 +140,7 @@ def _of_values(values: list[Value]) -> Range:
     return Range(lower=min(known), upper=max(known), nullable=nullable)
 
 
-_SPREADS = (Function.VAR_POP, Function.VAR_SAMP, Function.STDDEV_POP, Function.STDDEV_SAMP)
-
-
-def _aggregate(column: AggregateColumn, source: Ranges, rows: int | None) -> Range:
+def aggregate_range(column: AggregateColumn, source: Ranges, rows: int | None) -> Range:
     """Returns the range of an aggregate of at most `rows` rows, which is exact within one unit."""
-    most = None if rows is None else Fraction(rows)
-    if column.argument is None or column.function in ("count", "count_distinct"):
-        return Range(lower=Fraction(0), upper=most, nullable=False)
-    exact = exact_range(column, source, most)
-    if exact is not None:
-        return exact
-    known = range_of(column.argument, source)
-    nullable = known.nullable or column.filter is not None
-    if column.function in ("min", "max", "avg", "avg_distinct", "quantile_cont", "quantile_disc", "mode"):
-        return replace(known, nullable=nullable)
-    if column.function in ("sum", "sum_distinct"):
-        return sum_range(known, most, nullable=nullable)
-    if column.function not in _SPREADS or known.lower is None or known.upper is None:
-        return UNKNOWN
-    spread = (known.upper - known.lower) ** 2 / (4 if column.function.endswith("pop") else 2)
-    if column.function.startswith("stddev"):
-        spread = Fraction(math.nextafter(math.sqrt(spread), math.inf))
-    return Range(lower=Fraction(0), upper=spread, nullable=True)
+    given = [range_of(part, source) for part in (column.argument, column.second) if part is not None]
+    return column.function.range(given, None if rows is None else Fraction(rows), column.filter is not None)

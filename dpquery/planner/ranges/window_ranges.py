@@ -8,9 +8,8 @@ from fractions import Fraction
 from dpquery.plan.expr import Literal
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import WindowColumn
-from dpquery.plan.ranges import UNKNOWN, Range, hull
+from dpquery.plan.ranges import UNKNOWN, Range, hull, total_range
 from dpquery.plan.windows import frame_of, may_be_empty, summand
-from dpquery.planner.ranges.sums import sum_range
 
 
 def window_range(column: WindowColumn, source: dict[str, Range], rows: int | None) -> Range:
@@ -48,7 +47,7 @@ def _of_frame(column: WindowColumn, source: dict[str, Range], most: Fraction | N
         case "avg":
             return replace(range_of(summand(argument), source), nullable=nullable)
         case "sum":
-            return sum_range(
+            return total_range(
                 range_of(summand(argument), source),
                 _within_frame(column, most),
                 nullable=nullable,

@@ -12,35 +12,49 @@ from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
 from dpquery.plan.one_to_one import unit_behind
-from dpquery.sql.bind.aggregates import MAX_AGGREGATES, PRIVATE
+from dpquery.sql.bind.aggregates import MAX_AGGREGATES
 from dpquery.sql.bind.scope import Context
-from dpquery.sql.names.aggregate_names import advice_on, spelled
+from dpquery.sql.names.aggregate_names import DEFAULT_ADVICE
 from dpquery.units.locality import NotUnitLocal
 
 
 def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) -> Relation:
     """Returns the aggregation itself where it is unit-local or public, else the released table that stands for it."""
     if not is_private(aggregate.source):
-        return aggregate
+        return _exact(aggregate)
     try:
         cached_locality(aggregate, context.catalog.declarations)
-        return aggregate
+        return _exact(aggregate)
     except NotUnitLocal:
         pass
     by_unit = _by_unit(aggregate, context)
     if by_unit is not None:
         return by_unit
     for column in aggregate.aggregates:
-        if column.function not in PRIVATE:
+        if not column.function.is_private:
+            shown = column.function.shown if column.name == column.function.name else column.name.upper()
             error = context.refuse(
                 UnsupportedQueryError,
-                f"{spelled(column.name)} over different privacy units has no private mechanism here",
+                f"{shown} over different privacy units has no private mechanism here",
                 node,
-                advice_on(column.function),
+                column.function.advice or DEFAULT_ADVICE,
             )
             error.span = column.span or error.span
             raise error
     return _released(aggregate, context)
+
+
+def _exact(aggregate: Aggregate) -> Relation:
+    """Returns the aggregation; what engines do not compute is an expression over other aggregates."""
+    made = {c.id: found for c in aggregate.aggregates if (found := c.function.exact(c, f"{c.id}e")) is not None}
+    if not made:
+        return aggregate
+    others = tuple(made[c.id][0] if c.id in made else c for c in aggregate.aggregates)
+    columns = tuple(
+        Computed(id=c.id, name=c.name, expression=made[c.id][1] if c.id in made else Column(id=c.id, type=c.type))
+        for c in output(aggregate)
+    )
+    return Project(source=replace(aggregate, aggregates=others), columns=columns)
 
 
 def _by_unit(aggregate: Aggregate, context: Context) -> Relation | None:
@@ -60,7 +74,7 @@ def _by_unit(aggregate: Aggregate, context: Context) -> Relation | None:
     kept = [
         Computed(id=c.id, name=named.get(c.id, ""), expression=Column(id=c.id, type=c.type)) for c in given.values()
     ]
-    return Project(source=grouped, columns=(*kept, *made))
+    return Project(source=_exact(grouped), columns=(*kept, *made))
 
 
 def _released(aggregate: Aggregate, context: Context) -> Relation:

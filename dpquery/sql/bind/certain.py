@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dpquery.plan.aggregates.aggregate import AggregateFunction
+from dpquery.plan.aggregates.choices import MAX
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal
 from dpquery.plan.logical import Filter, Join, Project, Relation, Scan
 from dpquery.plan.types import INT64
 from dpquery.sql.bind.scope import Context, Scope
 
 
-def certain_value(function: str, argument: Expression | None, scope: Scope, context: Context) -> Literal | None:
+def certain_value(
+    function: AggregateFunction, argument: Expression | None, scope: Scope, context: Context
+) -> Literal | None:
     """Returns 0 for `MAX(CASE WHEN x IS NULL THEN 1 ELSE 0 END)` where x is declared to hold no NULL, else None.
 
     Tools add it to COUNT(DISTINCT x), to count NULL as one more value.
     """
-    if function != "max" or not isinstance(argument, Case) or len(argument.branches) != 1:
+    if function is not MAX or not isinstance(argument, Case) or len(argument.branches) != 1:
         return None
     ((condition, found),) = argument.branches
     is_flag = _is(found, 1) and _is(argument.otherwise, 0)

@@ -110,7 +110,7 @@ class Grouping:
         """Returns the values over no rows, where correlation alone made the groups; else None."""
         if not self.correlated or self._select.args.get("group") is not None:
             return None
-        counts = {a.id for a in self._collector.columns if a.function.startswith("count")}
+        counts = {a.id for a in self._collector.columns if a.function.counts}
         values = []
         for expression in expressions:
             read = {column.id: column for column in columns_of(expression)}
@@ -201,7 +201,7 @@ class Grouping:
         return functions.call("eq", (self._as_key(pair[0]), pair[1]))
 
     def _key_tree(self, node: exp.Expression) -> exp.Expression:
-        """Returns the tree of a GROUP BY item: an ordinal, an output name that is no column, or an expression."""
+        """Returns the tree of a GROUP BY item: an ordinal, an output name that is not a column, or an expression."""
         if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
             position = int(node.name)
             if not 1 <= position <= len(self._select.expressions):

@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from sqlglot import exp
 
 from dpquery.catalog import Catalog
 from dpquery.plan import functions
 from dpquery.plan.expr import Case, Expression, Literal
-from dpquery.plan.logical import JoinKind, Relation
+from dpquery.plan.intervals import range_of
+from dpquery.plan.logical import (
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Limit,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    SetOperation,
+    Sort,
+    Values,
+    Window,
+    output,
+)
+from dpquery.plan.ranges import UNKNOWN, Range
 from dpquery.plan.types import INT64
 from dpquery.sql.bind.expressions import conjunction
-from dpquery.sql.bind.missing import may_be_null
+from dpquery.sql.names.functions import PLAIN
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
-    exp.EQ: "eq",
-    exp.NEQ: "ne",
-    exp.LT: "lt",
-    exp.LTE: "le",
-    exp.GT: "gt",
-    exp.GTE: "ge",
+    of: PLAIN[of][0] for of in (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 }
+
+_PRESENT = Range(nullable=False)
 
 Pair = tuple[Expression, Expression]
 Made = tuple[JoinKind, tuple[Pair, ...], Expression | None]
@@ -152,3 +167,39 @@ def _where_null(expression: Expression) -> Expression:
     is_null = functions.call("is_null", (expression,))
     nothing = Literal(value=None, type=INT64)
     return Case(branches=((is_null, Literal(value=1, type=INT64)),), otherwise=nothing, type=INT64)
+
+
+def may_be_null(expression: Expression, relation: Relation, present: frozenset[str], catalog: Catalog) -> bool:
+    """Returns whether no declaration rules out NULL.
+
+    Args:
+        present: Columns that are not NULL on any row that counts, such as those of the privacy unit.
+    """
+    return range_of(expression, _known(relation, catalog) | dict.fromkeys(present, _PRESENT)).nullable
+
+
+def _known(relation: Relation, catalog: Catalog) -> dict[str, Range]:
+    unknown = {column.id: UNKNOWN for column in output(relation)}
+    match relation:
+        case Scan():
+            declared = catalog.tables[relation.table].columns
+            return unknown | {column.id: declared[column.name].range for column in relation.columns}
+        case Filter() | Sort() | Limit():
+            return _known(relation.source, catalog)
+        case Window():
+            return unknown | _known(relation.source, catalog)
+        case Project():
+            source = _known(relation.source, catalog)
+            return {column.id: range_of(column.expression, source) for column in relation.columns}
+        case Join(kind="semi" | "anti" | "left"):
+            return unknown | _known(relation.left, catalog)
+        case Join(kind="inner" | "cross"):
+            return _known(relation.left, catalog) | _known(relation.right, catalog)
+        case Aggregate():
+            source = _known(relation.source, catalog)
+            counts = {a.id: _PRESENT for a in relation.aggregates if a.function.counts}
+            return unknown | {id: source[id] for id in relation.group_by} | counts
+        case Join() | SetOperation() | Values() | Released():
+            return unknown
+        case _:
+            assert_never(relation)

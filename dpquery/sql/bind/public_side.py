@@ -101,7 +101,7 @@ def check_groups(keys: Mapping[Expression, Column], aggregate: Aggregate, scope:
     absent = _absent(scope, side)
     for made in aggregate.aggregates:
         if not _ignores_unmatched(made, absent):
-            name = made.function.upper()
+            name = made.function.name.upper()
             raise _refusal(
                 f"this {name} would also count rows without a matching private row, which the join keeps",
                 made.span,

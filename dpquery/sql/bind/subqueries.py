@@ -14,11 +14,25 @@ from sqlglot import exp
 from dpquery.catalog.cached_locality import cached_locality
 from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan import functions
-from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of, substitute
-from dpquery.plan.logical import Filter, Join, JoinKind, Project, Relation, Released, Scan, is_private, output, sources
+from dpquery.plan.aggregates.choices import MAX, MIN
+from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of, conjuncts, substitute
+from dpquery.plan.logical import (
+    Aggregate,
+    AggregateColumn,
+    Filter,
+    Join,
+    JoinKind,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    is_private,
+    output,
+    sources,
+)
+from dpquery.plan.types import BOOLEAN
 from dpquery.sql.bind.at_most_one import Rows, rows_of
 from dpquery.sql.bind.expressions import Binds, conjunction
-from dpquery.sql.bind.extremes import with_extremes
 from dpquery.sql.bind.joins import equality, owner_equality
 from dpquery.sql.bind.predicates import Predicate, joins_of, predicate_of, without_order
 from dpquery.sql.bind.scope import Context, Reach, Scope
@@ -26,6 +40,8 @@ from dpquery.sql.bind.tables import BindQuery
 from dpquery.sql.parse.parse import span_of
 from dpquery.units.joins import unique_sets
 from dpquery.units.locality import NotUnitLocal
+
+_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
 
 Over = Callable[[Expression, exp.Expression], Expression]
 """Turns an expression over the columns of FROM, at a place, into one over the relation that the subqueries join."""
@@ -262,7 +278,7 @@ class JoinedSubqueries:
         right = found.right
         if kind in ("semi", "anti"):
             units = self._units(right)
-            right, condition = with_extremes(right, tuple(b for _, b in pairs), units, condition, self._context)
+            right, condition = _with_extremes(right, tuple(b for _, b in pairs), units, condition, self._context)
         equalities = [*pairs, *owner_equality(left, right, list(pairs), self._context)]
         join = Join(left=left, right=right, kind=kind, equalities=tuple(equalities), condition=condition)
         join = replace(join, span=self._context.span_around(found.node))
@@ -284,3 +300,56 @@ class JoinedSubqueries:
 
 def _reads_released(relation: Relation) -> bool:
     return isinstance(relation, Released) or any(_reads_released(source) for source in sources(relation))
+
+
+def _with_extremes(
+    right: Relation, keys: tuple[Expression, ...], units: frozenset[str], condition: Expression | None, context: Context
+) -> tuple[Relation, Expression | None]:
+    """Returns the inner side of a semi- or anti-join and its condition, so that one row of it decides if that can be.
+
+    `EXISTS (... WHERE i.key = o.key AND i.x > o.x)` holds where the greatest `i.x` of the key is greater. So a row
+    meets one row, however many the inner side has of its key, and a person's rows cause work that grows with their
+    number.
+
+    Args:
+        right: The inner side.
+        keys: What the join equates on that side.
+        units: The columns of that side that tell the privacy unit.
+        condition: The rest of the join's condition.
+    """
+    ids = {column.id for column in output(right)}
+    named = [key.id for key in keys if isinstance(key, Column)]
+    if condition is None or not units or len(named) < len(keys):
+        return right, condition
+    group_by = tuple(dict.fromkeys([*named, *sorted(units)]))
+    parts = conjuncts(condition)
+    deciding = [part for part in parts if not _reads(part) & ids <= set(group_by)]
+    if len(deciding) != 1 or (found := _comparison(deciding[0], ids)) is None:
+        return right, condition
+    function, outer, inner = found
+    least, most = (MIN,), (MAX,)
+    wanted = {"lt": most, "le": most, "gt": least, "ge": least}.get(function, least + most)
+    made = tuple(
+        AggregateColumn(id=context.fresh(), name="", function=which, argument=inner, filter=None, type=inner.type)
+        for which in wanted
+    )
+    tests = [functions.call(function, (outer, Column(id=column.id, type=column.type))) for column in made]
+    test = tests[0] if len(tests) == 1 else functions.call("or", tests)
+    whole = [test if part is deciding[0] else part for part in parts]
+    grouped = Aggregate(source=right, group_by=group_by, aggregates=made)
+    return grouped, whole[0] if len(whole) == 1 else functions.call("and", whole)
+
+
+def _comparison(condition: Expression, ids: set[str]) -> tuple[str, Expression, Expression] | None:
+    """Returns a comparison of the outer query's expression with one over the inner side, in this order, or None."""
+    if not isinstance(condition, Call) or condition.function not in _SWAPPED:
+        return None
+    function, (outer, inner) = condition.function, condition.arguments
+    if _reads(outer) & ids:
+        function, outer, inner = _SWAPPED[function], inner, outer
+    apart = _reads(inner) and _reads(inner) <= ids and not _reads(outer) & ids
+    return (function, outer, inner) if apart and inner.type != BOOLEAN else None
+
+
+def _reads(expression: Expression) -> set[str]:
+    return {column.id for column in columns_of(expression)}

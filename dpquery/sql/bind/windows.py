@@ -97,7 +97,7 @@ class Windows:
         return Column(id=column.id, type=column.type, span=column.span)
 
     def qualify(self, bound: Sequence[tuple[str, exp.Expression]]) -> Expression | None:
-        """Returns the condition of QUALIFY; a name that is no column of FROM means a column of the select list."""
+        """Returns the condition of QUALIFY; a name that is not a column of FROM means a column of the select list."""
         clause = self._select.args.get("qualify")
         if clause is None:
             return None

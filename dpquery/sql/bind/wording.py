@@ -8,8 +8,8 @@ from functools import cache
 from sqlglot import exp
 
 from dpquery.catalog.names import closest
-from dpquery.plan.aggregates import Function
-from dpquery.sql.names.function_names import NAMED, PLAIN
+from dpquery.plan.aggregates import AGGREGATES
+from dpquery.sql.names.functions import NAMED, PLAIN
 
 _FORMS: dict[type[exp.Expression], str] = {
     exp.Add: "this sum",
@@ -103,4 +103,4 @@ def meant(name: str, known: Iterable[str]) -> str:
 def function_names() -> tuple[str, ...]:
     """Returns the names by which functions and aggregates can be called, in small letters."""
     classes = (name for cls in PLAIN if issubclass(cls, exp.Func) for name in cls.sql_names())
-    return tuple(sorted({name.lower() for name in (*classes, *NAMED, *Function)}))
+    return tuple(sorted({name.lower() for name in (*classes, *NAMED, *AGGREGATES)}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.functions.dates import UNITS
 
 Found = tuple[str, list[exp.Expression]]
@@ -20,21 +21,7 @@ _STEPS: dict[str, tuple[str, int]] = {
     "millisecond": ("add_microseconds", 1_000),
     "microsecond": ("add_microseconds", 1),
 }
-_PARTS = (
-    "year",
-    "quarter",
-    "month",
-    "day",
-    "dow",
-    "isodow",
-    "doy",
-    "week",
-    "isoyear",
-    "hour",
-    "minute",
-    "second",
-    "epoch",
-)
+_PARTS = frozenset(name.removeprefix("extract_") for name in FUNCTIONS if name.startswith("extract_"))
 _SAME = {"isoweek": "week", "dayofyear": "doy", "dayofweekiso": "isodow", "dayofweek_iso": "isodow"}
 
 

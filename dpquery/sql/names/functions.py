@@ -1,4 +1,5 @@
-"""SQL's operators and functions to operations of plans.
+"""SQL's operators and functions to operations of plans: the classes and names that rows of `plan/functions` list, and
+forms that need more than a list.
 
 A parsed node is known by its class, or by its name where the parser knows no class. Whatever it carries beyond the
 listed arguments (a flag, a time zone, a position to start from) makes it unknown: nothing is dropped silently.
@@ -7,16 +8,54 @@ Units, weeks (ISO 8601), LIKE (backslash escapes) and logarithms mean what Postg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from sqlglot import exp
 
+from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.types import INT64, Type
 from dpquery.sql.names.date_intervals import as_moment, date_difference, moved, moved_by_function, part_name, unit_name
-from dpquery.sql.names.function_names import HARMLESS, NAMED, PLAIN
 
 Found = tuple[str, list[exp.Expression]]
+
+
+def _spelled() -> Iterator[tuple[str, str, str]]:
+    """Yields each operation, a class or a name, and what follows it: arguments in brackets, or their number."""
+    for row in FUNCTIONS.values():
+        for spelling in row.parsed.split():
+            name, _, rest = spelling.partition("(" if spelling[0].isupper() else "/")
+            yield row.name, name, rest.removesuffix(")")
+
+
+def _keys(of: type[exp.Expression], listed: str) -> tuple[str, ...]:
+    return tuple(listed.split(",")) if listed else tuple(key for key, is_needed in of.arg_types.items() if is_needed)
+
+
+PLAIN: Mapping[type[exp.Expression], tuple[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        getattr(exp, name): (operation, _keys(getattr(exp, name), rest))
+        for operation, name, rest in _spelled()
+        if name[0].isupper()
+    }
+)
+"""By class: the operation, and which of the node's arguments it takes, "?" marking those that may be missing."""
+NAMED: Mapping[str, tuple[str, int]] = MappingProxyType(
+    {name: (operation, int(count)) for operation, name, count in _spelled() if name[0].islower()}
+)
+"""By name, for what the parser has no class for: the operation and how many arguments."""
+_HARMLESS: dict[type[exp.Expression], tuple[str, ...]] = {
+    exp.Length: ("binary",),
+    exp.Trunc: ("fractions_supported",),
+    exp.StrPosition: ("clamp_position",),
+    exp.DPipe: ("safe",),
+    exp.Concat: ("safe", "coalesce"),
+    exp.Coalesce: ("is_null", "is_nvl"),
+    exp.TimestampTrunc: ("input_type_preserved",),
+    exp.DateTrunc: ("input_type_preserved",),
+    exp.DateDiff: ("date_part_boundary",),
+}
+"""Notes of the parser that change no value here."""
 
 
 def operation_of(node: exp.Expression) -> Found | None:
@@ -58,7 +97,7 @@ def _with(name: str, node: exp.Expression, *keys: str) -> Found | None:
 
 def carries_only(node: exp.Expression, *keys: str) -> bool:
     """Whether a node has no arguments but these and those that change nothing."""
-    known = (*keys, *HARMLESS.get(type(node), ()))
+    known = (*keys, *_HARMLESS.get(type(node), ()))
     return all(key in known or value is None or value is False or value == [] for key, value in node.args.items())
 
 

@@ -86,7 +86,7 @@ def mark(tokens: list[Token]) -> tuple[list[Token], list[Placeholder]]:
     place = 0
     while place < len(tokens):
         token = tokens[place]
-        if _MARK in token.text or _DOLLAR in token.text[1:]:  # written with an escape; in what is no word
+        if _MARK in token.text or _DOLLAR in token.text[1:]:  # written with an escape; in what is not a word
             raise QuerySyntaxError("the query contains a control character", span=Span(token.start, token.end + 1))
         before = marked[-1].token_type if marked else None
         read = _placeholder(tokens, place, operand_before=before in _OPERANDS)

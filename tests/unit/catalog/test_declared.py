@@ -115,27 +115,30 @@ def test_ranges() -> None:
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ({"type": "int64", "lower": True, "upper": 2}, "True is no int64"),
-        ({"type": "int64", "lower": "1", "upper": 2}, "'1' is no int64"),
-        ({"type": "int64", "lower": 1.0, "upper": 2}, "1.0 is no int64"),
-        ({"type": "int64", "lower": Fraction(1), "upper": 2}, "is no int64"),
-        ({"type": "int64", "lower": 0, "upper": 10**5000}, "does not fit int64"),
-        ({"type": "float64", "lower": False, "upper": 2}, "False is no float64"),
-        ({"type": "float64", "lower": "0", "upper": 2}, "'0' is no float64"),
-        ({"type": "float64", "lower": float("-inf"), "upper": 2}, "infinities and NaN"),
-        ({"type": "float64", "lower": 0, "upper": float("nan")}, "infinities and NaN"),
+        ({"type": "int64", "lower": True, "upper": 2}, "True is not a valid int64"),
+        ({"type": "int64", "lower": "1", "upper": 2}, "'1' is not a valid int64"),
+        ({"type": "int64", "lower": 1.0, "upper": 2}, "1.0 is not a valid int64"),
+        ({"type": "int64", "lower": Fraction(1), "upper": 2}, "is not a valid int64"),
+        ({"type": "int64", "lower": 0, "upper": 10**5000}, "does not fit into int64"),
+        ({"type": "float64", "lower": False, "upper": 2}, "False is not a valid float64"),
+        ({"type": "float64", "lower": "0", "upper": 2}, "'0' is not a valid float64"),
+        ({"type": "float64", "lower": float("-inf"), "upper": 2}, "infinity and NaN"),
+        ({"type": "float64", "lower": 0, "upper": float("nan")}, "infinity and NaN"),
         ({"type": "float64", "lower": 0, "upper": 10**400}, "too large"),
         ({"type": "float64", "lower": 0, "upper": Decimal("1e999999")}, "too large"),
-        ({"type": "decimal(4,2)", "lower": 0, "upper": Decimal("sNaN")}, "infinities and NaN"),
-        ({"type": "decimal(4,2)", "lower": 0, "upper": Decimal("1e999999")}, "does not fit"),
-        ({"type": "decimal(4,2)", "lower": 0, "upper": 0.001}, "does not fit"),
-        ({"type": "text", "keys": [1]}, "1 is no text"),
+        ({"type": "decimal(4,2)", "lower": 0, "upper": Decimal("sNaN")}, "infinity and NaN"),
+        ({"type": "decimal(4,2)", "lower": 0, "upper": Decimal("1e999999")}, "cannot be represented exactly"),
+        ({"type": "decimal(4,2)", "lower": 0, "upper": 0.001}, "cannot be represented exactly"),
+        ({"type": "text", "keys": [1]}, "1 is not a string"),
         ({"type": "text", "keys": ["a\0"]}, "NUL"),
         ({"type": "text", "keys": ["\ud800"]}, "surrogate"),
         ({"type": "text", "keys": {"a", "b"}}, "a value of type set is not accepted"),
-        ({"type": "boolean", "keys": [1]}, "1 is no boolean"),
-        ({"type": "date", "lower": datetime.datetime(2010, 1, 1), "upper": "2011-01-01"}, "is no date"),
-        ({"type": "timestamp", "lower": datetime.date(2010, 1, 1), "upper": "2011-01-01 00:00"}, "is no timestamp"),
+        ({"type": "boolean", "keys": [1]}, "1 is not a boolean"),
+        ({"type": "date", "lower": datetime.datetime(2010, 1, 1), "upper": "2011-01-01"}, "is not a valid date"),
+        (
+            {"type": "timestamp", "lower": datetime.date(2010, 1, 1), "upper": "2011-01-01 00:00"},
+            "is not a valid timestamp",
+        ),
         (
             {"type": "timestamp", "keys": [datetime.datetime(2010, 1, 1, tzinfo=datetime.UTC)]},
             "without a zone",
@@ -144,7 +147,7 @@ def test_ranges() -> None:
         ({"type": None}, "has no value"),
         ({"type": int}, "a value of type type is not accepted"),
         ({True: "text", "type": "text"}, "the name True must be a text"),
-        ({1: "text", "type": "text"}, "names must be texts, not int"),
+        ({1: "text", "type": "text"}, "names must be strings, not int"),
     ],
 )
 def test_python_values_count_by_their_exact_type(declared: dict[str, Any], message: str) -> None:
@@ -242,7 +245,7 @@ def test_keys_from_finds_names_with_dots() -> None:
     catalog = Catalog(dataset="d", privacy_unit="p", budget={"epsilon": 1}, tables=tables)
     assert catalog.table("t").columns["x"].keys_from == ("a.b", "c")
     tables["a"] = {"public": True, "columns": {"b.c": {"type": "text"}}}
-    with pytest.raises(CatalogError, match=r"not the one declared table\.column"):
+    with pytest.raises(CatalogError, match=r"not a declared table\.column"):
         Catalog(dataset="d", privacy_unit="p", budget={"epsilon": 1}, tables=tables)
 
 
@@ -269,11 +272,11 @@ ORDER_UNIT: dict[str, Any] = {"t": {"unit": "order_id", "max_rows": 8, "columns"
         ({"budget": {"rho": 2, "delta": "1e-6"}}, "rho 2 is above 1"),
         ({"defaults": {"epsilon": 2}}, "exceeds the whole budget"),
         ({"defaults": {"rho": 1}}, "the budget has no rho"),
-        ({"tables": ORDER_UNIT}, "'order_id' looks like less than a person"),
+        ({"tables": ORDER_UNIT}, "'order_id' does not look like a person"),
         ({"tables": {"t": {"public": True, "columns": {"a": ID}}}}, "No table is private"),
         (
             {"tables": {"t": {"unit": "a", "max_rows": 8, "columns": {"a": ID | {"keys": [1, 2]}}}}},
-            "tell who is in the data",
+            "reveal who is in the data",
         ),
     ],
 )
@@ -327,7 +330,7 @@ def test_one_unit_has_one_type(other: str) -> None:
 
 
 def test_advice_on_columns() -> None:
-    assert "differ in blanks or case alone" in python_catalog({"type": "text", "keys": ["a", "A"]}).warnings[0]
+    assert "differ only in blanks or case" in python_catalog({"type": "text", "keys": ["a", "A"]}).warnings[0]
     assert "'a' and 'a '" in python_catalog({"type": "text", "keys": ["a", "a "]}).warnings[0]
     assert "every value becomes 5" in python_catalog({"type": "int64", "lower": 5, "upper": 5}).warnings[0]
     assert python_catalog({"type": "text"}).warnings == ()

@@ -70,7 +70,7 @@ def test_tables_owned_by_a_foreign_key_say_it_too() -> None:
 def test_the_ways_are_named_once() -> None:
     first, second = problems(f"{HEAD}tables:\n  t: {{unit: id, {COLUMNS}}}\n  s: {{unit: id, {COLUMNS}}}\n")
     assert "three" not in second and all(way in first for way in WAYS)
-    assert second == "line 7: tables.s: say how many rows one patient has here, too"
+    assert second == "line 7: tables.s: say how many rows one patient has here as well"
 
 
 def test_nothing_is_asked_of_rows_and_of_public_tables() -> None:
@@ -78,7 +78,7 @@ def test_nothing_is_asked_of_rows_and_of_public_tables() -> None:
     assert rows_of(by_row.table("t"), by_row) == 1
     assert catalog("public: true").table("t").max_rows is None
     (problem,) = problems(f"{HEAD}tables:\n  t: {{public: true, max_rows: auto, {COLUMNS}}}\n")
-    assert "max_rows bounds what a privacy unit adds" in problem
+    assert "max_rows bounds the contribution of a privacy unit" in problem
 
 
 @pytest.mark.parametrize("rows", ["Auto", "'auto '", "0", "1.5", "all", "true", "[1]"])
@@ -107,7 +107,7 @@ def test_in_blocks_it_is_asked_of_one_block() -> None:
     head = HEAD + "neighbours: replace_one\n"
     columns = "columns: {id: {type: int64}, day: {type: date, lower: 2024-01-01, upper: 2024-12-31}}"
     table = f"tables:\n  t: {{unit: id, blocks: {{column: day, by: month}}, {columns}}}\n"
-    assert "say how many rows one patient has in one month, for" in problems(head + table)[0]
+    assert "say how many rows one patient has in one month. There" in problems(head + table)[0]
     made = Catalog.from_yaml(head + table.replace("unit: id", "unit: id, max_rows: 9"))
     assert "rows of one patient: at most 9 in one month\n" in made.to_text()
 
@@ -120,7 +120,11 @@ def test_what_is_written_says_it_and_its_version(body: str) -> None:
     assert Catalog.from_yaml(text) == made
 
 
-BOTH_READINGS = ("one unit count in each group of a query", "one unit has in the whole table", "version: 2 at the top")
+BOTH_READINGS = (
+    "one unit that count in each group of a query",
+    "one unit has in the whole table",
+    "version: 2 at the top",
+)
 
 
 @pytest.mark.parametrize("said", ["", "version: 1\n"])
@@ -137,4 +141,4 @@ def test_files_of_version_1_are_refused_with_both_readings(said: str, tmp_path: 
 @pytest.mark.parametrize("said", ["3", "2.0", "'2'", "two", "02", "[2]", "true"])
 def test_other_versions_are_refused(said: str) -> None:
     text = f"{HEAD}tables:\n  t: {{unit: id, max_rows: 4, {COLUMNS}}}\n".replace("version: 2\n", f"version: {said}\n")
-    assert problems(text) == ("line 1: version: write version: 2, the one that is read here",)
+    assert problems(text) == ("line 1: version: write version: 2, the supported version",)

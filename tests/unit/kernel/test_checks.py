@@ -171,9 +171,9 @@ def test_rows_that_are_units_weigh_one_row_each() -> None:
 
 @pytest.mark.parametrize("said", [1, 6])
 def test_fewer_rows_in_a_group_than_are_proved_are_refused(said: int) -> None:
-    with pytest.raises(InternalError, match="more rows in a group"):
+    with pytest.raises(InternalError, match="weigh more in a group"):
         checked(plan(FEW, replace(weights(COUNTED, 5), rows_in_group=said), keys=2), declarations())
-    with pytest.raises(InternalError, match="more rows in a group"):
+    with pytest.raises(InternalError, match="weigh more in a group"):
         checked(plan(FEW, replace(weights(COUNTED, 5, groups=1), rows_in_group=said), keys=None), declarations())
     checked(plan(FEW, replace(weights(COUNTED, 5), rows_in_group=7), keys=2), declarations())
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpquery.kernel.parallel import weighs_together
 from dpquery.kernel.plan import Weighing
-from dpquery.kernel.sensitivity import coarseness
+from dpquery.kernel.sensitivity import coarseness, weighs_together
 from tests.weighing import ROWS, UNITS, aggregate, total, weights
 
 

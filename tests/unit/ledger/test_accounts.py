@@ -22,8 +22,9 @@ from dpquery.ledger import replay as ledger_replay
 from dpquery.ledger import schema as ledger_schema
 from dpquery.ledger.accounts import SEPARATOR, TOTAL, field_of, meant
 from dpquery.ledger.ledger import Kind, Ledger
+from dpquery.plan.calendar import By, number_named
 from dpquery.plan.types import DATE
-from dpquery.units.blocks import ALL, Axis, By, Touched, number_named
+from dpquery.units.blocks import ALL, Axis, Touched
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 from tests.unit.ledger.ledgers import MEMORY, OWNER, QUERY, Site, epsilon, file_site
 
@@ -132,7 +133,7 @@ def test_each_of_the_accounts_has_to_have_room(site: Site) -> None:
 def test_a_limit_holds_in_each_block(site: Site) -> None:
     ledger = create(site)
     ledger.charge(analyst="alice", loss=epsilon("0.6"), query=QUERY, blocks=MARCH)
-    with pytest.raises(InvalidLossError, match="below what was spent"):
+    with pytest.raises(InvalidLossError, match="below what was already spent"):
         ledger.set_limit(None, Budget.of(epsilon="0.5"), **OWNER)
     ledger.set_limit(None, Budget.of(epsilon="0.7"), **OWNER)
     assert left(ledger) == {"2024-01": 7, "2024-02": 7, "2024-03": 1, "2024-04": 7, "undated": 7}

@@ -16,9 +16,10 @@ from dpquery.kernel.accountant import Budget
 from dpquery.ledger.entries import act
 from dpquery.ledger.ledger import Kind, Ledger
 from dpquery.ledger.schema import DATASET, NOTHING
+from dpquery.plan.calendar import By
 from dpquery.plan.logical import Ownership, OwnerStep
 from dpquery.plan.types import DATE, INT64, TEXT
-from dpquery.units.blocks import Axis, By
+from dpquery.units.blocks import Axis
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 from tests.unit.ledger.ledgers import OWNER, QUERY, UNIT
 
@@ -99,7 +100,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_changes_the_promise_is_refused(ledger: Ledger, case: str) -> None:
-    with pytest.raises(InvalidLossError, match="would be") as refused:
+    with pytest.raises(InvalidLossError, match=r"would (be|change|get)") as refused:
         ledger.amend(REFUSED[case], **OWNER)
     assert "new ledger" in str(refused.value)
     assert ledger.declarations == FOUNDED and ledger.verify() == 1

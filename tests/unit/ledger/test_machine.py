@@ -113,7 +113,7 @@ class OwnedLedger(RuleBasedStateMachine):
         try:
             self.ledger.set_limit(analyst, budget, **OWNER)
         except InvalidLossError as error:
-            assert "below what was spent" in str(error) or "none has a limit" in str(error)
+            assert "below what was already spent" in str(error) or "no limits of their own" in str(error)
             return
         self.is_widened = True
         assert self.ledger.limit(analyst).epsilon <= limit

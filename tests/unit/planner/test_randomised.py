@@ -141,9 +141,15 @@ def test_a_condition_on_the_grouped_reports_chooses_among_the_estimates(
         ("{type: text, randomized: {epsilon: 1, categories: [a]}}", "from 2 to"),
         ("{type: text, randomized: {epsilon: 1, categories: [a, a]}}", "same key"),
         ("{type: int64, randomized: {epsilon: 1, categories: [a, b]}}", "categories"),
-        ("{type: text, keys: [a], randomized: {epsilon: 1, categories: [a, b]}}", "stands beside randomized"),
-        ("{type: text, nullable: true, randomized: {epsilon: 1, categories: [a, b]}}", "stands beside randomized"),
-        ("{type: int64, lower: 0, upper: 3, randomized: {epsilon: 1, categories: [1, 2]}}", "stands beside randomized"),
+        ("{type: text, keys: [a], randomized: {epsilon: 1, categories: [a, b]}}", "cannot be combined with randomized"),
+        (
+            "{type: text, nullable: true, randomized: {epsilon: 1, categories: [a, b]}}",
+            "cannot be combined with randomized",
+        ),
+        (
+            "{type: int64, lower: 0, upper: 3, randomized: {epsilon: 1, categories: [1, 2]}}",
+            "cannot be combined with randomized",
+        ),
         ("{type: text, randomized: [a, b]}", "expected a mapping"),
     ],
 )
@@ -154,10 +160,10 @@ def test_mistakes_of_the_declaration_are_told(said: str, problem: str) -> None:
 
 def test_units_and_public_tables_are_not_randomised() -> None:
     randomized = "{type: int64, randomized: {epsilon: 1, categories: [1, 2]}}"
-    with pytest.raises(dp.CatalogError, match="does not tell whose"):
+    with pytest.raises(dp.CatalogError, match="does not identify the owner"):
         dp.Catalog.from_yaml(CATALOG.replace("id: {type: int64}\n", f"id: {randomized}\n"))
     public = f"\n  open:\n    public: true\n    columns: {{x: {randomized}}}\n"
-    with pytest.raises(dp.CatalogError, match="only private tables"):
+    with pytest.raises(dp.CatalogError, match="only possible in private tables"):
         dp.Catalog.from_yaml(CATALOG + public)
 
 
@@ -166,7 +172,7 @@ def test_blocks_are_not_told_by_reports() -> None:
     said = CATALOG.replace("town: {type: text}", day).replace(
         "    unit: id\n    unique", "    blocks: {column: day, by: month}\n    unit: id\n    unique"
     )
-    with pytest.raises(dp.CatalogError, match="does not tell when"):
+    with pytest.raises(dp.CatalogError, match="does not say which block"):
         dp.Catalog.from_yaml(said)
 
 

@@ -145,14 +145,14 @@ def test_lattices_of_totals_hold_all_values_and_are_fine(type: Type, upper: Frac
     ("column", "fault"),
     [
         ({"type": "int64", "max_total": 5}, "needs bounds"),
-        ({"type": "text", "max_total": 5}, "not added up"),
+        ({"type": "text", "max_total": 5}, "cannot be added up"),
         ({"type": "int64", "lower": 0, "upper": 9, "max_total": 0}, "positive"),
         ({"type": "int64", "lower": 0, "upper": 9, "max_total": "many"}, "positive"),
         ({"type": "int64", "lower": 0, "upper": 9, "max_total": "1/2"}, "far smaller"),
         ({"type": "float64", "lower": 0, "upper": 1e20, "max_total": 5}, "far smaller"),
         (
             {"type": "int64", "randomized": {"epsilon": 1, "categories": [1, 2]}, "max_total": 5},
-            "stands beside randomized",
+            "cannot be combined with randomized",
         ),
     ],
 )

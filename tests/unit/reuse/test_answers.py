@@ -412,7 +412,7 @@ def test_a_version_that_changes_while_the_data_are_opened_is_noticed(
         dp.Ledger.open(shop.path).new_data_version(by="owner", why="other rows")
 
     monkeypatch.setattr(DuckDBBackend, "__init__", change)
-    with shop.session() as opened, pytest.raises(dp.DataChangedError):
+    with shop.session(apart=True) as opened, pytest.raises(dp.DataChangedError):
         opened.sql(BY_REGION)
 
 

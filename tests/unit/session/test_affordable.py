@@ -62,7 +62,7 @@ def test_what_still_fits_is_said_as_it_was_asked(
 def test_nothing_fits_where_nothing_is_left(tmp_path: Path) -> None:
     with opened(tmp_path, {"epsilon": 1}) as session:
         session.sql(QUERY, epsilon=1)
-        with pytest.raises(dp.InsufficientBudgetError, match="Nothing would fit") as refused:
+        with pytest.raises(dp.InsufficientBudgetError, match="No smaller amount was found") as refused:
             session.sql(QUERY, epsilon="0.1")
         assert refused.value.fits == {}
 

@@ -157,7 +157,7 @@ def test_without_a_default_loss_a_tenth_of_the_budget_is_usual(
 def test_a_profile_of_too_few_units_prints_and_suggests_nothing(tmp_path: Path) -> None:
     with opened(tmp_path, catalog(defaults="{}")) as session:
         found = session.profile(epsilon="0.002")
-        assert "max_rows auto: the profile shows too few units for its noise" in str(found)
+        assert "max_rows auto: the profile shows too few units compared with its noise" in str(found)
         assert found["orders"].bound is None and "rule" not in str(found)
         with pytest.raises(dp.ParameterError, match="too few units"):
             found["orders"].loss()

@@ -19,13 +19,13 @@ COUNT = "SELECT COUNT(*) AS n FROM sales WHERE score > $1"
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that were planned, in order."""
     texts: list[str] = []
-    plan = pipeline.prepare_together
+    plan = pipeline.plan
 
     def watched(requests: Any, **options: Any) -> Any:
         texts.extend(request.text for request in requests)
         return plan(requests, **options)
 
-    monkeypatch.setattr(pipeline, "prepare_together", watched)
+    monkeypatch.setattr(pipeline, "plan", watched)
     return texts
 
 

@@ -90,7 +90,7 @@ def test_where_a_ladder_has_no_more_cells_nobody_is_above() -> None:
 def test_where_all_may_be_noise_nothing_is_known(units: list[int]) -> None:
     found = ladder(units)
     assert found.steps == () and (found.top, found.loss(5).at_least, found.loss(5).at_most) == (0, 0, 1)
-    assert "not known" in found.sentence(5)
+    assert "unknown" in found.sentence(5)
     with pytest.raises(dp.ParameterError, match="too few units"):
         found.suggest_max_rows(epsilon=Fraction(1))
 

@@ -115,7 +115,7 @@ def test_histograms_are_exact_without_noise(tmp_path: Path, quiet: None, neighbo
     assert found["people"].rows is None and "note" not in found["people"].outside
     moved = 1 if neighbours == "add_remove" else 2
     assert found["orders"].ladder.noise.scale == found["lines"].ladder.noise.scale == moved / 1.5
-    with pytest.raises(dp.ParameterError, match="at most one row"):
+    with pytest.raises(dp.ParameterError, match="a unit has one there at most"):
         found["people"].suggest_max_rows()
     with pytest.raises(dp.UnknownNameError):
         found["places"]
@@ -155,7 +155,7 @@ def test_answers_say_what_is_left_out(tmp_path: Path, quiet: None) -> None:
     with opened(tmp_path, catalog()) as session:
         before = session.sql(query, epsilon="1/2")
         assert before.notes == (
-            "orders, max_rows 8: what it leaves out is not known, as no profile was bought (dpquery profile)",
+            "orders, max_rows 8: what it leaves out is unknown, as no profile was bought (dpquery profile)",
         )
         session.profile("orders", epsilon=4)
         after = session.sql(query, epsilon="1/2")
@@ -171,9 +171,9 @@ def test_answers_say_what_is_left_out(tmp_path: Path, quiet: None) -> None:
         own = "SELECT COUNT(*) AS n FROM (SELECT person FROM orders GROUP BY person) AS t"
         assert session.sql(own, epsilon="1/2").notes == ()
         (other,) = session.sql(query, epsilon="1/2", max_rows=3).notes
-        assert other == "orders: what the query's own max_rows 3 leaves out is not known"
+        assert other == "orders: what the query's own max_rows 3 leaves out is unknown"
     with opened(tmp_path, catalog(), reuse=False) as session:
-        told = "orders, max_rows 8: what it leaves out is not known"
+        told = "orders, max_rows 8: what it leaves out is unknown"
         assert session.sql(query, epsilon="1/2").notes == (told,)
         assert session.profile("orders", epsilon=1).charge.epsilon == 1, "nothing is stored"
 
@@ -226,10 +226,10 @@ def test_what_cannot_be_profiled_is_told(tmp_path: Path) -> None:
     text = CATALOG.replace("NEIGHBOURS", "add_remove").replace("BLOCKS", "").replace("MAX_ROWS", "8")
     text = text.replace("BUDGET", "{epsilon: 9}").replace("      order: {type: int64}\n", "")
     with opened(tmp_path, dp.Catalog.from_yaml(text)) as session:
-        with pytest.raises(dp.UnsupportedQueryError, match=r"orders\.order, which is not declared"):
+        with pytest.raises(dp.UnsupportedQueryError, match=r"orders\.order identifies the owner"):
             session.profile("lines", epsilon=1)
         for unknown in ("places", "nothing"):
-            with pytest.raises(dp.UnknownNameError, match="no declared private table"):
+            with pytest.raises(dp.UnknownNameError, match="not a declared private table"):
                 session.profile(unknown, epsilon=1)
         with pytest.raises(dp.InvalidLossError):
             session.profile(epsilon=0)
@@ -237,7 +237,9 @@ def test_what_cannot_be_profiled_is_told(tmp_path: Path) -> None:
             session.profile(epsilon=10)
         assert session.remaining.epsilon == 9
         found = session.profile(epsilon=1)
-        assert list(found.missing) == ["lines"] and "Table lines: no profile. whose rows these are" in str(found)
+        assert list(found.missing) == ["lines"] and "Table lines: no profile. orders.order identifies the owner" in str(
+            found
+        )
         assert "<pre>" in found._repr_html_() and "<pre>" in found["orders"]._repr_html_() and len(found) == 2
 
 
@@ -287,8 +289,8 @@ def test_a_profile_that_cannot_be_planned_stops_no_query(tmp_path: Path) -> None
         assert "no profile was bought" in session.sql("SELECT COUNT(*) AS n FROM t", epsilon=1).notes[0]
 
 
-LEFT_OUT = "orders, max_rows 8: what it leaves out is not known, as no profile was bought (dpquery profile)"
-AT_MOST_4 = "each person counts in at most 4 groups (max_groups): what that leaves out is not known"
+LEFT_OUT = "orders, max_rows 8: what it leaves out is unknown, as no profile was bought (dpquery profile)"
+AT_MOST_4 = "each person counts in at most 4 groups (max_groups): what that leaves out is unknown"
 NOTED = {
     "SELECT AVG(n) AS mean FROM (SELECT person, COUNT(*) AS n FROM orders GROUP BY person) AS t": (LEFT_OUT,),
     "SELECT SUM(s) AS total FROM (SELECT person, SUM(paid) AS s FROM orders GROUP BY person) AS t": (LEFT_OUT,),
@@ -326,7 +328,7 @@ def test_explain_says_what_is_known(tmp_path: Path, quiet: None) -> None:
     query = "SELECT COUNT(*) AS n, SUM(paid) AS s FROM orders"
     with opened(tmp_path, catalog()) as session:
         before = session.explain(query)
-        assert "not known" in before.notes[0] and "Left out" not in str(before), "the text has what is known"
+        assert "is unknown" in before.notes[0] and "Left out" not in str(before), "the text has what is known"
         profile = session.profile("orders", epsilon=4)
         plan, answer = session.explain(query), session.sql(query)
         assert plan.notes == answer.notes and len(plan.notes) == 2
@@ -359,6 +361,14 @@ def test_values_beyond_bounds_are_said_where_they_are_added_up(tmp_path: Path, q
         assert len(session.sql("SELECT AVG(paid) AS m FROM orders").notes) == 2, "as it was bought here"
 
 
+def test_a_session_finds_what_another_one_bought_after_it_has_looked(tmp_path: Path, quiet: None) -> None:
+    query = "SELECT AVG(paid) AS m FROM orders"
+    with opened(tmp_path, catalog()) as session, opened(tmp_path, catalog()) as other:
+        assert len(session.sql(query).notes) == 1, "no answer that is stored holds the cell of a profile"
+        other.profile(epsilon=4)
+        assert session.explain(query).notes == other.explain(query).notes and len(session.explain(query).notes) == 2
+
+
 def test_bias_is_marked_only_where_it_is_above_the_noise(tmp_path: Path, quiet: None) -> None:
     with opened(tmp_path, catalog()) as session:
         session.profile("orders", epsilon=4)
@@ -370,7 +380,7 @@ def test_bias_is_marked_only_where_it_is_above_the_noise(tmp_path: Path, quiet: 
             assert (lost > 12 * made.error95) is (expected is not None)
             assert (expected in note) if expected else ("above the noise" not in note)
         (own,) = session.explain(MONTHS, epsilon=1, max_rows=2).notes
-        assert "not known" in own
+        assert "is unknown" in own
 
 
 def test_errors_that_bias_makes_unreachable_are_refused(tmp_path: Path, quiet: None) -> None:

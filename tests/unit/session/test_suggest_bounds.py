@@ -130,11 +130,11 @@ def test_where_noise_is_larger_than_everything_nothing_is_suggested(session: dp.
 @pytest.mark.parametrize(
     ("columns", "options", "error", "says"),
     [
-        (["nothing"], {}, dp.UnknownNameError, "no declared column"),
+        (["nothing"], {}, dp.UnknownNameError, "not a declared column"),
         (["towns.size"], {}, dp.UnknownNameError, "private table"),
         (["town"], {}, dp.ParameterError, "no bounds"),
         (["answer"], {}, dp.ParameterError, "no bounds"),
-        ("age", {}, dp.ParameterError, "not one text"),
+        ("age", {}, dp.ParameterError, "not a single string"),
         ([], {}, dp.ParameterError, "no column"),
         (["age"], {"coverage": 1}, dp.ParameterError, "between 0 and 1"),
         (["age"], {"coverage": "x"}, dp.InvalidLossError, "coverage"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpquery.plan.calendar import By, first_day, name_of, number_named, number_of
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
 from dpquery.plan.functions import call
@@ -25,19 +26,7 @@ from dpquery.plan.logical import (
     SetOperation,
 )
 from dpquery.plan.types import BOOLEAN, DATE, INT64, TIMESTAMP, Type
-from dpquery.units.blocks import (
-    ALL,
-    NONE,
-    Axis,
-    By,
-    Touched,
-    first_day,
-    may_hold,
-    name_of,
-    number_named,
-    number_of,
-    touched,
-)
+from dpquery.units.blocks import ALL, NONE, Axis, Touched, may_hold, touched
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 
 DAYS = st.dates(datetime.date(2023, 11, 1), datetime.date(2025, 2, 28)) | st.sampled_from(

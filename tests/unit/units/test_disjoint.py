@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of, in_parallel
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.parallel import chains, weighs_together
+from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import (
     BudgetedAggregate,
     BudgetedPlan,
@@ -26,6 +26,7 @@ from dpquery.kernel.plan import (
     PrivateAggregate,
     Weighing,
 )
+from dpquery.kernel.sensitivity import weighs_together
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
 from dpquery.plan.logical import (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dpquery.plan.aggregates import Function
+from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.expr import Call, Case, Cast, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Aggregate, AggregateColumn, Filter, Project, Relation
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT
+from dpquery.units.unit_local import NotUnitLocal
 from dpquery.units.weights import distinct_groups, weighed
 from tests.weighing import Facts, both, declarations, join, kept, listed, number, numbered, of, scan, where
 
@@ -18,7 +19,7 @@ P = scan("people", "p", limit=MANY)
 NOT_UNIQUE = Facts(known={})
 UNITS = ("v_person", "w_person")
 OK, COST, DAY = of("v_ok", BOOLEAN), of("v_cost", FLOAT64), of("v_day", DATE)
-TOTAL = AggregateColumn(id="t", name="", function=Function.SUM, argument=of("v_place"), filter=None, type=INT64)
+TOTAL = AggregateColumn(id="t", name="", function=SUM, argument=of("v_place"), filter=None, type=INT64)
 
 
 def rows(relation: Relation, *, facts: Facts | None = None, dated: bool = False) -> int | None:
@@ -221,7 +222,8 @@ def test_values_that_a_condition_lists() -> None:
     read = Call(function="in", arguments=(place, number(1), of("v_visit")), type=BOOLEAN)
     assert values(Filter(source=V, condition=read), "v_place") is None
     other = Call(function="eq", arguments=(place, Literal(value=1.0, type=FLOAT64)), type=BOOLEAN)
-    assert values(Filter(source=V, condition=other), "v_place") is None
+    with pytest.raises(NotUnitLocal, match="does not return"):  # it compares other kinds than any function does
+        values(Filter(source=V, condition=other), "v_place")
     assert listed_in("ne", place, number(1)) is None
     assert listed_in("not", call("in", (place, number(1)))) is None
     assert listed_in("or", call("eq", (place, number(1))), OK) is None

@@ -10,24 +10,20 @@ from collections.abc import Callable
 
 from dpquery.backends.duckdb.sql.sql_casts import type_name
 from dpquery.errors import InternalError
-from dpquery.plan.aggregates import BITS, CHOSEN, PAIRS, TEXT_LIMIT
+from dpquery.plan.aggregates.choices import QUANTILE_CONT, QUANTILE_DISC, Mode, Quantile
+from dpquery.plan.aggregates.counts import COUNT_DISTINCT, Counting
+from dpquery.plan.aggregates.exact import ANY_VALUE, ARG_MAX, ARG_MIN, LAST, Bitwise, Joined, Logical, Pick
+from dpquery.plan.aggregates.moments import AVG, Mean, Spread
+from dpquery.plan.aggregates.pairs import PairAggregate
+from dpquery.plan.aggregates.sums import AVG_DISTINCT, SUM_DISTINCT, OfDifferent, Summing
 from dpquery.plan.expr import Cast, Expression, columns_of
 from dpquery.plan.logical import AggregateColumn
-from dpquery.plan.types import FLOAT64
-from dpquery.plan.windows import adds_exactly, summand
+from dpquery.plan.types import FLOAT64, adds_exactly
+from dpquery.plan.windows import summand
 
 Write = Callable[[Expression], str]
 
 _LARGEST_SUMMAND, _LARGEST_SQUARED = "1e290", "1e140"
-_MOMENTS = ("avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp")
-_PLAIN = {
-    "count": "COUNT",
-    "min": "MIN",
-    "max": "MAX",
-    "any_value": "MIN",
-    "bool_and": "BOOL_AND",
-    "bool_or": "BOOL_OR",
-}
 
 
 def exact(column: AggregateColumn, write: Write) -> str:
@@ -39,41 +35,41 @@ def exact(column: AggregateColumn, write: Write) -> str:
     kept = [] if column.filter is None else [write(column.filter)]
     if column.argument is None:
         return f"COUNT(*){_where(kept)}"
-    name = column.function
-    if name in PAIRS:
-        return _pair(column, write, kept)
-    if name in ("sum", "sum_distinct"):
-        return _sum(column, column.argument, write, kept)
-    if name == "quantile_cont":
-        return _quantile(column, _clamped(_float(column.argument, write), _LARGEST_SUMMAND), kept)
-    if name == "avg_distinct":
-        return f"AVG(DISTINCT {_in_order(_clamped(_float(column.argument, write), _LARGEST_SUMMAND))}){_where(kept)}"
-    if name in _MOMENTS:
-        limit = _LARGEST_SUMMAND if name == "avg" else _LARGEST_SQUARED
-        return f"{name.upper()}({_ordered(_float(column.argument, write), limit)}){_where(kept)}"
+    match column.function:
+        case PairAggregate():
+            return _pair(column, write, kept)
+        case Summing() | OfDifferent():
+            return _sum(column, column.argument, write, kept)
+        case Mean() | Spread():
+            limit = _LARGEST_SUMMAND if column.function is AVG else _LARGEST_SQUARED
+            return f"{column.function.shown}({_ordered(_float(column.argument, write), limit)}){_where(kept)}"
+        case Quantile() if column.function is QUANTILE_CONT:
+            return _quantile(column, _clamped(_float(column.argument, write), _LARGEST_SUMMAND), kept)
     argument = write(column.argument)  # written where it is read alone: what is written binds its texts
-    if name in CHOSEN and name != "any_value":
-        return _chosen(column, argument, write, kept)
-    if name in _PLAIN:
-        return f"{_PLAIN[name]}({argument}){_where(kept)}"
-    if name in BITS:
-        return f"{name.upper()}({argument}){_where(kept)}"
-    match name:
-        case "count_distinct":
-            return f"COUNT(DISTINCT {argument}){_where(kept)}"
-        case "mode":
-            return f"MODE({argument}{_by((column.argument, argument))}){_where(kept)}"
-        case "quantile_disc":
+    match column.function:
+        case Quantile() if column.fraction is not None:
             return _quantile(column, argument, kept)
-        case "string_agg" if column.second is not None:
+        case Pick() if column.second is not None:
+            return _chosen(column, argument, write, kept)
+        case Counting() if column.function is COUNT_DISTINCT:
+            return f"COUNT(DISTINCT {argument}){_where(kept)}"
+        case Mode():
+            return f"MODE({argument}{_by((column.argument, argument))}){_where(kept)}"
+        case Joined() if column.second is not None:
             joined = f"STRING_AGG({argument}, {write(column.second)}{_by((column.argument, argument))})"
-            return f"LEFT({joined}{_where(kept)}, {TEXT_LIMIT})"
-    raise InternalError(f"the aggregate {name} has no form in SQL here")
+            return f"LEFT({joined}{_where(kept)}, {column.function.text_limit})"
+        case Pick() if column.function is ANY_VALUE:
+            return f"MIN({argument}){_where(kept)}"
+        case Counting() | Quantile() | Logical() | Bitwise():
+            return f"{column.function.shown}({argument}){_where(kept)}"
+    raise InternalError(f"the aggregate {column.function} has no form in SQL here")
 
 
 def _sum(column: AggregateColumn, argument: Expression, write: Write, kept: list[str]) -> str:
     """Integers and decimals of up to 28 digits add up exactly in 128 bits; others as floats in order of value."""
-    given, distinct = argument.type, "DISTINCT " if column.function == "sum_distinct" else ""
+    if column.function is AVG_DISTINCT:
+        return f"AVG(DISTINCT {_in_order(_clamped(_float(argument, write), _LARGEST_SUMMAND))}){_where(kept)}"
+    given, distinct = argument.type, "DISTINCT " if column.function is SUM_DISTINCT else ""
     if adds_exactly(given):
         return f"TRY_CAST(SUM({distinct}{write(summand(argument))}){_where(kept)} AS {type_name(column.type)})"
     value = _float(argument, write)
@@ -89,7 +85,7 @@ def _quantile(column: AggregateColumn, argument: str, kept: list[str]) -> str:
     r, q = column.fraction.numerator, column.fraction.denominator
     count = f"COUNT({argument}){_where(kept)}"
     values = f"list_sort(LIST({argument}){_where([*kept, f'({argument}) IS NOT NULL'])})"
-    if column.function == "quantile_disc":
+    if column.function is QUANTILE_DISC:
         return f"list_extract({values}, GREATEST(1, ({count} * {r} + {q - 1}) // {q}))"
     place = f"(({count} - 1) * {r})"
     low, high = (f"list_extract({values}, {place} // {q} + {after})" for after in (1, 2))
@@ -102,9 +98,9 @@ def _chosen(column: AggregateColumn, argument: str, write: Write, kept: list[str
         raise InternalError(f"the aggregate {column.function} has no order")
     assert column.argument is not None
     by = write(column.second)
-    if column.function.startswith("arg"):
+    if column.function in (ARG_MIN, ARG_MAX):
         kept = [*kept, f"{argument} IS NOT NULL", f"{by} IS NOT NULL"]
-    direction = "DESC" if column.function in ("last", "arg_max") else "ASC"
+    direction = "DESC" if column.function in (LAST, ARG_MAX) else "ASC"
     order = _by(
         (column.second, f"{by} {direction} NULLS LAST"),
         (column.argument, f"{argument} ASC NULLS LAST"),
@@ -131,9 +127,9 @@ def _pair(column: AggregateColumn, write: Write, kept: list[str]) -> str:
     spreads = f"(sqrt({y_spread}) * sqrt({x_spread}))"
     slope = f"CASE WHEN {x_spread} > 0 THEN {joint} / {x_spread} END"
     correlation = f"CASE WHEN {spreads} > 0 THEN GREATEST(LEAST({joint} / {spreads}, 1), -1) END"
-    match column.function:
+    match column.function.name:
         case "covar_pop" | "covar_samp":
-            return both(column.function.upper())
+            return both(column.function.shown)
         case "corr":
             return correlation
         case "regr_slope":
@@ -176,7 +172,7 @@ def _clamped(value: str, limit: str) -> str:
 
 def _by(*order: tuple[Expression, str]) -> str:
     """Returns the ORDER BY of an aggregate. What reads no column orders nothing, and the engine takes no such order."""
-    kept = ", ".join(text for expression, text in order if next(columns_of(expression), None) is not None)
+    kept = ", ".join(text for expression, text in order if columns_of(expression))
     return f" ORDER BY {kept}" if kept else ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from dpquery.kernel.measures import LOOKED_AT
 from dpquery.kernel.plan import WEIGHT
 
 
@@ -63,7 +64,8 @@ def pairs_in_turn(rows: str, keys: list[str], passing: str, value: str, most: in
     more than `most` pairs of group and value have beside them: a list of structures (turn, place), `turn` the number of
     a unit in the order of turns and `place` that of a pair in the order of pairs, of which `matching` makes the rest.
 
-    Pairs of units that have at most `most` of them are counted in any case: their turns are the first.
+    Pairs of units that have at most `most` of them are counted in any case: their turns are the first. The list of any
+    other unit is cut before others' pairs are looked at, so that it has a bounded part in what is handed over.
 
     Args:
         rows, keys, passing: As for `units_in_some`.
@@ -76,12 +78,14 @@ def pairs_in_turn(rows: str, keys: list[str], passing: str, value: str, most: in
     turn = f"row_number() OVER (ORDER BY COUNT(*), {hashed('unit')}, unit) AS turn"
     place = f"row_number() OVER (ORDER BY {', '.join([hashed(*pair), *pair])}) AS place"
     columns = ", ".join(pair)
-    open_pairs = f"SELECT turn, {', '.join(f'pairs.{column}' for column in pair)} FROM pairs JOIN many USING (unit)"
+    nth = f"row_number() OVER (PARTITION BY unit ORDER BY {', '.join([hashed(*pair), *pair])})"
+    own = f"SELECT turn, {columns} FROM pairs JOIN many USING (unit) QUALIFY {nth} <= {LOOKED_AT * most}"
     ctes = [
         f"pairs AS MATERIALIZED (SELECT DISTINCT {given} FROM {rows} WHERE {present})",
         f"many AS MATERIALIZED (SELECT unit, {turn} FROM pairs GROUP BY unit HAVING COUNT(*) > {most})",
         f"sure AS MATERIALIZED (SELECT DISTINCT {columns} FROM pairs ANTI JOIN many ON many.unit = pairs.unit)",
-        f"free AS MATERIALIZED ({open_pairs} ANTI JOIN sure ON {same('sure', 'pairs', pair)})",
+        f"listed AS MATERIALIZED ({own})",
+        f"free AS MATERIALIZED (SELECT * FROM listed ANTI JOIN sure ON {same('sure', 'listed', pair)})",
         f"places AS MATERIALIZED (SELECT {columns}, {place} FROM (SELECT DISTINCT {columns} FROM free))",
     ]
     edges = f"SELECT turn, place, places.* EXCLUDE (place) FROM free JOIN places ON {same('free', 'places', pair)}"

@@ -41,7 +41,7 @@ class PrivateWriter:
     """Writes one private aggregate.
 
     The SELECT gives, for each key, `key0`, `key1`, ...: the code of a public key, the value of another; then, for each
-    measure that is no choice, `number0`, `number1`, ..., for each histogram (see `histogram_sql`) `kept0`, ..., and for
+    measure that is not a choice `number0`, ..., for each histogram (see `histogram_sql`) `kept0`, ..., and for
     each measure of `contested` the list of that name (see `distinct_sql`).
 
     Attributes:
@@ -60,7 +60,7 @@ class PrivateWriter:
 
     def __post_init__(self) -> None:
         if any(_OWN.fullmatch(column.id) for column in output(self.aggregate.source)):
-            raise InternalError("an id of a plan is a name that the SQL of private aggregates uses itself")
+            raise InternalError("an id of the plan is reserved by the SQL of private aggregates")
 
     def select(self) -> str:
         """Returns the whole statement."""
@@ -159,7 +159,7 @@ class PrivateWriter:
             case Count.ROWS | Count.UNITS:
                 return f"COUNT(*){_filter(measure)}"
             case Count.QUANTILE | Count.MODE:
-                raise InternalError("a choice is no number")
+                raise InternalError("a choice is not a number")
 
     def _weighed_value(self, measure: Measure) -> str:
         value, lattice = self._lattice_value(measure), measure.lattice

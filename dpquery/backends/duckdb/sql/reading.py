@@ -69,8 +69,8 @@ def is_zoned(stored: str) -> bool:
 def without_zone(table: str, column: str, type: Type) -> str:
     """Returns what to do about a column of instants for which no zone is declared."""
     return (
-        f"column {column} of table {table} holds instants, and the catalog does not say in which time zone they are "
-        f"read; declare {column}: {{type: {type}, zone: UTC}}, or the zone of the people, such as Europe/Berlin"
+        f"column {column} of table {table} contains instants, but the catalog does not say in which time zone to "
+        f"read them; declare {column}: {{type: {type}, zone: UTC}}, or the local zone, such as Europe/Berlin"
     )
 
 

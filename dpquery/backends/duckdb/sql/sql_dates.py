@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpquery.backends.duckdb.sql.sql_rules import Lowering, Read, Rule, arguments, joined, template, within
+from dpquery.backends.duckdb.sql.sql_rules import Lowering, Read, Rule, arguments, within
 from dpquery.plan.expr import Call
 from dpquery.plan.functions.bounds import DAY, FIRST_DAY, FIRST_MICROSECOND, LAST_DAY, LAST_MICROSECOND
 from dpquery.plan.functions.dates import UNITS
@@ -78,24 +78,7 @@ def _format(lowering: Lowering, call: Call, read: list[Read]) -> str:
     return f"strftime({read[0](call.arguments[0])}, {lowering.text(constant(call, 1))})"
 
 
-def _clock(name: str) -> Rule:
-    return template(f"{name}(CAST({{0}} AS TIMESTAMP))")
-
-
 DATE_RULES: Mapping[str, Rule] = {
-    "extract_year": joined("year"),
-    "extract_quarter": joined("quarter"),
-    "extract_month": joined("month"),
-    "extract_day": joined("day"),
-    "extract_dow": joined("dayofweek"),
-    "extract_isodow": joined("isodow"),
-    "extract_doy": joined("dayofyear"),
-    "extract_week": joined("weekofyear"),
-    "extract_isoyear": joined("isoyear"),
-    "extract_hour": _clock("hour"),
-    "extract_minute": _clock("minute"),
-    "extract_second": _clock("second"),
-    "extract_epoch": template("(CAST(epoch_us({0}) AS DOUBLE) / 1000000.0::DOUBLE)"),
     "date_trunc": _date_trunc,
     "format_date": _format,
     "add_days": _add_days,
@@ -103,5 +86,4 @@ DATE_RULES: Mapping[str, Rule] = {
     "add_microseconds": _add_microseconds,
     "date_diff": _date_diff,
     "make_date": _make_date,
-    "last_day": joined("last_day"),
 }

@@ -17,16 +17,21 @@ from typing import assert_never
 from dpquery.backends.duckdb.sql.sql_casts import cast_sql, type_name
 from dpquery.backends.duckdb.sql.sql_dates import DATE_RULES
 from dpquery.backends.duckdb.sql.sql_numbers import NUMBER_RULES
-from dpquery.backends.duckdb.sql.sql_rules import Lowering, Rule, Written, number
+from dpquery.backends.duckdb.sql.sql_rules import Lowering, Rule, Written, number, rule_of
 from dpquery.backends.duckdb.sql.sql_texts import TEXT_RULES
 from dpquery.errors import InternalError
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
-from dpquery.plan.functions.casts import cast_value
+from dpquery.plan.functions import FUNCTIONS, cast_value
 from dpquery.plan.intervals import inner_first
 from dpquery.plan.types import FLOAT64, TEXT, Kind, Type, Value
 
-RULES: Mapping[str, Rule] = {**NUMBER_RULES, **TEXT_RULES, **DATE_RULES}
-"""How each operation is written."""
+RULES: Mapping[str, Rule] = {
+    **{name: rule_of(row) for name, row in FUNCTIONS.items() if row.engine},
+    **NUMBER_RULES,
+    **TEXT_RULES,
+    **DATE_RULES,
+}
+"""How each operation is written: as its row says, or by a rule here."""
 
 _NAN_PASSES = ("add", "subtract", "multiply", "divide", "negate", "abs")
 """Operations through which NaN goes unchanged, so that it may become NULL after them."""
@@ -37,11 +42,7 @@ _SHORT = 120
 """Longest SQL that is written twice rather than bound by a lambda."""
 
 
-def lower(
-    expression: Expression,
-    *,
-    names: Callable[[str], str],
-) -> str:
+def lower(expression: Expression, *, names: Callable[[str], str]) -> str:
     """Returns DuckDB SQL for an expression.
 
     Args:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from dpquery.backends.duckdb.sql.sql_casts import type_name
 from dpquery.backends.duckdb.sql.sql_dates import moved_day
-from dpquery.backends.duckdb.sql.sql_rules import Lowering, Read, Rule, arguments, guarded, joined, number, template
+from dpquery.backends.duckdb.sql.sql_rules import Lowering, Read, Rule, arguments, number
 from dpquery.plan.expr import Call
 from dpquery.plan.functions.rounding import INTEGRAL, digits_of
 from dpquery.plan.functions.table import constant
@@ -157,28 +157,10 @@ def _power(lowering: Lowering, call: Call, read: list[Read]) -> str:
 
 
 NUMBER_RULES: Mapping[str, Rule] = {
-    "eq": template("({0} = {1})"),
-    "ne": template("({0} <> {1})"),
-    "lt": template("({0} < {1})"),
-    "le": template("({0} <= {1})"),
-    "gt": template("({0} > {1})"),
-    "ge": template("({0} >= {1})"),
-    "is_distinct_from": template("({0} IS DISTINCT FROM {1})"),
-    "is_not_distinct_from": template("({0} IS NOT DISTINCT FROM {1})"),
-    "is_null": template("({0} IS NULL)"),
-    "is_not_null": template("({0} IS NOT NULL)"),
-    "is_true": template("coalesce({0}, FALSE)"),
-    "is_false": template("coalesce(NOT {0}, FALSE)"),
-    "is_not_true": template("coalesce(NOT {0}, TRUE)"),
-    "is_not_false": template("coalesce({0}, TRUE)"),
     "and": _chain("AND"),
     "or": _chain("OR"),
-    "not": template("(NOT {0})"),
     "in": _in,
-    "coalesce": joined("coalesce"),
     "nullif": _nullif,
-    "greatest": joined("greatest"),
-    "least": joined("least"),
     "clamp": _clamp,
     "add": _sum("+"),
     "subtract": _sum("-"),
@@ -188,29 +170,10 @@ NUMBER_RULES: Mapping[str, Rule] = {
     "modulo": _modulo,
     "negate": _unary("-{0}"),
     "abs": _unary("abs({0})"),
-    "sign": template("CAST(sign({0}) AS BIGINT)"),
-    "bit_and": template("({0} & {1})"),
-    "bit_or": template("({0} | {1})"),
-    "bit_xor": template("xor({0}, {1})"),
     "floor": _to_whole("floor"),
     "ceil": _to_whole("ceil"),
     "trunc": _to_whole("trunc"),
     "round": _round,
     "width_bucket": _width_bucket,
-    "sqrt": guarded("sqrt({0})", "{0} >= 0"),
-    "cbrt": template("cbrt({0})"),
-    "exp": template("exp({0})"),
-    "ln": guarded("ln({0})", "{0} > 0"),
-    "log10": guarded("log10({0})", "{0} > 0"),
-    "log2": guarded("log2({0})", "{0} > 0"),
     "power": _power,
-    "sin": guarded("sin({0})", "isfinite({0})"),
-    "cos": guarded("cos({0})", "isfinite({0})"),
-    "asin": guarded("asin({0})", "{0} BETWEEN -1 AND 1"),
-    "acos": guarded("acos({0})", "{0} BETWEEN -1 AND 1"),
-    "atan": template("atan({0})"),
-    "atan2": template("atan2({0} + 0.0::DOUBLE, {1} + 0.0::DOUBLE)"),
-    "radians": template("({0} * CAST('0.017453292519943295' AS DOUBLE))"),
-    "degrees": template("({0} * CAST('57.29577951308232' AS DOUBLE))"),
-    "pi": lambda _, __, ___: "CAST('3.141592653589793' AS DOUBLE)",
 }

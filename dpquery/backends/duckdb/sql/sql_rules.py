@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from dpquery.plan.expr import Call, Expression, Literal
+from dpquery.plan.functions import Function
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +55,15 @@ def number(expression: Expression) -> float | int | Decimal | None:
     return value if is_number else None  # type: ignore[return-value]
 
 
-def template(form: str) -> Rule:
-    """Returns the rule that puts the arguments into a form with {0}, {1}, ..."""
-    return lambda _, call, read: form.format(*arguments(call, read))
-
-
-def joined(name: str) -> Rule:
-    """Returns the rule of a function of the engine that takes the arguments as they are."""
-    return lambda _, call, read: f"{name}({', '.join(arguments(call, read))})"
-
-
-def guarded(form: str, condition: str) -> Rule:
-    """Returns the rule of a function of one argument that is given NULL where the condition on {0} fails."""
+def rule_of(row: Function) -> Rule:
+    """Returns the rule of an operation whose row says how engines write it."""
+    form = row.engine
 
     def rule(lowering: Lowering, call: Call, read: list[Read]) -> str:
-        x = read[0](call.arguments[0])
-        return form.format(lowering.let(x, lambda v: f"(CASE WHEN {condition.format(v)} THEN {v} END)"))
+        given = arguments(call, read)
+        if row.domain:
+            given = [lowering.let(given[0], lambda v: f"(CASE WHEN {row.domain.format(v)} THEN {v} END)")]
+        return f"{form}({', '.join(given)})" if form.isidentifier() else form.format(*given)
 
     return rule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dpquery.backends.duckdb.sql.sql_rules import Lowering, Read, Rule, arguments, joined, limited, template
+from dpquery.backends.duckdb.sql.sql_rules import Lowering, Read, Rule, arguments, limited
 from dpquery.plan.expr import Call
 from dpquery.plan.functions.patterns import like_parts
 from dpquery.plan.functions.table import TEXT_LIMIT, constant
@@ -80,7 +80,9 @@ def _like(lowering: Lowering, call: Call, read: list[Read]) -> str:
         character = part[1:]
         special = character in ("%", "_", "\\")
         escaped = escaped or special
-        written += part if not character else ("\\" if special else "") + (lower(character) if folded else character)
+        written += (
+            part if not character else ("\\" if special else "") + (lower.meaning(character) if folded else character)
+        )
     if not escaped:
         form = lowering.text(written)
     else:
@@ -89,27 +91,15 @@ def _like(lowering: Lowering, call: Call, read: list[Read]) -> str:
 
 
 TEXT_RULES: Mapping[str, Rule] = {
-    "upper": joined("upper"),
-    "lower": joined("lower"),
-    "length": joined("length"),
-    "trim": joined("trim"),
-    "ltrim": joined("ltrim"),
-    "rtrim": joined("rtrim"),
     "substring": _substring,
     "left": _end("left"),
     "right": _end("right"),
     "replace": _replace,
     "concat": _join("({} || {})"),
     "concat_without_nulls": _join("concat({}, {})"),
-    "position": joined("strpos"),
-    "starts_with": joined("starts_with"),
-    "ends_with": joined("ends_with"),
-    "contains": joined("contains"),
-    "reverse": template("array_to_string(list_reverse(string_split({0}, '')), '')"),
     "split_part": _split_part,
     "lpad": _pad("lpad"),
     "rpad": _pad("rpad"),
     "like": _like,
     "ilike": _like,
-    "regexp_matches": template("regexp_matches({0}, {1})"),
 }

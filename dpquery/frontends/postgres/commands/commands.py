@@ -227,7 +227,7 @@ def _explain(reader: Reader) -> Command:
     if any(words.get(word, "false") not in ("false", "off", "0") for word in ("analyze", "analyse")):
         raise Refusal("42501", "EXPLAIN ANALYZE is not allowed: it would run the query", hint="Use EXPLAIN.")
     if words.get("format", "text") != "text":
-        raise Refusal("0A000", "EXPLAIN has the format TEXT alone")
+        raise Refusal("0A000", "EXPLAIN only supports the format TEXT")
     return Explain(reader.statement())
 
 

@@ -9,7 +9,7 @@ from dpquery.frontends.postgres.commands.statements import Statement, split
 from dpquery.frontends.postgres.wire.answers import Refusal
 from dpquery.frontends.postgres.wire.rows import CopyForm
 
-_DENIED = "COPY sends the answer of a query to the client, and does nothing else"
+_DENIED = "COPY can only send the answer of a query to the client"
 _HINT = "Write COPY (SELECT ...) TO STDOUT."
 
 

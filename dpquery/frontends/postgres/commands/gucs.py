@@ -170,7 +170,7 @@ class Settings:
         self.values = {**self.start, "role": self.values["role"]}
 
     def show(self, name: str) -> str:
-        """Returns a setting's value; raises Refusal for one that nobody knows."""
+        """Returns a setting's value; raises Refusal for an unknown one."""
         if name == "transaction_isolation" and name not in self._local:
             return self.values["default_transaction_isolation"]
         if name not in self.values:

@@ -184,7 +184,7 @@ class Reader:
             sign = "-" if self.take("-") else ""
             token = self.token()
             if token.kind not in ("string", "escaped", "dollar", "number"):
-                raise Refusal("0A000", "EXECUTE takes literals alone", position=token.start + 1)
+                raise Refusal("0A000", "EXECUTE only takes literals", position=token.start + 1)
             value = sign + value_of(token)
         while self.take("::"):
             self.name()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -27,6 +27,7 @@ from dpquery.frontends.postgres.wire.answers import Answered, Asked, Described, 
 from dpquery.frontends.postgres.wire.names import TEXT_OID, example_of, field_of_arrow, oid_of
 from dpquery.frontends.postgres.wire.states import NO_ANALYST, refusal_of, row_level
 from dpquery.ledger.ledger import Ledger
+from dpquery.session.options import Asked as AskedOptions
 from dpquery.session.session import Session
 from dpquery.sql.bind.shape import Shape, shape
 from dpquery.sql.parse.parameters import fill
@@ -35,11 +36,9 @@ Made = TypeVar("Made")
 NOTHING_CHARGED = "no charge"
 Done = TypeVar("Done")
 REMEMBERED = 256
-"""Statements whose trees and shapes are kept, and whose answers from the catalogs are."""
+"""Statements whose trees and shapes are kept."""
 LONGEST_REMEMBERED = 4096
 """Characters of such a statement."""
-MOST_REMEMBERED = 128 << 10
-"""Bytes of such an answer."""
 MOST_NOTES, LONGEST_NOTE = 3, 400
 """Lines on what bounds leave out that come with an answer, and the characters of one."""
 
@@ -77,7 +76,6 @@ class Engine:
         self._sessions: dict[str, Session] = {}
         self._route = _remembered(lambda text: route(text, catalog, self._emulation.known))
         self._shape = _remembered(lambda text: shape(text, catalog))
-        self._catalog_answers: dict[object, pa.Table] = {}
         self._guard = threading.Lock()
 
     def describe(
@@ -90,7 +88,7 @@ class Engine:
             examples = [example_of(oid) for oid in oids]
             if statement.route is Route.CATALOG:
                 asked = Asked(text=text, parameters=tuple(examples), analyst=analyst, settings=settings)
-                table = self._over_catalogs(statement, asked, rows=0)
+                table, _ = self._over_catalogs(statement, asked, rows=0)
                 return Described(parameters=oids, fields=_fields_of_arrow(table))
             made = self._shaped(text, examples)
             self._free(statement, made, examples)
@@ -101,8 +99,8 @@ class Engine:
         with _refusals():
             statement = self._route(asked.text)
             if statement.route is Route.CATALOG:
-                table = self._over_catalogs(statement, asked)
-                return Answered(fields=_fields_of_arrow(table), table=table)
+                table, is_lasting = self._over_catalogs(statement, asked)
+                return Answered(fields=_fields_of_arrow(table), table=table, is_lasting=is_lasting)
             params = values_of(asked.parameters)
             options = options_of(asked.settings, self._caps)
             made = self._shaped(asked.text, params)
@@ -126,20 +124,20 @@ class Engine:
             if known is not None:
                 return _lines([known.notice, "Charge: nothing"])
             options = options_of(asked.settings, self._caps)
-            _, plan = self._now(asked, lambda on: on.explain(asked.text, params=params or None, **_any(options)))
+            _, plan = self._now(asked, lambda on: on.explain(asked.text, params=params or None, **options))
             return _lines(str(plan).split("\n"))
 
     def _charged(
         self,
         asked: Asked,
         params: list[object],
-        options: Mapping[str, object],
+        options: AskedOptions,
         fields: tuple[Field, ...],
         made: Shape,
     ) -> Answered:
         """Returns the answer of the private engine, with notices: what it cost and what is left, then what is known of
         what bounds leave out."""
-        session, result = self._now(asked, lambda on: on.sql(asked.text, params=params or None, **_any(options)))
+        session, result = self._now(asked, lambda on: on.sql(asked.text, params=params or None, **options))
         charge = str(result.charge)
         was_known = "no charge: it follows from what was answered before" if result.measurements else NOTHING_CHARGED
         paid = was_known if charge == "nothing" else f"charged {charge}"
@@ -185,12 +183,8 @@ class Engine:
     def _filled(self, statement: Statement, params: list[object]) -> exp.Expr:
         return fill(statement.tree.copy(), list(statement.placeholders), params or None)
 
-    def _over_catalogs(self, statement: Statement, asked: Asked, rows: int | None = None) -> pa.Table:
-        """Returns what a statement gives over the emulated catalogs, which stay the same; virtual tables do not."""
-        key = (asked.text, repr(asked.parameters), asked.analyst, tuple(sorted(asked.settings.items())), rows)
-        known = self._catalog_answers.get(key)
-        if known is not None:
-            return known
+    def _over_catalogs(self, statement: Statement, asked: Asked, rows: int | None = None) -> tuple[pa.Table, bool]:
+        """Returns what a statement gives over the emulated catalogs, and whether it always will."""
         tree = self._filled(statement, values_of(asked.parameters))
         asking = Asking(analyst=asked.analyst, database=self._catalog.dataset, settings=asked.settings)
 
@@ -199,13 +193,7 @@ class Engine:
                 return empty_virtual_table(name)
             return virtual_table(name, self._catalog, self._ledger, self._session(asked.analyst).analyst)
 
-        table = self._emulation.run(tree, asking, virtual, rows=rows)
-        is_short = len(asked.text) <= LONGEST_REMEMBERED and table.nbytes <= MOST_REMEMBERED
-        if asking.is_lasting and is_short and len(repr(asked.parameters)) <= LONGEST_REMEMBERED:
-            if len(self._catalog_answers) >= REMEMBERED:
-                self._catalog_answers.clear()
-            self._catalog_answers[key] = table
-        return table
+        return self._emulation.run(tree, asking, virtual, rows=rows), asking.is_lasting
 
     def _now(self, asked: Asked, do: Callable[[Session], Done]) -> tuple[Session, Done]:
         """Returns the analyst's session and what it does; where the data have a new version, of them opened anew.
@@ -275,10 +263,6 @@ def _remembered(read: Callable[[str], Made]) -> Callable[[str], Made]:
             return read(text)
 
     return remembered
-
-
-def _any(options: Mapping[str, object]) -> dict[str, Any]:
-    return dict(options)
 
 
 def bounded(notes: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.backends.duckdb.resources import Resources
+from dpquery.backends.base import Backend
+from dpquery.backends.opening import open_backend
+from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog
 from dpquery.frontends.postgres.engine.engine import Engine
 from dpquery.frontends.postgres.engine.settings import Caps
@@ -34,11 +35,11 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
     resources = Resources(arguments["memory_limit"], arguments["spill"])
     with contextlib.ExitStack() as ending:
         ending.callback(ledger.close)
-        version, current = ledger.data_version, list[DuckDBBackend]()
+        version, current = ledger.data_version, list[Backend]()
         ending.callback(lambda: current[0].close() if current else None)
 
-        def open_data() -> DuckDBBackend:
-            current[:] = [DuckDBBackend(catalog, arguments["sources"], resources=resources)]
+        def open_data() -> Backend:
+            current[:] = [open_backend(catalog, arguments["sources"], resources=resources)]
             return current[0]
 
         backend = open_data()

@@ -51,7 +51,7 @@ def route(text: str, catalog: Catalog, system: Mapping[str, frozenset[str]]) -> 
     Args:
         system: The names of the emulated relations, by schema.
     Raises:
-        Refusal: It is no query, mixes system tables with declared ones, or is not grammatical.
+        Refusal: It is not a query, mixes system tables with declared ones, or is not grammatical.
     """
     tree, placeholders = _read(text)
     while isinstance(tree, exp.Subquery) and not tree.alias:

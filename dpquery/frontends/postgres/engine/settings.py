@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import cast
 
 from dpquery.errors import QueryError
 from dpquery.frontends.postgres.wire.answers import Refusal
 from dpquery.frontends.postgres.wire.states import INVALID_VALUE
 from dpquery.kernel.loss import parse_amount, show_amount
+from dpquery.session.options import Asked
 
 PREFIX = "dpquery."
 AMOUNTS = ("epsilon", "delta", "rho")
@@ -19,7 +21,7 @@ MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """The most that one query may ask for, whatever its connection sets; None where only the budget limits it."""
+    """The most that one query may ask for, for any settings; None where only the budget limits it."""
 
     epsilon: Fraction | None = None
     delta: Fraction | None = None
@@ -33,11 +35,11 @@ def check(name: str, value: str, caps: Caps) -> None:
     options_of({name: value}, caps)
 
 
-def options_of(settings: Mapping[str, str], caps: Caps) -> dict[str, object]:
+def options_of(settings: Mapping[str, str], caps: Caps) -> Asked:
     """Returns the options of a session's call that the settings of a connection ask for.
 
     Raises:
-        Refusal: A value is no amount, is above its cap, or belongs to no setting that exists.
+        Refusal: A value is not an amount, is above its cap, or belongs to no setting that exists.
     """
     options: dict[str, object] = {}
     for name, value in settings.items():
@@ -52,7 +54,7 @@ def options_of(settings: Mapping[str, str], caps: Caps) -> dict[str, object]:
             options[short] = value.strip()
     if "rho" in options and "epsilon" in options:
         raise Refusal(INVALID_VALUE, "a query offers epsilon or rho, not both", None, "RESET one of the settings.")
-    return options
+    return cast(Asked, options)
 
 
 def _amount(name: str, value: str, cap: Fraction | None) -> str:

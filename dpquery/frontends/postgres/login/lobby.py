@@ -15,7 +15,7 @@ FREE = {"pair": 3, "user": 10, "address": 30}
 """Wrong passwords that cost no delay: of one user from one address, of one user, and from one address."""
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 4.0
-"""Seconds; shorter than a login may take, so that whoever knows the password still comes in."""
+"""Seconds; shorter than a login may take, so that a user with the password can still log in."""
 HALF_LIFE = 60.0
 """Seconds in which half of the wrong passwords are forgotten."""
 MOST_KNOWN = 10_000
@@ -26,8 +26,8 @@ MOST_KNOWN = 10_000
 class Lobby:
     """Sockets before their login, in two rooms: those that have said nothing yet, and those whose login goes on.
 
-    Where a room is full, the address that has most sockets in it loses its oldest. So whoever floods the server pushes
-    out their own sockets, as long as others come from other addresses, and silence pushes out nobody who speaks.
+    When a room is full, the address with most sockets in it loses its oldest one. So a client that floods the server
+    displaces its own sockets, as long as others come from other addresses, and silent sockets never displace a login.
 
     Attributes:
         most: Sockets in each room.
@@ -138,7 +138,7 @@ class Guesses:
     """Wrong passwords, and the delay that they cost the next login.
 
     They count for a user and an address together, and for each of both alone; where a user has logged in from an
-    address before, only for both together. It is a delay and no lock: whoever knows the password waits at most
+    address before, only for both together. It is a delay, not a lock: a user with the password waits at most
     `LONGEST_DELAY`, and does not wait for what is guessed elsewhere.
 
     Attributes:

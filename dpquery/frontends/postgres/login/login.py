@@ -110,7 +110,7 @@ async def _first(channel: Channel, door: Door) -> wire.Startup | wire.Cancel:
             raise wire.ProtocolError("encryption was asked for twice")
         asked.add(packet.is_tls)
         if channel.has_unread:
-            # Whatever follows in the clear may be anybody's, and must never count as the client's (CVE-2021-23214).
+            # Clear text that follows may be an attacker's, and must never count as the client's (CVE-2021-23214).
             raise wire.ProtocolError("received unencrypted data after an encryption request")
         if packet.is_tls and door.tls is not None:
             await channel.start_tls(door.tls, end - loop.time())

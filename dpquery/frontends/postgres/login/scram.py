@@ -26,7 +26,7 @@ _LAST = re.compile(
 
 
 class ScramError(Exception):
-    """A message that is none of SCRAM, or a proof that is wrong; nobody is told which."""
+    """A message that is none of SCRAM, or a proof that is wrong; the client is not told which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Exchange:
     """One authentication.
 
     Args:
-        verifier: Of the user, or of nobody.
+        verifier: Of the user, or one that no password matches.
         mechanism: What the client chose.
         binding: The hash of the server's certificate where the connection is encrypted and can be bound to it.
     """

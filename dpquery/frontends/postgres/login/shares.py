@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from dpquery.frontends.postgres.login.kept import Kept
 from dpquery.frontends.postgres.wire.answers import Refusal
 from dpquery.frontends.postgres.wire.states import NO_MEMORY
 
@@ -45,7 +46,7 @@ class Turns:
         return self._taken.total()
 
     def ask(self, user: str) -> asyncio.Future[None]:
-        """Returns what is done once a place is the user's; whoever asks has to `leave` in any case."""
+        """Returns what is done once a place is the user's; the caller has to `leave` in any case."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(user, deque()).append(turn)
         self._give()
@@ -118,11 +119,11 @@ class Room:
         self._count()
         if self._held[user] + size > self.per_user:
             message = f"the results of this user's connections take more than {self.per_user >> 20} MB together"
-            hint = "Close cursors that are done, or ask for less. What was charged stays charged."
+            hint = "Close cursors that are done, or ask for less. The charge is kept."
             raise Refusal(NO_MEMORY, message, hint=hint)
         if self._held.total() + size > self.most:
             message = f"the results of all connections take more than {self.most >> 20} MB together"
-            raise Refusal(NO_MEMORY, message, hint="Ask again later. What was charged stays charged.")
+            raise Refusal(NO_MEMORY, message, hint="Ask again later. The charge is kept.")
         found = Held(size)
         self._held[user] += size
         found.release = partial(self._given_back.append, (user, size))
@@ -144,15 +145,17 @@ class Shares:
     Attributes:
         statements: Turns at the engine.
         room: Memory for results.
+        kept: What needs no engine.
     """
 
     statements: Turns
     room: Room
+    kept: Kept = field(default_factory=Kept)
     _writing: Turns = field(default_factory=lambda: Turns(WRITERS, WRITERS // 2, 1))
     _writers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WRITERS, "writer"))
 
     async def aside(self, user: str, work: Callable[..., Made], *given: Any) -> Made:
-        """Does work that takes long in a thread, so that nobody else waits for it; users take turns."""
+        """Does work that takes long in a thread, so that other users do not wait for it; users take turns."""
         turn = self._writing.ask(user)
         try:
             await turn

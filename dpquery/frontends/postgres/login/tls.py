@@ -31,7 +31,7 @@ def tls_context(certificate: Path, key: Path, client_authority: Path | None = No
         name = "sha256" if algorithm is None or algorithm.name in ("md5", "sha1") else algorithm.name
         der = ssl.PEM_cert_to_DER_cert(_first_certificate(certificate.read_text()))
         return context, hashlib.new(name, der).digest()
-    raise CatalogError(f"{certificate} and {key} are no certificate and its key, or cannot be read")
+    raise CatalogError(f"{certificate} and {key} are not a certificate and its key, or cannot be read")
 
 
 def _first_certificate(text: str) -> str:

@@ -14,7 +14,7 @@ SHORTEST_TOKEN = 16  # characters
 
 
 def new_token() -> str:
-    """Returns a token that nobody guesses."""
+    """Returns a token that cannot be guessed."""
     return secrets.token_urlsafe(32)
 
 
@@ -35,7 +35,7 @@ def read_token(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise DPQueryError(f"the owner's token cannot be read from {path}") from error
     if len(token) < SHORTEST_TOKEN:
-        raise DPQueryError(f"{path} holds no token of at least {SHORTEST_TOKEN} characters")
+        raise DPQueryError(f"{path} does not contain a token of at least {SHORTEST_TOKEN} characters")
     return token
 
 

@@ -137,7 +137,7 @@ class Users:
             finally:
                 connection.close()
         except sqlite3.Error:
-            raise CatalogError(f"{self._path} is no file of users, or cannot be used") from None
+            raise CatalogError(f"{self._path} is not a file of users, or cannot be used") from None
 
 
 def _check(path: Path) -> None:
@@ -147,9 +147,9 @@ def _check(path: Path) -> None:
     except FileNotFoundError:
         raise CatalogError(f"there is no file {path}; make it with: dpquery user add NAME --users {path}") from None
     if not stat.S_ISREG(status.st_mode):
-        raise CatalogError(f"{path} is no file; name the file of users, which dpquery user add makes")
+        raise CatalogError(f"{path} is not a file; name the file of users, which dpquery user add creates")
     if status.st_mode & 0o077:
-        raise CatalogError(f"{path} may be read by its owner alone; make it so with: chmod 600 {path}")
+        raise CatalogError(f"{path} must be readable only by its owner; run chmod 600 {path}")
 
 
 def _demand(cursor: sqlite3.Cursor, name: str) -> None:

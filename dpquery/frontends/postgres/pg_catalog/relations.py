@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 ANALYST = "\x01analyst"
-"""Stands for whoever asks."""
+"""Stands for the current user."""
 
 PG_CATALOG, PUBLIC, INFORMATION_SCHEMA, TOAST, DP = 11, 2200, 13207, 99, 16390
 OWNER, OWNER_NAME, DATABASE = 10, "dpquery", 16384

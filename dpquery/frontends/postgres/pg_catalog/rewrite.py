@@ -89,14 +89,14 @@ def rewrite(tree: exp.Expr, known: Mapping[str, frozenset[str]], asking: Asking)
 
 def _name_columns(tree: exp.Expr) -> None:
     """Gives each item of each SELECT the name that PostgreSQL gives it."""
-    for select in tree.find_all(exp.Select):
-        for item in list(select.expressions):
-            if not isinstance(item, exp.Alias | exp.Column | exp.Star) and not _is_star(item):
-                item.replace(exp.alias_(item.copy(), default_name(item), quoted=True))
+    for select in list(tree.find_all(exp.Select)):
+        select.set("expressions", [_as_named(item) for item in select.expressions])
 
 
-def _is_star(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Dot) and isinstance(node.expression, exp.Star)
+def _as_named(item: exp.Expr) -> exp.Expr:
+    is_star = isinstance(item, exp.Dot) and isinstance(item.expression, exp.Star)
+    is_named = is_star or isinstance(item, exp.Alias | exp.Column | exp.Star)
+    return item if is_named else exp.alias_(item, default_name(item), quoted=True, copy=False)
 
 
 def default_name(node: exp.Expr) -> str:
@@ -270,7 +270,7 @@ def _table(node: exp.Table, known: Mapping[str, frozenset[str]], common: set[str
 
 
 def _with_analyst(node: exp.Table, name: str, asking: Asking) -> exp.Expr:
-    """Returns a table of roles with the name of whoever asks: no analyst sees another."""
+    """Returns a table of roles with only the name of the current user: no analyst sees another."""
     column = {"pg_user": "usename", "pg_shadow": "usename", "enabled_roles": "role_name"}.get(name, "rolname")
     column = "grantee" if name in ("table_privileges", "role_table_grants") else column
     alias = node.args["alias"].copy()

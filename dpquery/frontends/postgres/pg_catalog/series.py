@@ -1,4 +1,4 @@
-"""Series are bounded before they are made: an engine makes each as one list in memory, whatever is read of it."""
+"""Series are bounded before they are made: an engine makes each as one list in memory, even if little of it is read."""
 
 from __future__ import annotations
 

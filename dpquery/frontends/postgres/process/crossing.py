@@ -79,14 +79,16 @@ def of_answered(answered: Answered) -> tuple[dict[str, Any], pa.Buffer]:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, answered.table.schema) as stream:
         stream.write_table(answered.table)
-    return {"fields": _of_fields(answered.fields), "notices": list(answered.notices)}, sink.getvalue()
+    words = {"fields": _of_fields(answered.fields), "notices": list(answered.notices), "lasts": answered.is_lasting}
+    return words, sink.getvalue()
 
 
 def to_answered(words: dict[str, Any], table: bytes | bytearray) -> Answered:
     """Returns the answer that `of_answered` has written."""
     read = pa.ipc.open_stream(table).read_all()
     read.validate(full=True)
-    return Answered(fields=_to_fields(words["fields"]), table=read, notices=tuple(map(str, words["notices"])))
+    notices = tuple(map(str, words["notices"]))
+    return Answered(fields=_to_fields(words["fields"]), table=read, notices=notices, is_lasting=bool(words["lasts"]))
 
 
 def of_described(described: Described) -> dict[str, Any]:

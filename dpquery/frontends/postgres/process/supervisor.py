@@ -62,9 +62,9 @@ class SupervisorSettings:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One request that runs. `cancel` is called by whoever wants it to end; `reason` is what its client is told.
+    """One request that runs. `cancel` ends it; `reason` is what its client is told.
 
-    The client is told at the next tick of the server, a public grid of time, whatever the engine does meanwhile: when
+    The client is told at the next tick of the server, a public grid of time, independent of the engine: when
     it stops, and whether it would have answered, may depend on data. `take` returns room for the table of its reply, or
     raises the Refusal of one for which there is none.
     """
@@ -197,7 +197,7 @@ class Supervisor:
         return number, json.loads(await reader.readexactly(length)), size
 
     def _say_why(self, code: int | None) -> None:
-        """Tells the owner that an engine has ended which nobody had asked to."""
+        """Tells the owner that an engine has ended unexpectedly."""
         how = "unknown" if code is None else f"signal={_signal_name(-code)}" if code < 0 else f"exit={code}"
         LOGGER.error("engine ended process=%s %s statements=%d", self.process, how, len(self._calls))
 
@@ -232,7 +232,7 @@ class Supervisor:
         return words, table
 
     def _lose(self, number: int, process: asyncio.subprocess.Process | None) -> None:
-        """Counts a thread that still computes for nobody: where most do so, another process takes over."""
+        """Counts a thread whose statement was abandoned: where most are, another process takes over."""
         if number not in self._calls or process is not self._process:
             return
         del self._calls[number]

@@ -17,13 +17,14 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dpquery.cancelling import Cancellation, cancellable
 from dpquery.errors import DPQueryError
 from dpquery.frontends.postgres.process import crossing
-from dpquery.frontends.postgres.wire.answers import Answered, Answerer, Asked, Refusal
+from dpquery.frontends.postgres.wire.answers import Answerer, Asked, Refusal
 from dpquery.frontends.postgres.wire.columns import stored
 from dpquery.frontends.postgres.wire.states import failed
 from dpquery.kernel.failures import OPERATOR
@@ -98,13 +99,13 @@ class Worker:
             )
             answered = self._answerer.explain(asked) if words["what"] == "explain" else self._answerer.answer(asked)
         if len(answered.table) > self._most_rows:
-            hint = "Ask for fewer groups, or add a LIMIT. What was charged stays charged."
+            hint = "Ask for fewer groups, or add a LIMIT. The charge is kept."
             raise Refusal("54000", f"the answer has more than {self._most_rows:,} rows", hint=hint)
         table = stored(answered.table, answered.fields)
         if table.nbytes > self._most_bytes:
-            hint = "Ask for fewer groups or columns, or add a LIMIT. What was charged stays charged."
+            hint = "Ask for fewer groups or columns, or add a LIMIT. The charge is kept."
             raise Refusal("54000", f"the answer takes more than {self._most_bytes >> 20} MB", hint=hint)
-        return crossing.of_answered(Answered(fields=answered.fields, table=table, notices=answered.notices))
+        return crossing.of_answered(replace(answered, table=table))
 
 
 def receive(channel: socket.socket) -> tuple[int, dict[str, Any]] | None:

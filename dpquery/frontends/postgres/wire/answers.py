@@ -65,11 +65,13 @@ class Answered:
         fields: The columns, as `describe` gave them.
         table: Columns in the order of the fields, of Arrow types that match their OIDs.
         notices: Sentences for the analyst: what was charged, what was answered for free and why.
+        is_lasting: Whether the same statement of the same analyst always gives this: it reads no data and no clock.
     """
 
     fields: tuple[Field, ...]
     table: pa.Table
     notices: tuple[str, ...] = ()
+    is_lasting: bool = False
 
 
 class Refusal(Exception):

@@ -127,7 +127,7 @@ class Channel(asyncio.Protocol):
 
     @property
     def has_unread(self) -> bool:
-        """Whether bytes came that nobody has read yet."""
+        """Whether there are bytes that were not read yet."""
         return len(self._inbox) > 0
 
     async def start_tls(self, context: ssl.SSLContext, seconds: float) -> None:

@@ -33,7 +33,7 @@ def decode(value: bytes | None, oid: int, is_binary: bool) -> object:
     """Returns a parameter's value.
 
     Raises:
-        Refusal: It is no value of the type; 22P02 as text, 22P03 in binary.
+        Refusal: It is not a value of the type; 22P02 as text, 22P03 in binary.
     """
     if value is None:
         return None
@@ -43,8 +43,8 @@ def decode(value: bytes | None, oid: int, is_binary: bool) -> object:
         return _decode_binary(value, oid) if is_binary else _decode_text(value.decode("utf-8"), oid)
     except (ValueError, OverflowError, struct.error, InvalidOperation):
         if is_binary:
-            raise Refusal("22P03", "a parameter is no value of its type in binary format") from None
-        raise Refusal("22P02", "a parameter is no value of its type") from None
+            raise Refusal("22P03", "a parameter is not a valid value of its type in binary format") from None
+        raise Refusal("22P02", "a parameter is not a valid value of its type") from None
 
 
 def _decode_array(value: bytes, oid: int, is_binary: bool) -> list[object]:
@@ -246,7 +246,7 @@ def interval_parts(value: object) -> tuple[int, int, int]:
         return 0, value.days, value // MICROSECOND - value.days * 86_400_000_000
     if isinstance(value, tuple) and len(value) == 3:  # Arrow's months, days, nanoseconds
         return int(value[0]), int(value[1]), int(value[2]) // 1000
-    raise Refusal("XX000", "the engine gave an interval of another form than announced")
+    raise Refusal("XX000", "the engine returned an interval of an unexpected form")
 
 
 def _interval_text(months: int, days: int, micros: int) -> str:
@@ -301,13 +301,13 @@ def numeric_binary(value: Decimal) -> bytes:
 
 def _micros(value: object) -> bytes:
     if not isinstance(value, datetime.datetime):
-        raise Refusal("XX000", "the engine gave a value of another type than announced")
+        raise Refusal("XX000", "the engine returned a value of an unexpected type")
     return struct.pack(">q", (value.replace(tzinfo=None) - EPOCH) // MICROSECOND)
 
 
 def _clock(value: object) -> bytes:
     if not isinstance(value, datetime.time):
-        raise Refusal("XX000", "the engine gave a value of another type than announced")
+        raise Refusal("XX000", "the engine returned a value of an unexpected type")
     return struct.pack(">q", (datetime.datetime.combine(EPOCH_DATE, value) - EPOCH) // MICROSECOND)
 
 

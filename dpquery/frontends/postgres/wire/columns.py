@@ -42,7 +42,7 @@ def stored(table: pa.Table, fields: tuple[Field, ...]) -> pa.Table:
         Refusal: A column holds something else; its values are not quoted.
     """
     if table.num_columns != len(fields):
-        raise Refusal("XX000", "the engine gave another number of columns than announced")
+        raise Refusal("XX000", "the engine returned an unexpected number of columns")
     columns = [_stored(table.column(i), field.oid) for i, field in enumerate(fields)]
     return pa.table(columns, names=[str(i) for i in range(len(fields))]) if fields else table
 
@@ -62,7 +62,7 @@ def _stored(column: pa.ChunkedArray, oid: int) -> pa.ChunkedArray:
             return column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(target)
         return _to_text(column) if target == pa.string() else column.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise Refusal("XX000", "the engine gave a column of another type than announced") from None
+        raise Refusal("XX000", "the engine returned a column of an unexpected type") from None
 
 
 def _to_text(column: pa.ChunkedArray) -> pa.ChunkedArray:

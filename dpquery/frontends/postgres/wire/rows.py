@@ -15,8 +15,8 @@ from dpquery.frontends.postgres.wire.columns import binary_cells, few_cells, fix
 ROWS_AT_ONCE = 4096
 BYTES_AT_ONCE = 1 << 18
 """What is written at once of a result."""
-FEW_CELLS = 256
-"""Results of no more cells than these are written cell by cell."""
+FEW_ROWS, FEW_CELLS = 8, 256
+"""Results of no more rows, or cells, than these are written cell by cell: steps for whole columns take longer."""
 COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_TRAILER = b"\xff\xff"
 _NULL = b"\xff\xff\xff\xff"
@@ -37,7 +37,7 @@ class CopyForm:
 
 def data_rows(table: pa.Table, fields: Sequence[Field], formats: Sequence[int]) -> Iterator[bytes]:
     """Yields the rows of a table as DataRow messages, some thousands at once."""
-    if fields and 0 < len(table) * len(fields) <= FEW_CELLS:
+    if fields and len(table) and (len(table) <= FEW_ROWS or len(table) * len(fields) <= FEW_CELLS):
         yield _few_rows(table, fields, formats)
         return
     for part in _parts(table):
@@ -45,7 +45,7 @@ def data_rows(table: pa.Table, fields: Sequence[Field], formats: Sequence[int]) 
 
 
 def _few_rows(table: pa.Table, fields: Sequence[Field], formats: Sequence[int]) -> bytes:
-    """Returns the rows of a small table, cell by cell: there, steps for whole columns take longer."""
+    """Returns the rows of a small table."""
     (part,) = table.combine_chunks().to_batches()
     columns = [few_cells(*given) for given in zip(part.columns, fields, formats, strict=True)]
     count, made = len(fields).to_bytes(2, "big"), bytearray()

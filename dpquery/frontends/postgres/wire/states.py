@@ -44,7 +44,7 @@ _BY_CLASS: tuple[tuple[type[QueryError], str], ...] = (
 def failed() -> Refusal:
     """Returns the one refusal of a statement that failed after it may have been charged: whether the engine raised an
     error, ran out of memory or ended altogether may depend on data. Its cause is in the operator's log."""
-    return Refusal(BROKEN, "the query could not be computed", "A charge that was made stands.")
+    return Refusal(BROKEN, "the query could not be computed", "A charge that was made is kept.")
 
 
 def refusal_of(error: BaseException) -> Refusal:
@@ -57,7 +57,7 @@ def refusal_of(error: BaseException) -> Refusal:
     if isinstance(error, BackendError):
         return failed()
     if isinstance(error, DataChangedError):
-        return Refusal(BROKEN, "the data have changed; nothing was charged", None, "The server has to be started anew.")
+        return Refusal(BROKEN, "the data have changed; nothing was charged", None, "The server must be restarted.")
     if isinstance(error, LedgerError):
         return Refusal(BROKEN, "the ledger cannot be used", None, "Tell the data owner; their log has the reason.")
     if isinstance(error, CatalogError):

@@ -1,7 +1,7 @@
 """What clients send, read from bytes: strict, without sockets, and with a limit on everything that is counted.
 
-PostgreSQL's frontend/backend protocol 3.0 to 3.2. Whatever breaks it is a `ProtocolError`, after which the connection
-ends, as nobody knows where the next message begins.
+PostgreSQL's frontend/backend protocol 3.0 to 3.2. Any violation of it is a `ProtocolError`, after which the connection
+ends, because the start of the next message is unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MOST_STARTUP = 10_000
 MOST_MESSAGE = 1 << 20
 """Bytes of any later message."""
 MOST_BEFORE_LOGIN = 10_000
-"""Bytes of a message of a client that nobody knows yet."""
+"""Bytes of a message of a client before its login."""
 MOST_PARAMETERS = 65_535
 MOST_OPTIONS = 64
 """Parameters of a startup packet."""
@@ -113,7 +113,7 @@ class Password:
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """A message whose kind says all that matters: Sync, Flush, Terminate, or of a COPY that nobody asked for."""
+    """A message whose kind says all that matters: Sync, Flush, Terminate, or of a COPY that was not requested."""
 
     kind: bytes
 

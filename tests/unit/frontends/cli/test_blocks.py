@@ -54,7 +54,7 @@ def test_the_owner_extends_blocks(folder: Path) -> None:
     made = run("ledger", "extend", "clinic.ledger", "--last", "2025-Q1", "--why", "new data", "--by", "owner")
     assert made.output == "Entry 2: there are blocks from 2024-Q1 to 2025-Q1\nWrite the bounds in the catalog.\n"
     refused = run("ledger", "extend", "clinic.ledger", "--last", "2024-Q4", "--why", "less", "--by", "owner")
-    assert "can only get more" in str(refused.exception)
+    assert "can only be added" in str(refused.exception)
     shown = run("ledger", "show", "clinic.ledger").output
     assert "epsilon 0.2 to 2024-Q1..2024-Q2" in shown
     assert "new blocks, by owner: new data" in shown

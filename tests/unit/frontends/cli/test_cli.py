@@ -401,18 +401,18 @@ def test_a_limit_is_raised_in_the_ledger_and_then_in_the_catalog(open_shop: Path
     )
     code, _, err = dpquery("query", open_shop, BY_TOWN)
     assert code == 2
-    assert "the catalog's budget for analyst ann is epsilon 1, and the ledger's is epsilon 1.5" in err
+    assert "the catalog's budget for analyst ann is epsilon 1, but the ledger's is epsilon 1.5" in err
     open_shop.write_text(SHOP.replace("{ann: {epsilon: 1}}", "{ann: {epsilon: 1.5}, bob: {epsilon: 1}}"))
     code, _, err = dpquery("query", open_shop, BY_TOWN, "-a", "ann")
     assert code == 2
-    assert "gives analyst bob a budget, and the ledger none" in err
+    assert "gives analyst bob a budget, but the ledger does not" in err
     assert dpquery("ledger", "limit", ledger, "-a", "bob", "--epsilon", 1, "--by", "Eve", "--why", "new")[0] == 0
     assert dpquery("query", open_shop, BY_TOWN, "-a", "bob")[0] == 0
     code, out, _ = dpquery("ledger", "show", ledger)
     assert "new limit, by Eve: new" in out
     open_shop.write_text(SHOP.replace("{ann: {epsilon: 1}}", "{ann: {epsilon: 1.5}}"))
     code, _, err = dpquery("query", open_shop, BY_TOWN, "-a", "ann")
-    assert "analysts that the catalog leaves out: bob" in err
+    assert "analysts that the catalog does not name: bob" in err
     for wrong in (["--epsilon", "0.1", "-a", "bob"], ["--rho", "1"], []):
         assert dpquery("ledger", "limit", ledger, "--why", "x", *wrong)[0] == 2
 
@@ -426,7 +426,7 @@ def test_a_restored_ledger_is_refused_until_the_owner_accepts_it(open_shop: Path
     assert code == 2
     assert "dpquery ledger reconcile" in err
     code, out, _ = dpquery("ledger", "reconcile", ledger, "--by", "Eve", "--why", "the disk broke")
-    assert (code, "each account pays epsilon 0.5" in out) == (0, True)
+    assert (code, "each account is charged epsilon 0.5" in out) == (0, True)
     assert dpquery("query", open_shop, BY_TOWN)[0] == 0
     assert dpquery("ledger", "reconcile", ledger, "--why", "again")[0] == 2
 
@@ -456,7 +456,10 @@ def test_check_tells_of_identifiers_beside_rows(tmp_path: Path, dpquery: Run) ->
     (tmp_path / "c.yaml").write_text(said + "{who: {type: int64}, kind: {type: text}}\n")
     pd.DataFrame({"who": [i % 90 for i in range(300)], "kind": ["a", "b", "c"] * 100}).to_csv(tmp_path / "visits.csv")
     code, _, err = dpquery("check", tmp_path / "c.yaml")
-    assert (code, err.count("come again")) == (0, 1) and "values of 'who' come again" in err
+    assert (code, err.count("occur in more than one row")) == (
+        0,
+        1,
+    ) and "values of 'who' occur in more than one row" in err
 
 
 def test_a_catalog_that_grew_is_amended(open_shop: Path, dpquery: Run) -> None:
@@ -582,7 +585,7 @@ def test_ctrl_c_after_the_charge_ends_the_query_and_the_charge_stands(
     interrupted_in(monkeypatch, "run")
     code, out, err = dpquery("query", open_shop, BY_TOWN)
     assert (code, out) == (130, "")
-    assert err == "[interrupted; what was charged stays charged; left for ann: epsilon 0.5]\n"
+    assert err == "[interrupted; the charge is kept; left for ann: epsilon 0.5]\n"
     assert charges(open_shop) == 1
 
 

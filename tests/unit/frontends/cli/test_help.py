@@ -62,7 +62,8 @@ def test_an_error_on_the_command_line_names_its_help(capsys: pytest.CaptureFixtu
 
 def test_no_message_names_a_class_of_the_parser() -> None:
     assert len(PARSERS) > 100
-    said = [(path, text) for path, text in _texts() if " " in text and PARSERS & set(re.findall(r"\w+", text))]
+    texts = [one for one in _texts() if not one[0].startswith("plan/functions/")]  # rows list what the parser makes
+    said = [(path, text) for path, text in texts if " " in text and PARSERS & set(re.findall(r"\w+", text))]
     assert said == []
     shown = [
         module.path

@@ -82,7 +82,7 @@ def test_advice_is_said_in_the_words_of_who_asks(advice: str, options: str, sett
 def test_a_folder_in_place_of_the_users_file_is_no_matter_of_permissions(tmp_path: Path, dpquery: Run) -> None:
     code, err = dpquery("user", "list", "--users", tmp_path)
     assert code == 2
-    assert "is no file" in err and "chmod" not in err
+    assert "is not a file" in err and "chmod" not in err
 
 
 def test_an_address_in_use_is_told_with_the_option_for_another(shop: Path, dpquery: Run) -> None:

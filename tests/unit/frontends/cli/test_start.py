@@ -82,9 +82,9 @@ def test_init_writes_a_catalog_that_loads(tmp_path: Path, dpquery: Run) -> None:
     ("name", "content", "says"),
     [
         ("none.parquet", None, "there is no file"),
-        ("bad.parquet", "x", "no Parquet file"),
-        ("bad.feather", "x", "no Feather file"),
-        ("bad.duckdb", "x", "no DuckDB file"),
+        ("bad.parquet", "x", "not a Parquet file"),
+        ("bad.feather", "x", "not a Feather file"),
+        ("bad.duckdb", "x", "not a DuckDB file"),
         ("bad.csv", "", "no header"),
         ("bad.xlsx", "x", "unknown ending"),
     ],
@@ -232,7 +232,7 @@ def test_new_data_buy_the_profile_that_the_catalog_says_a_price_of(
     shop = write_shop(tmp_path)
     ledger = tmp_path / "shop.ledger"
     code, _, err = dpquery("data", "new-version", ledger, "--why", "news", "--catalog", shop)
-    assert code == 2 and "says no price of a profile" in err and charges(shop) == 0
+    assert code == 2 and "has no price for a profile" in err and charges(shop) == 0
     shop.write_text(shop.read_text().replace("tables:", 'profile: "1.5"\ntables:', 1))
     code, out, err = dpquery("data", "new-version", ledger, "--why", "news", "--catalog", shop)
     assert code == 0 and "The data are now version" in out and "Table visits" in out

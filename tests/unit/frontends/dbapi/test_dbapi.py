@@ -129,9 +129,9 @@ def test_the_budget_is_the_connections_or_the_querys(shop: Path) -> None:
         assert connection.execute("SELECT COUNT(*) FROM people", epsilon="0.5").result.charge.epsilon == Decimal("0.5")
         cheap = connection.execute("SELECT COUNT(*) FROM people", error=100, fresh=True)
         assert 0 < cheap.result.charge.epsilon < Decimal("0.1")
-        with pytest.raises(dbapi.InterfaceError, match="epsilo is no option"):
+        with pytest.raises(dbapi.InterfaceError, match="epsilo is not an option"):
             connection.execute("SELECT COUNT(*) FROM people", epsilo=1)  # type: ignore[call-arg]
-    with pytest.raises(dbapi.InterfaceError, match="epsilo is no option"):
+    with pytest.raises(dbapi.InterfaceError, match="epsilo is not an option"):
         dbapi.connect(shop, epsilo=1)  # type: ignore[call-arg]
 
 
@@ -147,7 +147,7 @@ def test_the_budget_is_the_connections_or_the_querys(shop: Path) -> None:
         ("SELECT COUNT(*) FROM visits", ["x"], dbapi.ProgrammingError, "no parameter"),
         ("SELECT COUNT(*) FROM visits WHERE town = ?", "x", dbapi.ProgrammingError, "a sequence"),
         ("SELECT COUNT(*) FROM visits WHERE town = ?", [object()], dbapi.ProgrammingError, "cannot be a parameter"),
-        (b"SELECT 1", None, dbapi.ProgrammingError, "not a bytes"),
+        (b"SELECT 1", None, dbapi.ProgrammingError, "not bytes"),
         ("", None, dbapi.ProgrammingError, "empty"),
     ],
 )
@@ -245,7 +245,7 @@ def test_sources_are_given_or_lie_beside_the_catalog(shop: Path) -> None:
         dbapi.connect(shop)
     towns = pd.DataFrame({"town": ["east"], "size": [1]})
     dbapi.connect(shop, {"towns": towns}).close()
-    with pytest.raises(dbapi.OperationalError, match="no declared table"):
+    with pytest.raises(dbapi.OperationalError, match="not a declared table"):
         dbapi.connect(shop, {"towns": towns, "other": towns})
 
 

@@ -104,7 +104,7 @@ def test_comments_say_what_is_declared(engine: sa.Engine) -> None:
         "private  # one row each (person is protected); unit: the person in column person (int64); "
         "rows of one person: at most 1 in all (default); one person counts in at most 1 groups (default)"
     )
-    assert (seen.get_table_comment("towns")["text"] or "").startswith("public; no two rows agree in: size, town")
+    assert (seen.get_table_comment("towns")["text"] or "").startswith("public; no two rows have the same: size, town")
 
 
 @pytest.mark.usefixtures("exact")
@@ -152,7 +152,7 @@ def test_text_queries_and_their_budget(shop: Path) -> None:
         assert dearer.execute(sa.text(BY_TOWN)).mappings().all()[0] == {"town": "east", "n": 400, "mean": 20.0}
         assert connection.exec_driver_sql("SELECT COUNT(*) FROM visits WHERE town = ?", ("west",)).scalar() == 800
         connection.rollback()
-        with pytest.raises(sa.exc.InterfaceError, match="epsilo is no option"):
+        with pytest.raises(sa.exc.InterfaceError, match="epsilo is not an option"):
             connection.execution_options(dpquery_epsilo=1).execute(sa.text(BY_TOWN))
     assert charges(shop) == 3
 
@@ -232,7 +232,7 @@ def test_urls_without_a_meaning_are_refused(rest: str, says: str) -> None:
 
 
 def test_an_engine_over_an_open_session(shop: Path) -> None:
-    with pytest.raises(sa.exc.InterfaceError, match="names no catalog"):
+    with pytest.raises(sa.exc.InterfaceError, match="has no catalog"):
         sa.create_engine("dpquery://").connect()
     inner = dbapi.connect(shop)
     engine = sa.create_engine("dpquery://", creator=lambda: dbapi.connect(inner.session))

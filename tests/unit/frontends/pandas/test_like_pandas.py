@@ -78,7 +78,7 @@ GROUPED: dict[str, tuple[Call, Call]] = {
     ),
     "lists": (lambda g: g.agg({"k": ["sum", "count"]}), lambda g: g.agg({"k": ["sum", "count"]})),
     "two columns": (lambda g: g[["k", "flag"]].sum(), lambda g: g[["k", "flag"]].sum()),
-    "one name": (lambda g: g["k"].agg(["sum", "count"]), lambda g: g["k"].agg(["sum", "count"])),
+    "single name": (lambda g: g["k"].agg(["sum", "count"]), lambda g: g["k"].agg(["sum", "count"])),
 }
 
 

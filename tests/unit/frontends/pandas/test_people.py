@@ -127,7 +127,7 @@ def test_frames_of_the_same_people_share_a_budget(name: str, monkeypatch: pytest
     first.dp.count(epsilon=first.dp.remaining.epsilon)
     with pytest.raises(dp.InsufficientBudgetError):
         found.count(epsilon="0.1")
-    with pytest.raises(dp.LedgerError, match="changes nothing"):
+    with pytest.raises(dp.LedgerError, match="does not change"):
         made.dp.protect(privacy_unit=unit, max_rows=8, budget={"epsilon": 2})
     again = make(first)
     again.attrs = {}

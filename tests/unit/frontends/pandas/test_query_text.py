@@ -72,7 +72,7 @@ def test_values_are_parameters() -> None:
         ("x > @limit", dp.UnsupportedQueryError, "@limit"),
         ("@x.y() > 3", dp.UnsupportedQueryError, "calls"),
         ("age if ok else x", dp.UnsupportedQueryError, ""),
-        ("age", dp.UnsupportedQueryError, "no condition"),
+        ("age", dp.UnsupportedQueryError, "must be a boolean column"),
         ("3", dp.UnsupportedQueryError, ""),
         ("age << 2 > 1", dp.UnsupportedQueryError, "operator"),
         ("index > 3", dp.UnknownNameError, "index"),
@@ -90,7 +90,7 @@ def test_values_are_parameters() -> None:
         ("x in x", dp.UnsupportedQueryError, "list"),
         ("x in [x]", dp.UnsupportedQueryError, "constants"),
         ("3 in [3]", dp.UnsupportedQueryError, "column"),
-        (7, dp.UnsupportedQueryError, "text"),
+        (7, dp.UnsupportedQueryError, "string"),
     ],
 )
 def test_what_is_refused(text: str, error: type[dp.QueryError], words: str) -> None:

@@ -91,7 +91,7 @@ def test_too_few_people(frame: pd.DataFrame) -> None:
     [
         (lambda p: p.suggest_bounds("sped"), dp.UnknownNameError, "did you mean"),
         (lambda p: p.suggest_bounds("odd"), dp.UnknownNameError, "cannot be used"),
-        (lambda p: p.suggest_bounds([3]), dp.UnknownNameError, "named by a text"),
+        (lambda p: p.suggest_bounds([3]), dp.UnknownNameError, "must be a string"),
         (lambda p: p.suggest_bounds("town"), dp.ParameterError, "can have no bounds"),
         (lambda p: p.suggest_bounds([]), dp.ParameterError, "no column"),
         (lambda p: p.suggest_bounds("spend"), dp.InvalidLossError, "epsilon"),

@@ -1,0 +1,186 @@
+"""The passes from logical plans to one budgeted plan, in order, each with its reason.
+
+A pass is a pure function of a draft and of the terms that all passes share. `tests/unit/planner/test_passes.py` checks
+after each of them what has to be true from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpquery.catalog import Catalog
+from dpquery.kernel.accountant import Budget
+from dpquery.kernel.plan import BudgetedPlan
+from dpquery.plan.expr import Expression
+from dpquery.plan.logical import LogicalPlan
+from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.budget.targets import Accuracy
+from dpquery.planner.choose import choose_together
+from dpquery.planner.debias.randomised import debiased
+from dpquery.planner.protect.blocks import within_blocks
+from dpquery.planner.protect.grouping_sets import SeparateMeasurement
+from dpquery.planner.protect.protect import (
+    ContributionBounds,
+    PrivatePlan,
+    has_public_keys,
+    private_plan,
+    separate_measurements,
+)
+from dpquery.planner.ranges.declared import with_declared
+from dpquery.units.declarations import Neighbours
+from dpquery.units.sizes import Sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningTerms:
+    """What plans are made with, beside the text of the queries.
+
+    Attributes:
+        public: The values and sizes of public tables, and the sizes that may be known of private ones.
+        bounds: What the queries say of rows and groups, in place of the catalog.
+        offer: What the queries may lose, complete with the catalog's defaults.
+        budget: The dataset's; its kind decides which currencies can be offered.
+        weights: How much the errors of the answers' columns count, 1 where nothing is said.
+        accuracy: The errors asked for instead of a loss.
+    """
+
+    catalog: Catalog
+    public: Sizes
+    bounds: ContributionBounds
+    offer: QueryBudget
+    budget: Budget
+    neighbours: Neighbours
+    weights: Mapping[str, Fraction]
+    accuracy: Accuracy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Queries that are measured at once, on their way to a budgeted plan; what no pass has made yet is empty.
+
+    Attributes:
+        logical: One plan for each query.
+        variances: For each query the columns that stand for the randomness of reports, and how large it is.
+        measured: For each query its boundaries as they would be measured by themselves.
+        private: For each query what to measure and what to compute from it.
+        budgeted: What all of them measure, with noise.
+    """
+
+    logical: tuple[LogicalPlan, ...]
+    variances: tuple[Mapping[str, Expression], ...] = ()
+    measured: tuple[tuple[SeparateMeasurement, ...], ...] = ()
+    private: tuple[PrivatePlan, ...] = ()
+    budgeted: BudgetedPlan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One step of planning: its name, why it is where it is, and what it does."""
+
+    name: str
+    reason: str
+    run: Callable[[Draft, PlanningTerms], Draft]
+
+
+Observer = Callable[[Pass, Draft], None]
+"""Is told of each pass and the draft that it made."""
+
+
+def _declared(draft: Draft, terms: PlanningTerms) -> Draft:
+    return replace(draft, logical=tuple(with_declared(plan, terms.catalog) for plan in draft.logical))
+
+
+def _reports(draft: Draft, terms: PlanningTerms) -> Draft:
+    known = has_public_keys(terms.catalog, terms.public)
+    pairs = [
+        debiased(plan, terms.catalog, max_rows=terms.bounds.max_rows, has_public_keys=known) for plan in draft.logical
+    ]
+    return replace(draft, logical=tuple(plan for plan, _ in pairs), variances=tuple(found for _, found in pairs))
+
+
+def _blocks(draft: Draft, terms: PlanningTerms) -> Draft:
+    return replace(draft, logical=tuple(within_blocks(plan, terms.catalog) for plan in draft.logical))
+
+
+def _measure(draft: Draft, terms: PlanningTerms) -> Draft:
+    measured = (separate_measurements(plan, terms.catalog, terms.public, terms.bounds) for plan in draft.logical)
+    return replace(draft, measured=tuple(measured))
+
+
+def _combine(draft: Draft, _: PlanningTerms) -> Draft:
+    made = zip(draft.logical, draft.measured, draft.variances, strict=True)
+    return replace(draft, private=tuple(private_plan(*each) for each in made))
+
+
+def _allocate(draft: Draft, terms: PlanningTerms) -> Draft:
+    private, budgeted = choose_together(
+        draft.private,
+        terms.offer,
+        budget=terms.budget,
+        neighbours=terms.neighbours,
+        weights=terms.weights,
+        accuracy=terms.accuracy,
+    )
+    return replace(draft, private=private, budgeted=budgeted)
+
+
+PROTECT = (
+    Pass(
+        name="declared",
+        reason="counts and sums that follow from the declarations are constants: nothing is measured for them. "
+        "First, as boundaries may vanish",
+        run=_declared,
+    ),
+    Pass(
+        name="reports",
+        reason="aggregates over randomised reports become unbiased estimates over plain sums. "
+        "Before anything is measured, as the sums are other ones",
+        run=_reports,
+    ),
+    Pass(
+        name="blocks",
+        reason="each scan of a table in blocks says which of them it may read, so that no other block is charged",
+        run=_blocks,
+    ),
+    Pass(
+        name="measure",
+        reason="each boundary becomes a table of measures of finite sensitivity: keys, ranges and weights are part of "
+        "the plan from here on",
+        run=_measure,
+    ),
+    Pass(
+        name="combine",
+        reason="the answer is computed from released tables; grouping sets that can be added up from finer ones make "
+        "further plans to choose from",
+        run=_combine,
+    ),
+)
+"""From logical to private plans; what is refused here is refused of a query by itself."""
+
+PASSES = (
+    *PROTECT,
+    Pass(
+        name="allocate",
+        reason="each measure gets its noise and its part of the loss, and the plan that errs least is kept. "
+        "Last, as it compares whole plans, of all queries that share one charge",
+        run=_allocate,
+    ),
+)
+"""All passes, in order."""
+
+
+def run_passes(passes: Sequence[Pass], draft: Draft, terms: PlanningTerms, observe: Observer | None = None) -> Draft:
+    """Returns the draft that the passes make in turn.
+
+    Args:
+        observe: Is told of each of them.
+    Raises:
+        QueryError: What is refused.
+    """
+    for one in passes:
+        draft = one.run(draft, terms)
+        if observe is not None:
+            observe(one, draft)
+    return draft

@@ -1,0 +1,14 @@
+"""One query enters few files and makes few calls; both numbers may only fall."""
+
+from __future__ import annotations
+
+from tests.architecture.walk import walk
+
+FILES, CALLS = 184, 6_950
+
+
+def test_a_query_enters_few_files_and_makes_few_calls() -> None:
+    made = walk()
+    assert "kernel/release.py" in made.files, "the query was measured"
+    assert len(made.files) <= FILES
+    assert made.calls.total() <= CALLS, made.calls.most_common(20)

@@ -1,0 +1,40 @@
+"""Holds a backend to what it owes: `python -m tests.backends.conformance --backend NAME`.
+
+The backend is found by its name, as `dpquery.connect` finds it. What it lacks, by its `gaps`, it must refuse; all else
+is compared with the reference interpreter, bit for bit. Further arguments are pytest's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from dpquery.backends.base import Backend
+from dpquery.backends.opening import open_backend
+from dpquery.catalog import Catalog
+from tests.backends.engines import ENGINES
+
+FAST = "not slow"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Returns pytest's exit code for one backend."""
+    parser = argparse.ArgumentParser(prog="python -m tests.backends.conformance", description=__doc__)
+    parser.add_argument("--backend", required=True, help="the name of the backend")
+    given, more = parser.parse_known_args(arguments)
+    name: str = given.backend
+
+    def opened(catalog: Catalog, sources: Mapping[str, object]) -> Backend:
+        return open_backend(catalog, sources, name=name)
+
+    ENGINES.clear()
+    ENGINES[name] = opened
+    return int(pytest.main([str(Path(__file__).parent), "-m", FAST, "-rx", *more]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,140 @@
+"""How far each two of many databases lie apart in what one aggregate releases, and how far they may.
+
+Numbers of all databases stand in one matrix, so that all pairs that are neighbours are looked at. What a pair may not
+move by is decided in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpquery.kernel.exponential import Histogram
+from dpquery.kernel.plan import Count, Measure, PrivateAggregate
+from dpquery.kernel.release import ExactAggregates
+from dpquery.kernel.sensitivity import Sensitivity, coarseness, finer_steps, groups_per_unit
+from dpquery.kernel.utilities import candidates, rank_of_extreme, utilities
+
+Group = tuple[object, ...]
+Integers = NDArray[np.int64]
+EXACTLY = 1 - 2.0**-40
+"""From this part of a bound on, squares are added up in integers."""
+
+
+@dataclass(slots=True)
+class Moves:
+    """One measure: its numbers in each database by group, or the utilities of all candidates.
+
+    Attributes:
+        best: The largest part of its L1 sensitivity that a pair reached.
+        pair: Which pair that was.
+        violations: Pairs, and the norm that is larger than it may be.
+    """
+
+    aggregate: PrivateAggregate
+    measure: Measure
+    claimed: Sensitivity
+    best: Fraction = Fraction(0)
+    pair: tuple[int, int] = (0, 0)
+    violations: list[tuple[int, int, str]] = field(default_factory=list)
+    _places: dict[Group, int] = field(default_factory=dict)
+    _new: list[dict[Group, Integers]] = field(default_factory=list)
+    _numbers: Integers = field(default_factory=lambda: np.zeros((0, 0, 0), dtype=np.int64))
+    _there: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.bool_))
+
+    def add(self, exact: ExactAggregates) -> None:
+        """Takes what the measure is in one more database."""
+        groups, place = groups_of(exact), self.aggregate.measures.index(self.measure)
+        if self.measure.count is Count.QUANTILE:
+            choices = [m.id for m in self.aggregate.measures if m.count is Count.QUANTILE]
+            given = exact.histograms[choices.index(self.measure.id)]
+            self._new.append({group: _scores(self.measure, given, i) for i, group in enumerate(groups)})
+        else:
+            coarse = coarseness(self.aggregate, self.measure)
+            numbers = (int(number) // coarse for number in exact.numbers[place])
+            self._new.append({g: np.array([number]) for g, number in zip(groups, numbers, strict=True)})
+
+    def look(self, pairs: list[tuple[int, int]]) -> None:
+        """Compares pairs of databases in all norms."""
+        if not pairs:
+            return
+        self._take()
+        numbers, there = self._numbers, self._there
+        one, other = (np.array(side) for side in zip(*pairs, strict=True))
+        for start in range(0, len(pairs), 4096):
+            a, b = one[start : start + 4096], other[start : start + 4096]
+            change = numbers[a] - numbers[b]
+            if self.measure.count is Count.QUANTILE:
+                moved = change.max(axis=2) - change.min(axis=2)
+            else:
+                moved = np.abs(change[:, :, 0])
+            if self.aggregate.is_selected:  # delta is for the groups that one has alone
+                moved = np.where(there[a] & there[b], moved, 0)
+            self._compare(moved, a, b)
+
+    def _take(self) -> None:
+        """Puts new databases below those before, and groups that are new beside."""
+        for group in (group for numbers in self._new for group in numbers):
+            self._places.setdefault(group, len(self._places))
+        empty, before = self._empty(), self._there.shape
+        shape = before[0] + len(self._new), max(1, len(self._places))
+        numbers, there = np.broadcast_to(empty, (*shape, len(empty))).copy(), np.zeros(shape, dtype=np.bool_)
+        if before[0]:
+            numbers[: before[0], : before[1]], there[: before[0], : before[1]] = self._numbers, self._there
+        for database, given in enumerate(self._new, before[0]):
+            for group, number in given.items():
+                numbers[database, self._places[group]], there[database, self._places[group]] = number, True
+        self._numbers, self._there, self._new = numbers, there, []
+
+    def _compare(self, moved: Integers, a: Integers, b: Integers) -> None:
+        steps = finer_steps(self.aggregate, self.measure)
+        linf, l1 = moved.max(axis=1), moved.sum(axis=1)
+        squares = self.claimed.l2_squared * steps**2
+        doubtful = np.flatnonzero((moved.astype(np.float64) ** 2).sum(axis=1) > float(squares) * EXACTLY)
+        wrong = [(int(i), "l2_squared") for i in doubtful if sum(int(m) ** 2 for m in moved[i]) > squares]
+        wrong += [(int(i), "linf") for i in np.flatnonzero(linf > int(self.claimed.linf * steps))]
+        wrong += [(int(i), "l1") for i in np.flatnonzero(l1 > int(self.claimed.l1 * steps))]
+        self.violations += [(int(a[i]), int(b[i]), norm) for i, norm in wrong]
+        most = int(l1.argmax())
+        part = Fraction(int(l1[most])) / (self.claimed.l1 * steps)
+        if part > self.best:
+            self.best, self.pair = part, (int(a[most]), int(b[most]))
+
+    def _empty(self) -> Integers:
+        """Returns what a group without rows has."""
+        if self.measure.count is not Count.QUANTILE:
+            return np.zeros(1, dtype=np.int64)
+        nothing = np.zeros(0, dtype=np.int64)
+        return _scores(self.measure, Histogram(group=nothing, value=nothing, weight=nothing), 0)
+
+
+def deciding_alone(
+    aggregate: PrivateAggregate, exact: list[ExactAggregates], pairs: list[tuple[int, int]]
+) -> Iterator[tuple[int, int, list[int]]]:
+    """Yields pairs of databases of which the first shows groups by itself that may not be there: more than a unit
+    counts in, or with more in them than it counts for; with the deciding numbers of these."""
+    decided = [dict(zip(groups_of(one), map(int, one.numbers[0]), strict=True)) for one in exact]
+    most = groups_per_unit(aggregate) or 0
+    for i, j in (ordered for pair in pairs for ordered in (pair, pair[::-1])):
+        lone = [decided[i][group] for group in decided[i].keys() - decided[j].keys()]
+        if len(lone) > most or not {*lone} <= {1}:
+            yield i, j, lone
+
+
+def groups_of(exact: ExactAggregates) -> list[Group]:
+    """Returns the groups in order, each by the values of its keys, or their places in the domains."""
+    return [tuple(column[i] for column in exact.keys) for i in range(len(exact.numbers[0]))]
+
+
+def _scores(measure: Measure, given: Histogram, group: int) -> Integers:
+    first, last = candidates(measure)
+    weights = np.zeros(last - first + 1, dtype=np.int64)
+    here = given.group == group
+    np.add.at(weights, given.value[here] - first, given.weight[here])
+    total = np.full(len(weights), weights.sum())
+    extreme = rank_of_extreme(measure, Fraction(1, 1000))
+    return utilities(measure, extreme, below=np.cumsum(weights) - weights, equal=weights, total=total)

@@ -1,0 +1,219 @@
+"""After each pass of planning holds what it is for, and what held before."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import dpquery as dp
+from dpquery.kernel.accountant import charge_of
+from dpquery.kernel.checks import check
+from dpquery.kernel.plan import PrivateAggregate
+from dpquery.kernel.sensitivity import sensitivity
+from dpquery.plan.expr import Column, Expression, children
+from dpquery.plan.logical import Aggregate, Relation, Released, Scan, SortKey, output, sources
+from dpquery.planner.passes import PASSES, PROTECT, Draft, Pass
+from dpquery.session import pipeline
+from dpquery.session.options import Options
+
+CATALOG = """\
+version: 2
+dataset: shop
+privacy_unit: customer
+budget: {epsilon: 1000, delta: 1e-3}
+defaults: {epsilon: 1}
+tables:
+  sales:
+    unit: id
+    max_rows: 3
+    max_groups: 2
+    columns:
+      id: {type: int64}
+      region: {type: text, keys: [east, north, west]}
+      kind: {type: text, keys: [a, b]}
+      price: {type: "decimal(10,2)", lower: 0, upper: 100}
+      day: {type: date, lower: 2024-01-01, upper: 2024-03-31}
+      says: {type: text, randomized: {epsilon: 1, categories: ['no', 'yes']}}
+      free: {type: text}
+  shops:
+    public: true
+    columns:
+      region: {type: text}
+      size: {type: int64, lower: 1, upper: 9}
+"""
+IN_BLOCKS = CATALOG.replace(
+    "    max_groups: 2\n", "    max_groups: 2\n    blocks: {by: month, column: day}\n", 1
+).replace("privacy_unit: customer\n", "privacy_unit: customer\nneighbours: replace_one\n", 1)
+QUERIES = (
+    "SELECT region, COUNT(*) AS n, AVG(price) AS mean FROM sales GROUP BY region",
+    "SELECT COUNT(*) FILTER (WHERE price IS NULL) AS missing, SUM(price) AS total FROM sales",
+    "SELECT kind, region, COUNT(*) AS n FROM sales GROUP BY ROLLUP (region, kind)",
+    "SELECT free, COUNT(DISTINCT id) AS people FROM sales GROUP BY free",
+    "SELECT s.size, STDDEV(t.price) AS spread FROM sales AS t JOIN shops AS s USING (region) GROUP BY s.size",
+    "SELECT MEDIAN(highest) AS middle FROM (SELECT MAX(price) AS highest FROM sales GROUP BY id) AS each_customer",
+    "SELECT region FROM (SELECT region, COUNT(*) AS n FROM sales GROUP BY region) AS t WHERE n > 10 ORDER BY n DESC",
+    "SELECT COUNT(*) AS n FROM sales WHERE day BETWEEN '2024-02-01' AND '2024-02-09'",
+    "SELECT says, COUNT(*) AS n FROM sales GROUP BY says",
+)
+Trace = list[tuple[Pass, Draft]]
+
+
+@pytest.fixture(params=[CATALOG, IN_BLOCKS], ids=["one budget", "blocks"])
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dp.Session]:
+    (tmp_path / "shop.yaml").write_text(request.param, encoding="utf-8")
+    schema = {"id": pa.int64(), "region": pa.string(), "kind": pa.string(), "price": pa.decimal128(10, 2)}
+    sales = pa.schema([*schema.items(), ("day", pa.date32()), ("says", pa.string()), ("free", pa.string())])
+    shops = pa.table({"region": ["east", "north", "west"], "size": [1, 2, 2]})
+    tables = {"sales": sales.empty_table(), "shops": shops}
+    with dp.connect(tmp_path / "shop.yaml", tables, ledger=tmp_path / "shop.ledger", create=True) as session:
+        yield session
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_after_each_pass_holds_what_it_is_for(shop: dp.Session, query: str) -> None:
+    trace = traced(shop, [query])
+    assert [one for one, _ in trace] == list(PASSES)
+    names: set[tuple[str, ...]] = set()
+    for one, draft in trace:
+        for holds in HOLDS[one.name]:
+            holds(draft, shop)
+        results = [plan.result for plan in draft.private or draft.logical]
+        names |= {tuple(column.name for column in output(result)) for result in results}
+    assert len(names) == 1, "no pass changes the answer's columns"
+
+
+def test_queries_of_a_batch_share_what_is_measured(shop: dp.Session) -> None:
+    *_, (_, last) = traced(shop, [QUERIES[0], QUERIES[0].replace("AVG", "SUM")])
+    assert last.budgeted is not None and len(last.private) == 2
+    assert {plan.aggregates for plan in last.private} == {tuple(one.aggregate for one in last.budgeted.aggregates)}
+
+
+def test_each_pass_says_why_and_has_invariants() -> None:
+    assert [one.name for one in PASSES] == list(HOLDS)
+    assert all(one.reason for one in PASSES) and PASSES[: len(PROTECT)] == PROTECT
+
+
+def test_the_passes_are_shown_on_request(shop: dp.Session) -> None:
+    shown = str(shop.explain(QUERIES[0], passes=True))
+    assert [f"Pass {number}, {one.name}: {one.reason}" in shown for number, one in enumerate(PASSES, 1)] == [True] * 6
+    assert str(shop.explain(QUERIES[0])) in shown and "nothing changed" in shown
+
+
+def traced(session: dp.Session, queries: Sequence[str]) -> Trace:
+    """Returns each pass with the draft that it made."""
+    trace: Trace = []
+    pipeline.plan(
+        [Options(epsilon=1).request(query, None, session.catalog.defaults) for query in queries],
+        catalog=session.catalog,
+        ledger=session._ledger,
+        public=session._backend,
+        observe=lambda one, draft: trace.append((one, draft)),
+    )
+    return trace
+
+
+def names_resolve(draft: Draft, _: dp.Session) -> None:
+    """Every column that is read is given by what is below, with the type that its reader takes it for."""
+    for plan in draft.logical:
+        for relation in (plan.result, *plan.boundaries):
+            _resolves(relation)
+    for private in draft.private:
+        _resolves(private.result)
+    for aggregate in _aggregates(draft):
+        _resolves(aggregate.source)
+
+
+def boundaries_are_read(draft: Draft, _: dp.Session) -> None:
+    """The result reads boundaries that exist."""
+    for plan in draft.logical:
+        assert {leaf.index for leaf in _leaves(plan.result) if isinstance(leaf, Released)} <= {
+            *range(len(plan.boundaries))
+        }
+
+
+def reports_are_estimated(draft: Draft, _: dp.Session) -> None:
+    """What is computed from reports above the boundary reads a column for their randomness."""
+    for plan, variances in zip(draft.logical, draft.variances, strict=True):
+        stored = [leaf for one in plan.boundaries for leaf in _leaves(one) if isinstance(leaf, Scan)]
+        reports = {column.id for scan in stored for column in scan.columns if column.name == "says"}
+        assert bool(variances) is bool(reports & {id for one in plan.boundaries for id in one.group_by})
+
+
+def sensitivity_is_finite(draft: Draft, session: dp.Session) -> None:
+    """What is measured has keys that are public or selected, and a sensitivity."""
+    declared = session.catalog.declarations
+    for aggregate in _aggregates(draft):
+        assert aggregate.is_selected is (aggregate.selection is not None)
+        for measure in aggregate.measures:
+            assert sensitivity(aggregate, measure, declared.neighbours).l1 < float("inf")
+
+
+def results_read_released_tables(draft: Draft, _: dp.Session) -> None:
+    """Nothing private is left above the boundary, in no plan that may be chosen."""
+    for plan in (one for chosen in draft.private for one in (chosen, *chosen.alternatives)):
+        leaves = list(_leaves(plan.result))
+        assert all(leaf.public for leaf in leaves if isinstance(leaf, Scan))
+        known = range(len(plan.aggregates) + len(plan.added))
+        assert {leaf.index for leaf in leaves if isinstance(leaf, Released)} <= {*known}
+
+
+def noise_is_paid(draft: Draft, session: dp.Session) -> None:
+    """Each measure has noise, the total is within the offer, one plan is chosen, and the gate will have it."""
+    assert draft.budgeted is not None and not any(plan.alternatives for plan in draft.private)
+    for budgeted in draft.budgeted.aggregates:
+        assert all(noise.loss.epsilon or noise.loss.rho for noise in budgeted.noise)
+        check(budgeted, session.catalog.declarations, session._backend)
+    charge = charge_of(draft.budgeted, session._ledger.budget.kind, session.catalog.declarations.neighbours)
+    assert charge.epsilon <= 1 and charge.rho <= 1
+
+
+Invariant = Callable[[Draft, dp.Session], None]
+LOGICAL: tuple[Invariant, ...] = (names_resolve, boundaries_are_read)
+MEASURED: tuple[Invariant, ...] = (*LOGICAL, reports_are_estimated, sensitivity_is_finite)
+HOLDS: dict[str, tuple[Invariant, ...]] = {
+    "declared": LOGICAL,
+    "reports": (*LOGICAL, reports_are_estimated),
+    "blocks": (*LOGICAL, reports_are_estimated),
+    "measure": MEASURED,
+    "combine": (*MEASURED, results_read_released_tables),
+    "allocate": (*MEASURED, results_read_released_tables, noise_is_paid),
+}
+
+
+def _aggregates(draft: Draft) -> Iterator[PrivateAggregate]:
+    yield from (one.aggregate for measured in draft.measured for one in measured)
+
+
+def _leaves(relation: Relation) -> Iterator[Relation]:
+    if not sources(relation):
+        yield relation
+    for source in sources(relation):
+        yield from _leaves(source)
+
+
+def _resolves(relation: Relation) -> None:
+    below = {column.id: column.type for source in sources(relation) for column in output(source)}
+    if sources(relation):
+        for field in dataclasses.fields(relation):
+            for read in _read(getattr(relation, field.name)):
+                assert below[read.id] == read.type
+    if isinstance(relation, Aggregate):
+        assert {*relation.group_by} <= below.keys()
+    for source in sources(relation):
+        _resolves(source)
+
+
+def _read(value: object) -> Iterator[Column]:
+    """Yields the columns that a field reads, but for those of relations below."""
+    if isinstance(value, Column):
+        yield value
+    elif isinstance(value, Expression):
+        yield from (column for part in children(value) for column in _read(part))
+    elif isinstance(value, tuple):
+        yield from (column for part in value for column in _read(part))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, Relation | SortKey):
+        yield from (column for field in dataclasses.fields(value) for column in _read(getattr(value, field.name)))
