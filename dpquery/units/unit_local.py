@@ -114,8 +114,7 @@ def check_expressions(expressions: Iterable[Expression], *given: Relation) -> No
 def _check_call(call: Call) -> None:
     """Raises NotUnitLocal unless the function takes arguments of these kinds and returns the kind that is said: of a
     decimal the digits may be others, as a fitted argument has more of them than the one that was written."""
-    function = FUNCTIONS.get(call.function)
-    if function is None:
+    if (function := FUNCTIONS.get(call.function)) is None:
         raise NotUnitLocal(f"function {call.function} is not known")
     types = tuple(argument.type for argument in call.arguments)
     try:

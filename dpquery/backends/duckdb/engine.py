@@ -174,7 +174,7 @@ class Engine:
         if len(known) >= MOST_DOMAINS:
             for registered in known - needed.keys():
                 cursor.unregister(registered)
-            known &= needed.keys()
+            known.intersection_update(needed)
         for domain in needed.values():
             if domain.name not in known:
                 cursor.register(domain.name, domain.table)
