@@ -22,7 +22,7 @@ test: $(READY)
 	$(MAKE) --jobs=2 lint tests
 
 tests: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not clients"
 
 test-clients: $(READY)
 	$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y --no-install-recommends $(CLIENTS)
@@ -36,7 +36,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 check: lint
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not clients" $(addprefix tests/,$(QUICK))
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not clients" $(addprefix tests/,$(QUICK))
 
 coverage: $(READY)
 	$(BIN)/python -m coverage run -m pytest -m "not slow and not clients" tests/unit/units tests/unit/kernel tests/unit/ledger tests/properties

@@ -100,8 +100,7 @@ def _without_layout(text: str) -> tuple[str, list[int]]:
 def replaced(place: str, old: str, new: str) -> tuple[str, str]:
     """Returns the file of the only match, and its text with the match replaced.
 
-    White space that both texts begin or end with stays as it is in the file. What only `old` begins with goes, or, if
-    there is none, what only `old` ends with.
+    Where nothing replaces it, the white space before it goes too.
 
     Raises:
         LookupError: The pattern does not match exactly once.
@@ -110,14 +109,6 @@ def replaced(place: str, old: str, new: str) -> tuple[str, str]:
     if len(found) != 1:
         raise LookupError(f"{len(found)} matches in {len(defined(place))} definitions named {place}")
     (span,) = found
-    text, start, end = source(span.file), span.start, span.end
-    before, after = old[: len(old) - len(old.lstrip())], old[len(old.rstrip()) :]
-    if before and new.startswith(before):
-        new = new[len(before) :]
-    elif before:
-        start = len(text[:start].rstrip())
-    if after and new.endswith(after):
-        new = new[: -len(after)]
-    elif after and start == span.start:
-        end = len(text) - len(text[end:].lstrip())
-    return span.file, text[:start] + new + text[end:]
+    text = source(span.file)
+    before = text[: span.start] if new else text[: span.start].rstrip()
+    return span.file, before + new + text[span.end :]

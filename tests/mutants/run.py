@@ -1,7 +1,7 @@
-"""Runs each mutant of `mutants.py` against the tests that must find it: `python -m tests.mutants.run [part of a name]`.
+"""Runs each mutant of the list against the tests that must find it: `python -m tests.mutants.run [part of a name]`.
 
 Each mutant is made in a copy of the package. Survivors, and tests that already fail without a mutant, end the run with
-status 1. `--list` writes README.md anew.
+status 1. `--check` only reads the list.
 """
 
 from __future__ import annotations
@@ -22,17 +22,15 @@ from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.places import matches, replaced
 
 ROOT = Path(__file__).resolve().parents[2]
-README = Path(__file__).with_name("README.md")
 WORKERS = int(os.environ.get("WORKERS", "2"))
 PATIENCE = 300  # seconds for one run of tests
 VERDICTS = {0: "survived", 1: "killed"}  # statuses of pytest: all passed, some failed
 
 
 def main(arguments: list[str]) -> int:
-    """Returns 0 if every chosen mutant is killed and the README lists them all."""
+    """Returns 0 if every chosen mutant is killed."""
     check_texts()
-    if arguments == ["--list"]:
-        README.write_text(listing())
+    if arguments == ["--check"]:
         return 0
     chosen = [mutant for mutant in MUTANTS if all(word in mutant.name for word in arguments)]
     started = time.monotonic()
@@ -48,9 +46,6 @@ def main(arguments: list[str]) -> int:
             verdicts = list(workers.map(lambda mutant: judge(copies, mutant), chosen))
     counts = Counter(verdicts)
     print(f"{', '.join(f'{n} {verdict}' for verdict, n in counts.items())} in {time.monotonic() - started:.0f} s")
-    if README.read_text() != listing():
-        print("README.md is out of date: run with --list")
-        return 1
     return 0 if set(counts) <= {"killed"} else 1
 
 
@@ -129,23 +124,6 @@ def run_tests(folder: Path, tests: str, only: str) -> str:
     except subprocess.TimeoutExpired:
         return "broken"
     return VERDICTS.get(done.returncode, "broken")
-
-
-def listing() -> str:
-    """Returns the text of README.md."""
-    lines = [
-        "# Mutants",
-        "",
-        "Privacy bugs that the tests must find. `make mutants` puts each into a copy of the package, runs the tests",
-        "named here, and fails if they pass. This list is written by `python -m tests.mutants.run --list`.",
-        "",
-        f"{len(MUTANTS)} mutants:",
-        "",
-        "| bug | in | found by |",
-        "|---|---|---|",
-    ]
-    lines += [f"| {m.name} | `{m.place}` | `{m.tests.removeprefix('tests/')}` |" for m in MUTANTS]
-    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

@@ -8,22 +8,24 @@ from collections import Counter
 
 import pytest
 
-from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.mutants import MUTANTS, Mutant, read
 from tests.mutants.places import PACKAGE, defined, matches, replaced, source
-from tests.mutants.run import README, listing
 
 ROOT = PACKAGE.parent
-EACH = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 
 
-@EACH
-def test_a_mutant_matches_once(mutant: Mutant) -> None:
-    assert [span.file for span in matches(mutant.place, mutant.old)] == [replaced(mutant.place, mutant.old, "")[0]]
-    assert mutant.old != mutant.new
+def test_each_mutant_matches_once() -> None:
+    found = {each.name: len(matches(each.place, each.old)) for each in MUTANTS}
+    assert {name: count for name, count in found.items() if count != 1} == {}
+    assert [each.name for each in MUTANTS if each.old == each.new] == []
 
 
-@EACH
-def test_a_mutant_is_valid_python(mutant: Mutant) -> None:
+def test_each_mutant_is_valid_python() -> None:
+    assert [each.name for each in MUTANTS if not is_valid(each)] == []
+
+
+def is_valid(mutant: Mutant) -> bool:
+    """Tells whether the definition is valid Python after the replacement."""
     (match,) = matches(mutant.place, mutant.old)
     (around,) = [
         s for s in defined(mutant.place) if s.file == match.file and s.start <= match.start < match.end <= s.end
@@ -31,20 +33,36 @@ def test_a_mutant_is_valid_python(mutant: Mutant) -> None:
     _, mutated = replaced(mutant.place, mutant.old, mutant.new)
     after = len(source(around.file)) - around.end
     definition = textwrap.indent(textwrap.dedent(mutated[around.start : len(mutated) - after]), "    ")
-    ast.parse(f"def around():\n  for each in ():\n{definition}\n    pass\n")
+    try:
+        ast.parse(f"def around():\n  for each in ():\n{definition}\n    pass\n")
+    except SyntaxError:
+        return False
+    return True
 
 
-@EACH
-def test_a_mutants_tests_exist(mutant: Mutant) -> None:
-    assert (ROOT / mutant.tests).is_file()
+def test_the_tests_of_each_mutant_exist() -> None:
+    assert [each.name for each in MUTANTS if not (ROOT / each.tests).is_file()] == []
 
 
 def test_each_name_of_a_mutant_occurs_once() -> None:
     assert [name for name, count in Counter(mutant.name for mutant in MUTANTS).items() if count > 1] == []
 
 
-def test_the_list_of_mutants_is_current() -> None:
-    assert README.read_text(encoding="utf-8") == listing()
+# The list.
+
+
+def test_a_block_is_a_mutant() -> None:
+    text = "# A subject.\n\na bug\n  C.f  unit/test_f.py  a or b\n- x\n-     y\n+ z\n\nnothing\n  g  test_g.py\n- all\n"
+    assert list(read(text)) == [
+        Mutant(name="a bug", place="C.f", old="x\n    y", new="z", tests="tests/unit/test_f.py", only="a or b"),
+        Mutant(name="nothing", place="g", old="all", new="", tests="tests/test_g.py", only=""),
+    ]
+
+
+@pytest.mark.parametrize("lines", ["- x", "  f  t.py", "  f  t.py\n+ x\n- y", "  f  t.py\n+ x", "  f  t.py\nx"])
+def test_another_block_is_refused(lines: str) -> None:
+    with pytest.raises(ValueError, match="not a mutant: 'a bug'"):
+        list(read(f"a bug\n{lines}\n"))
 
 
 # The search itself.

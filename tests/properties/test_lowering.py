@@ -40,7 +40,7 @@ def check(seed: int, count: int) -> None:
 
 
 def test_duckdb_gives_what_the_reference_gives() -> None:
-    check(7, 300)
+    check(7, 150)
 
 
 @pytest.mark.slow

@@ -95,9 +95,9 @@ def test_random_queries_move_no_more_than_is_declared(shelf: str, engine: str) -
     checked = moved = 0
     for seed in range(10):
         random = Random(seed)
-        found = check_world(world(random), random, shelf, count=10, engine=engine)
+        found = check_world(world(random, guests=4), random, shelf, count=5, engine=engine)
         checked, moved = checked + found[0], moved + found[1]
-    assert checked >= 300
+    assert checked >= 150
     assert moved >= checked / 3, f"only {moved} of {checked} pairs differ at all"
 
 

@@ -42,7 +42,7 @@ from tests.properties.worlds import world
 from tests.reference.backend import ReferenceBackend
 from tests.reference.relations import Interpreter, Row
 
-RELATIONS, QUERIES = 80, 40
+RELATIONS, QUERIES = 50, 20
 
 
 def interpreted(backend: ReferenceBackend, relation: Relation, key: int) -> list[Row]:

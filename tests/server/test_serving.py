@@ -141,7 +141,7 @@ def test_the_engine_is_killed_while_it_answers(tmp_path: Path) -> None:
                 return True
             return False
 
-        for i in range(6):
+        for i in range(4):
             if i % 2:
                 for engine in shop.engines():
                     os.kill(engine, signal.SIGKILL)
@@ -151,7 +151,7 @@ def test_the_engine_is_killed_while_it_answers(tmp_path: Path) -> None:
                 answered += 1
             else:
                 refused += 1
-        assert answered >= 3  # those that no engine was killed for
+        assert answered >= 2  # those that no engine was killed for
         assert answered <= entries(tmp_path) <= answered + refused
 
 

@@ -104,7 +104,7 @@ def test_the_law_of_a_report() -> None:
     assert binary.variance(1.0, (0.0, 1.0)) == pytest.approx(known) == pytest.approx(binary.variance(0.0, (0.0, 1.0)))
 
 
-SETS, SESSIONS, PEOPLE = 9, 3, 3000
+SETS, SESSIONS, PEOPLE = 9, 2, 3000
 ASKED = (
     "SELECT COUNT(*) AS a, COUNT_IF(NOT party = 'b') AS b, SUM(age) AS c FROM people WHERE party <> 'a'",
     "SELECT AVG(age) AS a FROM people WHERE party = 'a'",

@@ -204,7 +204,7 @@ def test_values_that_weigh_nothing_are_not_there(engine: Engine) -> None:
 # Where a hash decides.
 
 
-@pytest.mark.parametrize("groups", [1, 2, 5])
+@pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("case", CASES)
 def test_units_count_in_some_of_their_selected_groups(engine: Engine, case: Case, groups: int) -> None:
     """In as many as they may, of their own; what each does follows from its own rows; sums are of all rows."""
@@ -228,8 +228,7 @@ def everywhere_of(rows: list[Row], plan: PrivateAggregate) -> Groups:
     return run(opened(ReferenceBackend, rows), replace(plan, weights=replace(plan.weights, max_groups=100)))
 
 
-@pytest.mark.parametrize("filter", [None, "v_f"])
-@pytest.mark.parametrize("keys", ["none", "apart", "very many"])
+@pytest.mark.parametrize(("keys", "filter"), [("none", None), ("apart", None), ("apart", "v_f"), ("very many", "v_f")])
 @pytest.mark.parametrize("case", CASES)
 def test_a_unit_stands_for_so_many_different_values(engine: Engine, case: Case, keys: str, filter: str | None) -> None:
     rows = data(200, 7)
@@ -269,7 +268,7 @@ def test_a_unit_leaves_different_values_that_others_stand_for(engine: Engine) ->
 def test_one_unit_takes_no_different_value_away_and_adds_few(engine: Engine, keys: str) -> None:
     """With each unit of random rows, every group has at least as many values, and all together at most M more."""
     moved = Counter[int]()
-    for seed in range(6):
+    for seed in range(4):
         draw = random.Random(f"one more {seed}")
         pairs = [(draw.randint(1, 6), draw.randint(0, 9)) for _ in range(draw.randint(5, 60))]
         rows = [row | {"k": draw.choice("ab")} for row in owners(pairs)]

@@ -170,7 +170,7 @@ def compare(engine: Engine, seeds: range) -> None:
 
 
 def test_random_windows_give_the_same_rows_whatever_the_order_in_which_they_are_stored(engine: Engine) -> None:
-    compare(engine, range(150))
+    compare(engine, range(60))
 
 
 @pytest.mark.slow
@@ -184,7 +184,7 @@ def test_many_partitions_at_once_give_what_each_gives_alone(engine: Engine, requ
     batches nothing, and compares each row with each: it has fewer."""
     random = Random(5)
     is_reference = request.node.callspec.params["engine"] == "reference"
-    count, people = (4_000, 30) if is_reference else (40_000, 300)
+    count, people = (1_200, 12) if is_reference else (40_000, 300)
     frame = pd.DataFrame(
         {
             "k": [random.randrange(people) for _ in range(count)],
@@ -207,11 +207,11 @@ def test_many_partitions_at_once_give_what_each_gives_alone(engine: Engine, requ
     def rows(given: pd.DataFrame) -> list[tuple[Value, ...]]:
         catalog, backend = table(engine, types, {name: given[name].tolist() for name in types})
         found = rows_of(backend, Window(source=scan(catalog, "t"), columns=columns))
-        return sorted(row for row in found if row[0] in (0, 17))
+        return sorted(row for row in found if row[0] in (0, 7))
 
     expected = rows(frame)
     assert len(expected) > 100
-    alone = frame[frame.k.isin([0, 17])]
+    alone = frame[frame.k.isin([0, 7])]
     assert rows(alone) == expected
     assert rows(frame.sample(frac=1, random_state=3)) == expected
     assert rows(alone.iloc[::-1]) == expected

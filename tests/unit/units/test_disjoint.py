@@ -234,9 +234,21 @@ ROWS = [
 ]
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(CONDITIONS, CONDITIONS, st.booleans())
 def test_random_filters(a: Expression, b: Expression, opposite: bool) -> None:
+    check_filters(a, b, opposite)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000, deadline=None)
+@given(CONDITIONS, CONDITIONS, st.booleans())
+def test_very_many_random_filters(a: Expression, b: Expression, opposite: bool) -> None:
+    check_filters(a, b, opposite)
+
+
+def check_filters(a: Expression, b: Expression, opposite: bool) -> None:
+    """No row passes two filters that are told to be disjoint, and a filter and its opposite are."""
     if opposite:
         b = both(negated(a), b)
         assert disjoint(a, b)
