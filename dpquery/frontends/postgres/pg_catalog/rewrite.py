@@ -40,6 +40,8 @@ _OPERATORS: dict[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
     "<": lambda a, b: exp.LT(this=a, expression=b),
     "||": lambda a, b: exp.DPipe(this=a, expression=b),
 }
+_ENGINE_CLOCKS = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
+"""What the engine reads as its clock where no column has this name, in quotes too."""
 _TEXTUAL = (exp.Literal, exp.Anonymous, exp.Format, exp.DPipe, exp.Concat, exp.Lower)
 
 
@@ -170,6 +172,8 @@ def _rewritten(
             node.set("catalog", None)
         case exp.Column() if node.name.lower() in ("current_user", "session_user", "user") and not node.table:
             return exp.Literal.string(asking.analyst)
+        case exp.Column() if node.name.lower() in _ENGINE_CLOCKS and not node.table:
+            asking.reads_clock = True
         case exp.Dot() if isinstance(node.this, exp.Identifier) and _is_system(node.this):
             return _part(node.expression)
         case exp.Dot() if isinstance(node.this, exp.Identifier) and isinstance(node.expression, exp.Func):
