@@ -12,16 +12,14 @@ def read_declare(reader: Reader) -> Command:
     name = reader.name()
     is_binary, can_scroll, is_held = False, True, False
     while not reader.take("cursor"):
-        if reader.take("no"):
-            reader.need("scroll")
+        if reader.take_phrase("no scroll"):
             can_scroll = False
         elif reader.word(("binary", "asensitive", "insensitive", "scroll")) == "binary":
             is_binary = True
-    if reader.take("with"):
-        reader.need("hold")
+    if reader.take_phrase("with hold"):
         is_held = True
-    elif reader.take("without"):
-        reader.need("hold")
+    else:
+        reader.take_phrase("without hold")
     reader.need("for")
     return Declare(name, is_binary, can_scroll, is_held, reader.statement())
 

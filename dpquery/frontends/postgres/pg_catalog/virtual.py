@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from dpquery.catalog import Catalog
-from dpquery.frontends.postgres.wire.names import BOOL, FLOAT8, INT8, TEXT_OID
+from dpquery.frontends.postgres.wire.oids import BOOL, FLOAT8, INT8, TEXT
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.entries import State
 from dpquery.ledger.ledger import Ledger
@@ -38,7 +38,7 @@ VIRTUAL: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """By name: columns and words for their types."""
 
-_OIDS = {"text": TEXT_OID, "float": FLOAT8, "int": INT8, "bool": BOOL}
+_OIDS = {"text": TEXT, "float": FLOAT8, "int": INT8, "bool": BOOL}
 _ARROW = {"text": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
 
 

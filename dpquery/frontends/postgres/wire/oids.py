@@ -25,13 +25,7 @@ LENGTHS = {
     INTERVAL: 16,
     UUID: 16,
     UNKNOWN: -2,
-    2202: 4,
-    2203: 4,
-    2204: 4,
-    2205: 4,
-    2206: 4,
-    4096: 4,
-    4089: 4,  # regprocedure, regoper, ..., regclass, ...
+    **dict.fromkeys((2202, 2203, 2204, 2205, 2206, 4096, 4089), 4),  # regprocedure, regoper, ..., regclass, ...
 }
 """Bytes of the types that have a fixed length; the others have -1."""
 
@@ -63,6 +57,30 @@ ELEMENTS = {
 """For each type of arrays the type of its elements."""
 
 ARRAYS = {element: array for array, element in ELEMENTS.items() if array not in (INT2VECTOR, OIDVECTOR)}
+
+TYPES = {
+    **dict.fromkeys(("bool", "boolean"), BOOL),
+    **dict.fromkeys(("smallint", "int2"), INT2),
+    **dict.fromkeys(("int", "integer", "int4"), INT4),
+    **dict.fromkeys(("bigint", "int8"), INT8),
+    **dict.fromkeys(("real", "float4"), FLOAT4),
+    **dict.fromkeys(("float8", "float", "double precision"), FLOAT8),
+    **dict.fromkeys(("numeric", "decimal"), NUMERIC),
+    "text": TEXT,
+    **dict.fromkeys(("varchar", "character varying"), VARCHAR),
+    "char": BPCHAR,
+    "date": DATE,
+    "time": TIME,
+    **dict.fromkeys(("timestamp", "timestamp without time zone"), TIMESTAMP),
+    **dict.fromkeys(("timestamptz", "timestamp with time zone"), TIMESTAMPTZ),
+    "uuid": UUID,
+    "bytea": BYTEA,
+    "unknown": 0,
+    "name": NAME,
+    "oid": OID,
+    "interval": INTERVAL,
+}
+"""Types by their names in SQL."""
 
 
 def length_of(oid: int) -> int:
