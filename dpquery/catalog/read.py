@@ -10,8 +10,7 @@ from typing import NamedTuple
 from dpquery.catalog.blocks import check_axis, check_blocks
 from dpquery.catalog.lengths import require_short_owners
 from dpquery.catalog.names import fold, name_fault, shown
-from dpquery.catalog.ownership import resolve_ownership
-from dpquery.catalog.public_keys import resolve_keys_from
+from dpquery.catalog.ownership import resolve_keys_from, resolve_ownership
 from dpquery.catalog.read_table import TableDraft, distinct_names, read_table
 from dpquery.catalog.rows import require_rows
 from dpquery.catalog.strata import check_strata

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -52,24 +52,8 @@ class TableDraft:
 
     def table(self, ownership: Ownership | None, keys_from: Mapping[str, tuple[str, str]]) -> Table:
         """Returns the table; only for drafts without mistakes."""
-        columns = {
-            name: ColumnDeclaration(
-                name=name,
-                type=c.type,
-                lower=c.lower,
-                upper=c.upper,
-                nullable=c.nullable,
-                keys=c.keys,
-                keys_from=keys_from.get(name),
-                description=c.description,
-                randomized=c.randomized,
-                max_length=c.max_length,
-                zone=c.zone,
-                max_total=c.max_total,
-            )
-            for name, c in self.columns.items()
-            if c is not None
-        }
+        read = {name: column for name, column in self.columns.items() if column is not None}
+        columns = {name: replace(column, keys_from=keys_from.get(name)) for name, column in read.items()}
         return Table(
             name=self.name,
             public=self.public,
