@@ -205,13 +205,9 @@ def _bind(columns: tuple[Visible, ...], written: Written, context: Context) -> _
         written_as = next(c.name for c in columns if c.id == a.id and not c.merged)
         assert isinstance(chosen, Column)
         bare.append(Visible(name=written_as, table=None, id=chosen.id, type=chosen.type))
-    rest = [_hidden(c) if c.id in hidden else c for c in both.columns]
+    rest = [replace(c, merged=True) if c.id in hidden else c for c in both.columns]
     kept = [c for c in rest if not (c.merged and c.table is None)]
     return _Step(written=written, conditions=tuple(conditions), merged=tuple(merged), columns=(*bare, *kept))
-
-
-def _hidden(visible: Visible) -> Visible:
-    return replace(visible, merged=True)
 
 
 def _call(name: str, arguments: tuple[Expression, Expression], node: exp.Expression, context: Context) -> Call:

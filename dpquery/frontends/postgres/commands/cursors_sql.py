@@ -49,7 +49,8 @@ def _direction(reader: Reader) -> tuple[str, int | None]:
     reader.take("forward")
     if reader.take("all"):
         return direction, None
-    return direction, reader.count() if _is_number(reader) else 1
+    has_count = reader.peek() in ("-", "+") or reader.is_number()
+    return direction, reader.count() if has_count else 1
 
 
 _WORDS: dict[str, tuple[str, int | None]] = {
@@ -58,10 +59,6 @@ _WORDS: dict[str, tuple[str, int | None]] = {
     "first": ("absolute", 1),
     "last": ("absolute", -1),
 }
-
-
-def _is_number(reader: Reader) -> bool:
-    return reader.peek() in ("-", "+") or reader.is_number()
 
 
 def read_close(reader: Reader) -> Command:

@@ -291,7 +291,7 @@ def _lines(lines: list[str]) -> Answered:
 def _fields_of(made: Shape, statement: Statement, settings: Mapping[str, str]) -> tuple[Field, ...]:
     """Returns the columns of a query's answer, with those of its intervals where a connection asks for them."""
     is_exact = not statement.placeholders
-    added = names_beside([name for name, _ in made.columns], _numbers(made)) if _asks(settings) else {}
+    added = names_beside([name for name, _ in made.columns], _numbers(made)) if settings.get(INTERVALS) == "on" else {}
     fields: list[Field] = []
     for place, (name, type) in enumerate(made.columns):
         fields.append(field_of(name, type, is_exact=is_exact))
@@ -325,7 +325,3 @@ def _without_intervals(table: pa.Table, made: Shape, fields: tuple[Field, ...]) 
 
 def _numbers(made: Shape) -> frozenset[int]:
     return frozenset(place for place in made.noisy if made.columns[place][1].is_numeric)
-
-
-def _asks(settings: Mapping[str, str]) -> bool:
-    return settings.get(INTERVALS) == "on"

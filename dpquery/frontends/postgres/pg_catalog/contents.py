@@ -26,6 +26,7 @@ from dpquery.frontends.postgres.pg_catalog.relations import (
 )
 from dpquery.frontends.postgres.pg_catalog.virtual import VIRTUAL, type_of_column
 from dpquery.frontends.postgres.wire.names import oid_of
+from dpquery.frontends.postgres.wire.oids import length_of
 from dpquery.plan.types import BOOLEAN, Kind, Type, Value
 from dpquery.units.declarations import Neighbours
 
@@ -34,7 +35,6 @@ MOST_KEYS = 20
 CLASS = 1259
 READABLE = [f"=r/{OWNER_NAME}"]
 """Everybody who can connect may ask about a table, and nothing more."""
-_SIZES = {16: 1, 20: 8, 21: 2, 23: 4, 26: 4, 24: 4, 18: 1, 19: 64, 700: 4, 701: 8, 1082: 4, 1114: 8, 1184: 8}
 
 
 def _read(name: str) -> list[Row]:
@@ -91,7 +91,7 @@ def _class(oid: int, name: str, namespace: int, kind: str, columns: int) -> Row:
 def attribute(relation: int, number: int, name: str, oid: int, typmod: int = -1, *, is_nullable: bool = True) -> Row:
     """Returns one row of pg_attribute."""
     own = {"attrelid": relation, "attnum": number, "attname": name, "atttypid": oid, "atttypmod": typmod}
-    of_type = {"attlen": _SIZES.get(oid, -1), "attcollation": 100 if oid == 25 else 0}
+    of_type = {"attlen": length_of(oid), "attcollation": 100 if oid == 25 else 0}
     same = {"attislocal": True, "attalign": "d", "attstorage": "p", "attstattarget": -1}
     none = dict.fromkeys(("attidentity", "attgenerated", "attcompression"), "")
     return {**own, **of_type, **same, **none, "attnotnull": not is_nullable}

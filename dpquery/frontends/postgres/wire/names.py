@@ -23,16 +23,11 @@ _OIDS = {
 
 _EXAMPLES: dict[int, object] = {
     oids.BOOL: True,
-    oids.INT2: 1,
-    oids.INT4: 1,
-    oids.INT8: 1,
-    oids.OID: 1,
-    oids.FLOAT4: 1.0,
-    oids.FLOAT8: 1.0,
+    **dict.fromkeys((oids.INT2, oids.INT4, oids.INT8, oids.OID), 1),
+    **dict.fromkeys((oids.FLOAT4, oids.FLOAT8), 1.0),
     oids.NUMERIC: Decimal(1),
     oids.DATE: datetime.date(2000, 1, 1),
-    oids.TIMESTAMP: datetime.datetime(2000, 1, 1),
-    oids.TIMESTAMPTZ: datetime.datetime(2000, 1, 1),
+    **dict.fromkeys((oids.TIMESTAMP, oids.TIMESTAMPTZ), datetime.datetime(2000, 1, 1)),
     oids.TIME: "00:00:00",
     oids.UUID: "00000000-0000-0000-0000-000000000000",
 }

@@ -8,24 +8,14 @@ BPCHAR, VARCHAR, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL = 1042, 1043, 1082
 NUMERIC, UUID = 1700, 2950
 
 LENGTHS = {
-    BOOL: 1,
-    CHAR: 1,
-    NAME: 64,
-    INT8: 8,
+    **dict.fromkeys((BOOL, CHAR), 1),
     INT2: 2,
-    INT4: 4,
-    REGPROC: 4,
-    OID: 4,
-    FLOAT4: 4,
-    FLOAT8: 8,
-    DATE: 4,
-    TIME: 8,
-    TIMESTAMP: 8,
-    TIMESTAMPTZ: 8,
-    INTERVAL: 16,
-    UUID: 16,
-    UNKNOWN: -2,
+    **dict.fromkeys((INT4, REGPROC, OID, FLOAT4, DATE), 4),
     **dict.fromkeys((2202, 2203, 2204, 2205, 2206, 4096, 4089), 4),  # regprocedure, regoper, ..., regclass, ...
+    **dict.fromkeys((INT8, FLOAT8, TIME, TIMESTAMP, TIMESTAMPTZ), 8),
+    **dict.fromkeys((INTERVAL, UUID), 16),
+    NAME: 64,
+    UNKNOWN: -2,
 }
 """Bytes of the types that have a fixed length; the others have -1."""
 
