@@ -8,15 +8,13 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from dpquery.catalog.blocks import Blocks, read_blocks
-from dpquery.catalog.lengths import read_length, require_short
+from dpquery.catalog.column_fields import read_length, read_total, read_zone, require_short
 from dpquery.catalog.names import fold, name_fault, shown, suggestion
 from dpquery.catalog.rows import RowsToMeasure
 from dpquery.catalog.strata import read_bounds
 from dpquery.catalog.tables import MOST_CATEGORIES, MOST_EPSILON, ColumnDeclaration, Randomized, Table
-from dpquery.catalog.totals import read_total
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.catalog.values import parse_type, parse_value
-from dpquery.catalog.zones import read_zone
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.loss import parse_amount
 from dpquery.plan.logical import Ownership
