@@ -39,12 +39,15 @@ def open_backend(
         )
     chosen = name or catalog.backend or DEFAULT
     found = SHIPPED.get(chosen) or _installed(chosen)
+    failure = ""
     try:
         backend: Backend = found.load()(catalog, sources, resources=resources or Resources())
     except DPQueryError:
         raise
     except Exception as error:  # of another package, whose words may quote data
-        raise BackendError(f"the backend {chosen} could not be opened: {type(error).__name__}") from None
+        failure = type(error).__name__
+    if failure:  # raised out here, so that the first error is not its context
+        raise BackendError(f"the backend {chosen} could not be opened: {failure}")
     if missing := [part for part in OWED if not hasattr(backend, part)]:
         raise BackendError(f"the backend {chosen} has no {missing[0]}, which every backend owes: see `Backend`")
     return backend

@@ -11,13 +11,13 @@ from types import MappingProxyType
 
 from dpquery.catalog.advice import advice
 from dpquery.catalog.blocks import axis_of
+from dpquery.catalog.column_fields import zone_of_all
 from dpquery.catalog.describe import describe
 from dpquery.catalog.names import composed, fold, shown, suggestion
 from dpquery.catalog.read import Contents, read_contents
 from dpquery.catalog.tables import WORK, ColumnDeclaration, Defaults, Table
 from dpquery.catalog.tree import Reading, tree_of_python
 from dpquery.catalog.yaml import read_file, tree_of_yaml
-from dpquery.catalog.zones import zone_of_all
 from dpquery.errors import CatalogError
 from dpquery.kernel.accountant import Budget
 from dpquery.plan.cached import cached

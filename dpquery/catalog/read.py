@@ -8,18 +8,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from dpquery.catalog.blocks import check_axis, check_blocks
-from dpquery.catalog.lengths import require_short_owners
+from dpquery.catalog.column_fields import require_owners_of_totals, require_short_owners, zone_of
 from dpquery.catalog.names import fold, name_fault, shown
-from dpquery.catalog.ownership import resolve_ownership
-from dpquery.catalog.public_keys import resolve_keys_from
+from dpquery.catalog.ownership import resolve_keys_from, resolve_ownership
 from dpquery.catalog.read_table import TableDraft, distinct_names, read_table
 from dpquery.catalog.rows import require_rows
 from dpquery.catalog.strata import check_strata
 from dpquery.catalog.tables import WORK, Defaults, Table
-from dpquery.catalog.totals import require_owners_of_totals
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.catalog.versions import require_version
-from dpquery.catalog.zones import zone_of
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import LEAST_SHARE, Budget, limit_of
 from dpquery.kernel.loss import parse_amount, show_amount

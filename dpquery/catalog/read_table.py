@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
 from dpquery.catalog.blocks import Blocks, read_blocks
-from dpquery.catalog.lengths import read_length, require_short
+from dpquery.catalog.column_fields import read_length, read_total, read_zone, require_short
 from dpquery.catalog.names import fold, name_fault, shown, suggestion
 from dpquery.catalog.rows import RowsToMeasure
 from dpquery.catalog.strata import read_bounds
 from dpquery.catalog.tables import MOST_CATEGORIES, MOST_EPSILON, ColumnDeclaration, Randomized, Table
-from dpquery.catalog.totals import read_total
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.catalog.values import parse_type, parse_value
-from dpquery.catalog.zones import read_zone
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.loss import parse_amount
 from dpquery.plan.logical import Ownership
@@ -52,24 +50,8 @@ class TableDraft:
 
     def table(self, ownership: Ownership | None, keys_from: Mapping[str, tuple[str, str]]) -> Table:
         """Returns the table; only for drafts without mistakes."""
-        columns = {
-            name: ColumnDeclaration(
-                name=name,
-                type=c.type,
-                lower=c.lower,
-                upper=c.upper,
-                nullable=c.nullable,
-                keys=c.keys,
-                keys_from=keys_from.get(name),
-                description=c.description,
-                randomized=c.randomized,
-                max_length=c.max_length,
-                zone=c.zone,
-                max_total=c.max_total,
-            )
-            for name, c in self.columns.items()
-            if c is not None
-        }
+        read = {name: column for name, column in self.columns.items() if column is not None}
+        columns = {name: replace(column, keys_from=keys_from.get(name)) for name, column in read.items()}
         return Table(
             name=self.name,
             public=self.public,

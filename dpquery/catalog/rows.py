@@ -1,6 +1,6 @@
 """How many rows of one privacy unit a table has: said by its owner, following from `unique`, or to be measured.
 
-There is no default. A default would decide what answers leave out, and nothing in an answer would say so.
+It has no default. A default would decide what answers leave out, and no answer would say so.
 """
 
 from __future__ import annotations

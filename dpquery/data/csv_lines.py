@@ -53,7 +53,7 @@ def _read_file(table: str, file: str, columns: list[str]) -> pa.Table:
 
 
 def _fields(line: bytes, delimiter: str, table: str) -> list[str]:
-    """Returns the fields of one line; a quote that stays open is refused, for its value would go on in other rows."""
+    """Returns the fields of one line; a quote that stays open is refused, as its value would go on in other rows."""
     text = line.decode("utf-8", errors="replace").rstrip("\r\n")
     if '"' not in text:
         return text.split(delimiter)

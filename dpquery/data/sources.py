@@ -20,9 +20,8 @@ import pyarrow.feather as feather
 
 from dpquery.catalog.names import quoted
 from dpquery.data.arrow import arrow_type
-from dpquery.data.coding import coded
 from dpquery.data.csv_lines import read_csv
-from dpquery.data.readable import readable
+from dpquery.data.readable import coded, readable
 from dpquery.data.values import read
 from dpquery.errors import CatalogError
 from dpquery.plan.types import Type

@@ -98,7 +98,7 @@ def state_of(sources: Mapping[str, Source]) -> tuple[Stamp, ...]:
 
 
 def stamps_of(source: Source) -> tuple[Stamp, ...]:
-    """Returns what tells one state of a source's files from another; frames have none, for they stay."""
+    """Returns what tells one state of a source's files from another; frames have none, because they stay."""
     if isinstance(source.data, pads.Dataset):
         files: Any = source.data
         return tuple((i.path, i.type.name, i.size, i.mtime_ns) for i in files.filesystem.get_file_info(files.files))

@@ -87,7 +87,7 @@ def session_over(
 
     Raises:
         CatalogError: Mistakes in the catalog, or tables without data.
-        LedgerError: There is no ledger, or it is another's.
+        LedgerError: The ledger is missing, or it belongs to another dataset.
     """
     from dpquery.catalog import Catalog
     from dpquery.ledger.ledger import Ledger

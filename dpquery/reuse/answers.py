@@ -289,7 +289,7 @@ def _answered(
 
 
 def _kept(parts: Split, tables: Sequence[NoisyTable | None], entry: int | None, reuse: Reuse) -> list[Release | None]:
-    """Returns what was measured as releases of the store, for each aggregate of the plan."""
+    """Returns what was measured as releases of the store, one for each aggregate of the plan."""
     budgeted = iter(parts.rest.aggregates)
     made: list[Release | None] = []
     for wanted, table in zip(parts.wanted, tables, strict=True):

@@ -47,9 +47,18 @@ class Shelf(ABC):
         place: For messages.
         origin: The hash of the ledger's founding document; a shelf of another one is refused.
         remedy: What the owner does to go on without it.
+
+    Attributes:
+        failures: What its engine raises.
+        table: Its table of releases.
+        mark: A parameter, as its engine writes one.
+        place_of: The place of a word in a row's content, 0 for none.
     """
 
-    failures: tuple[type[Exception], ...] = ()
+    failures: tuple[type[Exception], ...]
+    table: str
+    mark: str
+    place_of: str
 
     def __init__(self, place: str, origin: str, remedy: str) -> None:
         self.place, self._origin, self._remedy = place, origin, remedy
@@ -60,13 +69,28 @@ class Shelf(ABC):
     def state(self) -> State:
         """Returns what changes when something was added."""
 
-    @abstractmethod
     def rows(self, version: str, base: str | None = None, after: int = 0) -> Sequence[tuple[int, Fields]]:
         """Returns the rows of a version behind a number, of one base or of all, with their numbers in order."""
+        with self._using() as connection:
+            if connection is None:
+                return ()
+            kept = "" if base is None else f" AND base = {self.mark}"
+            statement = f"SELECT number, {COLUMNS} FROM {self.table} {self._behind}{kept} ORDER BY number"
+            given = (version, after) if base is None else (version, after, base)
+            return [(row[0], Fields(*row[1:])) for row in connection.execute(statement, given).fetchall()]
 
-    @abstractmethod
     def mentions(self, version: str, word: str, after: int) -> tuple[int, bool]:
         """Returns the number of the last row of a version behind a number, and whether one of them holds a word."""
+        with self._using() as connection:
+            if connection is None:
+                return after, False
+            statement = f"SELECT max(number), max({self.place_of}) FROM {self.table} {self._behind}"
+            last, place = connection.execute(statement, (word, version, after)).fetchone()
+            return last or after, bool(place)
+
+    @property
+    def _behind(self) -> str:
+        return f"WHERE version = {self.mark} AND number > {self.mark}"
 
     @abstractmethod
     def add(self, rows: Sequence[Fields]) -> None:

@@ -31,6 +31,7 @@ class ShelfFile(Shelf):
     """The file at a path; commits are as durable as the ledger's."""
 
     failures = (sqlite3.Error, UnicodeError, OSError)
+    table, mark, place_of = "release", "?", "instr(content, ?)"
 
     def __init__(self, ledger: Path, origin: str) -> None:
         self.path = ledger.with_name(ledger.name + SUFFIX)
@@ -43,25 +44,6 @@ class ShelfFile(Shelf):
                 return NOTHING
             (others,) = connection.execute("PRAGMA data_version").fetchone()
             return self._opened, int(others), connection.total_changes
-
-    def rows(self, version: str, base: str | None = None, after: int = 0) -> Sequence[tuple[int, Fields]]:
-        """Returns the rows of a version behind a number, of one base or of all, with their numbers in order."""
-        with self._using() as connection:
-            if connection is None:
-                return ()
-            kept = "" if base is None else " AND base = ?"
-            statement = f"SELECT number, {COLUMNS} FROM release WHERE version = ? AND number > ?{kept} ORDER BY number"
-            given = (version, after) if base is None else (version, after, base)
-            return [(row[0], Fields(*row[1:])) for row in connection.execute(statement, given).fetchall()]
-
-    def mentions(self, version: str, word: str, after: int) -> tuple[int, bool]:
-        """Returns the number of the last row of a version behind a number, and whether one of them holds a word."""
-        with self._using() as connection:
-            if connection is None:
-                return after, False
-            statement = "SELECT max(number), max(instr(content, ?)) FROM release WHERE version = ? AND number > ?"
-            last, place = connection.execute(statement, (word, version, after)).fetchone()
-            return last or after, bool(place)
 
     def add(self, rows: Sequence[Fields]) -> None:
         """Keeps rows durably, all or none."""

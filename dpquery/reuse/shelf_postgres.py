@@ -30,6 +30,7 @@ class ShelfServer(Shelf):
     """The schema in a database; commits are as durable as the ledger's."""
 
     failures = (psycopg.Error, UnicodeError)
+    table, mark, place_of = f"{SCHEMA}.release", "%s", "position(%s in content)"
 
     def __init__(self, url: str, origin: str) -> None:
         self._url = url
@@ -42,27 +43,6 @@ class ShelfServer(Shelf):
                 return NOTHING
             (last,) = raw.execute(f"SELECT coalesce(max(number), 0) FROM {SCHEMA}.release").fetchone()
             return self._opened, int(last)
-
-    def rows(self, version: str, base: str | None = None, after: int = 0) -> Sequence[tuple[int, Fields]]:
-        """Returns the rows of a version behind a number, of one base or of all, with their numbers in order."""
-        with self._using() as raw:
-            if raw is None:
-                return ()
-            kept = "" if base is None else " AND base = %s"
-            statement = f"SELECT number, {COLUMNS} FROM {SCHEMA}.release WHERE version = %s AND number > %s{kept}"
-            given = (version, after) if base is None else (version, after, base)
-            found = raw.execute(f"{statement} ORDER BY number", given).fetchall()
-            return [(row[0], Fields(*row[1:])) for row in found]
-
-    def mentions(self, version: str, word: str, after: int) -> tuple[int, bool]:
-        """Returns the number of the last row of a version behind a number, and whether one of them holds a word."""
-        with self._using() as raw:
-            if raw is None:
-                return after, False
-            place = "max(position(%s in content))"
-            statement = f"SELECT max(number), {place} FROM {SCHEMA}.release WHERE version = %s AND number > %s"
-            last, found = raw.execute(statement, (word, version, after)).fetchone()
-            return last or after, bool(found)
 
     def add(self, rows: Sequence[Fields]) -> None:
         """Keeps rows durably, all or none."""

@@ -128,6 +128,8 @@ NAMES = tuple(field.name for field in dataclasses.fields(Options))
 NO_OPTIONS = Options()
 UNSAID = frozenset(one.name for one in dataclasses.fields(Options) if one.default is None)
 """Options of which None says nothing."""
+WRITTEN = {"weight": "weights={'n': 2}", "error": "error={'n': 2}", "number of rows": "error={'n': (2, 1000)}"}
+"""How amounts by column are written."""
 
 
 def takes_options(method: Method) -> Method:
@@ -187,7 +189,7 @@ def _weights(given: object) -> dict[str, Fraction]:
     """Returns the weights of columns; raises InvalidLossError for what is none."""
     found = _amounts({} if given is None else given, "weight")
     if isinstance(found, Fraction):
-        raise InvalidLossError("weights must name columns", advice="Write weights={'n': 2}.")
+        raise InvalidLossError("weights must name columns", advice=f"Write {WRITTEN['weight']}.")
     if found and max(found.values()) / min(found.values()) > 10**6:
         raise InvalidLossError("weights may differ by at most a factor of a million")
     return found
@@ -213,5 +215,5 @@ def _amounts(given: object, what: str) -> dict[str, Fraction] | Fraction:
     if not isinstance(given, dict):
         return parse_amount(given, name=what)
     if len(given) > MOST_NAMES or any(type(name) is not str for name in given):
-        raise InvalidLossError(f"a {what} must be given by column name", advice=f"Write {what}={{'n': 2}}.")
+        raise InvalidLossError(f"each {what} must be given by column name", advice=f"Write {WRITTEN[what]}.")
     return {name: parse_amount(value, name=f"the {what} of {name}") for name, value in given.items()}

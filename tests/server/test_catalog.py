@@ -185,6 +185,14 @@ def test_roles_show_nobody_else(study: Study) -> None:
     assert study.rows("SELECT DISTINCT grantee FROM information_schema.table_privileges") == [("alice",)]
 
 
+@pytest.mark.parametrize(
+    "text", ["SELECT now()", *(f'SELECT "{name}"' for name in ("localtimestamp", "LocalTime", "current_date"))]
+)
+def test_what_reads_a_clock_is_not_a_constant(study: Study, text: str) -> None:
+    assert not study.answer(text).is_lasting
+    assert study.answer("SELECT 1 AS localtimestamp_").is_lasting
+
+
 def test_oids_are_those_of_the_next_start() -> None:
     first, second = Study(), Study()
     text = "SELECT oid, relname FROM pg_class WHERE relnamespace = 2200 ORDER BY 1"

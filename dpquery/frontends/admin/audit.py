@@ -36,18 +36,8 @@ def export_ledger(ledger: Ledger, path: str | os.PathLike[str]) -> int:
             import pyarrow
             import pyarrow.parquet
 
-            texts = [
-                "time",
-                "kind",
-                "analyst",
-                *(f"{part}_exact" for part in PARTS),
-                "state",
-                "query",
-                "blocks",
-                "by",
-                "why",
-                "hash",
-            ]
+            exact = (f"{part}_exact" for part in PARTS)
+            texts = ["time", "kind", "analyst", *exact, "state", "query", "blocks", "by", "why", "hash"]
             fields = [("number", pyarrow.int64()), *((name, pyarrow.string()) for name in texts)]
             fields += [(part, pyarrow.float64()) for part in PARTS]
             table = pyarrow.Table.from_pylist(records, schema=pyarrow.schema(fields))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import math
 import os
+from collections.abc import Iterator
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from dpquery.cancelling import is_cancelled
 from dpquery.frontends.text import grid, number
 
 if TYPE_CHECKING:
@@ -140,3 +143,14 @@ def show_prospect(plan: Plan, session: Session) -> None:
 
 def _times(times: int | Fraction) -> str:
     return "no such query" if times == 0 else f"{times:,} such {'query' if times == 1 else 'queries'}"
+
+
+@contextlib.contextmanager
+def left_if_interrupted(session: Session) -> Iterator[None]:
+    """Says what is left if the query that runs meanwhile is interrupted: it may have been charged."""
+    try:
+        yield
+    except BaseException:
+        if is_cancelled():
+            say(f"[interrupted; the charge is kept; left for {session.analyst}: {session.remaining}]")
+        raise

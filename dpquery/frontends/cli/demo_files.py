@@ -21,7 +21,7 @@ OWN = {
 
 NAFLD = """\
 # The NAFLD study: fatty liver disease in a county of Minnesota, 1997 to 2014 (Allen and others, Hepatology 67, 2018).
-# It is public, so nobody needs protection here. The demo treats it as if it were not.
+# It is public, so its patients need no protection. The demo treats it as if it were not.
 version: 2                     # of the language of catalogs
 dataset: nafld                 # the ledger is bound to this name
 privacy_unit: patient          # each patient is protected, with all rows of that patient in all tables

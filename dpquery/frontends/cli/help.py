@@ -19,11 +19,9 @@ class Help:
     """One class of errors, for those who meet it. Texts are sentences."""
 
     cause: str
-    charged: str
+    charged: str = "Nothing."
     remedy: str
 
-
-_NOTHING = "Nothing."
 
 HELP: dict[type[errors.DPQueryError], Help] = {
     errors.DPQueryError: Help(
@@ -33,52 +31,42 @@ HELP: dict[type[errors.DPQueryError], Help] = {
     ),
     errors.QueryError: Help(
         cause="A query was refused: its text, its parameters, or the loss that it asks for.",
-        charged=_NOTHING,
         remedy="Change the query. The message says where, and what to write instead.",
     ),
     errors.QuerySyntaxError: Help(
         cause="The text is not one SQL SELECT statement in its dialect, or it is too long or nested too deeply.",
-        charged=_NOTHING,
         remedy="Correct the marked place. Write one statement, and name the dialect if it is not PostgreSQL's.",
     ),
     errors.UnsupportedQueryError: Help(
         cause="The SQL is correct, but dpquery has no private reading of it, or does not support it.",
-        charged=_NOTHING,
         remedy="Follow the advice in the message. The reference of SQL lists what is answered.",
     ),
     errors.UnknownNameError: Help(
         cause="A table, column or function is not declared in the catalog, or does not exist.",
-        charged=_NOTHING,
         remedy="Check the spelling: the message names similar names. The owner can declare what is missing.",
     ),
     errors.MissingBoundsError: Help(
         cause="A sum, average or quantile needs bounds of its value, and none follow from the catalog.",
-        charged=_NOTHING,
         remedy="Declare lower and upper of the column, or write CLAMP(value, lower, upper).",
     ),
     errors.MissingDeltaError: Help(
         cause="The keys of some groups are not public. Selecting such groups costs a delta, and there is none.",
-        charged=_NOTHING,
         remedy="Declare keys, name the groups in WHERE, or use a budget with a delta.",
     ),
     errors.ParameterError: Help(
         cause="A parameter of the query has no value, a value has no parameter, or its type is not supported.",
-        charged=_NOTHING,
         remedy="Give one value for each parameter, where a constant may be written.",
     ),
     errors.InvalidLossError: Help(
         cause="An epsilon, delta, rho or other option is outside its range, or there is no budget for the analyst.",
-        charged=_NOTHING,
         remedy="Use a value within the range that the message names.",
     ),
     errors.InsufficientBudgetError: Help(
         cause="The charge is larger than what is left of the budget.",
-        charged=_NOTHING,
         remedy="Ask for less: the message says what would still fit. Only the owner can raise a limit.",
     ),
     errors.CatalogError: Help(
         cause="The catalog contradicts itself, or the data contradict the catalog.",
-        charged=_NOTHING,
         remedy="The data owner corrects every mistake that the message lists, each with its place.",
     ),
     errors.LedgerError: Help(
@@ -88,7 +76,6 @@ HELP: dict[type[errors.DPQueryError], Help] = {
     ),
     errors.DataChangedError: Help(
         cause="The owner said that the data changed after this session was opened.",
-        charged=_NOTHING,
         remedy="Open a new session, or protect the frame again.",
     ),
     errors.BackendError: Help(

@@ -1,6 +1,6 @@
 """The commands about what may be spent and was spent: `dpquery budget` and `dpquery ledger create|show|verify`.
 
-What the owner decides is in `cli_owner`.
+What the owner decides is in `owner.py`.
 """
 
 from __future__ import annotations

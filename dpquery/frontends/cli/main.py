@@ -16,9 +16,16 @@ import typer
 
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.errors import INTERRUPTED, CatalogError, DPQueryError, InsufficientBudgetError, LedgerError, QueryError
-from dpquery.frontends.cli.answer import Format, check_output, say, show_charge, show_prospect, write_answer
+from dpquery.frontends.cli.answer import (
+    Format,
+    check_output,
+    left_if_interrupted,
+    say,
+    show_charge,
+    show_prospect,
+    write_answer,
+)
 from dpquery.frontends.cli.help import show_help
-from dpquery.frontends.cli.interrupted import left_if_interrupted
 from dpquery.frontends.cli.ledger import budget, ledger_commands
 from dpquery.frontends.cli.options import (
     Analyst,
@@ -243,7 +250,9 @@ def run(arguments: Sequence[str]) -> int:
         place = f"{error.filename}: " if error.filename else ""
         say(f"{type(error).__name__}: {place}{error.strerror or 'a file cannot be used'}")
     except Exception as error:
-        say(f"A defect of dpquery ({type(error).__name__} in {_place(error)}); please report it.")
+        from dpquery.kernel.failures import cause_of
+
+        say(f"A defect of dpquery ({cause_of(error)}); please report it.")
     return 2
 
 
@@ -262,14 +271,6 @@ def _say_refused(error: DPQueryError, text: str) -> None:
 
 def _listed(problems: Sequence[str]) -> str:
     return problems[0] if len(problems) == 1 else "\n  ".join([f"{len(problems)} mistakes", *problems])
-
-
-def _place(error: Exception) -> str:
-    """Returns the line of code that failed. The message stays unsaid: it may quote data."""
-    step = error.__traceback__
-    while step is not None and step.tb_next is not None:
-        step = step.tb_next
-    return "unknown" if step is None else f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
 
 
 def show_profiles(catalog: Catalog, ledger: str | None, path: Path) -> None:

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpquery.frontends.cli.answer import say
-from dpquery.frontends.cli.interrupted import left_if_interrupted
+from dpquery.frontends.cli.answer import left_if_interrupted, say
 from dpquery.frontends.cli.options import Analyst, CatalogFile, Delta, Epsilon, LedgerFile, Rho, Sources
 from dpquery.frontends.opening import session_over
 

@@ -135,7 +135,7 @@ def accuracy_of(shown: Any, confidence: object = None, simultaneous: bool = Fals
     """Returns the intervals of an answer, or of rows and columns chosen from it, in their order.
 
     Raises:
-        DPQueryError: It is no answer, or its numbers are not those that were released.
+        DPQueryError: It is not an answer, or its numbers are not those that were released.
     """
     held = shown.attrs.get(ACCURACY)
     if not isinstance(held, Accuracy):

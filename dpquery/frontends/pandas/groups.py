@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import pandas as pd
@@ -25,30 +26,16 @@ class Groups:
     Brackets choose columns, as in pandas: `groupby("region")["amount"].mean(epsilon="0.1")`.
     """
 
-    def __init__(
-        self,
-        of: Statistics,
-        keys: Sequence[str],
-        *,
-        chosen: Names = None,
-        as_index: bool = True,
-        sort: bool = True,
-        dropna: bool = True,
-    ) -> None:
-        self._of, self._keys, self._chosen = of, list(keys), chosen
+    def __init__(self, of: Statistics, keys: Sequence[str], *, as_index: bool, sort: bool, dropna: bool) -> None:
+        self._of, self._keys = of, list(keys)
         self._as_index, self._sort, self._dropna = as_index, sort, dropna
+        self._chosen: Names = None
 
     def __getitem__(self, columns: str | list[str]) -> Groups:
-        names = [columns] if isinstance(columns, str) else columns
-        self._of._known(names)
-        return Groups(
-            self._of,
-            self._keys,
-            chosen=columns,
-            as_index=self._as_index,
-            sort=self._sort,
-            dropna=self._dropna,
-        )
+        self._of._known([columns] if isinstance(columns, str) else columns)
+        made = copy(self)
+        made._chosen = columns
+        return made
 
     def agg(self, func: Any = None, **named: Any) -> Any:
         """Returns several aggregates: `agg(total=("amount", "sum"), n=("amount", "count"), epsilon="0.5")`; or those of

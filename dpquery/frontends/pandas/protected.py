@@ -17,7 +17,7 @@ from dpquery.frontends.pandas.datasets import MARK, Handle
 from dpquery.frontends.pandas.declare_values import plain
 from dpquery.frontends.pandas.distributions import Distributions
 from dpquery.frontends.pandas.names import ASKED, known
-from dpquery.frontends.pandas.suggested import SuggestedBounds, suggested
+from dpquery.frontends.pandas.suggested import SuggestedBounds
 from dpquery.frontends.pandas.views import MOST_CELLS, View, clamped, filtered, joined, with_view
 from dpquery.frontends.pandas.working import working
 from dpquery.kernel.loss import PrivacyLoss
@@ -155,8 +155,22 @@ class Protected(Distributions):
         if self._is_explaining:
             advice = "It costs what you offer: the epsilon that you say, once for all columns."
             raise UnsupportedQueryError("suggest_bounds has no plan", advice=advice)
-        held, offer = self._held, {"epsilon": epsilon, "delta": delta, "rho": rho}
-        return suggested(held.session, self._view, held.why_not, columns, coverage=coverage, **offer)
+        if self._view.text:
+            advice = "Ask the frame that was protected; assign_bounds takes what it says."
+            raise UnsupportedQueryError("bounds are found for a whole frame, not for a part of it", advice=advice)
+        held, table = self._held, self._view.table
+        names = None
+        if columns is not None:
+            asked = [columns] if isinstance(columns, str) else columns
+            names = [f"{table}.{known(name, self._view.columns, held.why_not)}" for name in asked]
+        with working():
+            found = held.session.suggest_bounds(names, epsilon=epsilon, delta=delta, rho=rho, coverage=coverage)
+        return SuggestedBounds(
+            bounds={column: pair for (_, column), pair in found.bounds.items()},
+            max_rows=found.max_rows.get(table),
+            missing=tuple(column for _, column in found.missing),
+            charge=found.charge,
+        )
 
     def profile(self, *, epsilon: object = None, delta: object = None, rho: object = None) -> Profile:
         """Returns how rows and values of units lie against the bounds, as `Session.profile`; charged anew each time.

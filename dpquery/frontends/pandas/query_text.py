@@ -277,12 +277,9 @@ def _columns_in(node: ast.expr, reading: _Reading) -> list[Column]:
 def _unknown(node: ast.expr, reading: _Reading) -> QueryError:
     """Returns the refusal of what people write most and is not known, each with what to write instead."""
     match node:
-        case ast.Call():
-            return reading.refused("calls are not supported in a condition", node)
-        case ast.Attribute():
-            return reading.refused("attributes are not supported in a condition", node)
-        case ast.Subscript():
-            return reading.refused("brackets are not supported in a condition", node)
+        case ast.Call() | ast.Attribute() | ast.Subscript():
+            what = {ast.Call: "calls", ast.Attribute: "attributes", ast.Subscript: "brackets"}[type(node)]
+            return reading.refused(f"{what} are not supported in a condition", node)
         case ast.Constant(value=None):
             advice = "Write x == x for where x is not missing, x != x for where it is."
             return reading.refused("None is not a value here", node, advice)

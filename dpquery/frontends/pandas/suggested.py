@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import datetime
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dpquery.errors import UnsupportedQueryError
-from dpquery.frontends.pandas.names import known
-from dpquery.frontends.pandas.views import View
-from dpquery.frontends.pandas.working import working
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.plan.types import Value
-from dpquery.session.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,32 +43,3 @@ class SuggestedBounds:
 def _shown(value: Value) -> Value:
     """Returns a bound as people write it: moments as texts."""
     return str(value) if isinstance(value, datetime.date) else value
-
-
-def suggested(
-    session: Session,
-    view: View,
-    why_not: dict[str, str],
-    columns: str | Sequence[str] | None,
-    *,
-    epsilon: object,
-    delta: object,
-    rho: object,
-    coverage: object,
-) -> SuggestedBounds:
-    """Returns bounds of columns of the whole frame; raises UnsupportedQueryError for a part of it."""
-    if view.text:
-        advice = "Ask the frame that was protected; assign_bounds takes what it says."
-        raise UnsupportedQueryError("bounds are found for a whole frame, not for a part of it", advice=advice)
-    names = None
-    if columns is not None:
-        asked = [columns] if isinstance(columns, str) else columns
-        names = [f"{view.table}.{known(name, view.columns, why_not)}" for name in asked]
-    with working():
-        found = session.suggest_bounds(names, epsilon=epsilon, delta=delta, rho=rho, coverage=coverage)
-    return SuggestedBounds(
-        bounds={column: pair for (_, column), pair in found.bounds.items()},
-        max_rows=found.max_rows.get(view.table),
-        missing=tuple(column for _, column in found.missing),
-        charge=found.charge,
-    )

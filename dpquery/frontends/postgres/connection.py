@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpquery.frontends.postgres.commands.commands import read
@@ -280,13 +280,7 @@ class Connection:
         start = min(portal.place, outcome.rows)
         left = outcome.rows - start
         count = min(most_rows, left) if most_rows and outcome.copy is None else left
-        part = Outcome(
-            tag=outcome.tag,
-            fields=outcome.fields,
-            table=outcome.table.slice(start, count),
-            is_counted=outcome.is_counted,
-            copy=outcome.copy,
-        )
+        part = replace(outcome, table=outcome.table.slice(start, count), notices=())
         is_all = not most_rows or count < most_rows
         portal.place = outcome.rows + 1 if is_all else start + count
         await self._send_rows(part, portal.formats(len(outcome.fields)) if outcome.copy is None else ())

@@ -198,7 +198,8 @@ class Executor:
                 return _rows(await self.ask(statement, parameters), "SELECT")
             case nodes.Explain(statement):
                 answered = await self.ask(statement, parameters, is_explained=True)
-                return Outcome(tag="EXPLAIN", fields=PRICE, table=_one_column(answered), notices=_notices(answered))
+                lines = answered.table.select([0]).rename_columns(["0"])
+                return Outcome(tag="EXPLAIN", fields=PRICE, table=lines, notices=_notices(answered))
             case nodes.Copy(statement, form):
                 answered = await self.ask(statement, parameters)
                 return Outcome(
@@ -386,10 +387,6 @@ def _notices(answered: Answered) -> tuple[tuple[str, str], ...]:
 def _table(tag: str, fields: tuple[Field, ...], rows: list[tuple[str, ...]]) -> Outcome:
     columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(len(fields))]
     return Outcome(tag=tag, fields=fields, table=pa.table(columns, names=[str(i) for i in range(len(fields))]))
-
-
-def _one_column(answered: Answered) -> pa.Table:
-    return answered.table.select([0]).rename_columns(["0"])
 
 
 def _check_same(told: tuple[Field, ...], made: tuple[Field, ...]) -> None:

@@ -6,21 +6,25 @@ docs/how-to-contribute/add-an-aggregate.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 from types import MappingProxyType
 
 from dpquery.plan.aggregates.aggregate import AggregateFunction as AggregateFunction
 
-AGGREGATES: Mapping[str, AggregateFunction] = MappingProxyType(
-    {
-        found.name: found
-        for file in sorted(file.name for file in iter_modules(__path__))
-        for found in vars(import_module(f"{__name__}.{file}")).values()
-        if isinstance(found, AggregateFunction)
-    }
-)
+
+def by_name(found: Iterable[object]) -> Mapping[str, AggregateFunction]:
+    """Returns the aggregates among objects by name; raises ValueError where two of them have the same name."""
+    named: dict[str, AggregateFunction] = {}
+    for aggregate in found:
+        if isinstance(aggregate, AggregateFunction) and named.setdefault(aggregate.name, aggregate) is not aggregate:
+            raise ValueError(f"two aggregates have the name {aggregate.name}")
+    return MappingProxyType(named)
+
+
+_FILES = [import_module(f"{__name__}.{file}") for file in sorted(file.name for file in iter_modules(__path__))]
+AGGREGATES = by_name(found for file in _FILES for found in vars(file).values())
 """All aggregates, by their names in plans."""
 
 

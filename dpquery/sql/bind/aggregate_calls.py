@@ -10,7 +10,6 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.aggregates import aggregate_named
 from dpquery.plan.aggregates.aggregate import AggregateFunction, Form
@@ -44,7 +43,7 @@ class AggregateCall:
 
 
 def aggregate_call(call: exp.Expression, binder: Binder, context: Context) -> AggregateCall | None:
-    """Returns an aggregate with its arguments, or None for what is no aggregate."""
+    """Returns an aggregate with its arguments, or None for another expression."""
     if isinstance(call, exp.IgnoreNulls) and isinstance(call.this, exp.AnyValue):
         call = call.this  # as the parser puts it around ANY_VALUE in some dialects
     if isinstance(call, exp.CountIf):
@@ -67,7 +66,7 @@ class _Call:
             case Form.RANKED | Form.CHOSEN:
                 return self._ranked()
             case _ if isinstance(call, exp.WithinGroup):
-                raise self._refuse(f"{self._name.upper()} WITHIN GROUP is not written in this form", call)
+                raise self._context.unsupported(f"{self._name.upper()} WITHIN GROUP is not written in this form", call)
             case Form.VALUE:
                 return self._of_value()
             case Form.PAIR:
@@ -97,7 +96,7 @@ class _Call:
             type = made.result(name, *(value.type for value in values))
         except SignatureError as error:
             reason, *advice = error.args
-            raise self._refuse(reason, at or self._call, *advice) from None
+            raise self._context.unsupported(reason, at or self._call, *advice) from None
         return AggregateCall(
             function=made,
             name=name,
@@ -112,7 +111,7 @@ class _Call:
         self._context.only(call, "this", "expressions", "big_int")
         given = call.expressions if isinstance(call, exp.Anonymous) else [call.this, *call.expressions]
         if len(given) != 1:
-            raise self._refuse(f"{self._name.upper()} takes one argument", call)
+            raise self._context.unsupported(f"{self._name.upper()} takes one argument", call)
         argument: exp.Expression = given[0]
         return argument
 
@@ -120,7 +119,7 @@ class _Call:
         inner = self._only_argument()
         if isinstance(inner, exp.Star):
             if self._function is not COUNT:
-                raise self._refuse(f"{self._name.upper()}(*) has no meaning", self._call)
+                raise self._context.unsupported(f"{self._name.upper()}(*) has no meaning", self._call)
             self._context.only(inner)
             return AggregateCall(function=COUNT, name=self._name, type=INT64)
         if isinstance(inner, exp.Distinct):
@@ -135,14 +134,14 @@ class _Call:
         parts = inner.expressions
         if not self._function.distinct:
             reason = f"{self._name.upper()}(DISTINCT ...) is not supported"
-            raise self._refuse(reason, self._call, "Use COUNT(DISTINCT x).")
+            raise self._context.unsupported(reason, self._call, "Use COUNT(DISTINCT x).")
         function = aggregate_named(self._function.distinct)
         row = parts[0].expressions if len(parts) == 1 and isinstance(parts[0], exp.Tuple) else None
         if function is COUNT_DISTINCT and (row is not None or len(parts) > 1):
             values = [self._binder.bind(part) for part in (parts if row is None else row)]
             return self._made(self._encoded(values, nulls=row is not None), function=function)
         if len(parts) != 1:
-            raise self._refuse(f"{self._name.upper()} takes one argument", self._call)
+            raise self._context.unsupported(f"{self._name.upper()} takes one argument", self._call)
         return self._made(self._binder.bind(parts[0]), function=function)
 
     def _ordered(self) -> AggregateCall:
@@ -151,12 +150,14 @@ class _Call:
         order = self._order()
         if order is None:
             advice = f"Write {name}(x ORDER BY y), or ANY_VALUE(x), MIN(x) or MAX(x)."
-            raise self._refuse(f"{name} without ORDER BY depends on how rows are stored", self._call, advice)
+            raise self._context.unsupported(
+                f"{name} without ORDER BY depends on how rows are stored", self._call, advice
+            )
         key, descending, nulls_first = order
         if nulls_first is is_first:
             asked = f"ORDER BY y{' DESC' if descending else ''} NULLS {'LAST' if is_first else 'FIRST'}"
             reason = f"{name} would take rows in which the order's key is NULL"
-            raise self._refuse(reason, self._call, f"Write {asked}.")
+            raise self._context.unsupported(reason, self._call, f"Write {asked}.")
         value, by = self._binder.bind(self._call.this.this), self._binder.bind(key)
         return self._made(value, by, function=FIRST if is_first is not descending else LAST)
 
@@ -170,9 +171,9 @@ class _Call:
         made = self._made(value, between)
         if order is None or order[1] or self._binder.bind(order[0]) != value:
             reason = f"{name} is known in the order of its own values alone"
-            raise self._refuse(reason, call, f"Write {name}(x, ',' ORDER BY x).")
+            raise self._context.unsupported(reason, call, f"Write {name}(x, ',' ORDER BY x).")
         if not isinstance(between, Literal) or not isinstance(between.value, str):
-            raise self._refuse(f"the separator of {name} is a constant text", call)
+            raise self._context.unsupported(f"the separator of {name} is a constant text", call)
         return made
 
     def _order(self, *more: str) -> tuple[exp.Expression, bool, bool] | None:
@@ -183,7 +184,7 @@ class _Call:
             return None
         self._context.only(call.this, "this", "expressions")
         if len(call.this.expressions) != 1:
-            raise self._refuse(f"{self._function.shown} is known with one key in ORDER BY", call)
+            raise self._context.unsupported(f"{self._function.shown} is known with one key in ORDER BY", call)
         ordered = call.this.expressions[0]
         self._context.only(ordered, "this", "desc", "nulls_first")
         return ordered.this, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
@@ -193,7 +194,7 @@ class _Call:
         call = self._call
         if isinstance(call, exp.Anonymous):
             if len(call.expressions) != 2:
-                raise self._refuse(f"{call.this} takes a value and a fraction", call)
+                raise self._context.unsupported(f"{call.this} takes a value and a fraction", call)
             return self._of_rank(call.expressions[0], self._fraction(call.expressions[1]))
         inner: exp.Expression = call.this if isinstance(call, exp.WithinGroup) else call
         self._name = inner.sql_name().lower() if isinstance(inner, exp.Func) else ""
@@ -205,7 +206,7 @@ class _Call:
         name = self._name.upper()
         if inner.this is None or (given is not None) is not has_fraction:
             advice = f"Write {name}(0.5) WITHIN GROUP (ORDER BY x), or QUANTILE_CONT(x, 0.5)."
-            raise self._refuse(f"{name} needs a value and a fraction", call, advice)
+            raise self._context.unsupported(f"{name} needs a value and a fraction", call, advice)
         fraction = self._fraction(given) if given is not None else None
         return self._of_rank(inner.this, Fraction(1, 2) if self._name == "median" else fraction)
 
@@ -216,10 +217,10 @@ class _Call:
         items = order.expressions if isinstance(order, exp.Order) else []
         is_plain = self._name in ("median", "quantile", "approx_quantile")
         if len(items) != 1 or (inner.this is not None) is not has_fraction or is_plain:
-            raise self._refuse(f"{self._name.upper()} WITHIN GROUP is not written in this form", call)
+            raise self._context.unsupported(f"{self._name.upper()} WITHIN GROUP is not written in this form", call)
         if items[0].args.get("desc"):
             advice = "Leave DESC out and ask for 1 - p."
-            raise self._refuse("WITHIN GROUP must sort in ascending order", items[0], advice)
+            raise self._context.unsupported("WITHIN GROUP must sort in ascending order", items[0], advice)
         return self._of_rank(items[0].this, None if inner.this is None else self._fraction(inner.this))
 
     def _of_rank(self, value: exp.Expression, fraction: Fraction | None) -> AggregateCall:
@@ -237,19 +238,23 @@ class _Call:
             fraction = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
             if fraction.denominator <= FINEST:
                 return fraction
-        raise self._refuse("the fraction of a quantile is a constant from 0 to 1 of at most four digits", node)
+        raise self._context.unsupported(
+            "the fraction of a quantile is a constant from 0 to 1 of at most four digits", node
+        )
 
     def _encoded(self, values: Sequence[Expression], *, nulls: bool) -> Expression:
         """Returns one text for each combination of values: different ones have different texts, as far as texts go.
 
         COUNT(DISTINCT a, b) skips combinations with a NULL; in COUNT(DISTINCT (a, b)), NULL is a value like others.
-        A distinct count moves by as much whatever is counted, so this decides accuracy alone.
+        A distinct count of any values moves by as much, so this only decides accuracy.
         """
         if not 2 <= len(values) <= MAX_DISTINCT:
-            raise self._refuse(f"COUNT(DISTINCT ...) takes at most {MAX_DISTINCT} columns", self._call)
+            raise self._context.unsupported(f"COUNT(DISTINCT ...) takes at most {MAX_DISTINCT} columns", self._call)
         if any(value.type == FLOAT64 for value in values):
             advice = "Round it: CAST(x AS DECIMAL(18, 6)) is a value like others."
-            raise self._refuse("COUNT(DISTINCT ...) of several columns takes no floats", self._call, advice)
+            raise self._context.unsupported(
+                "COUNT(DISTINCT ...) of several columns takes no floats", self._call, advice
+            )
         parts = [self._encoded_part(value, nulls) for value in values if value.type != TEXT]
         texts = [value for value in values if value.type == TEXT]
         for text in texts[:-1]:
@@ -263,12 +268,9 @@ class _Call:
 
     def _encoded_part(self, value: Expression, nulls: bool) -> Expression:
         if not functions.castable(value.type, TEXT):
-            raise self._refuse(f"COUNT(DISTINCT ...) of several columns takes no {value.type}", self._call)
+            raise self._context.unsupported(f"COUNT(DISTINCT ...) of several columns takes no {value.type}", self._call)
         text = functions.cast(value, TEXT)
         return _or_null(text) if nulls else text
-
-    def _refuse(self, reason: str, node: exp.Expression, advice: str = "") -> QueryError:
-        return self._context.refuse(UnsupportedQueryError, reason, node, advice)
 
 
 def _as_number(value: Expression) -> Expression:

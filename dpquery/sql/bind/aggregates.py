@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan import functions
-from dpquery.plan.expr import Column, Literal
-from dpquery.plan.logical import AggregateColumn
+from dpquery.plan.aggregates.aggregate import AggregateFunction
+from dpquery.plan.aggregates.choices import MAX
+from dpquery.plan.expr import Call, Case, Column, Expression, Literal
+from dpquery.plan.logical import AggregateColumn, Filter, Join, Project, Relation, Scan
+from dpquery.plan.types import INT64
 from dpquery.sql.bind.aggregate_calls import aggregate_call
-from dpquery.sql.bind.certain import certain_value
 from dpquery.sql.bind.expressions import Binder, Subqueries
 from dpquery.sql.bind.scope import Context, Scope
 from dpquery.sql.names.aggregate_names import is_named_aggregate
@@ -49,7 +50,7 @@ class Collector:
         if condition is not None:
             also = binder.condition(condition, "FILTER")
             kept = also if kept is None else functions.call("and", (kept, also))
-        certain = certain_value(asked.function, asked.argument, self.scope, self.context) if kept is None else None
+        certain = _certain_value(asked.function, asked.argument, self.scope, self.context) if kept is None else None
         if certain is not None:
             return certain
         column = AggregateColumn(
@@ -72,15 +73,12 @@ class Collector:
         if known is not None:
             return Column(id=known.id, type=known.type, span=column.span)
         if len(self.known) >= MAX_AGGREGATES:
-            raise self._refuse(f"a SELECT holds at most {MAX_AGGREGATES} aggregates", node)
+            raise self.context.unsupported(f"a SELECT holds at most {MAX_AGGREGATES} aggregates", node)
         self.context.measure(
             column.id, *(part for part in (column.argument, column.second, column.filter) if part is not None)
         )
         self.known[read] = column
         return Column(id=column.id, type=column.type, span=column.span)
-
-    def _refuse(self, reason: str, node: exp.Expression, advice: str = "") -> QueryError:
-        return self.context.refuse(UnsupportedQueryError, reason, node, advice)
 
 
 def has_aggregate(node: exp.Expression) -> bool:
@@ -96,3 +94,44 @@ def has_aggregate(node: exp.Expression) -> bool:
     if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup) or is_named_aggregate(node):
         return True
     return any(has_aggregate(part) for part in node.iter_expressions())
+
+
+def _certain_value(
+    function: AggregateFunction, argument: Expression | None, scope: Scope, context: Context
+) -> Literal | None:
+    """Returns 0 for `MAX(CASE WHEN x IS NULL THEN 1 ELSE 0 END)` where x is declared to hold no NULL, else None.
+
+    The declarations tell it, so nothing is measured. Tools add it to COUNT(DISTINCT x), to count NULL as a value.
+    """
+    if function is not MAX or not isinstance(argument, Case) or len(argument.branches) != 1:
+        return None
+    ((condition, found),) = argument.branches
+    is_flag = _is(found, 1) and _is(argument.otherwise, 0)
+    if not is_flag or not isinstance(condition, Call) or condition.function != "is_null":
+        return None
+    (tested,) = condition.arguments
+    if isinstance(tested, Column) and _is_never_null(tested.id, scope.relation, context):
+        return Literal(value=0, type=INT64, span=argument.span)
+    return None
+
+
+def _is(node: Expression, number: int) -> bool:
+    return isinstance(node, Literal) and type(node.value) is int and node.value == number
+
+
+def _is_never_null(id: str, relation: Relation, context: Context) -> bool:
+    """Whether a column is a stored one that is declared to hold no NULL, or the unit's; outer joins make NULLs."""
+    match relation:
+        case Scan():
+            names = [column.name for column in relation.columns if column.id == id]
+            declared = context.catalog.tables[relation.table].columns
+            return bool(names) and (relation.unit == id or not declared[names[0]].nullable)
+        case Filter():
+            return _is_never_null(id, relation.source, context)
+        case Project():
+            made = next((column.expression for column in relation.columns if column.id == id), None)
+            return isinstance(made, Column) and _is_never_null(made.id, relation.source, context)
+        case Join(kind="inner" | "cross" | "semi" | "anti"):
+            return any(_is_never_null(id, side, context) for side in (relation.left, relation.right))
+        case _:
+            return False

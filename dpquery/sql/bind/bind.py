@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpquery.catalog import Catalog
-from dpquery.errors import QueryError, UnsupportedQueryError
+from dpquery.errors import QueryError
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Computed, LogicalPlan, OutputColumn, Project, Relation, Values, is_private, output
 from dpquery.sql.bind.query import bind_query
@@ -62,14 +62,13 @@ def _bind(tree: Tree, context: Context) -> LogicalPlan:
         return _without_rows(tree, context)
     scope = bind_query(tree, context, {})
     if is_private(scope.relation):
-        raise context.refuse(
-            UnsupportedQueryError,
+        raise context.unsupported(
             f"the result would hold rows of single privacy units ({context.catalog.privacy_unit})",
             tree,
             "Aggregate them, for example with COUNT(*), or AVG over a subquery that groups by the unit.",
         )
     if len(scope.columns) > MAX_COLUMNS:
-        raise context.refuse(UnsupportedQueryError, f"a result has at most {MAX_COLUMNS} columns", tree)
+        raise context.unsupported(f"a result has at most {MAX_COLUMNS} columns", tree)
     return LogicalPlan(
         boundaries=tuple(context.boundaries),
         result=_with_names(scope),

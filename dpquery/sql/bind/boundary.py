@@ -7,7 +7,6 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpquery.catalog.cached_locality import cached_locality
-from dpquery.errors import UnsupportedQueryError
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Aggregate, Computed, Project, Relation, Released, is_private, output
@@ -33,8 +32,7 @@ def at_boundary(aggregate: Aggregate, node: exp.Expression, context: Context) ->
     for column in aggregate.aggregates:
         if not column.function.is_private:
             shown = column.function.shown if column.name == column.function.name else column.name.upper()
-            error = context.refuse(
-                UnsupportedQueryError,
+            error = context.unsupported(
                 f"{shown} over different privacy units has no private mechanism here",
                 node,
                 column.function.advice or DEFAULT_ADVICE,

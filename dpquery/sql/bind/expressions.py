@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from dpquery.errors import QueryError, QuerySyntaxError, Span, UnknownNameError, UnsupportedQueryError
+from dpquery.errors import QueryError, QuerySyntaxError, Span, UnknownNameError
 from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild, size_of
@@ -175,8 +175,7 @@ class Binder:
                     found = scope.find(node, self._context)
                     if scope is self._outer:
                         return found
-                    raise self._context.refuse(
-                        UnsupportedQueryError,
+                    raise self._context.unsupported(
                         f"column {node.sql()} of the outer query cannot be read here",
                         node,
                         "A subquery can read columns of the query directly around it, and only in its WHERE.",
@@ -189,9 +188,7 @@ class Binder:
         if isinstance(bound, Literal) and bound.value is None:
             return Literal(value=None, type=BOOLEAN)
         if bound.type != BOOLEAN:
-            raise self._context.refuse(
-                UnsupportedQueryError, f"{clause} needs a condition, not a value of type {bound.type}", node
-            )
+            raise self._context.unsupported(f"{clause} needs a condition, not a value of type {bound.type}", node)
         return bound
 
     def _call(self, name: str, nodes: Sequence[exp.Expression], node: exp.Expression) -> Expression:
@@ -201,13 +198,13 @@ class Binder:
 
     def _object(self, found: Objection | None, node: exp.Expression) -> None:
         if found is not None:
-            raise self._context.refuse(UnsupportedQueryError, found[0], node, found[1])
+            raise self._context.unsupported(found[0], node, found[1])
 
     def _apply(self, name: str, arguments: list[Expression], node: exp.Expression) -> Expression:
         try:
             made = functions.call(name, arguments, span_of(node, self._context.text))
         except (LookupError, TypeError) as error:
-            raise self._context.refuse(UnsupportedQueryError, str(error).strip("'\""), node) from None
+            raise self._context.unsupported(str(error).strip("'\""), node) from None
         return rebuild(made, tuple(self._fold(argument, node) for argument in made.arguments))
 
     def _fold(self, argument: Expression, node: exp.Expression) -> Expression:
@@ -217,7 +214,7 @@ class Binder:
         value = evaluate(argument, {})
         if value is None and argument.argument.value is not None:
             shown = repr(argument.argument.value)
-            raise self._context.refuse(UnsupportedQueryError, f"{shown} is not a valid {argument.type}", node)
+            raise self._context.unsupported(f"{shown} is not a valid {argument.type}", node)
         return Literal(value=value, type=argument.type, span=argument.span)
 
     def _cast(self, argument: Expression, target: Type, node: exp.Expression, span: Span | None) -> Expression:
@@ -225,7 +222,7 @@ class Binder:
         try:
             return self._fold(functions.cast(functions.signed(argument), target, span), node)
         except TypeError as error:
-            raise self._context.refuse(UnsupportedQueryError, str(error), node) from None
+            raise self._context.unsupported(str(error), node) from None
 
     def _case(self, node: exp.Case) -> Expression:
         tested, branches = node.args.get("this"), node.args["ifs"]
@@ -249,12 +246,10 @@ class Binder:
         try:
             target = functions.common_type(tuple(result.type for result in results), tuple(results))
         except TypeError as error:
-            raise self._context.refuse(UnsupportedQueryError, str(error), node) from None
+            raise self._context.unsupported(str(error), node) from None
         if target is None:
             kinds = ", ".join(sorted({str(result.type) for result in results}))
-            raise self._context.refuse(
-                UnsupportedQueryError, f"the results of CASE have different types: {kinds}", node
-            )
+            raise self._context.unsupported(f"the results of CASE have different types: {kinds}", node)
         span = span_of(node, self._context.text)
         results = [self._cast(result, target, node, span) for result in results]
         pairs = tuple(zip(conditions, results[:-1], strict=True))
@@ -269,25 +264,22 @@ class Binder:
         if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup) or is_named_aggregate(node):
             return self._unknown_aggregate(node)
         if isinstance(node, exp.Window):
-            return context.refuse(
-                UnsupportedQueryError,
+            return context.unsupported(
                 "a window function cannot be used in WHERE, ON, GROUP BY or HAVING, nor inside an aggregate "
                 "or another window function",
                 node,
                 "Filter with QUALIFY, or compute it in a subquery.",
             )
         if isinstance(node, exp.Any | exp.All) and isinstance(node.this, exp.Tuple | exp.Array | exp.Paren):
-            return context.refuse(UnsupportedQueryError, "ANY and ALL are not supported", node, "Use IN (...).")
+            return context.unsupported("ANY and ALL are not supported", node, "Use IN (...).")
         if isinstance(node, exp.Subquery | exp.Exists | exp.Select | exp.SetOperation | exp.Any | exp.All):
             reason, advice = "a subquery is not supported here", "Join its tables in FROM, or compare in WHERE."
             if self._subqueries is not None and not isinstance(node, exp.Select | exp.SetOperation):
                 reason = "IN, EXISTS, ANY and ALL with a subquery must be conditions that WHERE or HAVING joins by AND"
                 advice = "Split the query, or join the subquery's tables in FROM."
-            return context.refuse(UnsupportedQueryError, reason, node, advice)
+            return context.unsupported(reason, node, advice)
         if isinstance(node, exp.Rand | exp.Uuid | exp.CurrentTime):
-            return context.refuse(
-                UnsupportedQueryError, "a function that returns a different value at each call is not supported", node
-            )
+            return context.unsupported("a function that returns a different value at each call is not supported", node)
         if isinstance(node, exp.Func):
             span = span_of(node, context.text)
             name, bracket, _ = context.text[span.start : span.end].partition("(") if span else ("", "", "")
@@ -298,7 +290,7 @@ class Binder:
                     how, near = "here", meant(name, function_names()) if len(name) > 3 else ""
                 advice = f"{near}docs/reference/sql.md lists the functions."
                 return context.refuse(UnknownNameError, f"function {name} is not known {how}", node, advice)
-        return context.refuse(UnsupportedQueryError, f"{form_of(node)} is not supported", node)
+        return context.unsupported(f"{form_of(node)} is not supported", node)
 
     def _unknown_aggregate(self, node: exp.Expression) -> QueryError:
         if self._aggregates is not None:
@@ -308,7 +300,7 @@ class Binder:
         else:
             reason = "an aggregate cannot be used inside another aggregate, nor in WHERE, ON or GROUP BY"
             advice = "Aggregate in a subquery, or filter groups with HAVING."
-        return self._context.refuse(UnsupportedQueryError, reason, node, advice)
+        return self._context.unsupported(reason, node, advice)
 
 
 def conjunction(conditions: Sequence[Expression]) -> Expression | None:
@@ -342,7 +334,7 @@ def type_of(node: exp.DataType, context: Context) -> Type:
         elif node.this in _PLAIN and (not parameters or (node.this in _FLOATS and parameters in _BITS)):
             return _PLAIN[node.this]
     advice = "Types: boolean, bigint, double precision, decimal(p,s), text, date, timestamp."
-    raise context.refuse(UnsupportedQueryError, f"type {node.sql()} is not supported", node, advice)
+    raise context.unsupported(f"type {node.sql()} is not supported", node, advice)
 
 
 def literal_of(node: exp.Literal, context: Context) -> Literal:

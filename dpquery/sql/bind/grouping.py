@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpquery.errors import UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, Literal, children, columns_of, rebuild
@@ -79,7 +78,7 @@ class Grouping:
                 "in a subquery that reads the query around" if self.correlated else "over a join that keeps public rows"
             )
             reason = f"several groupings at once {where} are not supported"
-            raise self._context.refuse(UnsupportedQueryError, reason, group, "Group by one list of keys.")
+            raise self._context.unsupported(reason, group, "Group by one list of keys.")
         if len(sets) > 1 or len(sets[0]) < len({column.id for column in self._keys.values()}):
             self._sets = sets
             for column in self._keys.values():
@@ -116,7 +115,7 @@ class Grouping:
             read = {column.id: column for column in columns_of(expression)}
             if any(map(self._subqueries.gives, read)) or self._select.args.get("having") is not None:
                 reason = "a subquery that reads the query around and aggregates can hold no HAVING and no subquery"
-                raise self._context.refuse(UnsupportedQueryError, reason, self._select)
+                raise self._context.unsupported(reason, self._select)
             values.append(evaluate(expression, {id: 0 if id in counts else None for id in read}))
         return tuple(values)
 
@@ -135,11 +134,10 @@ class Grouping:
         if "" in asked or not known:
             part = node.expressions[asked.index("")] if "" in asked else node
             reason = "GROUPING takes keys of this query's GROUP BY"
-            raise self._context.refuse(UnsupportedQueryError, reason, part, "Name keys as GROUP BY does.")
+            raise self._context.unsupported(reason, part, "Name keys as GROUP BY does.")
         asked = asked or tuple(known)
         if len(asked) > MAX_GROUPING:
-            reason = f"GROUPING takes at most {MAX_GROUPING} arguments"
-            raise self._context.refuse(UnsupportedQueryError, reason, node)
+            raise self._context.unsupported(f"GROUPING takes at most {MAX_GROUPING} arguments", node)
         made = self._indicators.setdefault(asked, Column(id=self._context.fresh(), type=INT64))
         return Column(id=made.id, type=INT64, span=span_of(node, self._context.text))
 
@@ -192,8 +190,7 @@ class Grouping:
         read = {column.id for column in columns_of(condition)}
         pair = equality(condition, own, read - own)
         if pair is None:
-            raise self._context.refuse(
-                UnsupportedQueryError,
+            raise self._context.unsupported(
                 "a subquery that aggregates can be tied to the outer query only by equality",
                 self._select.args.get("where") or self._select,
                 "Join in FROM, and aggregate there.",
@@ -205,7 +202,7 @@ class Grouping:
         if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
             position = int(node.name)
             if not 1 <= position <= len(self._select.expressions):
-                raise self._context.refuse(UnsupportedQueryError, f"GROUP BY position {position} does not exist", node)
+                raise self._context.unsupported(f"GROUP BY position {position} does not exist", node)
             item: exp.Expression = self._select.expressions[position - 1]
             return item.this if isinstance(item, exp.Alias) else item
         if isinstance(node, exp.Column) and not node.args.get("table"):
@@ -221,7 +218,7 @@ class Grouping:
         """Returns the id of a key's column."""
         key = Binder(self._context, self._source, subqueries=self._below).bind(node)
         if isinstance(key, Literal):
-            raise self._context.refuse(UnsupportedQueryError, "GROUP BY a constant is not supported", node)
+            raise self._context.unsupported("GROUP BY a constant is not supported", node)
         return self._as_key(key).id
 
     def _as_key(self, key: Expression) -> Column:
@@ -241,8 +238,7 @@ class Grouping:
         known = {a.id for a in self._collector.columns} | {column.id for column in self._keys.values()}
         if isinstance(bound, Column) and not (bound.id in known | self.made_above or self._subqueries.gives(bound.id)):
             name = next((c.name for c in self._source.columns if c.id == bound.id), "of a subquery")
-            error = self._context.refuse(
-                UnsupportedQueryError,
+            error = self._context.unsupported(
                 f"column {name} is neither in GROUP BY nor inside an aggregate",
                 node,
                 "Add it to GROUP BY, or aggregate it.",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpquery.catalog.cached_locality import cached_locality
-from dpquery.errors import Span, UnsupportedQueryError
+from dpquery.errors import Span
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import (
     Aggregate,
@@ -114,8 +114,7 @@ class _Reader:
     def _limited(self, sets: Iterable[KeySet]) -> tuple[KeySet, ...]:
         found = tuple(itertools.islice(sets, MAX_SETS + 1))
         if len(found) > MAX_SETS:
-            raise self.context.refuse(
-                UnsupportedQueryError,
+            raise self.context.unsupported(
                 f"a GROUP BY makes at most {MAX_SETS} grouping sets",
                 self.group,
                 "Name the sets that you need in GROUPING SETS.",
@@ -156,7 +155,7 @@ class GroupingSets:
         """
         if len(self.sets) * len(aggregates) > MAX_CELLS:
             reason = f"grouping sets times aggregates are {len(self.sets) * len(aggregates)}, and at most {MAX_CELLS}"
-            raise context.refuse(UnsupportedQueryError, reason, node, "Ask for fewer of either.")
+            raise context.unsupported(reason, node, "Ask for fewer of either.")
         context.count_parts(len(self.sets) * (1 + len(aggregates) + len(self.keys)))
         made: dict[frozenset[str], tuple[Relation, tuple[AggregateColumn, ...]]] = {}
         for keys in self.sets:
@@ -245,8 +244,7 @@ def _bits(asked: KeySet, keys: frozenset[str]) -> Expression:
 def _judged(relation: Relation, arms: list[Project], node: exp.Expression, context: Context) -> Relation:
     """Returns rows of single units put together, where a rule shows that they stay those of single units."""
     if any(isinstance(arm.source, Released) for arm in arms):
-        raise context.refuse(
-            UnsupportedQueryError,
+        raise context.unsupported(
             "some grouping sets hold the privacy unit and others do not: rows of single units and totals over all of "
             "them cannot be in one table",
             node,
@@ -255,7 +253,7 @@ def _judged(relation: Relation, arms: list[Project], node: exp.Expression, conte
     try:
         cached_locality(relation, context.catalog.declarations)
     except NotUnitLocal as error:
-        raise context.refuse(UnsupportedQueryError, error.reason, node, error.advice) from None
+        raise context.unsupported(error.reason, node, error.advice) from None
     return relation
 
 

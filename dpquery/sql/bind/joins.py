@@ -73,8 +73,7 @@ class _Step:
 def check_join(node: exp.Join, context: Context) -> None:
     """Raises for kinds of joins that are not known, and for conditions that are missing."""
     if (node.args.get("method") or "").upper() == "NATURAL":
-        raise context.refuse(
-            UnsupportedQueryError,
+        raise context.unsupported(
             "NATURAL JOIN would join on all columns that happen to have the same name",
             node.this,
             "Name the columns: JOIN ... USING (...).",
@@ -83,12 +82,10 @@ def check_join(node: exp.Join, context: Context) -> None:
     words = ((node.args.get("side") or "").upper(), (node.args.get("kind") or "").upper())
     if words != ("", "") and words not in _KINDS:
         what = " ".join(word for word in words if word)
-        reason = f"{what} JOIN is not supported"
-        raise context.refuse(UnsupportedQueryError, reason, node.this, "Use INNER, LEFT, RIGHT or FULL JOIN.")
+        raise context.unsupported(f"{what} JOIN is not supported", node.this, "Use INNER, LEFT, RIGHT or FULL JOIN.")
     on = node.args.get("on") is not None or bool(node.args.get("using"))
     if words[0] and not on:
-        reason = f"a {words[0]} JOIN needs a condition"
-        raise context.refuse(UnsupportedQueryError, reason, node.this, "Add ON ... or USING (...).")
+        raise context.unsupported(f"a {words[0]} JOIN needs a condition", node.this, "Add ON ... or USING (...).")
 
 
 def join_all(first: Scope, joins: Sequence[Written], context: Context) -> Scope:
@@ -118,7 +115,7 @@ def join_where(
     if scope.public_side is not None:
         if subqueries.are_found or outer is not None:
             reason = "a join that keeps every row of a public table stands neither beside nor in a subquery of WHERE"
-            raise context.refuse(UnsupportedQueryError, reason, where or scope.public_side.node)
+            raise context.unsupported(reason, where or scope.public_side.node)
         return filtered(scope, pending, where, context)
     around = set() if outer is None else {column.id for column in outer.columns}
     read = {id(condition): {column.id for column in columns_of(condition)} for condition in pending}
@@ -185,8 +182,7 @@ def _bind(columns: tuple[Visible, ...], written: Written, context: Context) -> _
     right, node = written.scope, written.node
     used = {(c.table or "").casefold() for c in columns} - {""}
     if used & {(c.table or "").casefold() for c in right.columns}:
-        reason = "two tables in FROM have the same name"
-        raise context.refuse(UnsupportedQueryError, reason, node.this, "Give each an alias.")
+        raise context.unsupported("two tables in FROM have the same name", node.this, "Give each an alias.")
     left = Scope(relation=right.relation, columns=columns)
     both = replace(left, columns=columns + right.columns)
     on = node.args.get("on")
@@ -209,13 +205,9 @@ def _bind(columns: tuple[Visible, ...], written: Written, context: Context) -> _
         written_as = next(c.name for c in columns if c.id == a.id and not c.merged)
         assert isinstance(chosen, Column)
         bare.append(Visible(name=written_as, table=None, id=chosen.id, type=chosen.type))
-    rest = [_hidden(c) if c.id in hidden else c for c in both.columns]
+    rest = [replace(c, merged=True) if c.id in hidden else c for c in both.columns]
     kept = [c for c in rest if not (c.merged and c.table is None)]
     return _Step(written=written, conditions=tuple(conditions), merged=tuple(merged), columns=(*bare, *kept))
-
-
-def _hidden(visible: Visible) -> Visible:
-    return replace(visible, merged=True)
 
 
 def _call(name: str, arguments: tuple[Expression, Expression], node: exp.Expression, context: Context) -> Call:
@@ -224,7 +216,7 @@ def _call(name: str, arguments: tuple[Expression, Expression], node: exp.Express
     except (LookupError, TypeError):
         types = " and ".join(str(argument.type) for argument in arguments)
         reason = f"the columns {node.name} differ in type: {types}"
-        raise context.refuse(UnsupportedQueryError, reason, node, "Write ON with a CAST.") from None
+        raise context.unsupported(reason, node, "Write ON with a CAST.") from None
 
 
 def _join(left: Scope, step: _Step, pending: list[Expression], context: Context) -> tuple[Scope, list[Expression]]:
@@ -268,7 +260,7 @@ def _join(left: Scope, step: _Step, pending: list[Expression], context: Context)
         if is_private(relation):
             cached_locality(relation, context.catalog.declarations)
     except NotUnitLocal as error:
-        raise context.refuse(UnsupportedQueryError, error.reason, written.node.this, error.advice) from None
+        raise context.unsupported(error.reason, written.node.this, error.advice) from None
     scope = Scope(relation=relation, columns=step.columns, public_side=side, late=left.late)
     return scope, [condition for condition in pending if condition not in taken]
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from dpquery.errors import QueryError, UnsupportedQueryError
+from dpquery.errors import QueryError
 from dpquery.plan.expr import Call, Column, Expression, columns_of
 from dpquery.plan.logical import (
     Aggregate,
@@ -62,7 +62,7 @@ def late_join(
     keys = {pair[1].id for pair in pairs if pair is not None}
     is_unique = any(keys >= unique for unique in _unique(released, context))
     if kind != "inner" or not pairs or None in pairs or not is_unique:
-        raise context.refuse(UnsupportedQueryError, REASON, node, ADVICE)
+        raise context.unsupported(REASON, node, ADVICE)
     found = tuple(pair for pair in pairs if pair is not None)
     return private, LateJoin(relation=released, pairs=found, node=node)
 
@@ -110,7 +110,7 @@ def check_unread(late: Sequence[LateJoin], expressions: Sequence[Expression], co
 
 def refusal(late: LateJoin, context: Context) -> QueryError:
     """Returns the error for a join that cannot wait."""
-    return context.refuse(UnsupportedQueryError, REASON, late.node, ADVICE)
+    return context.unsupported(REASON, late.node, ADVICE)
 
 
 def with_late(groups: Relation, source: Scope, keys: dict[Expression, Column], context: Context) -> Relation:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpquery.errors import QueryError, UnsupportedQueryError
+from dpquery.errors import QueryError
 from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.types import DATE, TEXT, TIMESTAMP
 from dpquery.plan.zones import UTC, is_shown_twice, wall_clock
@@ -134,10 +134,10 @@ def zone_refused(node: exp.Expression, context: Context) -> QueryError:
     else:
         advice = "The owner declares it in the catalog, as in {type: timestamp, zone: Europe/Berlin}."
     reason = "a stored timestamp is read in the zone that the catalog declares, and in no other one"
-    return context.refuse(UnsupportedQueryError, reason, node, advice)
+    return context.unsupported(reason, node, advice)
 
 
 def epoch_refused(node: exp.Expression, context: Context) -> QueryError:
     """Returns the refusal of seconds since 1970, which the wall clock of a zone does not tell."""
     advice = "Declare zone: UTC for the column, or take the difference of two timestamps."
-    return context.refuse(UnsupportedQueryError, "a clock that is set back does not tell the instant", node, advice)
+    return context.unsupported("a clock that is set back does not tell the instant", node, advice)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpquery.errors import UnsupportedQueryError
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Limit, Relation
 from dpquery.sql.bind.scope import Context
@@ -28,7 +27,7 @@ def sort_key(
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         position = int(node.name)
         if not 1 <= position <= len(items):
-            raise context.refuse(UnsupportedQueryError, f"ORDER BY position {position} does not exist", node)
+            raise context.unsupported(f"ORDER BY position {position} does not exist", node)
         return bound[position - 1][1], descending, nulls_first
     if isinstance(node, exp.Column) and not node.args.get("table"):
         for name, expression in bound:
@@ -61,5 +60,5 @@ def limited(select: exp.Query, relation: Relation, context: Context) -> Relation
 
 def _whole(node: exp.Expression | None, context: Context) -> int:
     if not (isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and len(node.name) < 19):
-        raise context.refuse(UnsupportedQueryError, "LIMIT and OFFSET take a whole number", node)
+        raise context.unsupported("LIMIT and OFFSET take a whole number", node)
     return int(node.name)

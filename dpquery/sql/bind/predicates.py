@@ -64,7 +64,7 @@ class Predicate:
 
     @property
     def is_exists(self) -> bool:
-        """Whether it asks for rows alone, whatever is in them."""
+        """Whether it only asks for rows, regardless of their content."""
         return not self.function
 
 

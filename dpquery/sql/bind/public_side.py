@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpquery.errors import QueryError, Span, UnsupportedQueryError
+from dpquery.errors import QueryError, Span
 from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal, children, columns_of, rebuild
@@ -54,8 +54,7 @@ def joined_further(left: Scope, right: Scope, join: Join, node: exp.Join, contex
             known = _without(own, absent)
             if isinstance(known, Literal) and known.value is None:
                 return side
-    raise context.refuse(
-        UnsupportedQueryError,
+    raise context.unsupported(
         "after a join that keeps every row of a public table, further joins must be left joins of the private table",
         node.this,
         "Join the public tables first, then the private ones by LEFT JOIN.",
@@ -86,7 +85,7 @@ def must_group(scope: Scope, context: Context) -> None:
     """Raises if rows that an outer join keeps of a public table would be read without grouping."""
     if scope.public_side is not None:
         reason = "a join that keeps every row of a public table is answered by groups alone"
-        raise context.refuse(UnsupportedQueryError, reason, scope.public_side.node, _ADVICE)
+        raise context.unsupported(reason, scope.public_side.node, _ADVICE)
 
 
 def check_groups(keys: Mapping[Expression, Column], aggregate: Aggregate, scope: Scope, context: Context) -> None:
@@ -170,6 +169,6 @@ def _without(expression: Expression, absent: frozenset[str]) -> Expression:
 
 
 def _refusal(reason: str, span: Span | None, node: exp.Expression | None, context: Context, advice: str) -> QueryError:
-    error = context.refuse(UnsupportedQueryError, reason, node, advice)
+    error = context.unsupported(reason, node, advice)
     error.span = span or error.span
     return error

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dpquery.errors import UnsupportedQueryError
 from dpquery.sql.bind.scope import CommonTable, Context, Reach, Scope
 from dpquery.sql.bind.select import bind_select
 from dpquery.sql.bind.set_operations import bind_set_operation
@@ -28,7 +27,7 @@ def bind_query(node: exp.Expression, context: Context, reach: Reach) -> Scope:
             context.only(node, "expressions")
             return bind_values(node, context)
         case _:
-            raise context.refuse(UnsupportedQueryError, f"{form_of(node)} is not supported", node, "Write a SELECT.")
+            raise context.unsupported(f"{form_of(node)} is not supported", node, "Write a SELECT.")
 
 
 def _with(select: exp.Query, context: Context, reach: Reach) -> Reach:

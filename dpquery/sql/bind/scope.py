@@ -105,9 +105,7 @@ class Scope:
             advice = f"{meant(node.name, names)}Columns here: {', '.join(names[:12])}." if names else ""
             raise context.refuse(UnknownNameError, f"column {node.sql()} does not exist", node, advice)
         if len({column.id for column in found}) > 1:
-            raise context.refuse(
-                UnsupportedQueryError, f"column {node.sql()} is ambiguous", node, "Write the table's name before it."
-            )
+            raise context.unsupported(f"column {node.sql()} is ambiguous", node, "Write the table's name before it.")
         return Column(id=found[0].id, type=found[0].type, span=span_of(node, context.text))
 
 
@@ -123,7 +121,7 @@ def is_schema(node: exp.Table | exp.Column, catalog: Catalog) -> bool:
 
 
 def same_name(identifier: exp.Expression, name: str) -> bool:
-    """Whether an identifier of the query means a declared or given name: exact if quoted, else whatever the case."""
+    """Whether an identifier of the query means a declared or given name: exact if quoted, else in any case."""
     written = identifier.name
     return written == name if identifier.args.get("quoted") else written.casefold() == name.casefold()
 
@@ -164,7 +162,7 @@ class Context:
         local = None if self.catalog.zone is None else wall_clock(self.started, self.catalog.zone or UTC)
         if local is None:
             reason = "the columns of the catalog are read in several time zones, and in which one is now is not said"
-            raise self.refuse(UnsupportedQueryError, reason, node, "Write a timestamp, such as '2024-03-31 12:00:00'.")
+            raise self.unsupported(reason, node, "Write a timestamp, such as '2024-03-31 12:00:00'.")
         return local
 
     def fresh(self) -> str:
@@ -181,15 +179,14 @@ class Context:
         """Counts one table that is read; raises when they are too many."""
         self.tables += 1
         if self.tables > MAX_TABLES:
-            reason = f"a query reads at most {MAX_TABLES} tables, each use of a WITH counted"
-            raise self.refuse(UnsupportedQueryError, reason, node)
+            raise self.unsupported(f"a query reads at most {MAX_TABLES} tables, each use of a WITH counted", node)
 
     def count_subquery(self, node: exp.Expression) -> None:
         """Counts one subquery in an expression; raises when they are too many."""
         self.subqueries += 1
         if self.subqueries > MAX_SUBQUERIES:
             reason = f"a query holds at most {MAX_SUBQUERIES} subqueries in expressions, each use of a WITH counted"
-            raise self.refuse(UnsupportedQueryError, reason, node)
+            raise self.unsupported(reason, node)
 
     def take_outer(self) -> Scope | None:
         """Returns what this SELECT may read of the query around it; what stands inside it sees nothing of that."""
@@ -217,6 +214,10 @@ class Context:
         """Returns an error at the place of a node, or of the nearest node around it that has a place."""
         return kind(reason, advice=advice, span=self.span_around(node))
 
+    def unsupported(self, reason: str, node: exp.Expression | None, advice: str = "") -> QueryError:
+        """Returns the error of what is not supported at the place of a node."""
+        return self.refuse(UnsupportedQueryError, reason, node, advice)
+
     def span_around(self, node: exp.Expression | None) -> Span | None:
         """Returns the place of a node, or of the nearest node around it that has a place."""
         span, around = None, node
@@ -231,7 +232,7 @@ class Context:
             if name not in known and value not in (None, False, [], ()):
                 part = value[0] if isinstance(value, list) else value
                 place = part if isinstance(part, exp.Expression) else node
-                raise self.refuse(UnsupportedQueryError, f"{clause_of(name)} is not supported", place)
+                raise self.unsupported(f"{clause_of(name)} is not supported", place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

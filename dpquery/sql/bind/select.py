@@ -7,7 +7,6 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpquery.catalog.cached_locality import cached_locality
-from dpquery.errors import UnsupportedQueryError
 from dpquery.plan.expr import Column, Expression, columns_of
 from dpquery.plan.logical import (
     Aggregate,
@@ -46,7 +45,7 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
         *("windows", "qualify"),
     )
     if len(select.args.get("joins") or ()) > MAX_JOINS:
-        raise context.refuse(UnsupportedQueryError, f"a query joins at most {MAX_JOINS} tables", select)
+        raise context.unsupported(f"a query joins at most {MAX_JOINS} tables", select)
     outer = context.take_outer()
 
     def subqueries_over(scope: Scope) -> JoinedSubqueries:
@@ -55,13 +54,13 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     source = bind_from(select, context, reach, bind_query, subqueries_over, outer)
     items = _expand_stars(select, source, context)
     if len(items) > MAX_COLUMNS * 10:
-        raise context.refuse(UnsupportedQueryError, f"a SELECT names at most {MAX_COLUMNS * 10} columns", select)
+        raise context.unsupported(f"a SELECT names at most {MAX_COLUMNS * 10} columns", select)
     order = select.args.get("order")
     sorted_by = [] if order is None else list(order.expressions)
     group = select.args.get("group")
     if group is not None and not any(group.args.get(part) for part in ("expressions", "all")):
         context.only(group)
-        raise context.refuse(UnsupportedQueryError, "GROUP BY lists no keys", select)
+        raise context.unsupported("GROUP BY lists no keys", select)
     below = subqueries_over(source)
     grouped = Grouping(select, source, context, below, items) if is_grouped(select, sorted_by) else None
     if grouped is None:
@@ -81,7 +80,7 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     correlated = grouped.correlated if grouped else source.correlated
     if correlated and (windows.are_used or first):
         reason = "a subquery that reads the query around can hold no window function and no DISTINCT ON"
-        raise context.refuse(UnsupportedQueryError, reason, select, "Compute it in a subquery of FROM, and join.")
+        raise context.unsupported(reason, select, "Compute it in a subquery of FROM, and join.")
     above = [*(e for _, e in bound), *(e for e, _, _ in keys), *first, *([qualify] if qualify else []), *correlated]
     relation = windows.finish(relation, above)
     if qualify is not None:
@@ -110,7 +109,7 @@ def _expand_stars(select: exp.Select, source: Scope, context: Context) -> list[t
         else:
             items.append((_default_name(node, context), node))
     if not items:
-        raise context.refuse(UnsupportedQueryError, "the query selects nothing", select)
+        raise context.unsupported("the query selects nothing", select)
     return items
 
 
@@ -174,9 +173,7 @@ def _finish(
     on = [column_of(expression) for expression in first]
     distinct = select.args.get("distinct")
     if distinct is not None and hidden and not on:
-        raise context.refuse(
-            UnsupportedQueryError, "with DISTINCT, ORDER BY must name selected columns", select.args["order"]
-        )
+        raise context.unsupported("with DISTINCT, ORDER BY must name selected columns", select.args["order"])
     compared = _compared(relation, correlated)
     units = [unit for unit in carried_units(relation, context) if unit.id not in {c.id for c in compared}]
     relation = Project(source=relation, columns=(*computed, *hidden, *units, *compared))
@@ -195,13 +192,13 @@ def _finish(
     relation = limited(select, relation, context)
     if correlated and isinstance(relation, Limit):
         reason = "LIMIT in a subquery that reads the query around is not supported"
-        raise context.refuse(UnsupportedQueryError, reason, select.args.get("limit") or select.args["offset"])
+        raise context.unsupported(reason, select.args.get("limit") or select.args["offset"])
     try:
         if is_private(relation):
             cached_locality(relation, context.catalog.declarations)
     except NotUnitLocal as error:
         place = select.args.get("order") or select.args.get("limit") or select
-        raise context.refuse(UnsupportedQueryError, error.reason, place, error.advice) from None
+        raise context.unsupported(error.reason, place, error.advice) from None
     return Scope(relation=relation, columns=visible, correlated=correlated)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpquery.catalog.cached_locality import cached_locality
-from dpquery.errors import UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import (
@@ -100,13 +99,13 @@ def _check_sides(sides: list[Scope], word: str, node: exp.SetOperation, context:
     counts = [len(side.columns) for side in sides]
     if counts[0] != counts[1]:
         reason = f"the sides of {word} have {counts[0]} and {counts[1]} columns"
-        raise context.refuse(UnsupportedQueryError, reason, node, "Select equally many columns on both sides.")
+        raise context.unsupported(reason, node, "Select equally many columns on both sides.")
     private = [is_private(side.relation) for side in sides]
     if private[0] is not private[1]:
         place = node.expression if private[1] else node.this
         other = "released" if any(_has_release(side.relation) for side in sides) else "public"
         reason = f"{word} cannot put private rows beside {other} ones"
-        raise context.refuse(UnsupportedQueryError, reason, place, "Aggregate the private side first.")
+        raise context.unsupported(reason, place, "Aggregate the private side first.")
 
 
 def _has_release(relation: Relation) -> bool:
@@ -145,7 +144,7 @@ def _common_type(
         reason = f": {error}"
     if shared is None:
         reason = f"column {place + 1} of {word} is {pair[0].type} on one side and {pair[1].type} on the other{reason}"
-        raise context.refuse(UnsupportedQueryError, reason, node, "Cast one of them.")
+        raise context.unsupported(reason, node, "Cast one of them.")
     return shared
 
 
@@ -198,13 +197,13 @@ def _sort_key(node: exp.Expression, scope: Scope, context: Context) -> SortKey:
     named = node.this
     if isinstance(named, exp.Literal) and not named.is_string and named.name.isdigit():
         if not 1 <= int(named.name) <= len(scope.columns):
-            raise context.refuse(UnsupportedQueryError, f"ORDER BY position {named.name} does not exist", named)
+            raise context.unsupported(f"ORDER BY position {named.name} does not exist", named)
         id = scope.columns[int(named.name) - 1].id
     elif isinstance(named, exp.Column) and not isinstance(named.this, exp.Star):
         id = scope.find(named, context).id
     else:
         reason = "ORDER BY after a set operation names columns of its result"
-        raise context.refuse(UnsupportedQueryError, reason, named, "Put the set operation into a subquery.")
+        raise context.unsupported(reason, named, "Put the set operation into a subquery.")
     descending, nulls_first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
     return SortKey(column=id, descending=descending, nulls_first=nulls_first)
 
@@ -214,4 +213,4 @@ def _check_local(relation: Relation, node: exp.Expression, context: Context) -> 
         if is_private(relation):
             cached_locality(relation, context.catalog.declarations)
     except NotUnitLocal as error:
-        raise context.refuse(UnsupportedQueryError, error.reason, node, error.advice) from None
+        raise context.unsupported(error.reason, node, error.advice) from None

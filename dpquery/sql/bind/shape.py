@@ -29,7 +29,7 @@ class Shape:
     Attributes:
         columns: Name and type of each, in order; names may repeat, as in SQL.
         is_row_level: Whether its rows would be those of single privacy units, so that it is refused.
-        is_empty: Whether the text alone says that there is no row.
+        is_empty: Whether the text alone says that no row comes out.
         noisy: The places of the columns that would carry noise.
     """
 
@@ -114,7 +114,7 @@ def _without_order(tree: Tree) -> Tree | None:
 
 
 def says_empty(tree: exp.Expression) -> bool:
-    """Whether a query has no rows whatever the data: LIMIT 0, or WHERE with a constant that is false."""
+    """Whether a query has no rows for any data: LIMIT 0, or WHERE with a constant that is false."""
     limit = tree.args.get("limit")
     count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression if limit is not None else None
     if isinstance(count, exp.Literal) and not count.is_string and count.name == "0":

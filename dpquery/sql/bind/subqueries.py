@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpquery.catalog.cached_locality import cached_locality
-from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.aggregates.choices import MAX, MIN
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of, conjuncts, substitute
@@ -117,9 +116,11 @@ class JoinedSubqueries:
         operands = [binder.bind(operand) for operand in predicate.operands]
         inner = self._bind(without_order(predicate.query, exists=predicate.is_exists), place)
         if operands and len(operands) != len(inner.columns):
-            raise self._refuse(f"{len(operands)} values are compared with {len(inner.columns)} columns", place)
+            raise self._context.unsupported(
+                f"{len(operands)} values are compared with {len(inner.columns)} columns", place
+            )
         if inner.over_nothing is not None:
-            raise self._refuse(
+            raise self._context.unsupported(
                 "a subquery that aggregates all its rows and reads the outer query always has one row",
                 predicate.query,
                 "Use = instead of IN, or GROUP BY in the subquery.",
@@ -140,7 +141,7 @@ class JoinedSubqueries:
     def _value(self, node: exp.Subquery) -> Expression:
         inner = self._bind(node, node)
         if len(inner.columns) != 1:
-            raise self._refuse("a subquery that is used as a value has one column", node)
+            raise self._context.unsupported("a subquery that is used as a value has one column", node)
         pairs, residual = self._correlation(inner, node)
         kind: JoinKind = "left"
         if not inner.correlated:
@@ -148,7 +149,7 @@ class JoinedSubqueries:
             kind = "cross" if rows is Rows.ONE else "left"
             unique = rows is not Rows.MANY or self._is_unique(inner.relation, [])
         elif residual is not None:
-            raise self._refuse(
+            raise self._context.unsupported(
                 "a subquery that is used as a value can be tied to the outer query only by equality",
                 node,
                 "Join in FROM, and aggregate there.",
@@ -156,7 +157,7 @@ class JoinedSubqueries:
         else:
             unique = inner.over_nothing is not None or self._is_unique(inner.relation, [b for _, b in pairs])
         if not unique:
-            raise self._refuse(
+            raise self._context.unsupported(
                 "a subquery that is used as a value may return several rows",
                 node,
                 "Aggregate in it, for example with MAX, or use IN.",
@@ -227,7 +228,7 @@ class JoinedSubqueries:
         try:
             made = functions.call("eq", (a, b))
         except (LookupError, TypeError) as error:
-            raise self._refuse(str(error).strip("'\""), node) from None
+            raise self._context.unsupported(str(error).strip("'\""), node) from None
         assert isinstance(made, Call)
         first, second = made.arguments
         return first, second
@@ -257,7 +258,7 @@ class JoinedSubqueries:
 
     def _joined(self, relation: Relation, found: _Found) -> Relation:
         if is_private(relation) and _reads_released(found.right):
-            raise self._refuse(
+            raise self._context.unsupported(
                 "a noisy number cannot be compared with private rows: it is known only after they are read",
                 found.node,
                 "Ask for it in a separate query first, and write its answer here.",
@@ -286,16 +287,13 @@ class JoinedSubqueries:
             if is_private(join):
                 cached_locality(join, self._context.catalog.declarations)
         except NotUnitLocal as error:
-            raise self._refuse(error.reason, found.node, error.advice) from None
+            raise self._context.unsupported(error.reason, found.node, error.advice) from None
         return join
 
     def _units(self, relation: Relation) -> frozenset[str]:
         return (
             cached_locality(relation, self._context.catalog.declarations).units if is_private(relation) else frozenset()
         )
-
-    def _refuse(self, reason: str, node: exp.Expression, advice: str = "") -> QueryError:
-        return self._context.refuse(UnsupportedQueryError, reason, node, advice)
 
 
 def _reads_released(relation: Relation) -> bool:

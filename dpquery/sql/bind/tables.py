@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpquery.catalog import Table
 from dpquery.catalog.names import composed
-from dpquery.errors import UnknownNameError, UnsupportedQueryError
+from dpquery.errors import UnknownNameError
 from dpquery.plan.logical import Scan, ScanColumn, Values
 from dpquery.sql.bind.expressions import Subqueries
 from dpquery.sql.bind.joins import Written, check_join, join_all, join_where
@@ -77,9 +77,7 @@ def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query:
             context.only(node, "this", "alias")
             return _named(bind_query(node.this, context, reach), node.args.get("alias"), None, context)
         case _:
-            raise context.refuse(
-                UnsupportedQueryError, "FROM can only name tables and subqueries", node, "Name a declared table."
-            )
+            raise context.unsupported("FROM can only name tables and subqueries", node, "Name a declared table.")
 
 
 def _bind_brackets(node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery) -> Scope:
@@ -96,9 +94,7 @@ def _bind_common(common: CommonTable, context: Context, bind_query: BindQuery) -
     if not common.names:
         return scope
     if len(common.names) != len(scope.columns):
-        raise context.refuse(
-            UnsupportedQueryError, "WITH names a different number of columns than its query has", common.tree
-        )
+        raise context.unsupported("WITH names a different number of columns than its query has", common.tree)
     return replace(scope, columns=tuple(replace(c, name=n) for c, n in zip(scope.columns, common.names, strict=True)))
 
 
@@ -147,7 +143,7 @@ def _named(scope: Scope, alias: exp.TableAlias | None, name: str | None, context
     given = [] if alias is None else [part.name for part in alias.args.get("columns") or ()]
     shown = [column for column in scope.columns if not column.merged]
     if len(given) > len(shown):
-        raise context.refuse(UnsupportedQueryError, f"{name} has only {len(shown)} columns", alias)
+        raise context.unsupported(f"{name} has only {len(shown)} columns", alias)
     is_own = alias is None or not alias.name
     columns = [
         replace(c, table=name, name=given[i] if i < len(given) else c.name, stored=c.stored and is_own)

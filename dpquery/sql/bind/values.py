@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpquery.errors import UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Expression, columns_of
@@ -23,9 +22,9 @@ def bind_values(node: exp.Values, context: Context, names: tuple[str, ...] = ())
     rows = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
     width = len(rows[0]) if rows else 0
     if not width or any(len(row) != width for row in rows):
-        raise context.refuse(UnsupportedQueryError, "the rows of VALUES have different lengths", node)
+        raise context.unsupported("the rows of VALUES have different lengths", node)
     if len(rows) > MAX_ROWS:
-        raise context.refuse(UnsupportedQueryError, f"VALUES holds at most {MAX_ROWS} rows", node)
+        raise context.unsupported(f"VALUES holds at most {MAX_ROWS} rows", node)
     binder = Binder(context, Scope(relation=Values(columns=(), rows=()), columns=()))
     cells = [[binder.bind(cell) for cell in row] for row in rows]
     types = [_type([row[i] for row in cells], node, context) for i in range(width)]
@@ -39,14 +38,14 @@ def bind_values(node: exp.Values, context: Context, names: tuple[str, ...] = ())
 def _type(cells: list[Expression], node: exp.Values, context: Context) -> Type:
     for cell in cells:
         if any(True for _ in columns_of(cell)):  # no name is visible here; kept for what the binder may learn
-            raise context.refuse(UnsupportedQueryError, "VALUES can only contain constants", node)
+            raise context.unsupported("VALUES can only contain constants", node)
     try:
         found = functions.common_type(tuple(cell.type for cell in cells), tuple(cells))
     except TypeError as error:
-        raise context.refuse(UnsupportedQueryError, str(error), node) from None
+        raise context.unsupported(str(error), node) from None
     if found is None:
         kinds = ", ".join(sorted({str(cell.type) for cell in cells}))
-        raise context.refuse(UnsupportedQueryError, f"a column of VALUES mixes types: {kinds}", node)
+        raise context.unsupported(f"a column of VALUES mixes types: {kinds}", node)
     return found
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan import functions
 from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.types import FLOAT64, INT64, Type, sum_type
@@ -72,7 +71,9 @@ class _Call:
             self._context.only(call, "this")
             call = call.this
         if isinstance(call, exp.IgnoreNulls):
-            raise self._refuse("IGNORE NULLS is not supported", call, "Leave rows with NULL out in a subquery.")
+            raise self._context.unsupported(
+                "IGNORE NULLS is not supported", call, "Leave rows with NULL out in a subquery."
+            )
         if isinstance(call, exp.Filter):
             self._context.only(call, "this", "expression")
             self._context.only(call.expression, "this")
@@ -80,7 +81,7 @@ class _Call:
         if type(call) in _TOTALS:
             return self._total(call, None if kept is None else self._condition(kept))
         if kept is not None:
-            raise self._refuse("FILTER can only follow an aggregate", call)
+            raise self._context.unsupported("FILTER can only follow an aggregate", call)
         if type(call) in _RANKS:
             return self._rank(call)
         if isinstance(call, exp.Ntile):
@@ -91,12 +92,12 @@ class _Call:
         if type(call) in _PICKS:
             return self._pick(call)
         name = call.name if isinstance(call, exp.Anonymous) else call.sql_name() if isinstance(call, exp.Func) else ""
-        raise self._refuse(f"{name.upper() or 'this'} is not supported as a window function", call, _KNOWN)
+        raise self._context.unsupported(f"{name.upper() or 'this'} is not supported as a window function", call, _KNOWN)
 
     def _rank(self, call: exp.Expression) -> WindowCall:
         function, type = _RANKS[call.__class__]
         if any(value not in (None, False, []) for value in call.args.values()):
-            raise self._refuse(f"{function.upper()} takes no arguments", call)
+            raise self._context.unsupported(f"{function.upper()} takes no arguments", call)
         return WindowCall(function=function, type=type)
 
     def _shift(self, call: exp.Expression) -> WindowCall:
@@ -112,7 +113,7 @@ class _Call:
                 raise TypeError(f"{value.type} and {default.type} have no common type")
             parts = functions.cast(value, target), functions.cast(default, target)
         except TypeError as error:
-            raise self._refuse(str(error), given) from None
+            raise self._context.unsupported(str(error), given) from None
         return WindowCall(function=_SHIFTS[type(call)], type=target, arguments=(parts[0], offset, parts[1]))
 
     def _pick(self, call: exp.Expression) -> WindowCall:
@@ -126,16 +127,18 @@ class _Call:
         function, inner = _TOTALS[type(call)], call.this
         self._context.only(call, "this", "expressions", "big_int")
         if call.expressions:
-            raise self._refuse(f"{function.upper()} takes one argument", call)
+            raise self._context.unsupported(f"{function.upper()} takes one argument", call)
         if isinstance(inner, exp.Distinct):
-            raise self._refuse("DISTINCT in a window function is not supported", call, "Use it in a subquery.")
+            raise self._context.unsupported(
+                "DISTINCT in a window function is not supported", call, "Use it in a subquery."
+            )
         if function == "count_if":
             condition = self._condition(inner)
             both = condition if kept is None else functions.call("and", (condition, kept))
             return WindowCall(function="count", type=INT64, filter=both, framed=True)
         if isinstance(inner, exp.Star):
             if function != "count":
-                raise self._refuse(f"{function.upper()}(*) has no meaning", call)
+                raise self._context.unsupported(f"{function.upper()}(*) has no meaning", call)
             self._context.only(inner)
             return WindowCall(function="count", type=INT64, filter=kept, framed=True)
         argument = self._bind(inner)
@@ -151,7 +154,7 @@ class _Call:
         if function in ("min", "max"):
             return given
         if not given.is_numeric:
-            raise self._refuse(f"{function.upper()} needs a number, not a {given}", call)
+            raise self._context.unsupported(f"{function.upper()} needs a number, not a {given}", call)
         if function == "avg":
             return FLOAT64
         return sum_type(given)
@@ -164,7 +167,4 @@ class _Call:
         reason = (
             f"{call.sql_name() if isinstance(call, exp.Func) else 'this'} takes a whole number from {least} to {MOST}"
         )
-        raise self._refuse(reason, node or call)
-
-    def _refuse(self, reason: str, node: exp.Expression, advice: str = "") -> QueryError:
-        return self._context.refuse(UnsupportedQueryError, reason, node, advice)
+        raise self._context.unsupported(reason, node or call)

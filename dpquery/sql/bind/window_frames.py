@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan.logical import Frame
 from dpquery.sql.bind.scope import Context, same_name
 
@@ -34,7 +33,7 @@ class Specifications:
         self._used: set[int] = set()
         for node in named:
             if any(same_name(known, node.this.name) for known, _ in self._named):
-                raise self._refuse(f"two windows are named {node.this.name}", node)
+                raise self._context.unsupported(f"two windows are named {node.this.name}", node)
             self._named.append((node.this, self.of(node)))
 
     def of(self, node: exp.Expression) -> Specification:
@@ -53,25 +52,31 @@ class Specifications:
         return own if alias is None else self._refined(self._find(alias), own, node)
 
     def check_used(self) -> None:
-        """Refuses a named window that nothing refers to: whatever it says would be ignored."""
+        """Refuses a named window that nothing refers to: its content would be ignored."""
         for place, node in enumerate(self._nodes):
             if place not in self._used:
-                raise self._refuse(f"window {node.this.name} is not used", node)
+                raise self._context.unsupported(f"window {node.this.name} is not used", node)
 
     def _find(self, alias: exp.Expression) -> Specification:
         for place, (name, known) in enumerate(self._named):
             if same_name(alias, name.name):
                 self._used.add(place)
                 return known
-        raise self._refuse(f"window {alias.name} does not exist", alias, "Define it with WINDOW ... AS (...).")
+        raise self._context.unsupported(
+            f"window {alias.name} does not exist", alias, "Define it with WINDOW ... AS (...)."
+        )
 
     def _refined(self, base: Specification, own: Specification, node: exp.Expression) -> Specification:
         if own.partition:
-            raise self._refuse("a window that extends a named window cannot have its own PARTITION BY", node)
+            raise self._context.unsupported(
+                "a window that extends a named window cannot have its own PARTITION BY", node
+            )
         if own.order and base.order:
-            raise self._refuse("a window that extends an ordered window cannot have its own ORDER BY", node)
+            raise self._context.unsupported(
+                "a window that extends an ordered window cannot have its own ORDER BY", node
+            )
         if base.frame is not None and (own.order or own.frame is not None):
-            raise self._refuse("a window with a frame cannot be extended", node)
+            raise self._context.unsupported("a window with a frame cannot be extended", node)
         return Specification(
             partition=base.partition, order=own.order or base.order, frame=own.frame if own.frame else base.frame
         )
@@ -79,22 +84,24 @@ class Specifications:
     def _frame(self, spec: exp.Expression) -> Frame:
         excluded = spec.args.get("exclude")
         if excluded is not None and excluded.name.upper() != "NO OTHERS":
-            raise self._refuse("EXCLUDE in a frame is not supported", spec)
+            raise self._context.unsupported("EXCLUDE in a frame is not supported", spec)
         self._context.only(spec, "kind", "start", "start_side", "end", "end_side", "exclude")
         mode = str(spec.args.get("kind") or "").lower()
         start = self._end(spec, "start", "PRECEDING")
         end = self._end(spec, "end", "FOLLOWING") if spec.args.get("end") is not None else 0
         if mode == "range" and {start, end} - {0, None}:
-            raise self._refuse("a frame of RANGE with an offset is not supported", spec, "Use ROWS or GROUPS.")
+            raise self._context.unsupported(
+                "a frame of RANGE with an offset is not supported", spec, "Use ROWS or GROUPS."
+            )
         if start is not None and end is not None and start > end:
-            raise self._refuse("the frame ends before it starts", spec)
+            raise self._context.unsupported("the frame ends before it starts", spec)
         if mode == "rows":
             return Frame(mode="rows", start=start, end=end)
         if mode == "groups":
             return Frame(mode="groups", start=start, end=end)
         if mode == "range":
             return Frame(mode="range", start=start, end=end)
-        raise self._refuse(f"a frame of {mode.upper()} is not supported", spec)
+        raise self._context.unsupported(f"a frame of {mode.upper()} is not supported", spec)
 
     def _end(self, spec: exp.Expression, name: str, open_side: str) -> int | None:
         value, side = spec.args.get(name), str(spec.args.get(f"{name}_side") or "").upper()
@@ -102,16 +109,15 @@ class Specifications:
             return 0
         if value == "UNBOUNDED":
             if side != open_side:
-                raise self._refuse(f"a frame cannot {name} with UNBOUNDED {side}", spec)
+                raise self._context.unsupported(f"a frame cannot {name} with UNBOUNDED {side}", spec)
             return None
         if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit():
             number = int(value.name)
             if number <= MOST_ROWS and side in ("PRECEDING", "FOLLOWING"):
                 return -number if side == "PRECEDING" else number
         if str(spec.args.get("kind")).upper() == "RANGE":
-            raise self._refuse("a frame of RANGE with an offset is not supported", spec, "Use ROWS or GROUPS.")
+            raise self._context.unsupported(
+                "a frame of RANGE with an offset is not supported", spec, "Use ROWS or GROUPS."
+            )
         reason = f"a frame is given in whole numbers of rows, at most {MOST_ROWS}"
-        raise self._refuse(reason, value if isinstance(value, exp.Expression) else spec)
-
-    def _refuse(self, reason: str, node: exp.Expression, advice: str = "") -> QueryError:
-        return self._context.refuse(UnsupportedQueryError, reason, node, advice)
+        raise self._context.unsupported(reason, value if isinstance(value, exp.Expression) else spec)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpquery.catalog.cached_locality import cached_locality
-from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan.expr import Column, Expression, Literal, columns_of
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Computed, Filter, Project, Relation, SortKey, Window, WindowColumn, is_private, output
@@ -65,7 +64,7 @@ class Windows:
         made = bind_call(node, self._bind_inside, self._condition_inside, self._context)
         order = tuple(self._sort_key(part) for part in asked.order)
         if made.framed and asked.frame is not None and asked.frame.mode == "groups" and not order:
-            raise self._refuse("a frame of GROUPS needs an ORDER BY", node)
+            raise self._context.unsupported("a frame of GROUPS needs an ORDER BY", node)
         column = WindowColumn(
             id=self._context.fresh(),
             name=made.function,
@@ -86,7 +85,7 @@ class Windows:
             if replace(column, id=known.id) == known:
                 return Column(id=known.id, type=known.type, span=column.span)
         if len(self._columns) >= MAX_WINDOWS:
-            raise self._refuse(f"a SELECT holds at most {MAX_WINDOWS} window functions", node)
+            raise self._context.unsupported(f"a SELECT holds at most {MAX_WINDOWS} window functions", node)
         parts = [*made.arguments, *([made.filter] if made.filter else [])]
         keys = [Column(id=id, type=INT64) for id in (*column.partition_by, *(k.column for k in column.order_by))]
         self._context.measure(column.id, *parts, *keys)
@@ -110,7 +109,7 @@ class Windows:
                 node, "QUALIFY"
             )
         if not self._columns:
-            raise self._refuse("QUALIFY without a window function", clause, "Filter with WHERE or HAVING.")
+            raise self._context.unsupported("QUALIFY without a window function", clause, "Filter with WHERE or HAVING.")
         return condition
 
     def _with_names(self, clause: exp.Expression, items: Sequence[tuple[str, exp.Expression]]) -> exp.Expression:
@@ -174,12 +173,12 @@ class Windows:
                 cached_locality(replace(window, columns=(column,)), self._context.catalog.declarations)
             except NotUnitLocal as error:
                 advice = advice_on_units(window.source, self._source.columns, self._context) or error.advice
-                raise self._refuse(error.reason, self._places[column.id], advice) from None
+                raise self._context.unsupported(error.reason, self._places[column.id], advice) from None
 
     def _key(self, node: exp.Expression) -> str:
         key = self._bind_inside(node)
         if isinstance(key, Literal):
-            raise self._refuse("a constant cannot be used to partition or order", node)
+            raise self._context.unsupported("a constant cannot be used to partition or order", node)
         if isinstance(key, Column):
             return key.id
         if key not in self._computed:
@@ -204,9 +203,6 @@ class Windows:
         if self._grouped is not None:
             return self._grouped.condition(node, "FILTER")
         return Binder(self._context, self._source, subqueries=self._subqueries).condition(node, "FILTER")
-
-    def _refuse(self, reason: str, node: exp.Expression, advice: str = "") -> QueryError:
-        return self._context.refuse(UnsupportedQueryError, reason, node, advice)
 
 
 def advice_on_units(relation: Relation, columns: Sequence[Visible], context: Context) -> str:
@@ -253,6 +249,6 @@ def first_rows(
         if context.catalog.declarations.unit_is_row:
             reason = "DISTINCT ON chooses among several rows, and each row is a privacy unit"
         advice = "" if context.catalog.declarations.unit_is_row else f"Add the {unit}'s column to DISTINCT ON."
-        raise context.refuse(UnsupportedQueryError, reason, select.args["distinct"], advice) from None
+        raise context.unsupported(reason, select.args["distinct"], advice) from None
     one = Literal(value=1, type=INT64)
     return Filter(source=made, condition=call("eq", (Column(id=number.id, type=INT64), one)))

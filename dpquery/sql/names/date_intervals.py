@@ -75,7 +75,7 @@ def _move(x: exp.Expression, count: exp.Expression, unit: object, sign: int) -> 
 
 
 def moved(node: exp.Expression) -> Found | None:
-    """Returns a sum or difference with an interval as a move of the date, or None if there is no interval."""
+    """Returns a sum or difference with an interval as a move of the date, or None without an interval."""
     x, interval = node.this, node.expression
     if isinstance(node, exp.Add) and isinstance(x, exp.Interval):
         x, interval = interval, x

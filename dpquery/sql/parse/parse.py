@@ -251,8 +251,7 @@ def _check_size(tokens: list[Token]) -> None:
             raise QuerySyntaxError(reason, span=Span(token.start, token.end + 1))
     if len(tokens) > MAX_TOKENS:
         beyond = tokens[MAX_TOKENS]
-        reason = f"the query has more than {MAX_TOKENS} words"
-        raise QuerySyntaxError(reason, span=Span(beyond.start, beyond.end + 1))
+        raise QuerySyntaxError(f"the query has more than {MAX_TOKENS} words", span=Span(beyond.start, beyond.end + 1))
 
 
 def _check_tokens(tokens: list[Token]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import sqlglot
 
 import dpquery as dp
 from dpquery.backends.duckdb.sql import aggregates_sql
-from dpquery.plan.aggregates import AGGREGATES, aggregate_named
+from dpquery.plan.aggregates import AGGREGATES, aggregate_named, by_name
 from dpquery.plan.aggregates.aggregate import Form
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.logical import AggregateColumn
@@ -74,6 +75,13 @@ def test_its_exact_value_is_written_by_the_engine_or_made_of_another(name: str) 
     other = found.exact(column, "b")
     assert aggregates_sql.exact(column if other is None else other[0], repr)
     assert other is None or (other[0].id == "b" and other[1].type == column.type)
+
+
+def test_two_aggregates_of_one_name_are_refused() -> None:
+    known = list(AGGREGATES.values())
+    assert by_name([*known, *known]) == AGGREGATES  # the same one, imported by several files
+    with pytest.raises(ValueError, match=f"two aggregates have the name {known[0].name}"):
+        by_name([*known, replace(known[0])])
 
 
 def test_a_name_that_none_has_is_refused() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import dpquery as dp
+from dpquery.catalog.tables import Defaults
 from dpquery.session.options import NAMES, Asked
 
 
@@ -36,3 +37,11 @@ def test_what_is_said_by_name_is_in_place_of_what_was_said_before() -> None:
 def test_other_names_are_refused() -> None:
     with pytest.raises(TypeError, match="'eps' is not an option"):
         dp.Options().but(eps=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("asked", [{"weights": {2: 1}}, {"weights": 3}, {"error": {2: 1}}, {"error": {2: (1, 100)}}])
+def test_advice_on_amounts_by_column_is_written_with_the_option(asked: dict[str, Any]) -> None:
+    (name,) = asked
+    with pytest.raises(dp.QueryError) as refused:
+        dp.Options(**asked).request("SELECT 1", None, Defaults())
+    assert refused.value.advice == f"Write {name}={{'n': 2}}."

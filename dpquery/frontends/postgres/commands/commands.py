@@ -5,27 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from dpquery.frontends.postgres.commands import nodes
 from dpquery.frontends.postgres.commands.copy_sql import read_copy
 from dpquery.frontends.postgres.commands.cursors_sql import read_close, read_declare, read_fetch
-from dpquery.frontends.postgres.commands.nodes import (
-    Ask,
-    Begin,
-    Command,
-    Commit,
-    Deallocate,
-    Discard,
-    Explain,
-    Invoke,
-    Nothing,
-    Prepare,
-    Release,
-    Rollback,
-    Savepoint,
-    SetRole,
-    SetSetting,
-    Show,
-    ShowAll,
-)
 from dpquery.frontends.postgres.commands.reading import Reader
 from dpquery.frontends.postgres.commands.statements import Statement
 from dpquery.frontends.postgres.wire.answers import Refusal
@@ -34,7 +16,7 @@ _MODES = {"isolation", "level", "read", "write", "only", "serializable", "repeat
 _MODES |= {"deferrable", "not", ","}
 
 
-def read(statement: Statement) -> Command:
+def read(statement: Statement) -> nodes.Command:
     """Returns what a statement asks of the connection, or `Ask` where it is for the engine.
 
     Raises:
@@ -43,17 +25,17 @@ def read(statement: Statement) -> Command:
     first = statement.tokens[0].word if statement.tokens else ""
     reader = _READERS.get(first)
     if reader is None:
-        return Ask(statement)
+        return nodes.Ask(statement)
     return reader(Reader(statement))
 
 
-def _begin(reader: Reader) -> Command:
+def _begin(reader: Reader) -> nodes.Command:
     if reader.take("start"):
         reader.need("transaction")
     else:
         reader.need("begin")
         reader.take("transaction") or reader.take("work")
-    return Begin(_modes(reader))
+    return nodes.Begin(_modes(reader))
 
 
 def _modes(reader: Reader) -> str | None:
@@ -68,48 +50,46 @@ def _modes(reader: Reader) -> str | None:
     return None if found is None else found[1]
 
 
-def _commit(reader: Reader) -> Command:
+def _commit(reader: Reader) -> nodes.Command:
     reader.skip()
     reader.take("transaction") or reader.take("work")
     _no_chain(reader)
-    return Commit()
+    return nodes.Commit()
 
 
 def _no_chain(reader: Reader) -> None:
-    if reader.take("and"):
-        reader.need("no")
-        reader.need("chain")
+    reader.take_phrase("and no chain")
     reader.end()
 
 
-def _rollback(reader: Reader) -> Command:
+def _rollback(reader: Reader) -> nodes.Command:
     reader.skip()
     reader.take("transaction") or reader.take("work")
     if reader.take("to"):
         reader.take("savepoint")
         name = reader.name()
         reader.end()
-        return Rollback(name)
+        return nodes.Rollback(name)
     _no_chain(reader)
-    return Rollback(None)
+    return nodes.Rollback(None)
 
 
-def _savepoint(reader: Reader) -> Command:
+def _savepoint(reader: Reader) -> nodes.Command:
     reader.skip()
     name = reader.name()
     reader.end()
-    return Savepoint(name)
+    return nodes.Savepoint(name)
 
 
-def _release(reader: Reader) -> Command:
+def _release(reader: Reader) -> nodes.Command:
     reader.skip()
     reader.take("savepoint")
     name = reader.name()
     reader.end()
-    return Release(name)
+    return nodes.Release(name)
 
 
-def _set(reader: Reader) -> Command:
+def _set(reader: Reader) -> nodes.Command:
     reader.need("set")
     is_local = False
     if reader.peek(1) not in ("=", "to"):
@@ -118,106 +98,99 @@ def _set(reader: Reader) -> Command:
             reader.need("as")
             reader.need("transaction")
             level = _modes(reader)
-            return Nothing("SET") if level is None else SetSetting("default_transaction_isolation", level, False)
+            return (
+                nodes.Nothing("SET")
+                if level is None
+                else nodes.SetSetting("default_transaction_isolation", level, False)
+            )
     if reader.take("transaction"):
         level = _modes(reader)
-        return Nothing("SET") if level is None else SetSetting("transaction_isolation", level, True)
+        return nodes.Nothing("SET") if level is None else nodes.SetSetting("transaction_isolation", level, True)
     if reader.take("role") or (reader.peek() == "authorization" and reader.take("authorization")):
         return _role(reader)
-    if reader.take("time"):
-        reader.need("zone")
-        return SetSetting("timezone", _default_or(reader.values()), is_local)
+    if reader.take_phrase("time zone"):
+        return nodes.SetSetting("timezone", _default_or(reader.values()), is_local)
     if reader.take("names"):
-        return SetSetting("client_encoding", _default_or(reader.values()), is_local)
+        return nodes.SetSetting("client_encoding", _default_or(reader.values()), is_local)
     name = reader.dotted()
     if not reader.take("to"):
         reader.need("=")
-    return SetSetting(name, _default_or(reader.values()), is_local)
+    return nodes.SetSetting(name, _default_or(reader.values()), is_local)
 
 
 def _default_or(values: str) -> str | None:
     return None if values.lower() == "default" else values
 
 
-def _role(reader: Reader) -> Command:
+def _role(reader: Reader) -> nodes.Command:
     value = reader.values()
-    return SetRole(None if value.lower() in ("none", "default") else value)
+    return nodes.SetRole(None if value.lower() in ("none", "default") else value)
 
 
-def _show(reader: Reader) -> Command:
+def _show(reader: Reader) -> nodes.Command:
     reader.skip()
     if reader.take("all"):
         reader.end()
-        return ShowAll()
-    if reader.take("transaction"):
-        reader.need("isolation")
-        reader.need("level")
-        reader.end()
-        return Show("transaction_isolation")
-    if reader.take("time"):
-        reader.need("zone")
-        reader.end()
-        return Show("timezone")
-    if reader.take("session"):
-        reader.need("authorization")
-        reader.end()
-        return Show("session_authorization")
-    name = reader.dotted()
+        return nodes.ShowAll()
+    name = next((name for phrase, name in _PHRASES.items() if reader.take_phrase(phrase)), None) or reader.dotted()
     reader.end()
-    return Show(name)
+    return nodes.Show(name)
 
 
-def _reset(reader: Reader) -> Command:
+_PHRASES = {
+    "transaction isolation level": "transaction_isolation",
+    "time zone": "timezone",
+    "session authorization": "session_authorization",
+}
+
+
+def _reset(reader: Reader) -> nodes.Command:
     reader.skip()
     if reader.take("all"):
         reader.end()
-        return SetSetting("all", None, False, is_reset=True)
+        return nodes.SetSetting("all", None, False, is_reset=True)
     if reader.take("role") or (reader.take("session") and reader.take("authorization")):
         reader.end()
-        return SetRole(None, is_reset=True)
-    if reader.take("time"):
-        reader.need("zone")
-        name = "timezone"
-    else:
-        name = reader.dotted()
+        return nodes.SetRole(None, is_reset=True)
+    name = "timezone" if reader.take_phrase("time zone") else reader.dotted()
     reader.end()
-    return SetSetting(name, None, False, is_reset=True)
+    return nodes.SetSetting(name, None, False, is_reset=True)
 
 
-def _discard(reader: Reader) -> Command:
+def _discard(reader: Reader) -> nodes.Command:
     reader.skip()
     what = reader.word(("all", "plans", "sequences", "temp", "temporary"))
     reader.end()
-    return Discard(what)
+    return nodes.Discard(what)
 
 
-def _prepare(reader: Reader) -> Command:
+def _prepare(reader: Reader) -> nodes.Command:
     reader.skip()
     if reader.peek() == "transaction":
         raise Refusal("0A000", "prepared transactions are not supported")
     name = reader.name()
     types = reader.types() if reader.peek() == "(" else ()
     reader.need("as")
-    return Prepare(name, types, reader.statement())
+    return nodes.Prepare(name, types, reader.statement())
 
 
-def _invoke(reader: Reader) -> Command:
+def _invoke(reader: Reader) -> nodes.Command:
     reader.skip()
     name = reader.name()
     arguments = reader.literals() if reader.peek() == "(" else ()
     reader.end()
-    return Invoke(name, arguments)
+    return nodes.Invoke(name, arguments)
 
 
-def _deallocate(reader: Reader) -> Command:
+def _deallocate(reader: Reader) -> nodes.Command:
     reader.skip()
     reader.take("prepare")
     name = None if reader.take("all") else reader.name()
     reader.end()
-    return Deallocate(name)
+    return nodes.Deallocate(name)
 
 
-def _explain(reader: Reader) -> Command:
+def _explain(reader: Reader) -> nodes.Command:
     reader.skip()
     options = reader.options() if reader.peek() == "(" else ()
     words = {name: value.lower() for name, value in options}
@@ -228,20 +201,20 @@ def _explain(reader: Reader) -> Command:
         raise Refusal("42501", "EXPLAIN ANALYZE is not allowed: it would run the query", hint="Use EXPLAIN.")
     if words.get("format", "text") != "text":
         raise Refusal("0A000", "EXPLAIN only supports the format TEXT")
-    return Explain(reader.statement())
+    return nodes.Explain(reader.statement())
 
 
-def _listen(reader: Reader) -> Command:
+def _listen(reader: Reader) -> nodes.Command:
     tag = reader.word(("listen", "unlisten", "notify"))
     if tag != "unlisten" or not reader.take("*"):
         reader.name()
     if tag == "notify" and reader.take(","):
         reader.text()
     reader.end()
-    return Nothing(tag.upper())
+    return nodes.Nothing(tag.upper())
 
 
-_READERS: dict[str, Callable[[Reader], Command]] = {
+_READERS: dict[str, Callable[[Reader], nodes.Command]] = {
     "begin": _begin,
     "start": _begin,
     "commit": _commit,

@@ -12,16 +12,14 @@ def read_declare(reader: Reader) -> Command:
     name = reader.name()
     is_binary, can_scroll, is_held = False, True, False
     while not reader.take("cursor"):
-        if reader.take("no"):
-            reader.need("scroll")
+        if reader.take_phrase("no scroll"):
             can_scroll = False
         elif reader.word(("binary", "asensitive", "insensitive", "scroll")) == "binary":
             is_binary = True
-    if reader.take("with"):
-        reader.need("hold")
+    if reader.take_phrase("with hold"):
         is_held = True
-    elif reader.take("without"):
-        reader.need("hold")
+    else:
+        reader.take_phrase("without hold")
     reader.need("for")
     return Declare(name, is_binary, can_scroll, is_held, reader.statement())
 
@@ -51,7 +49,8 @@ def _direction(reader: Reader) -> tuple[str, int | None]:
     reader.take("forward")
     if reader.take("all"):
         return direction, None
-    return direction, reader.count() if _is_number(reader) else 1
+    has_count = reader.peek() in ("-", "+") or reader.is_number()
+    return direction, reader.count() if has_count else 1
 
 
 _WORDS: dict[str, tuple[str, int | None]] = {
@@ -60,10 +59,6 @@ _WORDS: dict[str, tuple[str, int | None]] = {
     "first": ("absolute", 1),
     "last": ("absolute", -1),
 }
-
-
-def _is_number(reader: Reader) -> bool:
-    return reader.peek() in ("-", "+") or reader.is_number()
 
 
 def read_close(reader: Reader) -> Command:

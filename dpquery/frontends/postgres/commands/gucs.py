@@ -17,19 +17,12 @@ VERSION = "15.0"
 VERSION_NUMBER = "150000"
 
 REPORTED = {
-    "application_name": "application_name",
-    "client_encoding": "client_encoding",
-    "datestyle": "DateStyle",
-    "default_transaction_read_only": "default_transaction_read_only",
-    "in_hot_standby": "in_hot_standby",
-    "integer_datetimes": "integer_datetimes",
-    "intervalstyle": "IntervalStyle",
-    "is_superuser": "is_superuser",
-    "server_encoding": "server_encoding",
-    "server_version": "server_version",
-    "session_authorization": "session_authorization",
-    "standard_conforming_strings": "standard_conforming_strings",
-    "timezone": "TimeZone",
+    name.lower(): name
+    for name in (
+        *("application_name", "client_encoding", "DateStyle", "default_transaction_read_only", "in_hot_standby"),
+        *("integer_datetimes", "IntervalStyle", "is_superuser", "server_encoding", "server_version"),
+        *("session_authorization", "standard_conforming_strings", "TimeZone"),
+    )
 }
 """Settings of which clients are told each change, with the spelling that drivers look for."""
 
@@ -66,17 +59,8 @@ DEFAULTS = {
     "transaction_read_only": "on",
 }
 _FIXED = {
-    "in_hot_standby",
-    "integer_datetimes",
-    "is_superuser",
-    "lc_collate",
-    "lc_ctype",
-    "max_identifier_length",
-    "max_index_keys",
-    "server_encoding",
-    "server_version",
-    "server_version_num",
-    "session_authorization",
+    *("in_hot_standby", "integer_datetimes", "is_superuser", "lc_collate", "lc_ctype", "max_identifier_length"),
+    *("max_index_keys", "server_encoding", "server_version", "server_version_num", "session_authorization"),
 }
 _ONLY: dict[str, tuple[str, ...]] = {
     "client_encoding": ("utf8", "unicode"),

@@ -6,42 +6,6 @@ from dpquery.frontends.postgres.commands.statements import Statement, Token, nam
 from dpquery.frontends.postgres.wire import oids
 from dpquery.frontends.postgres.wire.answers import Refusal
 
-TYPES = {
-    "bool": oids.BOOL,
-    "boolean": oids.BOOL,
-    "smallint": oids.INT2,
-    "int2": oids.INT2,
-    "int": oids.INT4,
-    "integer": oids.INT4,
-    "int4": oids.INT4,
-    "bigint": oids.INT8,
-    "int8": oids.INT8,
-    "real": oids.FLOAT4,
-    "float4": oids.FLOAT4,
-    "float8": oids.FLOAT8,
-    "float": oids.FLOAT8,
-    "double precision": oids.FLOAT8,
-    "numeric": oids.NUMERIC,
-    "decimal": oids.NUMERIC,
-    "text": oids.TEXT,
-    "varchar": oids.VARCHAR,
-    "character varying": oids.VARCHAR,
-    "char": oids.BPCHAR,
-    "date": oids.DATE,
-    "time": oids.TIME,
-    "timestamp": oids.TIMESTAMP,
-    "timestamptz": oids.TIMESTAMPTZ,
-    "uuid": oids.UUID,
-    "bytea": oids.BYTEA,
-    "timestamp without time zone": oids.TIMESTAMP,
-    "timestamp with time zone": oids.TIMESTAMPTZ,
-    "unknown": 0,
-    "name": oids.NAME,
-    "oid": oids.OID,
-    "interval": oids.INTERVAL,
-}
-"""Names of types for the parameters of PREPARE."""
-
 
 class Reader:
     """A place between the tokens of a statement. What it does not find it refuses, with the token's place."""
@@ -80,6 +44,14 @@ class Reader:
             return False
         self._place += 1
         return True
+
+    def take_phrase(self, phrase: str) -> bool:
+        """Reads words if the first of them is the next token, after which the others have to come; returns whether."""
+        first, *others = phrase.split()
+        is_next = self.take(first)
+        for word in others if is_next else ():
+            self.need(word)
+        return is_next
 
     def need(self, word: str) -> None:
         """Reads a word or sign that has to come."""
@@ -153,7 +125,7 @@ class Reader:
                 words.append(self.name())
                 self._skip_parentheses()
             name = " ".join(words)
-            oid = TYPES.get(name, 0)
+            oid = oids.TYPES.get(name, 0)
             found.append(oids.ARRAYS.get(oid, 0) if is_array else oid)
             if self.take(")"):
                 return tuple(found)

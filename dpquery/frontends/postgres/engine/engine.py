@@ -14,8 +14,7 @@ from sqlglot import exp
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
 from dpquery.data.arrow import arrow_type
-from dpquery.errors import DataChangedError, DPQueryError, InvalidLossError, QueryError
-from dpquery.frontends.postgres.engine.beside import answer_table, fields_of, without_intervals
+from dpquery.errors import DataChangedError, InvalidLossError, QueryError
 from dpquery.frontends.postgres.engine.declared import Known, known_answer
 from dpquery.frontends.postgres.engine.parameters import infer, values_of
 from dpquery.frontends.postgres.engine.routing import Route, Statement, position_of, route
@@ -24,9 +23,13 @@ from dpquery.frontends.postgres.pg_catalog.emulation import Emulation
 from dpquery.frontends.postgres.pg_catalog.rewrite import Asking
 from dpquery.frontends.postgres.pg_catalog.virtual import empty_virtual_table, virtual_table
 from dpquery.frontends.postgres.wire.answers import Answered, Asked, Described, Field, Refusal
-from dpquery.frontends.postgres.wire.names import TEXT_OID, example_of, field_of_arrow, oid_of
+from dpquery.frontends.postgres.wire.names import example_of, field_of, field_of_arrow, oid_of
+from dpquery.frontends.postgres.wire.oids import FLOAT8, TEXT
 from dpquery.frontends.postgres.wire.states import NO_ANALYST, refusal_of, row_level
 from dpquery.ledger.ledger import Ledger
+from dpquery.plan.types import FLOAT64, Type
+from dpquery.result.beside import names_beside, with_intervals
+from dpquery.result.table import Result
 from dpquery.session.options import Asked as AskedOptions
 from dpquery.session.session import Session
 from dpquery.sql.bind.shape import Shape, shape
@@ -39,6 +42,9 @@ REMEMBERED = 256
 """Statements whose trees and shapes are kept."""
 LONGEST_REMEMBERED = 4096
 """Characters of such a statement."""
+INTERVALS = "dpquery.intervals"
+"""The setting that asks for columns with the ends of intervals. Which these are follows from the query alone, so that a
+description without an answer names them too."""
 MOST_NOTES, LONGEST_NOTE = 3, 400
 """Lines on what bounds leave out that come with an answer, and the characters of one."""
 
@@ -92,7 +98,7 @@ class Engine:
                 return Described(parameters=oids, fields=_fields_of_arrow(table))
             made = self._shaped(text, examples)
             self._free(statement, made, examples)
-            return Described(parameters=oids, fields=fields_of(made, statement, settings))
+            return Described(parameters=oids, fields=_fields_of(made, statement, settings))
 
     def answer(self, asked: Asked) -> Answered:
         """Returns the answer to a statement; charges at most once."""
@@ -104,11 +110,11 @@ class Engine:
             params = values_of(asked.parameters)
             options = options_of(asked.settings, self._caps)
             made = self._shaped(asked.text, params)
-            fields = fields_of(made, statement, asked.settings)
+            fields = _fields_of(made, statement, asked.settings)
             known = self._free(statement, made, params)
             if known is not None:
                 return Answered(
-                    fields=fields, table=without_intervals(known.table, made, fields), notices=(known.notice,)
+                    fields=fields, table=_without_intervals(known.table, made, fields), notices=(known.notice,)
                 )
             return self._charged(asked, params, options, fields, made)
 
@@ -142,7 +148,7 @@ class Engine:
         was_known = "no charge: it follows from what was answered before" if result.measurements else NOTHING_CHARGED
         paid = was_known if charge == "nothing" else f"charged {charge}"
         notice = f"{paid}; remaining: {session.remaining}"
-        table = answer_table(result, made, fields)
+        table = _answer_table(result, made, fields)
         left_out = tuple(note for note in result.notes if note not in result.warnings)
         return Answered(fields=fields, table=table, notices=(notice, *bounded(left_out), *result.warnings))
 
@@ -243,8 +249,6 @@ def _refusals() -> Iterator[None]:
         yield
     except Refusal:
         raise
-    except (DPQueryError, RecursionError) as error:
-        raise refusal_of(error) from None
     except Exception as error:
         raise refusal_of(error) from None
 
@@ -281,4 +285,43 @@ def _empty(made: Shape) -> pa.Table:
 
 def _lines(lines: list[str]) -> Answered:
     table = pa.table({"QUERY PLAN": pa.array(lines, pa.string())})
-    return Answered(fields=(Field(name="QUERY PLAN", oid=TEXT_OID),), table=table)
+    return Answered(fields=(Field(name="QUERY PLAN", oid=TEXT),), table=table)
+
+
+def _fields_of(made: Shape, statement: Statement, settings: Mapping[str, str]) -> tuple[Field, ...]:
+    """Returns the columns of a query's answer, with those of its intervals where a connection asks for them."""
+    is_exact = not statement.placeholders
+    added = names_beside([name for name, _ in made.columns], _numbers(made)) if settings.get(INTERVALS) == "on" else {}
+    fields: list[Field] = []
+    for place, (name, type) in enumerate(made.columns):
+        fields.append(field_of(name, type, is_exact=is_exact))
+        fields += [Field(name=end, oid=FLOAT8) for end in added.get(place, ())]
+    return tuple(fields)
+
+
+def _answer_table(result: Result, made: Shape, fields: tuple[Field, ...]) -> pa.Table:
+    """Returns an answer's table with the columns that were described, of the types of the plan."""
+    has_intervals = len(fields) > len(made.columns)
+    table = with_intervals(result, made.noisy) if has_intervals else result.to_arrow()
+    types: list[Type] = []
+    for place, (_, type) in enumerate(made.columns):
+        types += [type, FLOAT64, FLOAT64] if has_intervals and place in _numbers(made) else [type]
+    columns = [
+        column if column.type == arrow_type(type) else column.cast(arrow_type(type))
+        for column, type in zip(table.columns, types, strict=True)
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def _without_intervals(table: pa.Table, made: Shape, fields: tuple[Field, ...]) -> pa.Table:
+    """Returns an answer that no data were asked for, with NULL in the columns of intervals that were described."""
+    if len(fields) == len(made.columns):
+        return table
+    columns = []
+    for place, column in enumerate(table.columns):
+        columns += [column, *[pa.nulls(len(table), pa.float64())] * (2 if place in _numbers(made) else 0)]
+    return pa.table(columns, names=[field.name for field in fields])
+
+
+def _numbers(made: Shape) -> frozenset[int]:
+    return frozenset(place for place in made.noisy if made.columns[place][1].is_numeric)

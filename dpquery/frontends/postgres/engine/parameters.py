@@ -8,19 +8,8 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from dpquery.frontends.postgres.wire import oids
 from dpquery.frontends.postgres.wire.answers import Refusal
-from dpquery.frontends.postgres.wire.names import (
-    ARRAYS,
-    BOOL,
-    DATE_OID,
-    FLOAT8,
-    INT4,
-    INT8,
-    NUMERIC,
-    OID,
-    TEXT_OID,
-    TIMESTAMP_OID,
-)
 from dpquery.frontends.postgres.wire.states import INVALID_VALUE, SYNTAX
 from dpquery.sql.parse.lists import is_list_place
 from dpquery.sql.parse.parameters import MAX_PARAMETERS, Placeholder, number_of
@@ -36,43 +25,19 @@ _MOMENTS = (exp.DateTrunc, exp.TimestampTrunc, exp.CurrentTimestamp, exp.StrToTi
 _LOGIC = (exp.And, exp.Or, exp.Not, exp.Where, exp.Having)
 _SAME = (exp.Paren, exp.Neg, exp.Abs, exp.Min, exp.Max, exp.Sum, exp.Round)
 
-_WORDS = {
-    exp.DataType.Type.BOOLEAN: BOOL,
-    exp.DataType.Type.SMALLINT: 21,
-    exp.DataType.Type.INT: INT4,
-    exp.DataType.Type.BIGINT: INT8,
-    exp.DataType.Type.FLOAT: 700,
-    exp.DataType.Type.DOUBLE: FLOAT8,
-    exp.DataType.Type.DECIMAL: NUMERIC,
-    exp.DataType.Type.TEXT: TEXT_OID,
-    exp.DataType.Type.VARCHAR: 1043,
-    exp.DataType.Type.NAME: 19,
-    exp.DataType.Type.DATE: DATE_OID,
-    exp.DataType.Type.TIME: 1083,
-    exp.DataType.Type.TIMESTAMP: TIMESTAMP_OID,
-    exp.DataType.Type.TIMESTAMPNTZ: TIMESTAMP_OID,
-    exp.DataType.Type.TIMESTAMPTZ: 1184,
-    exp.DataType.Type.UUID: 2950,
-}
+_PLAIN = ("boolean", "smallint", "int", "bigint", "decimal", "text", "varchar", "name", "date", "time")
+_WORDS = {exp.DataType.Type[word.upper()]: oids.TYPES[word] for word in (*_PLAIN, "timestamp", "timestamptz", "uuid")}
+_WORDS[exp.DataType.Type.FLOAT], _WORDS[exp.DataType.Type.DOUBLE] = oids.FLOAT4, oids.FLOAT8
+_WORDS[exp.DataType.Type.TIMESTAMPNTZ] = oids.TIMESTAMP
+"""By the parser's name of a type."""
 
-_SYSTEM = {
-    "bool": BOOL,
-    "int2": 21,
-    "int4": INT4,
-    "int8": INT8,
-    "oid": OID,
-    "float4": 700,
-    "float8": FLOAT8,
-    "numeric": NUMERIC,
-    "text": TEXT_OID,
-    "varchar": 1043,
-    "date": DATE_OID,
-    "time": 1083,
-    "timestamp": TIMESTAMP_OID,
-    "timestamptz": 1184,
-    "uuid": 2950,
-}
-"""Types that are written with their schema."""
+_SYSTEM = frozenset(
+    {
+        *("bool", "int2", "int4", "int8", "oid", "float4", "float8", "numeric", "text", "varchar"),
+        *("date", "time", "timestamp", "timestamptz", "uuid"),
+    }
+)
+"""Types that may be written with their schema."""
 
 
 def infer(
@@ -90,7 +55,7 @@ def infer(
         key = None if place is None else placeholders[place].key
         if isinstance(key, int) and not found[key - 1]:
             found[key - 1] = _beside(node, tree, column_oid) or 0
-    return tuple(oid or TEXT_OID for oid in found)
+    return tuple(oid or oids.TEXT for oid in found)
 
 
 def _beside(node: exp.Expr, tree: exp.Expr, column_oid: ColumnOid) -> int | None:
@@ -102,20 +67,19 @@ def _beside(node: exp.Expr, tree: exp.Expr, column_oid: ColumnOid) -> int | None
         case exp.Cast():
             return _of_cast(around, tree, column_oid)
         case exp.Limit() | exp.Offset() | exp.Fetch():
-            return INT8
+            return oids.INT8
         case exp.Any() | exp.All() | exp.Anonymous() if is_list_place(node) and isinstance(around.parent, exp.Binary):
-            return ARRAYS.get(_of(around.parent.this, tree, column_oid) or TEXT_OID, ARRAYS[TEXT_OID])
+            return oids.ARRAYS.get(_of(around.parent.this, tree, column_oid) or oids.TEXT, oids.ARRAYS[oids.TEXT])
         case None:
             return None
     if isinstance(around, _TEXT_BESIDE):
-        return TEXT_OID
+        return oids.TEXT
     if isinstance(around, (*_COMPARED, *_COMPUTED)):
         others = [part for part in around.iter_expressions() if part is not inside]
-        oids = (_of(part, tree, column_oid) for part in others)
-        oid = next((oid for oid in oids if oid is not None), None)
-        is_moved = isinstance(around, exp.Add | exp.Sub) and oid in (DATE_OID, TIMESTAMP_OID)
-        return INT8 if is_moved else oid
-    return BOOL if isinstance(around, _LOGIC) else None
+        oid = next((oid for part in others if (oid := _of(part, tree, column_oid)) is not None), None)
+        is_moved = isinstance(around, exp.Add | exp.Sub) and oid in (oids.DATE, oids.TIMESTAMP)
+        return oids.INT8 if is_moved else oid
+    return oids.BOOL if isinstance(around, _LOGIC) else None
 
 
 def _of(node: exp.Expr, tree: exp.Expr, column_oid: ColumnOid, depth: int = 0) -> int | None:
@@ -130,26 +94,26 @@ def _of(node: exp.Expr, tree: exp.Expr, column_oid: ColumnOid, depth: int = 0) -
         case exp.Cast():
             return _of_type(node.args["to"])
         case exp.Literal():
-            return TEXT_OID if node.is_string else INT8 if node.name.isdigit() else NUMERIC
+            return oids.TEXT if node.is_string else oids.INT8 if node.name.isdigit() else oids.NUMERIC
         case exp.Boolean():
-            return BOOL
+            return oids.BOOL
         case exp.Count() | exp.CountIf() | exp.Extract() | exp.Length():
-            return INT8
+            return oids.INT8
         case exp.Avg() | exp.Stddev() | exp.Variance():
-            return FLOAT8
+            return oids.FLOAT8
         case exp.CurrentDate() | exp.StrToDate():
-            return DATE_OID
+            return oids.DATE
         case exp.Case():
             return next(
                 (oid for part in node.args["ifs"] if (oid := _of(part.args["true"], tree, column_oid, depth + 1))), None
             )
     if isinstance(node, _MOMENTS):
-        return TIMESTAMP_OID
+        return oids.TIMESTAMP
     if isinstance(node, _TEXTS):
-        return TEXT_OID
+        return oids.TEXT
     if isinstance(node, (*_COMPUTED, *_SAME)):
-        oids = (_of(part, tree, column_oid, depth + 1) for part in node.iter_expressions())
-        return next((oid for oid in oids if oid is not None), None)
+        found = (_of(part, tree, column_oid, depth + 1) for part in node.iter_expressions())
+        return next((oid for oid in found if oid is not None), None)
     return None
 
 
@@ -168,21 +132,25 @@ def _of_cast(cast: exp.Cast, tree: exp.Expr, column_oid: ColumnOid) -> int | Non
     oid, around = _of_type(cast.args["to"]), cast.parent
     while isinstance(around, exp.Paren | exp.Any | exp.All):
         around = around.parent
-    if oid == ARRAYS[INT4] and isinstance(around, exp.Binary) and _of(around.this, tree, column_oid) == OID:
-        return ARRAYS[OID]
+    if (
+        oid == oids.ARRAYS[oids.INT4]
+        and isinstance(around, exp.Binary)
+        and _of(around.this, tree, column_oid) == oids.OID
+    ):
+        return oids.ARRAYS[oids.OID]
     return oid
 
 
 def _of_type(node: exp.Expr) -> int | None:
     if isinstance(node, exp.ObjectIdentifier):
-        return OID if node.name.upper() == "OID" else None
+        return oids.OID if node.name.upper() == "OID" else None
     kind = node.args.get("kind")
     if isinstance(kind, exp.Dot) and isinstance(kind.this, exp.Identifier) and kind.this.name == "pg_catalog":
-        return _SYSTEM.get(kind.expression.name)
+        return oids.TYPES.get(kind.expression.name) if kind.expression.name in _SYSTEM else None
     if node.this is exp.DataType.Type.ARRAY:
         inner = node.expressions[0] if node.expressions else None
         element = _of_type(inner) if isinstance(inner, exp.DataType) else None
-        return ARRAYS.get(element or TEXT_OID)
+        return oids.ARRAYS.get(element or oids.TEXT)
     return _WORDS.get(node.this)
 
 

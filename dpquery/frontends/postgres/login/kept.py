@@ -23,7 +23,7 @@ Made = TypeVar("Made", Answered, Described)
 
 @dataclass(slots=True)
 class Kept:
-    """Descriptions and answers by statement, each user's apart: nobody pushes out what another one asks."""
+    """Descriptions and answers by statement, each user's apart, so that no user displaces another's."""
 
     _users: OrderedDict[str, OrderedDict[tuple[type, Key], tuple[Answered | Described, int]]] = field(
         default_factory=OrderedDict

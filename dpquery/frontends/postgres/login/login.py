@@ -20,7 +20,6 @@ from dpquery.frontends.postgres.wire.channel import Channel, Closed
 NEWEST_MINOR = 2
 PENALTY = 0.5
 """Seconds that a failed login waits for its answer."""
-SUPERFLUOUS = frozenset({"user", "database"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,8 +81,8 @@ class Users:
             row = connection.execute(f"SELECT {_COLUMNS} FROM user WHERE name = ?", (name,)).fetchone()
             secret = connection.execute("SELECT value FROM secret").fetchone()[0]
         user = None if row is None else _user(row)
-        nobody = no_verifier(name, secret)
-        return user, nobody if user is None else user.verifier
+        unknown = no_verifier(name, secret)  # made in any case, for the same expense
+        return user, unknown if user is None else user.verifier
 
     def find(self, name: str) -> User | None:
         """Returns the user of a name, or None."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dpquery.catalog import Catalog
 from dpquery.catalog.describe import rows_in_words
 from dpquery.catalog.tables import ColumnDeclaration, Table
+from dpquery.frontends.postgres.commands.gucs import DEFAULTS
 from dpquery.frontends.postgres.pg_catalog.information import information_schema
 from dpquery.frontends.postgres.pg_catalog.relations import (
     ANALYST,
@@ -25,6 +26,7 @@ from dpquery.frontends.postgres.pg_catalog.relations import (
 )
 from dpquery.frontends.postgres.pg_catalog.virtual import VIRTUAL, type_of_column
 from dpquery.frontends.postgres.wire.names import oid_of
+from dpquery.frontends.postgres.wire.oids import length_of
 from dpquery.plan.types import BOOLEAN, Kind, Type, Value
 from dpquery.units.declarations import Neighbours
 
@@ -33,7 +35,6 @@ MOST_KEYS = 20
 CLASS = 1259
 READABLE = [f"=r/{OWNER_NAME}"]
 """Everybody who can connect may ask about a table, and nothing more."""
-_SIZES = {16: 1, 20: 8, 21: 2, 23: 4, 26: 4, 24: 4, 18: 1, 19: 64, 700: 4, 701: 8, 1082: 4, 1114: 8, 1184: 8}
 
 
 def _read(name: str) -> list[Row]:
@@ -51,19 +52,8 @@ def rows(catalog: Catalog, system: tuple[Relation, ...]) -> Iterator[tuple[str, 
     """Yields (place, rows) for each relation of the emulation that has any."""
     yield "pgc.pg_namespace", _namespaces()
     yield "pgc.pg_type", _types()
-    yield (
-        "pgc.pg_proc",
-        [
-            {
-                "oid": row["oid"],
-                "proname": row["proname"],
-                "pronamespace": PG_CATALOG,
-                "proowner": OWNER,
-                "prokind": "f",
-            }
-            for row in _read("procs.txt")
-        ],
-    )
+    procs = ((row["oid"], row["proname"], PG_CATALOG, OWNER, "f") for row in _read("procs.txt"))
+    yield "pgc.pg_proc", _rows("oid proname pronamespace proowner prokind", *procs)
     classes, attributes = _system(system)
     own = [*_tables(catalog), *_virtual()]
     yield "pgc.pg_class", [*classes, *(row for row, _ in own)]
@@ -93,40 +83,18 @@ def _types() -> list[Row]:
 
 
 def _class(oid: int, name: str, namespace: int, kind: str, columns: int) -> Row:
-    return {
-        "oid": oid,
-        "relname": name,
-        "relnamespace": namespace,
-        "relkind": kind,
-        "relnatts": columns,
-        "relowner": OWNER,
-        "relam": 2 if kind == "r" else 0,
-        "reltuples": -1.0,
-        "relpersistence": "p",
-        "relispopulated": True,
-        "relreplident": "d",
-    }
+    own = {"oid": oid, "relname": name, "relnamespace": namespace, "relkind": kind, "relnatts": columns}
+    same = {"relowner": OWNER, "reltuples": -1.0, "relpersistence": "p", "relispopulated": True, "relreplident": "d"}
+    return {**own, "relam": 2 if kind == "r" else 0, **same}
 
 
 def attribute(relation: int, number: int, name: str, oid: int, typmod: int = -1, *, is_nullable: bool = True) -> Row:
     """Returns one row of pg_attribute."""
-    return {
-        "attrelid": relation,
-        "attnum": number,
-        "attname": name,
-        "atttypid": oid,
-        "atttypmod": typmod,
-        "attlen": _SIZES.get(oid, -1),
-        "attnotnull": not is_nullable,
-        "attislocal": True,
-        "attidentity": "",
-        "attgenerated": "",
-        "attcompression": "",
-        "attalign": "d",
-        "attstorage": "p",
-        "attcollation": 100 if oid == 25 else 0,
-        "attstattarget": -1,
-    }
+    own = {"attrelid": relation, "attnum": number, "attname": name, "atttypid": oid, "atttypmod": typmod}
+    of_type = {"attlen": length_of(oid), "attcollation": 100 if oid == 25 else 0}
+    same = {"attislocal": True, "attalign": "d", "attstorage": "p", "attstattarget": -1}
+    none = dict.fromkeys(("attidentity", "attgenerated", "attcompression"), "")
+    return {**own, **of_type, **same, **none, "attnotnull": not is_nullable}
 
 
 def _system(system: tuple[Relation, ...]) -> tuple[list[Row], list[Row]]:
@@ -187,102 +155,38 @@ def _descriptions(catalog: Catalog) -> list[Row]:
 
 
 HIDDEN = "********"
-SETTINGS = {
-    "server_version": "15.0",
-    "server_version_num": "150000",
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "lc_collate": "C",
+SETTINGS = DEFAULTS | {
     "lc_ctype": "C.UTF-8",
-    "max_identifier_length": "63",
-    "max_index_keys": "32",
-    "integer_datetimes": "on",
-    "standard_conforming_strings": "on",
-    "timezone": "UTC",
-    "datestyle": "ISO, MDY",
-    "intervalstyle": "postgres",
-    "bytea_output": "hex",
-    "transaction_isolation": "read committed",
-    "default_transaction_isolation": "read committed",
-    "default_transaction_read_only": "on",
-    "search_path": '"$user", public',
     "default_tablespace": "",
     "default_table_access_method": "heap",
     "jit": "off",
-    "is_superuser": "off",
-    "extra_float_digits": "1",
     "ssl": "on",
 }
 
 
+def _rows(names: str, *rows: tuple[object, ...]) -> list[Row]:
+    """Returns rows with these names of columns, written with spaces between."""
+    return [dict(zip(names.split(), row, strict=True)) for row in rows]
+
+
 def _small(catalog: Catalog) -> Iterator[tuple[str, list[Row]]]:
-    yield (
-        "pgc.pg_am",
-        [
-            {"oid": 2, "amname": "heap", "amtype": "t"},
-            {"oid": 403, "amname": "btree", "amtype": "i"},
-            {"oid": 405, "amname": "hash", "amtype": "i"},
-        ],
-    )
+    yield "pgc.pg_am", _rows("oid amname amtype", (2, "heap", "t"), (403, "btree", "i"), (405, "hash", "i"))
     named = ((100, "default", "d", -1), (950, "C", "c", -1), (951, "POSIX", "c", -1))
-    yield (
-        "pgc.pg_collation",
-        [
-            {"oid": o, "collname": n, "collnamespace": PG_CATALOG, "collprovider": p, "collencoding": e}
-            for o, n, p, e in named
-        ],
-    )
+    collations = _rows("oid collname collprovider collencoding collnamespace", *((*row, PG_CATALOG) for row in named))
+    yield "pgc.pg_collation", collations
     languages = ((12, "internal", False), (13, "c", False), (14, "sql", True))
-    yield "pgc.pg_language", [{"oid": o, "lanname": n, "lanowner": OWNER, "lanpltrusted": t} for o, n, t in languages]
-    spaces = ((1663, "pg_default"), (1664, "pg_global"))
-    yield "pgc.pg_tablespace", [{"oid": o, "spcname": n, "spcowner": OWNER} for o, n in spaces]
-    yield (
-        "pgc.pg_database",
-        [
-            {
-                "oid": DATABASE,
-                "datname": catalog.dataset,
-                "datdba": OWNER,
-                "encoding": 6,
-                "datlocprovider": "c",
-                "datallowconn": True,
-                "datconnlimit": -1,
-                "dattablespace": 1663,
-                "datcollate": "C",
-                "datctype": "C.UTF-8",
-            }
-        ],
-    )
-    roles = [(OWNER, OWNER_NAME, False), (stable_oid("role"), ANALYST, True)]
-    yield (
-        "pgc.pg_roles",
-        [
-            {
-                "oid": o,
-                "rolname": n,
-                "rolinherit": True,
-                "rolcanlogin": can,
-                "rolconnlimit": -1,
-                "rolpassword": HIDDEN,
-            }
-            for o, n, can in roles
-        ],
-    )
-    yield "pgc.pg_user", [{"usename": n, "usesysid": o, "passwd": HIDDEN} for o, n, _ in roles]
-    yield (
-        "pgc.pg_settings",
-        [
-            {
-                "name": n,
-                "setting": v,
-                "category": "dpquery",
-                "context": "user",
-                "vartype": "string",
-                "source": "default",
-            }
-            for n, v in SETTINGS.items()
-        ],
-    )
+    yield "pgc.pg_language", _rows("oid lanname lanpltrusted lanowner", *((*row, OWNER) for row in languages))
+    spaces = (1663, "pg_default", OWNER), (1664, "pg_global", OWNER)
+    yield "pgc.pg_tablespace", _rows("oid spcname spcowner", *spaces)
+    names = "oid datname datdba encoding datlocprovider datallowconn datconnlimit dattablespace datcollate datctype"
+    database = (DATABASE, catalog.dataset, OWNER, 6, "c", True, -1, 1663, "C", SETTINGS["lc_ctype"])
+    yield "pgc.pg_database", _rows(names, database)
+    roles = (OWNER, OWNER_NAME, False), (stable_oid("role"), ANALYST, True)
+    names = "oid rolname rolcanlogin rolinherit rolconnlimit rolpassword"
+    yield "pgc.pg_roles", _rows(names, *((*role, True, -1, HIDDEN) for role in roles))
+    yield "pgc.pg_user", _rows("usesysid usename passwd", *((oid, name, HIDDEN) for oid, name, _ in roles))
+    settings = ((*pair, "dpquery", "user", "string", "default") for pair in SETTINGS.items())
+    yield "pgc.pg_settings", _rows("name setting category context vartype source", *settings)
 
 
 def dataset_comment(catalog: Catalog) -> str:

@@ -34,32 +34,22 @@ def information_schema(
         [{"catalog_name": catalog.dataset, "schema_name": n, "schema_owner": OWNER_NAME} for n in names],
     )
     yield "inf.information_schema_catalog_name", [{"catalog_name": catalog.dataset}]
-    yield (
-        "inf.character_sets",
-        [
-            {
-                "character_set_name": "UTF8",
-                "character_repertoire": "UCS",
-                "form_of_use": "UTF8",
-                "default_collate_catalog": catalog.dataset,
-                "default_collate_schema": "pg_catalog",
-                "default_collate_name": "C",
-            }
-        ],
-    )
+    encoding = {"character_set_name": "UTF8", "character_repertoire": "UCS", "form_of_use": "UTF8"}
+    collation = {"default_collate_schema": "pg_catalog", "default_collate_name": "C"}
+    yield "inf.character_sets", [{**encoding, "default_collate_catalog": catalog.dataset, **collation}]
     yield "inf.enabled_roles", [{"role_name": ANALYST}]
     yield "inf.applicable_roles", []
     schemas = {oid: name for name, oid in names.items()}
-    tables: list[Row] = []
-    for row, _ in own:
-        kind = "BASE TABLE" if row["relkind"] == "r" else "VIEW"
-        place = {"table_schema": schemas[_int(row["relnamespace"])], "table_name": row["relname"]}
-        tables.append(database | place | {"table_type": kind, "is_insertable_into": "NO", "is_typed": "NO"})
-    for relation in system:
-        kind = "BASE TABLE" if relation.kind == "r" else "VIEW"
-        place = {"table_schema": relation.schema, "table_name": relation.name}
-        tables.append(database | place | {"table_type": kind, "is_insertable_into": "NO", "is_typed": "NO"})
-    yield "inf.tables", tables
+    listed = [(schemas[_int(row["relnamespace"])], row["relname"], row["relkind"]) for row, _ in own]
+    listed += [(relation.schema, relation.name, relation.kind) for relation in system]
+    yield (
+        "inf.tables",
+        [
+            {**database, "table_schema": schema, "table_name": name, "is_insertable_into": "NO", "is_typed": "NO"}
+            | {"table_type": "BASE TABLE" if kind == "r" else "VIEW"}
+            for schema, name, kind in listed
+        ],
+    )
     grants = [
         database
         | {"grantor": OWNER_NAME, "grantee": ANALYST, "table_schema": schemas[_int(row["relnamespace"])]}
@@ -116,9 +106,6 @@ def _information_column(part: Row, catalog: Catalog) -> Row:
         "udt_schema": "pg_catalog",
         "udt_name": words[1],
         "dtd_identifier": str(part["attnum"]),
-        "is_self_referencing": "NO",
-        "is_identity": "NO",
-        "identity_cycle": "NO",
         "is_generated": "NEVER",
-        "is_updatable": "NO",
+        **dict.fromkeys(("is_self_referencing", "is_identity", "identity_cycle", "is_updatable"), "NO"),
     }

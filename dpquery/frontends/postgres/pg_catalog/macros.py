@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from importlib.resources import files
 
 from dpquery.frontends.postgres.pg_catalog import series
@@ -21,8 +22,6 @@ _NAMED = {
         IN (mac_n.plain, mac_n.shown, mac_n.full_name, mac_n.quoted, CAST(mac_n.oid AS VARCHAR)))""",
     "pg_table_is_visible(x)": "x IN (SELECT mac_n.oid FROM aid.class_names AS mac_n WHERE mac_n.plain IS NOT NULL)",
     "pg_type_is_visible(x)": "x IN (SELECT mac_t.oid FROM pgc.pg_type AS mac_t WHERE mac_t.typnamespace <> 13207)",
-    "pg_terminate_backend(x)": "false",
-    "pg_cancel_backend(x)": "false",
     "class_name(x)": """coalesce((SELECT mac_n.shown FROM aid.class_names AS mac_n WHERE mac_n.oid = x),
         CAST(x AS VARCHAR))""",
     "type_oid(x)": """(SELECT min(mac_n.oid) FROM aid.type_names AS mac_n
@@ -41,47 +40,17 @@ _NAMED = {
     "to_regnamespace(x)": "namespace_oid(x)",
     "to_regproc(x)": "proc_oid(x)",
     "pg_get_userbyid(x)": "CASE WHEN x = 10 THEN 'dpquery' ELSE 'unknown (OID=' || x || ')' END",
-    "shobj_description(x, y)": "CAST(NULL AS VARCHAR)",
     "col_description(x, y)": """(SELECT mac_d.description FROM pgc.pg_description AS mac_d
         WHERE mac_d.objoid = x AND mac_d.objsubid = y AND mac_d.classoid = 1259)""",
-    "pg_get_partkeydef(x)": "CAST(NULL AS VARCHAR)",
-    "pg_get_statisticsobjdef_columns(x)": "CAST(NULL AS VARCHAR)",
-    "pg_get_function_result(x)": "CAST(NULL AS VARCHAR)",
-    "pg_get_function_arguments(x)": "CAST(NULL AS VARCHAR)",
-    "pg_get_function_identity_arguments(x)": "CAST(NULL AS VARCHAR)",
-    "pg_get_functiondef(x)": "CAST(NULL AS VARCHAR)",
-    "pg_get_function_sqlbody(x)": "CAST(NULL AS VARCHAR)",
-    "pg_get_triggerdef(x)": "CAST(NULL AS VARCHAR)",
-    "pg_get_ruledef(x)": "CAST(NULL AS VARCHAR)",
-    "pg_get_serial_sequence(x, y)": "CAST(NULL AS VARCHAR)",
-    "pg_relation_is_publishable(x)": "false",
     "pg_encoding_to_char(x)": "CASE WHEN x = 6 THEN 'UTF8' ELSE '' END",
     "pg_char_to_encoding(x)": "CASE WHEN upper(x) IN ('UTF8', 'UTF-8') THEN 6 ELSE -1 END",
     "pg_tablespace_location(x)": "''",
     "pg_size_pretty(x)": "'0 bytes'",
-    "pg_collation_is_visible(x)": "true",
-    "pg_opclass_is_visible(x)": "true",
-    "pg_opfamily_is_visible(x)": "true",
-    "pg_conversion_is_visible(x)": "true",
-    "pg_ts_config_is_visible(x)": "true",
-    "pg_ts_dict_is_visible(x)": "true",
-    "pg_ts_parser_is_visible(x)": "true",
-    "pg_ts_template_is_visible(x)": "true",
-    "pg_statistics_obj_is_visible(x)": "true",
-    "pg_is_in_recovery()": "false",
-    "pg_is_other_temp_schema(x)": "false",
     "pg_my_temp_schema()": "CAST(0 AS UINTEGER)",
-    "pg_postmaster_start_time()": "TIMESTAMP '2000-01-01 00:00:00'",
-    "pg_conf_load_time()": "TIMESTAMP '2000-01-01 00:00:00'",
     "setting_of(x)": "(SELECT mac_s.setting FROM pgc.pg_settings AS mac_s WHERE mac_s.name = lower(x))",
     "pg_advisory_unlock_all()": "CAST('' AS VARCHAR)",
     "txid_current()": "CAST(1 AS BIGINT)",
     "pg_stat_get_numscans(x)": "CAST(0 AS BIGINT)",
-    "row_security_active(x)": "false",
-    "inet_server_addr()": "CAST(NULL AS VARCHAR)",
-    "inet_server_port()": "CAST(NULL AS INTEGER)",
-    "inet_client_addr()": "CAST(NULL AS VARCHAR)",
-    "inet_client_port()": "CAST(NULL AS INTEGER)",
     "quote_ident(x)": f"""CASE WHEN regexp_matches(x, '^[a-z_][a-z0-9_]*$') AND x NOT IN ({_RESERVED}) THEN x
         ELSE '"' || replace(x, '"', '""') || '"' END""",
     "quote_literal(x)": "'''' || replace(CAST(x AS VARCHAR), '''', '''''') || ''''",
@@ -95,11 +64,31 @@ _NAMED = {
     "_pg_numeric_scale(t, m)": """CASE WHEN t IN (20, 21, 23) THEN 0
         WHEN t = 1700 AND m >= 4 THEN (m - 4) % 65536 END""",
     "_pg_datetime_precision(t, m)": "CASE WHEN t = 1082 THEN 0 WHEN t IN (1083, 1114, 1184, 1186) THEN 6 END",
-    "pg_get_viewdef_of(x)": "CAST(NULL AS VARCHAR)",
-    "pg_column_is_updatable(x, y, z)": "false",
     "pg_sequence_last_value(x)": "CAST(NULL AS BIGINT)",
     "pg_blocking_pids(x)": "CAST([] AS INTEGER[])",
 }
+
+_CONSTANT = {
+    "false": (
+        *("pg_terminate_backend(x)", "pg_cancel_backend(x)", "pg_relation_is_publishable(x)"),
+        *("pg_is_in_recovery()", "pg_is_other_temp_schema(x)", "row_security_active(x)"),
+        *("pg_column_is_updatable(x, y, z)",),
+    ),
+    "CAST(NULL AS VARCHAR)": (
+        *("shobj_description(x, y)", "pg_get_partkeydef(x)", "pg_get_statisticsobjdef_columns(x)"),
+        *("pg_get_function_result(x)", "pg_get_function_arguments(x)", "pg_get_function_identity_arguments(x)"),
+        *("pg_get_functiondef(x)", "pg_get_function_sqlbody(x)", "pg_get_triggerdef(x)", "pg_get_ruledef(x)"),
+        *("pg_get_serial_sequence(x, y)", "inet_server_addr()", "inet_client_addr()", "pg_get_viewdef_of(x)"),
+    ),
+    "true": (
+        *("pg_collation_is_visible(x)", "pg_opclass_is_visible(x)", "pg_opfamily_is_visible(x)"),
+        *("pg_conversion_is_visible(x)", "pg_ts_config_is_visible(x)", "pg_ts_dict_is_visible(x)"),
+        *("pg_ts_parser_is_visible(x)", "pg_ts_template_is_visible(x)", "pg_statistics_obj_is_visible(x)"),
+    ),
+    "TIMESTAMP '2000-01-01 00:00:00'": (*("pg_postmaster_start_time()", "pg_conf_load_time()"),),
+    "CAST(NULL AS INTEGER)": (*("inet_server_port()", "inet_client_port()"),),
+}
+"""Functions that always return the same here, by what they return."""
 
 _OBJECT = """(SELECT min(mac_d.description) FROM pgc.pg_description AS mac_d
     WHERE mac_d.objoid = x AND mac_d.objsubid = 0)"""
@@ -148,6 +137,7 @@ TABLES = {
 def macros() -> list[str]:
     """Returns the statements that make all macros; those with several counts of arguments hold all of them."""
     made = [f"CREATE MACRO {head} AS {body}" for head, body in (_NAMED | series.MACROS).items()]
+    made += [f"CREATE MACRO {head} AS {body}" for body, heads in _CONSTANT.items() for head in heads]
     for name, forms in _VARIANTS.items():
         made.append(f"CREATE MACRO {name} " + ", ".join(f"({arguments}) AS {body}" for arguments, body in forms))
     made += [f"CREATE MACRO {name}(x) AS x IS NOT NULL" for name in _VISIBLE]
@@ -162,5 +152,10 @@ def macros() -> list[str]:
 
 def names() -> frozenset[str]:
     """Returns the names of all macros that statements may call."""
-    made = {head.split("(")[0] for head in (*_NAMED, *TABLES)} | set(_VARIANTS) | set(_VISIBLE) | set(_YES)
+    made = (
+        {head.split("(")[0] for head in (*_NAMED, *TABLES, *itertools.chain(*_CONSTANT.values()))}
+        | set(_VARIANTS)
+        | set(_VISIBLE)
+        | set(_YES)
+    )
     return frozenset(made | set(_SELECT_ONLY) | set(_NO) | {"has_column_privilege"})

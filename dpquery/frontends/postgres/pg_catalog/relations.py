@@ -8,7 +8,7 @@ from importlib.resources import files
 ANALYST = "\x01analyst"
 """Stands for the current user."""
 
-PG_CATALOG, PUBLIC, INFORMATION_SCHEMA, TOAST, DP = 11, 2200, 13207, 99, 16390
+PG_CATALOG, PUBLIC, INFORMATION_SCHEMA, DP = 11, 2200, 13207, 16390
 OWNER, OWNER_NAME, DATABASE = 10, "dpquery", 16384
 Row = dict[str, object]
 

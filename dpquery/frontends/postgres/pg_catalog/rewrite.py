@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpquery.frontends.postgres.pg_catalog.contents import SETTINGS
 from dpquery.frontends.postgres.pg_catalog.relations import ANALYST
-from dpquery.frontends.postgres.pg_catalog.values import VALUE_CASTS, is_procedure, is_shown
+from dpquery.frontends.postgres.pg_catalog.values import VALUE_CASTS, is_procedure, is_shown, name_columns, type_word
 from dpquery.frontends.postgres.pg_catalog.virtual import VIRTUAL
 from dpquery.frontends.postgres.wire.answers import Refusal
 from dpquery.frontends.postgres.wire.states import FORBIDDEN, NO_TABLE, UNSUPPORTED
@@ -40,6 +40,8 @@ _OPERATORS: dict[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
     "<": lambda a, b: exp.LT(this=a, expression=b),
     "||": lambda a, b: exp.DPipe(this=a, expression=b),
 }
+_ENGINE_CLOCKS = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
+"""What the engine reads as its clock where no column has this name, in quotes too."""
 _TEXTUAL = (exp.Literal, exp.Anonymous, exp.Format, exp.DPipe, exp.Concat, exp.Lower)
 
 
@@ -77,7 +79,7 @@ def rewrite(tree: exp.Expr, known: Mapping[str, frozenset[str]], asking: Asking)
         if column.name.lower() == "tableoid" and column.table.lower() in oids:
             name = exp.Literal.string(oids[column.table.lower()])
             column.replace(exp.Anonymous(this="class_oid", expressions=[name]))
-    _name_columns(tree)
+    name_columns(tree)
     for node in reversed(list(tree.walk())):
         made = _rewritten(node, known, common, asking)
         if made is not None and made is not node:
@@ -85,75 +87,6 @@ def rewrite(tree: exp.Expr, known: Mapping[str, frozenset[str]], asking: Asking)
                 return made
             node.replace(made)
     return tree
-
-
-def _name_columns(tree: exp.Expr) -> None:
-    """Gives each item of each SELECT the name that PostgreSQL gives it."""
-    for select in list(tree.find_all(exp.Select)):
-        select.set("expressions", [_as_named(item) for item in select.expressions])
-
-
-def _as_named(item: exp.Expr) -> exp.Expr:
-    is_star = isinstance(item, exp.Dot) and isinstance(item.expression, exp.Star)
-    is_named = is_star or isinstance(item, exp.Alias | exp.Column | exp.Star)
-    return item if is_named else exp.alias_(item, default_name(item), quoted=True, copy=False)
-
-
-def default_name(node: exp.Expr) -> str:
-    """Returns the name that PostgreSQL gives to an unnamed item of a SELECT."""
-    return _figured(node)[0]
-
-
-def _figured(node: exp.Expr) -> tuple[str, int]:
-    """Returns a name and how good it is: 2 for names of columns and functions, 1 for names of types, 0 for none."""
-    match node:
-        case exp.Column() | exp.Identifier():
-            return node.name, 2
-        case exp.Paren() | exp.Filter() | exp.Window() | exp.Collate():
-            return _figured(node.this)
-        case exp.Dot():
-            return _figured(node.expression)
-        case exp.Subquery() if isinstance(node.this, exp.Select) and len(node.this.expressions) == 1:
-            (only,) = node.this.expressions
-            return (only.alias, 2) if isinstance(only, exp.Alias) else _figured(only)
-        case exp.Cast():
-            name, strength = _figured(node.this)
-            return (name, strength) if strength > 1 else (_type_name(node.args["to"]), 1)
-        case exp.Case():
-            default = node.args.get("default")
-            name, strength = ("", 0) if default is None else _figured(default)
-            return (name, strength) if strength > 1 else ("case", 1)
-        case exp.Boolean():
-            return "bool", 1
-        case exp.Array():
-            return "array", 2
-        case exp.Exists():
-            return "exists", 2
-        case exp.Anonymous():
-            return str(node.this).lower(), 2
-        case exp.Func() if not isinstance(node, exp.Connector | exp.Binary):
-            name = node.sql_name().lower()
-            return _FUNCTION_NAMES.get(name, name), 2
-    return "?column?", 0
-
-
-_FUNCTION_NAMES = {"str_position": "strpos", "group_concat": "string_agg", "current_version": "version"}
-_TYPE_NAMES = {"int": "int4", "bigint": "int8", "smallint": "int2", "boolean": "bool", "decimal": "numeric"}
-
-
-def _type_name(node: exp.Expr) -> str:
-    is_list = isinstance(node, exp.DataType) and node.this is exp.DataType.Type.ARRAY and node.expressions
-    name = _word(node.expressions[0] if is_list else node)
-    return _TYPE_NAMES.get(name, name)
-
-
-def _word(node: exp.Expr) -> str:
-    """Returns a type's name in small letters, without its schema."""
-    if isinstance(node, exp.DataType) and node.this is exp.DataType.Type.USERDEFINED:
-        kind = node.args.get("kind")
-        return str(kind.name if isinstance(kind, exp.Expression) else kind or "").lower().split(".")[-1]
-    this = node.this
-    return str(getattr(this, "value", this)).lower()
 
 
 def _rewritten(
@@ -170,6 +103,8 @@ def _rewritten(
             node.set("catalog", None)
         case exp.Column() if node.name.lower() in ("current_user", "session_user", "user") and not node.table:
             return exp.Literal.string(asking.analyst)
+        case exp.Column() if node.name.lower() in _ENGINE_CLOCKS and not node.table:
+            asking.reads_clock = True
         case exp.Dot() if isinstance(node.this, exp.Identifier) and _is_system(node.this):
             return _part(node.expression)
         case exp.Dot() if isinstance(node.this, exp.Identifier) and isinstance(node.expression, exp.Func):
@@ -238,7 +173,7 @@ def _schemas(implicit: object) -> exp.Expr:
 def _is_integer(node: exp.Expr) -> bool:
     """Whether a node is an integer by its form."""
     if isinstance(node, exp.Cast):
-        return _word(node.args["to"]) in ("int", "bigint", "smallint", "uinteger")
+        return type_word(node.args["to"]) in ("int", "bigint", "smallint", "uinteger")
     return isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
 
 
@@ -286,7 +221,7 @@ def _with_analyst(node: exp.Table, name: str, asking: Asking) -> exp.Expr:
 
 def _cast(node: exp.Cast) -> exp.Expr | None:
     to = node.args["to"]
-    word = _word(to)
+    word = type_word(to)
     if word in REGULAR:
         return _regular(node, word)
     if word in VALUE_CASTS:
@@ -300,9 +235,11 @@ def _cast(node: exp.Cast) -> exp.Expr | None:
         if _is_list(node.this):
             node.set("this", _list(node.this))
         inner = to.expressions[0] if to.expressions else None
-        if inner is not None and _word(inner) in ("oid", "regclass", "regtype"):
+        if inner is not None and type_word(inner) in ("oid", "regclass", "regtype"):
             node.set("to", exp.DataType.build("UINTEGER[]", dialect="duckdb"))
-        elif inner is not None and (inner.this is exp.DataType.Type.USERDEFINED or _word(inner) in ("char", "name")):
+        elif inner is not None and (
+            inner.this is exp.DataType.Type.USERDEFINED or type_word(inner) in ("char", "name")
+        ):
             node.set("to", exp.DataType.build("VARCHAR[]", dialect="duckdb"))
         return None
     is_text = word in ("char", "name", "bpchar", "cstring", "json", "jsonb", "inet", "aclitem", "interval", "xml")
@@ -322,7 +259,7 @@ def _regular(node: exp.Cast, word: str) -> exp.Expr:
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
-    cast_to = _word(around.args["to"]) if isinstance(around, exp.Cast) else ""
+    cast_to = type_word(around.args["to"]) if isinstance(around, exp.Cast) else ""
     if isinstance(node.this, _TEXTUAL) or cast_to in ("oid", "int", "bigint"):
         found = exp.Anonymous(this=to_oid, expressions=[node.this])
         is_shown = cast_to in ("text", "varchar", "name") or isinstance(around, exp.Alias | exp.Select)

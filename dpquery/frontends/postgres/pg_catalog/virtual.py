@@ -7,44 +7,34 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from dpquery.catalog import Catalog
-from dpquery.frontends.postgres.wire.names import BOOL, FLOAT8, INT8, TEXT_OID
-from dpquery.kernel.loss import PrivacyLoss
+from dpquery.frontends.postgres.wire.oids import BOOL, FLOAT8, INT8, TEXT
 from dpquery.ledger.entries import State
 from dpquery.ledger.ledger import Ledger
 from dpquery.ledger.schema import Kind
 
+_COLUMNS = {
+    "budget": "currency text, budget float, spent float, remaining float",
+    "releases": "number int, time text, epsilon float, rho float, delta float, answered bool, query text",
+    "columns": "table_name text, column_name text, type text, is_public bool, is_nullable bool, lower text, "
+    "upper text, public_keys int, description text",
+}
 VIRTUAL: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "budget": (("currency", "text"), ("budget", "float"), ("spent", "float"), ("remaining", "float")),
-    "releases": (
-        ("number", "int"),
-        ("time", "text"),
-        ("epsilon", "float"),
-        ("rho", "float"),
-        ("delta", "float"),
-        ("answered", "bool"),
-        ("query", "text"),
-    ),
-    "columns": (
-        ("table_name", "text"),
-        ("column_name", "text"),
-        ("type", "text"),
-        ("is_public", "bool"),
-        ("is_nullable", "bool"),
-        ("lower", "text"),
-        ("upper", "text"),
-        ("public_keys", "int"),
-        ("description", "text"),
-    ),
+    table: tuple((column, word) for column, word in map(str.split, columns.split(", ")))
+    for table, columns in _COLUMNS.items()
 }
 """By name: columns and words for their types."""
 
-_OIDS = {"text": TEXT_OID, "float": FLOAT8, "int": INT8, "bool": BOOL}
-_ARROW = {"text": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
+_TYPES = {
+    "text": (TEXT, pa.string()),
+    "float": (FLOAT8, pa.float64()),
+    "int": (INT8, pa.int64()),
+    "bool": (BOOL, pa.bool_()),
+}
 
 
 def type_of_column(word: str) -> int:
     """Returns the OID of a word for a type."""
-    return _OIDS[word]
+    return _TYPES[word][0]
 
 
 def virtual_table(name: str, catalog: Catalog, ledger: Ledger, analyst: str) -> pa.Table:
@@ -63,23 +53,19 @@ def empty_virtual_table(name: str) -> pa.Table:
 
 def _table(name: str, rows: list[tuple[object, ...]]) -> pa.Table:
     return pa.table(
-        {column: pa.array([row[i] for row in rows], _ARROW[word]) for i, (column, word) in enumerate(VIRTUAL[name])}
+        {column: pa.array([row[i] for row in rows], _TYPES[word][1]) for i, (column, word) in enumerate(VIRTUAL[name])}
     )
 
 
 def _budget(ledger: Ledger, analyst: str) -> list[tuple[object, ...]]:
     limit, left = ledger.limit(analyst), ledger.remaining(analyst)
-    has_own = _has(limit)
+    has_own = bool(limit.epsilon or limit.rho or limit.delta)
     whole, spent = (limit, ledger.spent(analyst)) if has_own else (ledger.limit(None), ledger.spent(None))
     return [
         (part, float(getattr(whole, part)), float(getattr(spent, part)), float(getattr(left, part)))
         for part in ("epsilon", "rho", "delta")
         if getattr(whole, part)
     ]
-
-
-def _has(loss: PrivacyLoss) -> bool:
-    return bool(loss.epsilon or loss.rho or loss.delta)
 
 
 def _releases(ledger: Ledger, analyst: str) -> list[tuple[object, ...]]:

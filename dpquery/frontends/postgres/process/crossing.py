@@ -7,6 +7,7 @@ import datetime
 import json
 import struct
 import uuid
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +18,16 @@ from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, 
 HEAD = struct.Struct(">III")
 """Of a frame: the number of its request, the bytes of its JSON, the bytes of its table."""
 MOST_BYTES = 1 << 31
+KINDS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], object]]] = {
+    "float": (float, repr, float),
+    "decimal": (Decimal, str, Decimal),
+    "datetime": (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+    "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
+    "time": (datetime.time, datetime.time.isoformat, datetime.time.fromisoformat),
+    "uuid": (uuid.UUID, str, uuid.UUID),
+    "bytes": (bytes, lambda value: base64.b64encode(value).decode(), base64.b64decode),
+}
+"""Values that JSON has no form for: the type, how it is written as text, and how it is read."""
 
 
 def frame(number: int, words: dict[str, Any], table: pa.Buffer | bytes = b"") -> list[bytes | pa.Buffer]:
@@ -27,27 +38,14 @@ def frame(number: int, words: dict[str, Any], table: pa.Buffer | bytes = b"") ->
 
 def from_value(value: object) -> Any:
     """Returns a parameter's value as JSON."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case list():
-            return [from_value(item) for item in value]
-        case float():
-            return {"float": repr(value)}
-        case Decimal():
-            return {"decimal": str(value)}
-        case datetime.datetime():
-            return {"datetime": value.isoformat()}
-        case datetime.date():
-            return {"date": value.isoformat()}
-        case datetime.time():
-            return {"time": value.isoformat()}
-        case uuid.UUID():
-            return {"uuid": str(value)}
-        case bytes():
-            return {"bytes": base64.b64encode(value).decode()}
-        case _:
-            raise Refusal("0A000", "a parameter is of a type that is not supported")
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, list):
+        return [from_value(item) for item in value]
+    for name, (kind, write, _) in KINDS.items():
+        if isinstance(value, kind):
+            return {name: write(value)}
+    raise Refusal("0A000", "a parameter is of a type that is not supported")
 
 
 def to_value(written: Any) -> object:
@@ -56,22 +54,8 @@ def to_value(written: Any) -> object:
         return [to_value(item) for item in written]
     if not isinstance(written, dict):
         return written
-    ((kind, text),) = written.items()
-    match kind:
-        case "float":
-            return float(text)
-        case "decimal":
-            return Decimal(text)
-        case "datetime":
-            return datetime.datetime.fromisoformat(text)
-        case "date":
-            return datetime.date.fromisoformat(text)
-        case "time":
-            return datetime.time.fromisoformat(text)
-        case "uuid":
-            return uuid.UUID(text)
-        case _:
-            return base64.b64decode(text)
+    ((name, text),) = written.items()
+    return KINDS[name][2](text)
 
 
 def of_answered(answered: Answered) -> tuple[dict[str, Any], pa.Buffer]:

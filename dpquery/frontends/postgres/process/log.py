@@ -8,11 +8,11 @@ import json
 import logging
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from dpquery.frontends.postgres.login.users import User
 from dpquery.frontends.postgres.wire.answers import Answered, Refusal
+from dpquery.kernel.failures import cause_of
 
 LOGGER = logging.getLogger("dpquery.server")
 _NUMBERS = itertools.count(1)
@@ -96,12 +96,8 @@ class Log:
 
     def defect(self, error: BaseException) -> None:
         """The server failed where it should not; what the exception says may quote data and stays unsaid."""
-        step = error.__traceback__
-        while step is not None and step.tb_next is not None:
-            step = step.tb_next
-        place = "unknown" if step is None else f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
         self.counts.totals["defects", type(error).__name__] += 1
-        LOGGER.error("defect connection=%d error=%s place=%s", self.number, type(error).__name__, place)
+        LOGGER.error("defect connection=%d cause=%s", self.number, _plain(cause_of(error)))
 
 
 def _plain(value: object) -> str:

@@ -36,7 +36,7 @@ PATIENCE = 15.0
 
 
 def starting() -> Refusal:
-    """Returns the refusal of a statement that comes while there is no engine."""
+    """Returns the refusal of a statement that comes while no engine runs."""
     return Refusal("57P03", "the engine is starting", hint="Ask again in a moment.")
 
 

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from dpquery.cancelling import Cancellation, cancellable
@@ -27,7 +26,7 @@ from dpquery.frontends.postgres.process import crossing
 from dpquery.frontends.postgres.wire.answers import Answerer, Asked, Refusal
 from dpquery.frontends.postgres.wire.columns import stored
 from dpquery.frontends.postgres.wire.states import failed
-from dpquery.kernel.failures import OPERATOR
+from dpquery.kernel.failures import OPERATOR, cause_of
 
 SWITCH = 0.001
 """Seconds after which a thread that computes lets another one run; shorter than usual, so that short statements are."""
@@ -141,12 +140,8 @@ def send(channel: socket.socket, number: int, words: dict[str, Any], table: Any 
 
 
 def _note(error: BaseException) -> None:
-    """Tells the owner where it failed. What the exception says stays unsaid: it may quote data."""
-    step = error.__traceback__
-    while step is not None and step.tb_next is not None:
-        step = step.tb_next
-    place = "" if step is None else f" in {Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
-    print(f"dpquery worker: {type(error).__name__}{place}", file=sys.stderr, flush=True)
+    """Tells the owner where it failed."""
+    print(f"dpquery worker: {cause_of(error)}", file=sys.stderr, flush=True)
 
 
 def main(descriptor: int) -> None:

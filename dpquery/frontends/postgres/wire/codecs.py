@@ -64,9 +64,9 @@ def _decode_text(text: str, oid: int) -> object:
         case oids.INT2 | oids.INT4 | oids.INT8 | oids.OID:
             return _ranged(_whole(text), oid)
         case oids.FLOAT4 | oids.FLOAT8:
-            return _float(text)
+            return float(_special_or_number(text))
         case oids.NUMERIC:
-            return _numeric(text)
+            return Decimal(_special_or_number(text))
         case oids.DATE:
             return _day(text.strip())
         case oids.TIME:
@@ -98,22 +98,12 @@ def _ranged(number: int, oid: int) -> int:
     return number
 
 
-def _float(text: str) -> float:
+def _special_or_number(text: str) -> str:
+    """Returns a number as Python reads it, special ones by its own names."""
     word = text.strip().lower()
-    if word in _SPECIAL:
-        return float(_SPECIAL[word])
-    if len(text) > MOST_DIGITS or not _NUMBER.fullmatch(text):
+    if word not in _SPECIAL and (len(text) > MOST_DIGITS or not _NUMBER.fullmatch(text)):
         raise ValueError
-    return float(text)
-
-
-def _numeric(text: str) -> Decimal:
-    word = text.strip().lower()
-    if word in _SPECIAL:
-        return Decimal(_SPECIAL[word])
-    if len(text) > MOST_DIGITS or not _NUMBER.fullmatch(text):
-        raise ValueError
-    return Decimal(text.strip())
+    return _SPECIAL.get(word, word)
 
 
 def _day(text: str) -> datetime.date:

@@ -87,13 +87,8 @@ def copy_out(formats: Sequence[int], is_binary: bool) -> bytes:
     return message(b"H", struct.pack(f">bH{len(formats)}h", is_binary, len(formats), *formats))
 
 
-def copy_data(data: bytes) -> bytes:
-    """Carries a part of a COPY."""
-    return message(b"d", data)
-
-
 def error(refusal: Refusal, severity: str = "ERROR") -> bytes:
-    """Tells why there is no answer."""
+    """Tells why a statement was not answered."""
     fields = {"S": severity, "V": severity, "C": refusal.sqlstate, "M": refusal.message}
     if refusal.detail:
         fields["D"] = refusal.detail

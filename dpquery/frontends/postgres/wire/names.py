@@ -7,75 +7,29 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from dpquery.frontends.postgres.wire import oids
 from dpquery.frontends.postgres.wire.answers import Field
-from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Kind, Type, decimal
-
-BOOL, BYTEA, INT8, INT2, INT4, TEXT_OID, OID = 16, 17, 20, 21, 23, 25, 26
-FLOAT4, FLOAT8, DATE_OID, TIME, TIMESTAMP_OID, TIMESTAMPTZ, INTERVAL = 700, 701, 1082, 1083, 1114, 1184, 1186
-NUMERIC, UUID, UNKNOWN = 1700, 2950, 705
+from dpquery.plan.types import Kind, Type
 
 _OIDS = {
-    Kind.BOOLEAN: BOOL,
-    Kind.INT64: INT8,
-    Kind.FLOAT64: FLOAT8,
-    Kind.DECIMAL: NUMERIC,
-    Kind.TEXT: TEXT_OID,
-    Kind.DATE: DATE_OID,
-    Kind.TIMESTAMP: TIMESTAMP_OID,
-}
-
-ARRAYS = {
-    BOOL: 1000,
-    BYTEA: 1001,
-    INT2: 1005,
-    INT4: 1007,
-    TEXT_OID: 1009,
-    INT8: 1016,
-    FLOAT4: 1021,
-    FLOAT8: 1022,
-    OID: 1028,
-    TIMESTAMP_OID: 1115,
-    DATE_OID: 1182,
-    TIME: 1183,
-    TIMESTAMPTZ: 1185,
-    NUMERIC: 1231,
-    UUID: 2951,
-}
-"""The OID of the list of each type."""
-
-_TYPES = {
-    BOOL: BOOLEAN,
-    INT2: INT64,
-    INT4: INT64,
-    INT8: INT64,
-    OID: INT64,
-    FLOAT4: FLOAT64,
-    FLOAT8: FLOAT64,
-    NUMERIC: decimal(38, 9),
-    TEXT_OID: TEXT,
-    1043: TEXT,  # varchar
-    1042: TEXT,  # bpchar
-    19: TEXT,  # name
-    UNKNOWN: TEXT,
-    DATE_OID: DATE,
-    TIMESTAMP_OID: TIMESTAMP,
-    TIMESTAMPTZ: TIMESTAMP,
+    Kind.BOOLEAN: oids.BOOL,
+    Kind.INT64: oids.INT8,
+    Kind.FLOAT64: oids.FLOAT8,
+    Kind.DECIMAL: oids.NUMERIC,
+    Kind.TEXT: oids.TEXT,
+    Kind.DATE: oids.DATE,
+    Kind.TIMESTAMP: oids.TIMESTAMP,
 }
 
 _EXAMPLES: dict[int, object] = {
-    BOOL: True,
-    INT2: 1,
-    INT4: 1,
-    INT8: 1,
-    OID: 1,
-    FLOAT4: 1.0,
-    FLOAT8: 1.0,
-    NUMERIC: Decimal(1),
-    DATE_OID: datetime.date(2000, 1, 1),
-    TIMESTAMP_OID: datetime.datetime(2000, 1, 1),
-    TIMESTAMPTZ: datetime.datetime(2000, 1, 1),
-    TIME: "00:00:00",
-    UUID: "00000000-0000-0000-0000-000000000000",
+    oids.BOOL: True,
+    **dict.fromkeys((oids.INT2, oids.INT4, oids.INT8, oids.OID), 1),
+    **dict.fromkeys((oids.FLOAT4, oids.FLOAT8), 1.0),
+    oids.NUMERIC: Decimal(1),
+    oids.DATE: datetime.date(2000, 1, 1),
+    **dict.fromkeys((oids.TIMESTAMP, oids.TIMESTAMPTZ), datetime.datetime(2000, 1, 1)),
+    oids.TIME: "00:00:00",
+    oids.UUID: "00000000-0000-0000-0000-000000000000",
 }
 
 
@@ -96,14 +50,9 @@ def field_of(name: str, type: Type, *, is_exact: bool = True) -> Field:
     return Field(name=name, oid=oid_of(type), typmod=typmod)
 
 
-def type_of_oid(oid: int) -> Type | None:
-    """Returns the plan's type that holds values of an OID, or None."""
-    return _TYPES.get(oid)
-
-
 def example_of(oid: int) -> object:
     """Returns some value of an OID: what a query is described with."""
-    for element, array in ARRAYS.items():
+    for element, array in oids.ARRAYS.items():
         if array == oid:
             return [example_of(element)]
     return _EXAMPLES.get(oid, "")
@@ -116,28 +65,28 @@ def field_of_arrow(name: str, type: pa.DataType) -> Field:
 
 def _oid_of_arrow(type: pa.DataType) -> int:
     plain = {
-        pa.bool_(): BOOL,
-        pa.int8(): INT2,
-        pa.int16(): INT2,
-        pa.uint8(): INT2,
-        pa.int32(): INT4,
-        pa.uint16(): INT4,
-        pa.int64(): INT8,
-        pa.uint32(): OID,
-        pa.float32(): FLOAT4,
-        pa.float64(): FLOAT8,
-        pa.date32(): DATE_OID,
-        pa.time64("us"): TIME,
-        pa.timestamp("us"): TIMESTAMP_OID,
-        pa.binary(): BYTEA,
-        pa.month_day_nano_interval(): INTERVAL,
+        pa.bool_(): oids.BOOL,
+        pa.int8(): oids.INT2,
+        pa.int16(): oids.INT2,
+        pa.uint8(): oids.INT2,
+        pa.int32(): oids.INT4,
+        pa.uint16(): oids.INT4,
+        pa.int64(): oids.INT8,
+        pa.uint32(): oids.OID,
+        pa.float32(): oids.FLOAT4,
+        pa.float64(): oids.FLOAT8,
+        pa.date32(): oids.DATE,
+        pa.time64("us"): oids.TIME,
+        pa.timestamp("us"): oids.TIMESTAMP,
+        pa.binary(): oids.BYTEA,
+        pa.month_day_nano_interval(): oids.INTERVAL,
     }
     if type in plain:
         return plain[type]
     if pa.types.is_decimal(type):
-        return NUMERIC
+        return oids.NUMERIC
     if pa.types.is_timestamp(type):
-        return TIMESTAMPTZ
+        return oids.TIMESTAMPTZ
     if pa.types.is_list(type):
-        return ARRAYS.get(_oid_of_arrow(type.value_type), 1009)
-    return TEXT_OID
+        return oids.ARRAYS.get(_oid_of_arrow(type.value_type), 1009)
+    return oids.TEXT

@@ -8,30 +8,14 @@ BPCHAR, VARCHAR, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL = 1042, 1043, 1082
 NUMERIC, UUID = 1700, 2950
 
 LENGTHS = {
-    BOOL: 1,
-    CHAR: 1,
-    NAME: 64,
-    INT8: 8,
+    **dict.fromkeys((BOOL, CHAR), 1),
     INT2: 2,
-    INT4: 4,
-    REGPROC: 4,
-    OID: 4,
-    FLOAT4: 4,
-    FLOAT8: 8,
-    DATE: 4,
-    TIME: 8,
-    TIMESTAMP: 8,
-    TIMESTAMPTZ: 8,
-    INTERVAL: 16,
-    UUID: 16,
+    **dict.fromkeys((INT4, REGPROC, OID, FLOAT4, DATE), 4),
+    **dict.fromkeys((2202, 2203, 2204, 2205, 2206, 4096, 4089), 4),  # regprocedure, regoper, ..., regclass, ...
+    **dict.fromkeys((INT8, FLOAT8, TIME, TIMESTAMP, TIMESTAMPTZ), 8),
+    **dict.fromkeys((INTERVAL, UUID), 16),
+    NAME: 64,
     UNKNOWN: -2,
-    2202: 4,
-    2203: 4,
-    2204: 4,
-    2205: 4,
-    2206: 4,
-    4096: 4,
-    4089: 4,  # regprocedure, regoper, ..., regclass, ...
 }
 """Bytes of the types that have a fixed length; the others have -1."""
 
@@ -63,6 +47,30 @@ ELEMENTS = {
 """For each type of arrays the type of its elements."""
 
 ARRAYS = {element: array for array, element in ELEMENTS.items() if array not in (INT2VECTOR, OIDVECTOR)}
+
+TYPES = {
+    **dict.fromkeys(("bool", "boolean"), BOOL),
+    **dict.fromkeys(("smallint", "int2"), INT2),
+    **dict.fromkeys(("int", "integer", "int4"), INT4),
+    **dict.fromkeys(("bigint", "int8"), INT8),
+    **dict.fromkeys(("real", "float4"), FLOAT4),
+    **dict.fromkeys(("float8", "float", "double precision"), FLOAT8),
+    **dict.fromkeys(("numeric", "decimal"), NUMERIC),
+    "text": TEXT,
+    **dict.fromkeys(("varchar", "character varying"), VARCHAR),
+    "char": BPCHAR,
+    "date": DATE,
+    "time": TIME,
+    **dict.fromkeys(("timestamp", "timestamp without time zone"), TIMESTAMP),
+    **dict.fromkeys(("timestamptz", "timestamp with time zone"), TIMESTAMPTZ),
+    "uuid": UUID,
+    "bytea": BYTEA,
+    "unknown": 0,
+    "name": NAME,
+    "oid": OID,
+    "interval": INTERVAL,
+}
+"""Types by their names in SQL."""
 
 
 def length_of(oid: int) -> int:

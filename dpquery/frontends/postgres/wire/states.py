@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-from dpquery.errors import (
-    BackendError,
-    CatalogError,
-    DataChangedError,
-    DPQueryError,
-    InsufficientBudgetError,
-    InternalError,
-    InvalidLossError,
-    LedgerError,
-    MissingBoundsError,
-    MissingDeltaError,
-    ParameterError,
-    QueryError,
-    QuerySyntaxError,
-    UnknownNameError,
-    UnsupportedQueryError,
-)
+from dpquery import errors
 from dpquery.frontends.postgres.wire.answers import Refusal
 from dpquery.frontends.wording import as_settings
 
@@ -30,14 +14,14 @@ BROKEN, CONFIGURATION, DEFECT, NO_ANALYST = "58030", "F0000", "XX000", "28000"
 
 ROW_LEVEL_HINT = "Add an aggregate, for example COUNT(*), AVG or SUM, with GROUP BY."
 
-_BY_CLASS: tuple[tuple[type[QueryError], str], ...] = (
-    (QuerySyntaxError, SYNTAX),
-    (InsufficientBudgetError, EXHAUSTED),
-    (MissingBoundsError, UNSUPPORTED),
-    (MissingDeltaError, INVALID_VALUE),
-    (ParameterError, INVALID_VALUE),
-    (InvalidLossError, INVALID_VALUE),
-    (UnsupportedQueryError, UNSUPPORTED),
+_BY_CLASS: tuple[tuple[type[errors.QueryError], str], ...] = (
+    (errors.QuerySyntaxError, SYNTAX),
+    (errors.InsufficientBudgetError, EXHAUSTED),
+    (errors.MissingBoundsError, UNSUPPORTED),
+    (errors.MissingDeltaError, INVALID_VALUE),
+    (errors.ParameterError, INVALID_VALUE),
+    (errors.InvalidLossError, INVALID_VALUE),
+    (errors.UnsupportedQueryError, UNSUPPORTED),
 )
 
 
@@ -51,18 +35,18 @@ def refusal_of(error: BaseException) -> Refusal:
     """Returns what the client is told of an error. Only texts of QueryErrors go out: they quote query and catalog."""
     if isinstance(error, Refusal):
         return error
-    if isinstance(error, QueryError):
+    if isinstance(error, errors.QueryError):
         position = None if error.span is None else error.span.start + 1
         return Refusal(_state(error), error.reason, None, as_settings(error.advice) or None, position)
-    if isinstance(error, BackendError):
+    if isinstance(error, errors.BackendError):
         return failed()
-    if isinstance(error, DataChangedError):
+    if isinstance(error, errors.DataChangedError):
         return Refusal(BROKEN, "the data have changed; nothing was charged", None, "The server must be restarted.")
-    if isinstance(error, LedgerError):
+    if isinstance(error, errors.LedgerError):
         return Refusal(BROKEN, "the ledger cannot be used", None, "Tell the data owner; their log has the reason.")
-    if isinstance(error, CatalogError):
+    if isinstance(error, errors.CatalogError):
         return Refusal(CONFIGURATION, "the declarations and the data do not agree", None, "Tell the data owner.")
-    if isinstance(error, InternalError | DPQueryError):
+    if isinstance(error, errors.InternalError | errors.DPQueryError):
         return Refusal(DEFECT, "the query breaks a rule of the engine; it was refused")
     return Refusal(DEFECT, "the query could not be answered")
 
@@ -70,15 +54,14 @@ def refusal_of(error: BaseException) -> Refusal:
 def row_level(unit: str, position: int | None = None) -> Refusal:
     """Returns the refusal of a query for rows of single units."""
     what = "single rows" if unit == "row" else f"rows of a single {unit}"
-    message = f"{what} are not shown: this server answers aggregates"
-    return Refusal(FORBIDDEN, message, None, ROW_LEVEL_HINT, position)
+    return Refusal(FORBIDDEN, f"{what} are not shown: this server answers aggregates", None, ROW_LEVEL_HINT, position)
 
 
-def _state(error: QueryError) -> str:
-    if isinstance(error, UnknownNameError):
+def _state(error: errors.QueryError) -> str:
+    if isinstance(error, errors.UnknownNameError):
         word = error.reason.split(" ", 1)[0]
         return {"table": NO_TABLE, "function": NO_FUNCTION}.get(word, NO_COLUMN)
-    if isinstance(error, UnsupportedQueryError):
+    if isinstance(error, errors.UnsupportedQueryError):
         if "is ambiguous" in error.reason:
             return AMBIGUOUS
         if "is neither in GROUP BY" in error.reason:

@@ -15,7 +15,6 @@ MOST_MESSAGE = 1 << 20
 """Bytes of any later message."""
 MOST_BEFORE_LOGIN = 10_000
 """Bytes of a message of a client before its login."""
-MOST_PARAMETERS = 65_535
 MOST_OPTIONS = 64
 """Parameters of a startup packet."""
 LONGEST_NAME = 255

@@ -536,7 +536,7 @@ def test_defects_are_told_without_quoting_anything(
     monkeypatch.setattr("dpquery.session.session.Session.sql", fail)
     code, out, err = dpquery("query", open_shop, BY_TOWN)
     assert (code, out) == (2, "")
-    assert "A defect of dpquery (ValueError in test_cli.py:" in err
+    assert "A defect of dpquery (ValueError at dpquery.frontends.cli.main:" in err
     assert "secret" not in err
 
 

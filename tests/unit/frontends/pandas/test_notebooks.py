@@ -103,14 +103,12 @@ def test_a_sign_of_life_is_shown_after_a_while_and_no_number(
     monkeypatch.setattr(working, "_is_watched", lambda: True)
     shown: list[str] = []
 
-    def show(label: str) -> Any:
-        def until(done: threading.Event) -> None:
-            shown.append(label)
-            done.wait()
+    def show(label: str, done: threading.Event) -> None:
+        shown.append(label)
+        done.wait()
 
-        return until
-
-    monkeypatch.setattr(working, "_with_rich", show)
+    spin = working._spin
+    monkeypatch.setattr(working, "_spin", show)
     with working.working():
         wait_until(lambda: shown)
     assert shown == ["dpquery"]
@@ -119,8 +117,7 @@ def test_a_sign_of_life_is_shown_after_a_while_and_no_number(
         pass
     assert shown == ["dpquery"]
     monkeypatch.setattr(working, "AFTER", 0.0)
-    monkeypatch.setattr(working, "_with_rich", lambda _: None)
-    monkeypatch.setattr(working, "_with_tqdm", lambda _: None)
+    monkeypatch.setattr(working, "_spin", spin)
     with working.working():
         time.sleep(0.1)
     assert threading.active_count() < 50
