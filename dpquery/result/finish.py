@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from dpquery.accuracy.intervals import IntervalInputs
 from dpquery.accuracy.rules import Interval
-from dpquery.accuracy.simulated import LEAST_SCALE, Law
+from dpquery.accuracy.simulated import LEAST_OF_SUM, LEAST_SCALE, Law
 from dpquery.accuracy.unions import carry_union
 from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
-from dpquery.plan.expr import Column, Expression, Literal, columns_of, substitute
+from dpquery.plan.expr import Cast, Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
     Computed,
@@ -38,6 +38,7 @@ from dpquery.plan.noisy import noisy_columns
 from dpquery.plan.types import FLOAT64
 from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum, with_added
 from dpquery.result.carried import Carried
+from dpquery.result.choices import Choices, RankError
 from dpquery.result.combined import CombinedNoise, variance_of
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
@@ -62,6 +63,7 @@ class Finished:
         measured: Those columns, row by row as in the answer, for intervals that hold with a probability: each by
             itself, or with True all of the answer at once.
         tables: The numbers of the released tables that it is computed from.
+        choices: Of the columns that are chosen values, how far they may be off in ranks, for a confidence.
         hidden: Whether groups were selected, and none was.
     """
 
@@ -69,6 +71,7 @@ class Finished:
     noisy: dict[str, Expression | None]
     measured: Callable[[Fraction, bool], IntervalInputs]
     tables: frozenset[int]
+    choices: Callable[[Fraction], Mapping[str, RankError]] = lambda _: {}
     hidden: bool = False
 
     def interval(self, name: str, measured: IntervalInputs) -> Interval:
@@ -83,6 +86,7 @@ def finish(
     evaluate: Evaluate,
     added: Sequence[tuple[int, PrivateAggregate]] = (),
     variances: Mapping[str, Expression] | None = None,
+    whole: frozenset[str] = frozenset(),
 ) -> Finished:
     """Returns what the query computes from the released tables.
 
@@ -93,6 +97,7 @@ def finish(
         added: Tables added up from released ones, as (number of the released table, what it gives); they are read
             after the released ones.
         variances: For columns of the result that stand for the randomness of reports, how large it is.
+        whole: Ids of the choices among values that are never NULL.
     """
     tables = with_added(released, added)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
@@ -111,15 +116,26 @@ def finish(
     found = {c.name: meanings.get(c.id) for c in columns if c.id in noisy}
     read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
     read |= {column.id for id in read & again.spread.keys() for column in columns_of(again.spread[id])}
+    choices = Choices(tables=tables, whole=whole, twice=frozenset({*again, *again.values()}))
+    behind = choices.behind(read)
+    read |= behind & {*made.column_names}
     values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), _laws(tables, again)
 
     def measured(confidence: Fraction, at_once: bool) -> IntervalInputs:
-        each = failure_of_each(1 - confidence, drawn(read & measures, tables, again)) if at_once else None
+        each = failure_of_each(1 - confidence, drawn((read & measures) | behind, tables, again)) if at_once else None
+
+        def chosen(id: str, sharing: int) -> Interval | None:
+            if id not in choices:
+                return None
+            failure = (1 - confidence) / sharing if each is None else each
+            return choices.interval(id, values, widths, failure, each=each is not None)
+
         return IntervalInputs(
             rows=len(made),
             columns=values,
             measures=measures,
             half_width=lambda id, sharing: widths(id, (1 - confidence) / sharing if each is None else each),
+            chosen=chosen,
             law=laws if each is None else lambda _: None,  # what is simulated holds for one cell by itself
             confidence=float(confidence) if each is None else 1 - float(each),
             variances=again.spread,
@@ -130,7 +146,19 @@ def finish(
     read_tables = frozenset(leaves[number] for number in read_by)
     empty = any(tables[i].aggregate.is_selected and not len(tables[i].keys[0]) for i in read_by)
     hidden = empty and not len(made)
-    return Finished(table=table, noisy=found, measured=measured, tables=read_tables, hidden=hidden)
+    themselves = {name: id for name, meaning in found.items() if (id := _itself(meaning, again)) in choices}
+
+    def ranks(confidence: Fraction) -> Mapping[str, RankError]:
+        return {name: choices.rank_error(id or "", values, 1 - confidence) for name, id in themselves.items()}
+
+    return Finished(table=table, noisy=found, measured=measured, tables=read_tables, choices=ranks, hidden=hidden)
+
+
+def _itself(meaning: Expression | None, again: Mapping[str, str]) -> str | None:
+    """Returns the released column that a column of the answer shows as it is."""
+    while isinstance(meaning, Cast):
+        meaning = meaning.argument
+    return again.get(meaning.id, meaning.id) if isinstance(meaning, Column) else None
 
 
 class _Lazy(Mapping[str, list[Any]]):
@@ -277,9 +305,16 @@ def _law(noise: AnyNoise, table: int, is_added: bool, step: Fraction) -> Law | N
             return None
         case _:
             assert_never(one.mechanism)
-    if scale < LEAST_SCALE:
-        return None  # so a rounding of finer noise, too, is small beside it
-    return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * float(step))
+    unit = float(step)
+    if scale >= (LEAST_SCALE if count == 1 else LEAST_OF_SUM):  # a rounding of finer noise, too, is small beside it
+        return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * unit)
+    if count > 1:
+        return None
+    scale = float(one.parameter) if one.mechanism is Mechanism.LAPLACE else math.sqrt(one.parameter)
+    rounded = one.steps != 1
+    return Law(
+        table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * unit, step=unit, is_rounded=rounded
+    )
 
 
 def _released(relation: Relation) -> list[Released]:

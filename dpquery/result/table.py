@@ -18,6 +18,7 @@ from dpquery.accuracy.intervals import MOST_DIGITS, IntervalInputs, digits_of
 from dpquery.accuracy.rules import Interval
 from dpquery.data.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.result.choices import RankError, sentence
 from dpquery.result.finish import Finished
 from dpquery.result.measurements import Measurement
 from dpquery.result.plot import plot
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 40
 NONE = "[none]"
-"""In place of an interval: how far the value may be off is not known."""
+"""In place of an interval: nothing is known of how far the value may be off."""
 
 
 class Result:
@@ -57,6 +58,7 @@ class Result:
         charged_with: int = 1,
         entry: int | None = None,
         notes: tuple[str, ...] = (),
+        warnings: tuple[str, ...] = (),
     ) -> None:
         self._charged_with = charged_with
         self._table, self._finished = finished.table, finished
@@ -66,7 +68,7 @@ class Result:
         self.blocks: str = blocks
         self.protects: str = protects
         self.confidence: float = float(confidence)
-        self._confidence, self._told = confidence, notes
+        self._confidence, self._told, self._warned = confidence, notes, warnings
         self._found: dict[str, Interval] = {}
         self._entry = entry if any(not measurement.stored for measurement in measurements) else None
 
@@ -103,7 +105,7 @@ class Result:
         """One interval for each noisy cell: rows as in the answer, columns (name, "lower") and (name, "upper").
 
         The interval speaks of noise alone, not of clamping and not of the weights of rows. NaN: nothing is known.
-        `accuracy.attrs["notes"]` holds the answer's `notes`.
+        `accuracy.attrs["notes"]` holds the answer's `notes`, `accuracy.attrs["ranks"]` its `rank_errors`.
         """
         return self._as_frame(self._intervals)
 
@@ -121,16 +123,32 @@ class Result:
         measured = self._finished.measured(held, simultaneous)
         return self._as_frame({name: self._finished.interval(name, measured) for name in self._finished.noisy})
 
+    @cached_property
+    def rank_errors(self) -> dict[str, float]:
+        """How many ranks the quantiles, minima and maxima of the answer are off at most with its confidence, by column.
+
+        How far that is in values depends on the data: `accuracy` has it where other quantiles of the same values and
+        their number, in the same answer, tell it.
+        """
+        return {name: error.ranks for name, error in self._ranks.items() if error.target is not None}
+
+    @cached_property
+    def _ranks(self) -> Mapping[str, RankError]:
+        return self._finished.choices(self._confidence)
+
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is known of the rows that bounds leave out, a line for each table, of the table and not of a cell; then
-        the `warnings`."""
-        return (*self._told, *self.warnings)
+        """What is known of the rows that bounds leave out, a line for each table, of the table and not of a cell; how
+        far chosen values may be off in ranks; then the `warnings`."""
+        ranks = (sentence(self._ranks, self.confidence),) if self._ranks else ()
+        return (*self._told, *ranks, *self.warnings)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What in the answer says nothing: no group was shown, or intervals are as wide as the range of the values."""
-        return warnings_of(self._finished, self._interval, self.measurements)
+        """What in the answer says nothing: no group was shown, intervals are as wide as the range of the values, or
+        groups are too small for a quantile or an extreme."""
+        found = warnings_of(self._finished, self._interval, self.measurements, self._ranks)
+        return (*self._warned, *found)
 
     def _as_frame(self, intervals: Mapping[str, Interval]) -> pd.DataFrame:
         columns = {
@@ -142,6 +160,7 @@ class Result:
         if columns:
             frame.columns = pd.MultiIndex.from_tuples(list(columns))
         frame.attrs["notes"] = list(self.notes)
+        frame.attrs["ranks"] = dict(self.rank_errors)
         return frame
 
     def plot(self, kind: str | None = None) -> Figure:
@@ -213,7 +232,8 @@ class Result:
                 columns.append([_exact(value) for value in values])
                 continue
             interval = self._intervals[name]
-            columns.append(_with_intervals(values, interval.lower.tolist(), interval.upper.tolist()))
+            beside = str(self._ranks[name]) if name in self.rank_errors else NONE
+            columns.append(_with_intervals(values, interval.lower.tolist(), interval.upper.tolist(), beside))
         return [list(row) for row in zip(*columns, strict=True)]
 
     def _more(self) -> list[str]:
@@ -231,21 +251,21 @@ class Result:
         return f"[{level}{charge}]"
 
 
-def shown(value: object, low: float, high: float) -> tuple[str, str]:
-    """Returns a noisy value and its interval as people read them; "[none]" where no interval is known.
+def shown(value: object, low: float, high: float, none: str = NONE) -> tuple[str, str]:
+    """Returns a noisy value and its interval as people read them; `none` where no interval is known.
 
     Example:
         >>> shown(8011, 7987.0, 8035.0), shown(39.2984, 38.8, 40.12), shown(40.0, float("nan"), float("nan"))
         (('8,011', '± 24'), ('39.30', '[38.80, 40.12]'), ('40', '[none]'))
     """
     if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
-        return _value(value), NONE if isinstance(value, datetime.date) else ""
+        return _value(value), none if isinstance(value, datetime.date) else ""
     if isinstance(value, Decimal) and value.as_tuple().exponent == 0:
         value = int(value)
     value = int(value) if isinstance(value, int) else float(value)
     if not math.isfinite(high - low):
         text = _value(value)
-        return text.rstrip("0").rstrip(".") if isinstance(value, float) and "." in text else text, NONE
+        return text.rstrip("0").rstrip(".") if isinstance(value, float) and "." in text else text, none
     digits = 0 if isinstance(value, int) else digits_of((high - low) / 2)
     text = _value(value, digits)
     if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
@@ -253,8 +273,8 @@ def shown(value: object, low: float, high: float) -> tuple[str, str]:
     return text, f"[{_value(low, digits)}, {_value(high, digits)}]"
 
 
-def _with_intervals(values: Sequence[object], lower: Sequence[float], upper: Sequence[float]) -> list[str]:
-    cells = [shown(value, low, high) for value, low, high in zip(values, lower, upper, strict=False)]
+def _with_intervals(values: Sequence[object], lower: Sequence[float], upper: Sequence[float], none: str) -> list[str]:
+    cells = [shown(value, low, high, none) for value, low, high in zip(values, lower, upper, strict=False)]
     width = [max((len(cell[i]) for cell in cells), default=0) for i in (0, 1)]
     return [f"{text:>{width[0]}} {interval:<{width[1]}}" for text, interval in cells]
 

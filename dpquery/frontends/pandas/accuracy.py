@@ -77,7 +77,8 @@ def with_accuracy(shape: Shape, result: Result) -> Any:
         return made
     if not isinstance(made, pd.Series | pd.DataFrame):
         low, high = (shape(cast(Result, End(result, end))) for end in ("lower", "upper"))
-        return noisy(made, low, high, result.confidence)
+        ranks = [*result.rank_errors.values()]
+        return noisy(made, low, high, result.confidence, ranks[0] if len(ranks) == 1 else None)
     released = made.copy()
     released.attrs = {}
 
