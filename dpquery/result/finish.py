@@ -11,9 +11,11 @@ from typing import Any, assert_never
 import pyarrow as pa
 
 from dpquery.accuracy.intervals import IntervalInputs
+from dpquery.accuracy.rounded import half_width as half_width_of
 from dpquery.accuracy.rules import Interval
 from dpquery.accuracy.simulated import LEAST_OF_SUM, LEAST_SCALE, Law
 from dpquery.accuracy.unions import carry_union
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Cast, Column, Expression, Literal, columns_of, substitute
@@ -269,7 +271,9 @@ def _half_widths(tables: Sequence[NoisyTable | AddedTable], again: Carried) -> C
         if again.get(id, id) not in known:
             return math.nan  # how far a choice is off in values depends on the data
         noise, step = known[again.get(id, id)]
-        return float(noise.half_width(failure) * step)
+        one = noise.noise if isinstance(noise, NoiseOfSum) and noise.count == 1 else noise
+        width = half_width_of(one, failure) if isinstance(one, NoiseLaw) else one.half_width(failure)
+        return float(width * step)
 
     return half_width
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN_ROWS = 40
+ROUNDING = 1e-9
+"""Half-widths of whole numbers are written as whole ones, rounded up but for this."""
 NONE = "[none]"
 """In place of an interval: nothing is known of how far the value may be off."""
 
@@ -269,7 +271,8 @@ def shown(value: object, low: float, high: float, none: str = NONE) -> tuple[str
     digits = 0 if isinstance(value, int) else digits_of((high - low) / 2)
     text = _value(value, digits)
     if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
-        return text, f"± {_value(high - value, digits)}"
+        half = high - value
+        return text, f"± {_value(half if digits else math.ceil(half - ROUNDING), digits)}"
     return text, f"[{_value(low, digits)}, {_value(high, digits)}]"
 
 
