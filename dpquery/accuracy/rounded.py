@@ -2,10 +2,9 @@
 
 A released whole number r = round(x + N) of an exact x, not always whole, is further from it than w = k + g, 0 <= g < 1,
 where N is large enough for the first whole number beyond x + w, or small enough for the one before x - w. With f the
-part of x behind the point, these are N >= k + 1/2 - f, or a step more from f = 1 - g on, and N <= -(k + 1/2 + f), or a step
-less beyond f = g. Between such places the chance of both is convex in f, for tails of the laws are convex, so it is
-largest at their ends. To know the exact places is worth more than the half step that bounds any rounding, where the
-noise is of few steps.
+part of x behind the point, these are N >= k + 1/2 - f, or a step more from f = 1 - g on, and N <= -(k + 1/2 + f), or a
+step less beyond f = g. Between such places the chance of both is convex in f, because tails of the laws are convex, so
+it is largest at their ends. Where the noise is of few steps, that is worth more than half a step for any rounding.
 """
 
 from __future__ import annotations

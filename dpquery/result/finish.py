@@ -65,7 +65,7 @@ class Finished:
         measured: Those columns, row by row as in the answer, for intervals that hold with a probability: each by
             itself, or with True all of the answer at once.
         tables: The numbers of the released tables that it is computed from.
-        choices: Of the columns that are chosen values, how far they may be off in ranks, for a confidence.
+        choices: Of the columns that are chosen values, how far they may be off in ranks; arguments as of `measured`.
         hidden: Whether groups were selected, and none was.
     """
 
@@ -73,7 +73,7 @@ class Finished:
     noisy: dict[str, Expression | None]
     measured: Callable[[Fraction, bool], IntervalInputs]
     tables: frozenset[int]
-    choices: Callable[[Fraction], Mapping[str, RankError]] = lambda _: {}
+    choices: Callable[[Fraction, bool], Mapping[str, RankError]] = lambda *_: {}
     hidden: bool = False
 
     def interval(self, name: str, measured: IntervalInputs) -> Interval:
@@ -123,8 +123,11 @@ def finish(
     read |= behind & {*made.column_names}
     values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), _laws(tables, again)
 
+    def failing(confidence: Fraction) -> Fraction:
+        return failure_of_each(1 - confidence, drawn((read & measures) | behind, tables, again))
+
     def measured(confidence: Fraction, at_once: bool) -> IntervalInputs:
-        each = failure_of_each(1 - confidence, drawn((read & measures) | behind, tables, again)) if at_once else None
+        each = failing(confidence) if at_once else None
 
         def chosen(id: str, sharing: int) -> Interval | None:
             if id not in choices:
@@ -150,8 +153,9 @@ def finish(
     hidden = empty and not len(made)
     themselves = {name: id for name, meaning in found.items() if (id := _itself(meaning, again)) in choices}
 
-    def ranks(confidence: Fraction) -> Mapping[str, RankError]:
-        return {name: choices.rank_error(id or "", values, 1 - confidence) for name, id in themselves.items()}
+    def ranks(confidence: Fraction, at_once: bool) -> Mapping[str, RankError]:
+        failure = failing(confidence) if at_once else 1 - confidence
+        return {name: choices.rank_error(id or "", values, failure) for name, id in themselves.items()}
 
     return Finished(table=table, noisy=found, measured=measured, tables=read_tables, choices=ranks, hidden=hidden)
 

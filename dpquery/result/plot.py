@@ -72,7 +72,7 @@ def plot(result: Result, kind: str | None = None) -> Figure:
     figure = pyplot.figure(FigureClass=AnswerFigure, layout="constrained")
     panels = figure.subplots(len(drawn.numbers), 1, sharex=kind != "heat", squeeze=False)
     draw: Callable[..., None] = {"point": _points, "bar": _bars, "line": _line, "heat": _heat}[kind]
-    level = f"{result.confidence * 100:g} % intervals of the noise"
+    level = result.level
     for panel, (name, numbers) in zip(panels[:, 0], drawn.numbers.items(), strict=True):
         draw(panel, drawn, name, *numbers)
         if kind == "line" and _has_interval(numbers):

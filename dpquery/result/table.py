@@ -45,6 +45,7 @@ class Result:
         blocks: The blocks that were charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
         protects: What the charge and the guarantee are about, as "the rows of one patient in one month".
         confidence: The probability with which the interval of a cell holds: at least, or about where it is simulated.
+        simultaneous: Whether it is the probability, at least, with which all of them hold at once.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Result:
         entry: int | None = None,
         notes: tuple[str, ...] = (),
         warnings: tuple[str, ...] = (),
+        simultaneous: bool = False,
     ) -> None:
         self._charged_with = charged_with
         self._table, self._finished = finished.table, finished
@@ -70,6 +72,7 @@ class Result:
         self.blocks: str = blocks
         self.protects: str = protects
         self.confidence: float = float(confidence)
+        self.simultaneous: bool = simultaneous
         self._confidence, self._told, self._warned = confidence, notes, warnings
         self._found: dict[str, Interval] = {}
         self._entry = entry if any(not measurement.stored for measurement in measurements) else None
@@ -111,18 +114,19 @@ class Result:
         """
         return self._as_frame(self._intervals)
 
-    def intervals(self, confidence: object = None, *, simultaneous: bool = False) -> pd.DataFrame:
+    def intervals(self, confidence: object = None, *, simultaneous: bool | None = None) -> pd.DataFrame:
         """Returns the intervals for another confidence, in the form of `accuracy`; draws no noise and costs nothing.
 
         Args:
             confidence: Between 0 and 1; by default that of the query.
             simultaneous: Whether it is the probability, at least, with which all intervals of the answer hold together;
-                otherwise each of them by itself.
+                otherwise each of them by itself; by default as the query was asked.
         """
+        at_once = self.simultaneous if simultaneous is None else simultaneous
         held = self._confidence if confidence is None else read_confidence(confidence)
-        if held == self._confidence and not simultaneous:
+        if held == self._confidence and at_once == self.simultaneous:
             return self.accuracy
-        measured = self._finished.measured(held, simultaneous)
+        measured = self._finished.measured(held, at_once)
         return self._as_frame({name: self._finished.interval(name, measured) for name in self._finished.noisy})
 
     @cached_property
@@ -136,7 +140,7 @@ class Result:
 
     @cached_property
     def _ranks(self) -> Mapping[str, RankError]:
-        return self._finished.choices(self._confidence)
+        return self._finished.choices(self._confidence, self.simultaneous)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -188,7 +192,13 @@ class Result:
 
     @cached_property
     def _measured(self) -> IntervalInputs:
-        return self._finished.measured(self._confidence, False)
+        return self._finished.measured(self._confidence, self.simultaneous)
+
+    @property
+    def level(self) -> str:
+        """What its intervals are, for people: `95 % intervals of the noise`, and whether they hold all at once."""
+        at_once = ", all at once" if self.simultaneous else ""
+        return f"{self.confidence * 100:g} % intervals of the noise{at_once}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -249,7 +259,7 @@ class Result:
         charge = self.source if self.charge == PrivacyLoss() else f"charged {self.charge}"
         charge += f" to {self.blocks}" if self.blocks else ""
         charge += f" for {self._charged_with} queries together" if self._charged_with > 1 else ""
-        level = f"{self.confidence * 100:g} % intervals of the noise; " if self._intervals else ""
+        level = f"{self.level}; " if self._intervals else ""
         return f"[{level}{charge}]"
 
 

@@ -218,6 +218,7 @@ def _finished(
                 guarantee=answered.guarantee,
                 measurements=answered.measurements if len(requests) == 1 else own,
                 confidence=request.confidence,
+                simultaneous=request.simultaneous,
                 protects=answered.protects,
                 blocks=answered.blocks,
                 charged_with=len(requests),
