@@ -23,6 +23,8 @@ from dpquery.result.added import AddedTable
 
 Widths = Callable[[str, Fraction], float]
 """(measure, failure) to the half-width of its noise."""
+ABOVE = "known bias above the noise"
+"""Marks in a note what bounds leave out, where it is more than the noise."""
 MOST_NAMED = 5
 """Columns that one sentence names."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, assert_never
 
@@ -25,6 +25,7 @@ from dpquery.plan.logical import (
     Filter,
     Join,
     Limit,
+    OutputColumn,
     Project,
     Relation,
     Released,
@@ -39,6 +40,7 @@ from dpquery.plan.logical import (
 from dpquery.plan.noisy import noisy_columns
 from dpquery.plan.types import FLOAT64
 from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum, with_added
+from dpquery.result.bins import Axis, axis_of
 from dpquery.result.carried import Carried
 from dpquery.result.choices import Choices, RankError
 from dpquery.result.combined import CombinedNoise, variance_of
@@ -66,6 +68,7 @@ class Finished:
             itself, or with True all of the answer at once.
         tables: The numbers of the released tables that it is computed from.
         choices: Of the columns that are chosen values, how far they may be off in ranks; arguments as of `measured`.
+        axes: What the answer's group keys stand for, by column.
         hidden: Whether groups were selected, and none was.
     """
 
@@ -74,6 +77,7 @@ class Finished:
     measured: Callable[[Fraction, bool], IntervalInputs]
     tables: frozenset[int]
     choices: Callable[[Fraction, bool], Mapping[str, RankError]] = lambda *_: {}
+    axes: Mapping[str, Axis] = field(default_factory=dict)
     hidden: bool = False
 
     def interval(self, name: str, measured: IntervalInputs) -> Interval:
@@ -157,7 +161,25 @@ def finish(
         failure = failing(confidence) if at_once else 1 - confidence
         return {name: choices.rank_error(id or "", values, failure) for name, id in themselves.items()}
 
-    return Finished(table=table, noisy=found, measured=measured, tables=read_tables, choices=ranks, hidden=hidden)
+    return Finished(
+        table=table,
+        noisy=found,
+        measured=measured,
+        tables=read_tables,
+        choices=ranks,
+        axes=_axes(columns, meanings, tables),
+        hidden=hidden,
+    )
+
+
+def _axes(
+    columns: Sequence[OutputColumn], meanings: Meanings, tables: Sequence[NoisyTable | AddedTable]
+) -> dict[str, Axis]:
+    """Returns what the columns that show a group key stand for."""
+    known = {id: table.aggregate for table in tables for key in table.aggregate.keys for id in key.columns}
+    read = {c.name: meanings.get(c.id) for c in columns}
+    keys = {name: m.id for name, m in read.items() if isinstance(m, Column) and m.id in known}
+    return {name: axis_of(known[id], id) for name, id in keys.items()}
 
 
 def _itself(meaning: Expression | None, again: Mapping[str, str]) -> str | None:

@@ -18,7 +18,9 @@ from dpquery.accuracy.intervals import MOST_DIGITS, IntervalInputs, digits_of
 from dpquery.accuracy.rules import Interval
 from dpquery.data.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.result.choices import RankError, sentence
+from dpquery.plan.expr import Column
+from dpquery.result.bins import Axis
+from dpquery.result.choices import ABOVE, RankError, sentence
 from dpquery.result.finish import Finished
 from dpquery.result.measurements import Measurement
 from dpquery.result.plot import plot
@@ -193,6 +195,20 @@ class Result:
     @cached_property
     def _measured(self) -> IntervalInputs:
         return self._finished.measured(self._confidence, self.simultaneous)
+
+    @property
+    def axes(self) -> Mapping[str, Axis]:
+        """What the group keys of the answer stand for, by column: for the axes of pictures."""
+        return self._finished.axes
+
+    @property
+    def biased(self) -> frozenset[str]:
+        """The counts of the answer of which rows are known to be left out, more than the noise: they are too low."""
+        if not any(ABOVE in note for note in self._told):
+            return frozenset()
+        counts = {measurement.id for measurement in self.measurements if measurement.aggregate == "count"}
+        noisy = self._finished.noisy.items()
+        return frozenset(name for name, m in noisy if isinstance(m, Column) and m.id in counts)
 
     @property
     def level(self) -> str:

@@ -22,6 +22,7 @@ from dpquery.plan.logical import Aggregate, Filter, Project, Relation, Scan, Set
 from dpquery.plan.types import Value
 from dpquery.planner.budget.aims import aims_of
 from dpquery.planner.protect.protect import ContributionBounds
+from dpquery.result.choices import ABOVE
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.answers import Reuse
 from dpquery.reuse.store import Store
@@ -39,8 +40,6 @@ from dpquery.units.weights import distinct_groups
 
 MOST_NOTES = 12
 """Lines that one answer has of what is left out."""
-ABOVE = "known bias above the noise"
-"""Marks what is left out where it is more than the noise."""
 MOST_CATALOGS = 16
 """Catalogs with numbers that were measured, of which there is one for each profile that was bought."""
 UNKNOWN = "what it leaves out is unknown"
