@@ -231,11 +231,13 @@ class Mean:
     Attributes:
         deviations, count: The measures.
         reach: The largest deviation of a mean from the middle.
+        factor: That the sum of deviations is multiplied with.
     """
 
     deviations: str
     count: str
     reach: Fraction
+    factor: Fraction = Fraction(1)
 
     def factors(self, error: Fraction, rows: Fraction) -> Factors:
         """Returns with which factors half-widths add up to at most `error`, if there are `rows` rows or more.
@@ -243,11 +245,39 @@ class Mean:
         With noises d and c, |(D + d) / (N + c) - D / N| = |d - (D / N) c| / (N + c) <= error follows from
         |d| + (reach + error) |c| <= error N, and N only helps.
         """
-        return {self.deviations: 1 / rows, self.count: (self.reach + error) / rows}
+        return {self.deviations: self.factor / rows, self.count: (self.reach + error) / rows}
 
     def half_width(self, deviations: Fraction, count: Fraction, rows: Fraction) -> Fraction | None:
         """Returns the half-width for `rows` rows from those of the measures; None where the count may be lost in it."""
-        return (deviations + self.reach * count) / (rows - count) if rows > count else None
+        return (self.factor * deviations + self.reach * count) / (rows - count) if rows > count else None
+
+
+def quotient_of(expression: Expression, reach: Callable[[str, str], Fraction | None]) -> Mean | None:
+    """Returns the ratio that an expression is, as an average around 0; None if it is none, or may be of any size.
+
+    Args:
+        reach: The largest that one measure divided by another one can be; None where that is not bounded.
+    """
+    factor = Fraction(1)
+    expression = _bare(expression)
+    while isinstance(expression, Call) and expression.function == "multiply":
+        first, second = expression.arguments
+        known, rest = (_constant(first), second) if _constant(first) is not None else (_constant(second), first)
+        if not known:
+            return None
+        factor, expression = factor * abs(known), _bare(rest)
+    if not isinstance(expression, Call) or expression.function != "divide":
+        return None
+    over, under = (_bare(part) for part in expression.arguments)
+    if isinstance(under, Call) and under.function == "nullif" and _constant(under.arguments[1]) == 0:
+        under = _bare(under.arguments[0])
+    own = factors_of(over, lambda _: True)
+    if not own or len(own) != 1 or not isinstance(under, Column):
+        return None
+    ((measure, times),) = own.items()
+    most = reach(measure, under.id) if measure != under.id else None
+    factor *= abs(times)
+    return None if most is None else Mean(deviations=measure, count=under.id, reach=most * factor, factor=factor)
 
 
 def mean_of(expression: Expression) -> Mean | None:

@@ -48,6 +48,8 @@ class IntervalInputs:
         columns: The values that the answer's columns were computed from.
         measures: The ids of the noisy ones among them.
         half_width: (measure, number of measures that share the failure probability) to the half-width of its interval.
+        chosen: (choice, number of measures that share the failure probability) to the interval of the value that it
+            stands for; None where nothing is known, or the measure is no choice.
         law: A measure to its noise, or None where it is not known.
         confidence: Of the intervals.
         variances: For columns that stand for the randomness of reports, its variance.
@@ -57,6 +59,7 @@ class IntervalInputs:
     columns: Values
     measures: frozenset[str]
     half_width: Callable[[str, int], float]
+    chosen: Callable[[str, int], Interval | None] = lambda *_: None
     law: Callable[[str], Law | None] = lambda _: None
     confidence: float = 0.95
     variances: Mapping[str, Expression] = field(default_factory=dict)
@@ -72,7 +75,7 @@ class IntervalInputs:
             widths: dict[str, float | Floats] = {id: self.half_width(id, len(read)) for id in read - spread.keys()}
             quantile = NormalDist().inv_cdf(1 - (1 - self.confidence) / (2 * max(1, len(read))))
             widths |= {id: quantile * deviation for id, deviation in spread.items()}
-            found = _Ends(self, widths).follow(expression)
+            found = _Ends(self, widths, len(read)).follow(expression)
             return self._narrower(self.unknown() if found is None else found, expression, read, spread)
 
     def _spread(self, read: set[str]) -> dict[str, Floats]:
@@ -136,8 +139,8 @@ class IntervalInputs:
 class _Ends(Follower[Interval]):
     """Interval arithmetic over the half-widths of the noisy columns."""
 
-    def __init__(self, inputs: IntervalInputs, widths: Mapping[str, float | Floats]) -> None:
-        self._inputs, self._widths = inputs, widths
+    def __init__(self, inputs: IntervalInputs, widths: Mapping[str, float | Floats], sharing: int = 1) -> None:
+        self._inputs, self._widths, self._sharing = inputs, widths, sharing
 
     def is_exact(self, expression: Expression) -> bool:
         return not any(column.id in self._widths for column in columns_of(expression))
@@ -147,6 +150,9 @@ class _Ends(Follower[Interval]):
         return None if values is None else Interval(values, values)
 
     def column(self, column: Column) -> Interval:
+        chosen = self._inputs.chosen(column.id, self._sharing)
+        if chosen is not None:
+            return chosen
         value, width = _floats(self._inputs.columns[column.id]), self._widths[column.id]
         return Interval(value - width, value + width)
 

@@ -33,25 +33,35 @@ MOST_MEASURES = 8
 """Measures that one cell reads."""
 LEAST_LEFT_OUT = 20
 """Points to leave out on a side, at least: a higher confidence is not simulated."""
-LEAST_SCALE = 2
-"""Lattice steps of the scale of noise that is taken for a continuous one."""
+LEAST_SCALE = 64
+"""Lattice steps of the scale of noise that is taken for a continuous one; finer noise has its own law."""
+LEAST_OF_SUM = 2
+"""The same of a sum of several numbers' noises, of which the law is not computed."""
+FARTHEST = 40
+"""Scales that noise of few steps is followed: beyond are fewer than one in 10^15."""
+GRID = 64
+"""Parts of a step, or of the scale where that is less, in which noise that was rounded is computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
-    """The noise of one measure, taken for continuous.
+    """The noise of one measure: continuous, or on the integers, or rounded to them.
 
     Attributes:
         table: The number of the released table; those that are added up repeat the noise of others.
         is_added: Whether the table is added up.
         mechanism: Laplace or Gaussian.
         scale: Laplace b or Gaussian sigma, in the unit of the number; one, or one for each row.
+        step: Of the lattice, in the same unit; 0 where the noise is taken for continuous.
+        is_rounded: Whether finer noise was rounded to the lattice after it was added, with the number that it is on.
     """
 
     table: int
     is_added: bool
     mechanism: Mechanism
     scale: float | Floats
+    step: float = 0.0
+    is_rounded: bool = False
 
 
 def simulate(
@@ -78,8 +88,7 @@ def simulate(
         return None
     without = {}
     for dimension, id in enumerate(sorted(known)):
-        drawn = _drawn(known[id].mechanism, dimension)[None, :]
-        without[id] = columns[id][:, None] - drawn * np.reshape(known[id].scale, (-1, 1))
+        without[id] = columns[id][:, None] - _noise(known[id], dimension)
     found = _Points(without, exact).follow(expression)
     if found is None:
         return None
@@ -136,6 +145,45 @@ def _uniform(dimension: int) -> Floats:
     points = (0.5 + np.arange(1, POINTS + 1) * (root ** -(dimension + 1))) % 1.0
     even: Floats = (np.argsort(np.argsort(points)) + 0.5) / POINTS
     return even
+
+
+def _noise(law: Law, dimension: int) -> Floats:
+    """Returns the noise at each point, shape (1 or rows, points)."""
+    if law.step and isinstance(law.scale, float):
+        return _few_steps(law.mechanism, law.scale / law.step, law.is_rounded, dimension)[None, :] * law.step
+    return _drawn(law.mechanism, dimension)[None, :] * np.reshape(law.scale, (-1, 1))
+
+
+@lru_cache(maxsize=256)
+def _few_steps(mechanism: Mechanism, scale: float, is_rounded: bool, dimension: int) -> Floats:
+    """Returns noise of a scale of few steps at each point, in steps: the least number that the distribution function
+    reaches the point's at. What was rounded is off by the rounding too, which is taken for even over a step.
+    """
+    step = min(1.0, max(scale, 1 / GRID)) / GRID if is_rounded else 1.0
+    farthest = math.ceil((FARTHEST * scale + 1) / step)
+    places = np.arange(-farthest, farthest + 1) * step
+    law = _density(mechanism, places / scale)
+    if is_rounded:
+        half = round(0.5 / step)
+        sums = np.concatenate([[0.0], law.cumsum()])
+        ends = np.clip(np.arange(len(law))[:, None] + [-half, half + 1], 0, len(law))
+        law = sums[ends[:, 1]] - sums[ends[:, 0]]
+    below = law.cumsum() / law.sum()
+    found: Floats = places[np.minimum(np.searchsorted(below, _uniform(dimension)), len(places) - 1)]
+    return found
+
+
+def _density(mechanism: Mechanism, places: Floats) -> Floats:
+    """Returns in what proportion to each other noises are likely, in scales; of the discrete laws the same."""
+    match mechanism:
+        case Mechanism.LAPLACE:
+            return np.exp(-np.abs(places))
+        case Mechanism.GAUSSIAN:
+            return np.exp(-(places**2) / 2)
+        case Mechanism.EXPONENTIAL:
+            raise InternalError("a choice has no noise to be simulated")
+        case _:
+            assert_never(mechanism)
 
 
 def _drawn(mechanism: Mechanism, dimension: int) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -52,6 +52,8 @@ class AddedTable:
 
     Attributes:
         repeats: Whether its noise may be in another table of the same query too.
+        ranks: How many ranks each choice is off at most but with a probability, and 0 for each number; None where there
+            are no choices.
     """
 
     aggregate: PrivateAggregate
@@ -59,6 +61,7 @@ class AddedTable:
     numbers: tuple[NDArray[Any], ...]
     noises: tuple[AnyNoise, ...]
     repeats: bool = True
+    ranks: Callable[[Fraction], Sequence[float]] | None = None
 
 
 def with_added(

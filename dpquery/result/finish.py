@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, assert_never
 
 import pyarrow as pa
 
 from dpquery.accuracy.intervals import IntervalInputs
+from dpquery.accuracy.rounded import half_width as half_width_of
 from dpquery.accuracy.rules import Interval
-from dpquery.accuracy.simulated import LEAST_SCALE, Law
+from dpquery.accuracy.simulated import LEAST_OF_SUM, LEAST_SCALE, Law
 from dpquery.accuracy.unions import carry_union
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
-from dpquery.plan.expr import Column, Expression, Literal, columns_of, substitute
+from dpquery.plan.expr import Cast, Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
     Computed,
     Filter,
     Join,
     Limit,
+    OutputColumn,
     Project,
     Relation,
     Released,
@@ -37,7 +40,9 @@ from dpquery.plan.logical import (
 from dpquery.plan.noisy import noisy_columns
 from dpquery.plan.types import FLOAT64
 from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum, with_added
+from dpquery.result.bins import Axis, axis_of
 from dpquery.result.carried import Carried
+from dpquery.result.choices import Choices, RankError
 from dpquery.result.combined import CombinedNoise, variance_of
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
@@ -62,6 +67,8 @@ class Finished:
         measured: Those columns, row by row as in the answer, for intervals that hold with a probability: each by
             itself, or with True all of the answer at once.
         tables: The numbers of the released tables that it is computed from.
+        choices: Of the columns that are chosen values, how far they may be off in ranks; arguments as of `measured`.
+        axes: What the answer's group keys stand for, by column.
         hidden: Whether groups were selected, and none was.
     """
 
@@ -69,6 +76,8 @@ class Finished:
     noisy: dict[str, Expression | None]
     measured: Callable[[Fraction, bool], IntervalInputs]
     tables: frozenset[int]
+    choices: Callable[[Fraction, bool], Mapping[str, RankError]] = lambda *_: {}
+    axes: Mapping[str, Axis] = field(default_factory=dict)
     hidden: bool = False
 
     def interval(self, name: str, measured: IntervalInputs) -> Interval:
@@ -83,6 +92,7 @@ def finish(
     evaluate: Evaluate,
     added: Sequence[tuple[int, PrivateAggregate]] = (),
     variances: Mapping[str, Expression] | None = None,
+    whole: frozenset[str] = frozenset(),
 ) -> Finished:
     """Returns what the query computes from the released tables.
 
@@ -93,6 +103,7 @@ def finish(
         added: Tables added up from released ones, as (number of the released table, what it gives); they are read
             after the released ones.
         variances: For columns of the result that stand for the randomness of reports, how large it is.
+        whole: Ids of the choices among values that are never NULL.
     """
     tables = with_added(released, added)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
@@ -111,15 +122,29 @@ def finish(
     found = {c.name: meanings.get(c.id) for c in columns if c.id in noisy}
     read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
     read |= {column.id for id in read & again.spread.keys() for column in columns_of(again.spread[id])}
+    choices = Choices(tables=tables, whole=whole, twice=frozenset({*again, *again.values()}))
+    behind = choices.behind(read)
+    read |= behind & {*made.column_names}
     values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), _laws(tables, again)
 
+    def failing(confidence: Fraction) -> Fraction:
+        return failure_of_each(1 - confidence, drawn((read & measures) | behind, tables, again))
+
     def measured(confidence: Fraction, at_once: bool) -> IntervalInputs:
-        each = failure_of_each(1 - confidence, drawn(read & measures, tables, again)) if at_once else None
+        each = failing(confidence) if at_once else None
+
+        def chosen(id: str, sharing: int) -> Interval | None:
+            if id not in choices:
+                return None
+            failure = (1 - confidence) / sharing if each is None else each
+            return choices.interval(id, values, widths, failure, each=each is not None)
+
         return IntervalInputs(
             rows=len(made),
             columns=values,
             measures=measures,
             half_width=lambda id, sharing: widths(id, (1 - confidence) / sharing if each is None else each),
+            chosen=chosen,
             law=laws if each is None else lambda _: None,  # what is simulated holds for one cell by itself
             confidence=float(confidence) if each is None else 1 - float(each),
             variances=again.spread,
@@ -130,7 +155,38 @@ def finish(
     read_tables = frozenset(leaves[number] for number in read_by)
     empty = any(tables[i].aggregate.is_selected and not len(tables[i].keys[0]) for i in read_by)
     hidden = empty and not len(made)
-    return Finished(table=table, noisy=found, measured=measured, tables=read_tables, hidden=hidden)
+    themselves = {name: id for name, meaning in found.items() if (id := _itself(meaning, again)) in choices}
+
+    def ranks(confidence: Fraction, at_once: bool) -> Mapping[str, RankError]:
+        failure = failing(confidence) if at_once else 1 - confidence
+        return {name: choices.rank_error(id or "", values, failure) for name, id in themselves.items()}
+
+    return Finished(
+        table=table,
+        noisy=found,
+        measured=measured,
+        tables=read_tables,
+        choices=ranks,
+        axes=_axes(columns, meanings, tables),
+        hidden=hidden,
+    )
+
+
+def _axes(
+    columns: Sequence[OutputColumn], meanings: Meanings, tables: Sequence[NoisyTable | AddedTable]
+) -> dict[str, Axis]:
+    """Returns what the columns that show a group key stand for."""
+    known = {id: table.aggregate for table in tables for key in table.aggregate.keys for id in key.columns}
+    read = {c.name: meanings.get(c.id) for c in columns}
+    keys = {name: m.id for name, m in read.items() if isinstance(m, Column) and m.id in known}
+    return {name: axis_of(known[id], id) for name, id in keys.items()}
+
+
+def _itself(meaning: Expression | None, again: Mapping[str, str]) -> str | None:
+    """Returns the released column that a column of the answer shows as it is."""
+    while isinstance(meaning, Cast):
+        meaning = meaning.argument
+    return again.get(meaning.id, meaning.id) if isinstance(meaning, Column) else None
 
 
 class _Lazy(Mapping[str, list[Any]]):
@@ -241,7 +297,9 @@ def _half_widths(tables: Sequence[NoisyTable | AddedTable], again: Carried) -> C
         if again.get(id, id) not in known:
             return math.nan  # how far a choice is off in values depends on the data
         noise, step = known[again.get(id, id)]
-        return float(noise.half_width(failure) * step)
+        one = noise.noise if isinstance(noise, NoiseOfSum) and noise.count == 1 else noise
+        width = half_width_of(one, failure) if isinstance(one, NoiseLaw) else one.half_width(failure)
+        return float(width * step)
 
     return half_width
 
@@ -277,9 +335,16 @@ def _law(noise: AnyNoise, table: int, is_added: bool, step: Fraction) -> Law | N
             return None
         case _:
             assert_never(one.mechanism)
-    if scale < LEAST_SCALE:
-        return None  # so a rounding of finer noise, too, is small beside it
-    return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * float(step))
+    unit = float(step)
+    if scale >= (LEAST_SCALE if count == 1 else LEAST_OF_SUM):  # a rounding of finer noise, too, is small beside it
+        return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * unit)
+    if count > 1:
+        return None
+    scale = float(one.parameter) if one.mechanism is Mechanism.LAPLACE else math.sqrt(one.parameter)
+    rounded = one.steps != 1
+    return Law(
+        table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * unit, step=unit, is_rounded=rounded
+    )
 
 
 def _released(relation: Relation) -> list[Released]:

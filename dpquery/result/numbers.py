@@ -10,7 +10,8 @@ import math
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from dpquery.result.table import shown
+from dpquery.result.choices import within
+from dpquery.result.table import NONE, shown
 
 
 class Noisy:
@@ -19,11 +20,13 @@ class Noisy:
     Attributes:
         low, high: The ends of the interval; None where none is known.
         confidence: How often such an interval holds.
+        ranks: Of a quantile, a minimum or a maximum, how many ranks it is off at most; else None.
     """
 
     low: float | None
     high: float | None
     confidence: float
+    ranks: float | None = None
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -31,9 +34,11 @@ class Noisy:
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     def __repr__(self) -> str:
+        return " ".join(self._shown())
+
+    def _shown(self) -> tuple[str, str]:
         low, high = self.interval or (math.nan, math.nan)
-        number, beside = shown(self._plain(), low, high)
-        return f"{number} {beside}"
+        return shown(self._plain(), low, high, NONE if self.ranks is None else within(self.ranks))
 
     __str__ = __repr__
 
@@ -41,8 +46,7 @@ class Noisy:
         return format(self._plain(), spec) if spec else str(self)
 
     def _repr_html_(self) -> str:
-        low, high = self.interval or (math.nan, math.nan)
-        number, beside = shown(self._plain(), low, high)
+        number, beside = self._shown()
         title = f"{self.confidence * 100:g} % interval of the noise"
         return f"{html.escape(number)} <small title='{title}'>{html.escape(beside)}</small>"
 
@@ -50,7 +54,7 @@ class Noisy:
         raise NotImplementedError
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._plain(), self.low, self.high, self.confidence)
+        return _again, (self._plain(), self.low, self.high, self.confidence, self.ranks)
 
     def __copy__(self) -> Noisy:
         return self
@@ -89,8 +93,19 @@ class NoisyDecimal(Noisy, Decimal):  # type: ignore[misc]
         return Decimal(self)
 
 
-def noisy(value: Any, low: float | None, high: float | None, confidence: float) -> Any:
-    """Returns a number that knows its interval; what is not a number, and what is missing, as it is."""
+def _again(value: Any, low: float | None, high: float | None, confidence: float, ranks: float | None) -> Any:
+    return noisy(value, low, high, confidence, ranks)
+
+
+def noisy(value: Any, low: float | None, high: float | None, confidence: float, ranks: float | None = None) -> Any:
+    """Returns a number that knows its interval and its error in ranks; anything else, and what is missing, as it is."""
+    made = _noisy(value, low, high, confidence)
+    if isinstance(made, Noisy):
+        made.ranks = ranks
+    return made
+
+
+def _noisy(value: Any, low: float | None, high: float | None, confidence: float) -> Any:
     if low is None or high is None or not math.isfinite(high - low):
         low = high = None
     match value:

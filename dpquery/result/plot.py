@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 
 from dpquery.accuracy.intervals import digits_of
 from dpquery.errors import DPQueryError, extra
+from dpquery.result.bins import Axis
+from dpquery.result.choices import ABOVE, within
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,8 +31,12 @@ LONGEST_WRITTEN = 1e6
 """A number in a cell of a heat map from which on it is written with an exponent."""
 MOST_LABELS = 25
 """Labels along an axis; of more keys every second, third and so on has one."""
+LONGEST_TITLE = 60
+"""Characters of an expression on an axis."""
 LONGEST_NOTE = 100
-"""Characters of a note below the figure."""
+"""Characters of a line of a note below the figure."""
+MOST_LINES = 3
+"""Of a note."""
 LEVEL_CHARACTERS = 60
 """Characters of labels that fit along an axis; longer ones are turned."""
 
@@ -38,17 +45,40 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """What is drawn: rows by their keys, and for each noisy number its values and the ends of its intervals."""
+    """What is drawn: rows by their keys, and for each noisy number its values and the ends of its intervals.
+
+    Attributes:
+        axes: What keys stand for.
+        ranks: What is said of numbers whose error is known in ranks alone.
+        biased: Numbers that are known to be too low.
+    """
 
     keys: pa.Table
     numbers: dict[str, tuple[Numbers, Numbers, Numbers]]
+    axes: Mapping[str, Axis]
+    ranks: Mapping[str, str]
+    biased: frozenset[str]
 
     @property
     def labels(self) -> list[str]:
         """The rows, by what carries no noise."""
         if not self.keys.num_columns:
             return [""] * len(self.keys)
-        return [", ".join(row) for row in zip(*(map(_label, c.to_pylist()) for c in self.keys.columns), strict=True)]
+        columns = [self.labels_of(place) for place in range(self.keys.num_columns)]
+        return [", ".join(row) for row in zip(*columns, strict=True)]
+
+    def labels_of(self, place: int) -> list[str]:
+        """A key of each row; of bins the values that they hold."""
+        axis = self.axes.get(self.keys.column_names[place])
+        values = self.keys.column(place).to_pylist()
+        return [(axis.label(value) if axis is not None else None) or _label(value) for value in values]
+
+    def title(self, place: int) -> str:
+        """What a key is: its name, and what it was computed from; of bins what lies in them."""
+        name = str(self.keys.column_names[place])
+        axis = self.axes.get(name)
+        text = "" if axis is None else axis.of or axis.text
+        return name if text in ("", name) or len(text) > LONGEST_TITLE else f"{name}: {text}"
 
 
 def plot(result: Result, kind: str | None = None) -> Figure:
@@ -72,17 +102,43 @@ def plot(result: Result, kind: str | None = None) -> Figure:
     figure = pyplot.figure(FigureClass=AnswerFigure, layout="constrained")
     panels = figure.subplots(len(drawn.numbers), 1, sharex=kind != "heat", squeeze=False)
     draw: Callable[..., None] = {"point": _points, "bar": _bars, "line": _line, "heat": _heat}[kind]
-    level = f"{result.confidence * 100:g} % intervals of the noise"
+    level = result.level
     for panel, (name, numbers) in zip(panels[:, 0], drawn.numbers.items(), strict=True):
         draw(panel, drawn, name, *numbers)
-        if kind == "line" and _has_interval(numbers):
-            panel.legend([panel.collections[0]], [level], fontsize="small", loc="best")
+        if kind != "heat":
+            _explain(panel, drawn, name, numbers, level)
     if kind in ("point", "bar"):
         _label_across(panels[-1, 0], drawn.labels)
-        panels[-1, 0].set_xlabel(", ".join(drawn.keys.column_names))
+        panels[-1, 0].set_xlabel(", ".join(map(drawn.title, range(drawn.keys.num_columns))))
     figure.supxlabel("\n".join([_known_of(level, drawn), *map(_shortened, result.notes)]), fontsize="small")
     made: Figure = figure
     return made
+
+
+def _explain(panel: Any, drawn: _Drawn, name: str, numbers: tuple[Numbers, Numbers, Numbers], level: str) -> None:
+    """Says in a legend what bands or bars hold, or why there are none, and marks numbers that are known to be low."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = []
+    if _has_interval(numbers):
+        is_band = bool(panel.collections) and not panel.containers
+        handles.append(
+            Patch(alpha=0.25, label=level) if is_band else Line2D([], [], color="C0", marker="|", label=level)
+        )
+    elif name in drawn.ranks:
+        handles.append(Line2D([], [], linestyle="", label=f"{drawn.ranks[name]}; no interval of values is known"))
+    if name in drawn.biased:
+        values, _, upper = numbers
+        places = panel.lines[0].get_xdata() if panel.lines else np.arange(len(values))
+        known = np.isfinite(values)
+        ends = np.where(np.isfinite(upper), upper, values)[known]
+        if len(places) == len(known):
+            (mark,) = panel.plot(places[known], ends, linestyle="", marker="^", color="tab:red", markersize=5)
+            mark.set_label(f"{ABOVE}: too low, not in the intervals")
+            handles.append(mark)
+    if handles:
+        panel.legend(handles=handles, fontsize="small", loc="best")
 
 
 def _known_of(level: str, drawn: _Drawn) -> str:
@@ -96,7 +152,7 @@ def _has_interval(numbers: tuple[Numbers, Numbers, Numbers]) -> bool:
 
 
 def _shortened(note: str) -> str:
-    return note if len(note) <= LONGEST_NOTE else note[: LONGEST_NOTE - 3] + "..."
+    return "\n".join(textwrap.wrap(note, LONGEST_NOTE, max_lines=MOST_LINES, placeholder=" ..."))
 
 
 def _read(result: Result) -> _Drawn:
@@ -112,7 +168,8 @@ def _read(result: Result) -> _Drawn:
         lower, upper = (bounds[name, end].to_numpy()[: len(table)] for end in ("lower", "upper"))
         numbers[name] = (values, lower, upper)
     keys = table.select([name for name in result.columns if (name, "lower") not in bounds.columns])
-    return _Drawn(keys, numbers)
+    ranks = {name: within(error) for name, error in result.rank_errors.items()}
+    return _Drawn(keys, numbers, result.axes, ranks, result.biased)
 
 
 def _kind(drawn: _Drawn) -> str:
@@ -145,24 +202,24 @@ def _line(panel: Any, drawn: _Drawn, name: str, values: Numbers, lower: Numbers,
     panel.plot(x, values[known], marker="o", markersize=3)
     panel.fill_between(x, lower[known].astype(float), upper[known].astype(float), alpha=0.25, linewidth=0)
     panel.set_ylabel(name)
-    panel.set_xlabel(drawn.keys.column_names[0])
+    panel.set_xlabel(drawn.title(0))
     panel.tick_params(axis="x", rotation=30)
 
 
 def _heat(panel: Any, drawn: _Drawn, name: str, values: Numbers, lower: Numbers, upper: Numbers) -> None:
     """A cell for each pair of keys, written with half the width of its interval."""
-    sides = [[_label(value) for value in column.to_pylist()] for column in drawn.keys.columns]
+    sides = [drawn.labels_of(place) for place in range(2)]
     down, across = (list(dict.fromkeys(side)) for side in sides)
     grid = np.full((len(down), len(across)), np.nan)
     half = np.full_like(grid, np.nan)
     for a, b, value, low, high in zip(*sides, values, lower, upper, strict=True):
         grid[down.index(a), across.index(b)], half[down.index(a), across.index(b)] = value, (high - low) / 2
     image = panel.imshow(grid, aspect="auto")
-    panel.figure.colorbar(image, ax=panel, label=name)
+    panel.figure.colorbar(image, ax=panel, label=f"{name}, too low: {ABOVE}" if name in drawn.biased else name)
     panel.set_yticks(range(len(down)), down)
     _label_across(panel, across)
-    panel.set_ylabel(drawn.keys.column_names[0])
-    panel.set_xlabel(drawn.keys.column_names[1])
+    panel.set_ylabel(drawn.title(0))
+    panel.set_xlabel(drawn.title(1))
     if grid.size <= WRITTEN_CELLS:
         middle = np.nanmean([np.nanmin(grid), np.nanmax(grid)])
         whole = bool(np.all(np.isnan(grid) | (grid == np.round(grid))))

@@ -18,6 +18,9 @@ from dpquery.accuracy.intervals import MOST_DIGITS, IntervalInputs, digits_of
 from dpquery.accuracy.rules import Interval
 from dpquery.data.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.plan.expr import Column
+from dpquery.result.bins import Axis
+from dpquery.result.choices import ABOVE, RankError, sentence
 from dpquery.result.finish import Finished
 from dpquery.result.measurements import Measurement
 from dpquery.result.plot import plot
@@ -28,8 +31,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN_ROWS = 40
+ROUNDING = 1e-9
+"""Half-widths of whole numbers are written as whole ones, rounded up but for this."""
 NONE = "[none]"
-"""In place of an interval: how far the value may be off is not known."""
+"""In place of an interval: nothing is known of how far the value may be off."""
 
 
 class Result:
@@ -42,6 +47,7 @@ class Result:
         blocks: The blocks that were charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
         protects: What the charge and the guarantee are about, as "the rows of one patient in one month".
         confidence: The probability with which the interval of a cell holds: at least, or about where it is simulated.
+        simultaneous: Whether it is the probability, at least, with which all of them hold at once.
     """
 
     def __init__(
@@ -57,6 +63,8 @@ class Result:
         charged_with: int = 1,
         entry: int | None = None,
         notes: tuple[str, ...] = (),
+        warnings: tuple[str, ...] = (),
+        simultaneous: bool = False,
     ) -> None:
         self._charged_with = charged_with
         self._table, self._finished = finished.table, finished
@@ -66,7 +74,8 @@ class Result:
         self.blocks: str = blocks
         self.protects: str = protects
         self.confidence: float = float(confidence)
-        self._confidence, self._told = confidence, notes
+        self.simultaneous: bool = simultaneous
+        self._confidence, self._told, self._warned = confidence, notes, warnings
         self._found: dict[str, Interval] = {}
         self._entry = entry if any(not measurement.stored for measurement in measurements) else None
 
@@ -103,34 +112,51 @@ class Result:
         """One interval for each noisy cell: rows as in the answer, columns (name, "lower") and (name, "upper").
 
         The interval speaks of noise alone, not of clamping and not of the weights of rows. NaN: nothing is known.
-        `accuracy.attrs["notes"]` holds the answer's `notes`.
+        `accuracy.attrs["notes"]` holds the answer's `notes`, `accuracy.attrs["ranks"]` its `rank_errors`.
         """
         return self._as_frame(self._intervals)
 
-    def intervals(self, confidence: object = None, *, simultaneous: bool = False) -> pd.DataFrame:
+    def intervals(self, confidence: object = None, *, simultaneous: bool | None = None) -> pd.DataFrame:
         """Returns the intervals for another confidence, in the form of `accuracy`; draws no noise and costs nothing.
 
         Args:
             confidence: Between 0 and 1; by default that of the query.
             simultaneous: Whether it is the probability, at least, with which all intervals of the answer hold together;
-                otherwise each of them by itself.
+                otherwise each of them by itself; by default as the query was asked.
         """
+        at_once = self.simultaneous if simultaneous is None else simultaneous
         held = self._confidence if confidence is None else read_confidence(confidence)
-        if held == self._confidence and not simultaneous:
+        if held == self._confidence and at_once == self.simultaneous:
             return self.accuracy
-        measured = self._finished.measured(held, simultaneous)
+        measured = self._finished.measured(held, at_once)
         return self._as_frame({name: self._finished.interval(name, measured) for name in self._finished.noisy})
+
+    @cached_property
+    def rank_errors(self) -> dict[str, float]:
+        """How many ranks the quantiles, minima and maxima of the answer are off at most with its confidence, by column.
+
+        How far that is in values depends on the data: `accuracy` has it where other quantiles of the same values and
+        their number, in the same answer, tell it.
+        """
+        return {name: error.ranks for name, error in self._ranks.items() if error.target is not None}
+
+    @cached_property
+    def _ranks(self) -> Mapping[str, RankError]:
+        return self._finished.choices(self._confidence, self.simultaneous)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is known of the rows that bounds leave out, a line for each table, of the table and not of a cell; then
-        the `warnings`."""
-        return (*self._told, *self.warnings)
+        """What is known of the rows that bounds leave out, a line for each table, of the table and not of a cell; how
+        far chosen values may be off in ranks; then the `warnings`."""
+        ranks = (sentence(self._ranks, self.confidence),) if self._ranks else ()
+        return (*self._told, *ranks, *self.warnings)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What in the answer says nothing: no group was shown, or intervals are as wide as the range of the values."""
-        return warnings_of(self._finished, self._interval, self.measurements)
+        """What in the answer says nothing: no group was shown, intervals are as wide as the range of the values, or
+        groups are too small for a quantile or an extreme."""
+        found = warnings_of(self._finished, self._interval, self.measurements, self._ranks)
+        return (*self._warned, *found)
 
     def _as_frame(self, intervals: Mapping[str, Interval]) -> pd.DataFrame:
         columns = {
@@ -142,6 +168,7 @@ class Result:
         if columns:
             frame.columns = pd.MultiIndex.from_tuples(list(columns))
         frame.attrs["notes"] = list(self.notes)
+        frame.attrs["ranks"] = dict(self.rank_errors)
         return frame
 
     def plot(self, kind: str | None = None) -> Figure:
@@ -167,7 +194,27 @@ class Result:
 
     @cached_property
     def _measured(self) -> IntervalInputs:
-        return self._finished.measured(self._confidence, False)
+        return self._finished.measured(self._confidence, self.simultaneous)
+
+    @property
+    def axes(self) -> Mapping[str, Axis]:
+        """What the group keys of the answer stand for, by column: for the axes of pictures."""
+        return self._finished.axes
+
+    @property
+    def biased(self) -> frozenset[str]:
+        """The counts of the answer of which rows are known to be left out, more than the noise: they are too low."""
+        if not any(ABOVE in note for note in self._told):
+            return frozenset()
+        counts = {measurement.id for measurement in self.measurements if measurement.aggregate == "count"}
+        noisy = self._finished.noisy.items()
+        return frozenset(name for name, m in noisy if isinstance(m, Column) and m.id in counts)
+
+    @property
+    def level(self) -> str:
+        """What its intervals are, for people: `95 % intervals of the noise`, and whether they hold all at once."""
+        at_once = ", all at once" if self.simultaneous else ""
+        return f"{self.confidence * 100:g} % intervals of the noise{at_once}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -213,7 +260,8 @@ class Result:
                 columns.append([_exact(value) for value in values])
                 continue
             interval = self._intervals[name]
-            columns.append(_with_intervals(values, interval.lower.tolist(), interval.upper.tolist()))
+            beside = str(self._ranks[name]) if name in self.rank_errors else NONE
+            columns.append(_with_intervals(values, interval.lower.tolist(), interval.upper.tolist(), beside))
         return [list(row) for row in zip(*columns, strict=True)]
 
     def _more(self) -> list[str]:
@@ -227,34 +275,35 @@ class Result:
         charge = self.source if self.charge == PrivacyLoss() else f"charged {self.charge}"
         charge += f" to {self.blocks}" if self.blocks else ""
         charge += f" for {self._charged_with} queries together" if self._charged_with > 1 else ""
-        level = f"{self.confidence * 100:g} % intervals of the noise; " if self._intervals else ""
+        level = f"{self.level}; " if self._intervals else ""
         return f"[{level}{charge}]"
 
 
-def shown(value: object, low: float, high: float) -> tuple[str, str]:
-    """Returns a noisy value and its interval as people read them; "[none]" where no interval is known.
+def shown(value: object, low: float, high: float, none: str = NONE) -> tuple[str, str]:
+    """Returns a noisy value and its interval as people read them; `none` where no interval is known.
 
     Example:
         >>> shown(8011, 7987.0, 8035.0), shown(39.2984, 38.8, 40.12), shown(40.0, float("nan"), float("nan"))
         (('8,011', '± 24'), ('39.30', '[38.80, 40.12]'), ('40', '[none]'))
     """
     if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
-        return _value(value), NONE if isinstance(value, datetime.date) else ""
+        return _value(value), none if isinstance(value, datetime.date) else ""
     if isinstance(value, Decimal) and value.as_tuple().exponent == 0:
         value = int(value)
     value = int(value) if isinstance(value, int) else float(value)
     if not math.isfinite(high - low):
         text = _value(value)
-        return text.rstrip("0").rstrip(".") if isinstance(value, float) and "." in text else text, NONE
+        return text.rstrip("0").rstrip(".") if isinstance(value, float) and "." in text else text, none
     digits = 0 if isinstance(value, int) else digits_of((high - low) / 2)
     text = _value(value, digits)
     if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
-        return text, f"± {_value(high - value, digits)}"
+        half = high - value
+        return text, f"± {_value(half if digits else math.ceil(half - ROUNDING), digits)}"
     return text, f"[{_value(low, digits)}, {_value(high, digits)}]"
 
 
-def _with_intervals(values: Sequence[object], lower: Sequence[float], upper: Sequence[float]) -> list[str]:
-    cells = [shown(value, low, high) for value, low, high in zip(values, lower, upper, strict=False)]
+def _with_intervals(values: Sequence[object], lower: Sequence[float], upper: Sequence[float], none: str) -> list[str]:
+    cells = [shown(value, low, high, none) for value, low, high in zip(values, lower, upper, strict=False)]
     width = [max((len(cell[i]) for cell in cells), default=0) for i in (0, 1)]
     return [f"{text:>{width[0]}} {interval:<{width[1]}}" for text, interval in cells]
 

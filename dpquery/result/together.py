@@ -57,7 +57,8 @@ def drawn(ids: Iterable[str], tables: Sequence[NoisyTable | AddedTable], again: 
         if base not in known:
             raise InternalError("an answer reads a noisy number of no released table")
         table, place = known[base]
-        fresh = isinstance(table, NoisyTable) and isinstance(table.noises[place], NoiseLaw)
+        noise = table.noises[place]
+        fresh = isinstance(table, NoisyTable) and isinstance(noise, NoiseLaw) and noise.is_added
         found[own] = (len(table.numbers[place]), fresh and own == base)
     count = sum(rows for rows, _ in found.values())
     return Drawn(count=max(1, count), independent=all(fresh for _, fresh in found.values()))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from dpquery.accuracy.rules import Interval
 from dpquery.plan.intervals import range_of
+from dpquery.result.choices import RankError
 from dpquery.result.finish import Finished
 from dpquery.result.measurements import Measurement
 
@@ -17,27 +18,34 @@ MOST_NAMED = 3
 
 
 def warnings_of(
-    finished: Finished, interval_of: Callable[[str], Interval], measurements: Sequence[Measurement]
+    finished: Finished,
+    interval_of: Callable[[str], Interval],
+    measurements: Sequence[Measurement],
+    ranks: Mapping[str, RankError],
 ) -> tuple[str, ...]:
-    """Returns at most one sentence: no group was shown, or in half of its rows or more a column's intervals are as wide
-    as the range that all its values have.
+    """Returns that no group was shown, or where in half of a column's rows or more intervals are as wide as the range
+    that all its values have, or groups are too small for a quantile, a minimum or a maximum.
 
     It follows from the plan and from what is released, so it says nothing more of the data.
     """
     if finished.hidden:
         return (_no_group(measurements),)
-    found = []
-    for name in finished.noisy:
-        wide = _as_wide_as_the_range(finished, name, interval_of)
-        rows = len(finished.table)
-        if wide and 2 * wide >= rows:
-            found.append((name, rows, wide))
-    if not found:
-        return ()
-    named = [name if wide == rows == 1 else f"{name} in {wide:,} of {rows:,} rows" for name, rows, wide in found]
+    wide = {name: _as_wide_as_the_range(finished, name, interval_of) for name in finished.noisy}
+    small = {name: error.small for name, error in ranks.items()}
+    said = (
+        ("intervals as wide as the range of possible values, which say nothing", wide),
+        ("groups of too few rows for a rank error as large, of which these say nothing", small),
+    )
+    rows = len(finished.table)
+    return tuple(f"{words}: {names}" for words, where in said if (names := _named(where, rows)))
+
+
+def _named(where: Mapping[str, int], rows: int) -> str:
+    """Returns the columns that say nothing in half of the rows or more, for people; "" where there are none."""
+    found = [(name, count) for name, count in where.items() if count and 2 * count >= rows]
+    named = [name if count == rows == 1 else f"{name} in {count:,} of {rows:,} rows" for name, count in found]
     more = f" and {len(named) - MOST_NAMED} more columns" if len(named) > MOST_NAMED else ""
-    listed = ", ".join(named[:MOST_NAMED])
-    return (f"intervals as wide as the range of possible values, which say nothing: {listed}{more}",)
+    return ", ".join(named[:MOST_NAMED]) + more
 
 
 def _no_group(measurements: Sequence[Measurement]) -> str:

@@ -97,22 +97,29 @@ def drawn_together(read: Iterable[tuple[Measure, Release, Part]]) -> dict[Place,
 
 
 def errors_of(
-    aggregate: PrivateAggregate, measures: Sequence[Measure], release: Release, parts: Sequence[Part]
+    aggregate: PrivateAggregate,
+    measures: Sequence[Measure],
+    release: Release,
+    parts: Sequence[Part],
+    failure: Fraction = FAILURE,
 ) -> list[float]:
-    """Returns how many ranks stored choices are off at most, but with the probability `FAILURE`; 0 for the rest."""
+    """Returns how many ranks stored choices are off at most, but with this probability; 0 for the rest."""
     known: dict[str, float] = {}
     for measure, part in zip(measures, parts, strict=True):
         if part.measure not in known:
             together = drawn_with(replace(measure, label="", value=measure.value and "", filter=None), release, part)
             scales = tuple((member.noise.parameter, member.noise.divider) for _, member in together)
-            found = _rank_errors(tuple(drawn for drawn, _ in together), scales, aggregate.weights.weighing)
+            found = _rank_errors(tuple(drawn for drawn, _ in together), scales, aggregate.weights.weighing, failure)
             known |= {member.measure: error for (_, member), error in zip(together, found, strict=True)}
     return [known[part.measure] for part in parts]
 
 
 @lru_cache(maxsize=1024)
 def _rank_errors(
-    measures: tuple[Measure, ...], scales: tuple[tuple[Fraction, Fraction | None], ...], weighing: Weighing
+    measures: tuple[Measure, ...],
+    scales: tuple[tuple[Fraction, Fraction | None], ...],
+    weighing: Weighing,
+    failure: Fraction,
 ) -> tuple[float, ...]:
     column = "" if weighing is Weighing.STORED else None
     aggregate = PrivateAggregate(
@@ -122,4 +129,4 @@ def _rank_errors(
         weights=replace(WHOLE_ROW, weighing=weighing, column=column),
         measures=measures,
     )
-    return tuple(rank_errors(aggregate, scales, FAILURE))
+    return tuple(rank_errors(aggregate, scales, failure))

@@ -107,7 +107,7 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
     """Returns an aggregate in the form of the store; raises NotCanonical where it has none.
 
     Args:
-        whole: Ids of the sums over values that are never NULL, so that each row has one.
+        whole: Ids of the sums and choices over values that are never NULL, so that each row has one.
     """
     base, conditions, values = _apart(aggregate.source)
     renamed, names = canonical(base)
@@ -124,7 +124,9 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
         weights=_weighed(aggregate.weights, over_base),
     )
     measures = tuple(_measure(measure, values, names) for measure in aggregate.measures)
-    moments = tuple(_moments(m, values, names) if m.id in whole else () for m in aggregate.measures)
+    moments = tuple(
+        _moments(m, values, names) if m.id in whole and m.count is Count.SUM else () for m in aggregate.measures
+    )
     return Asked(frame=frame, measures=measures, moments=moments, conditions=found)
 
 

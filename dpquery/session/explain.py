@@ -83,6 +83,15 @@ def show_passes(trace: Sequence[tuple[Pass, Draft]]) -> Iterator[str]:
         before = lines
 
 
+def ranks_needed(measurements: Sequence[Measurement]) -> Iterator[str]:
+    """Yields of which groups a quantile, a minimum or a maximum can say nothing, whatever the data are."""
+    for made in measurements:
+        if made.unit == "ranks":
+            ranks = math.ceil(made.error95)
+            each = f"groups of {2 * ranks:,} rows or fewer"
+            yield f"{made.label} is within {ranks:,} {'rank' if ranks == 1 else 'ranks'}; it says nothing of {each}"
+
+
 def _draft(draft: Draft) -> Iterator[str]:
     """Yields the first query of a draft as far as it is planned: with boundaries, their measures, or noise."""
     if draft.budgeted is not None:

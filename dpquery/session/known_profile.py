@@ -18,10 +18,11 @@ from dpquery.kernel.plan import Count, PrivateAggregate, Weighing
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, columns_of
-from dpquery.plan.logical import Aggregate, Project, Relation, Scan, SetOperation, sources
+from dpquery.plan.logical import Aggregate, Filter, Project, Relation, Scan, SetOperation, sources
 from dpquery.plan.types import Value
 from dpquery.planner.budget.aims import aims_of
 from dpquery.planner.protect.protect import ContributionBounds
+from dpquery.result.choices import ABOVE
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.answers import Reuse
 from dpquery.reuse.store import Store
@@ -39,8 +40,6 @@ from dpquery.units.weights import distinct_groups
 
 MOST_NOTES = 12
 """Lines that one answer has of what is left out."""
-ABOVE = "known bias above the noise"
-"""Marks what is left out where it is more than the noise."""
 MOST_CATALOGS = 16
 """Catalogs with numbers that were measured, of which there is one for each profile that was bought."""
 UNKNOWN = "what it leaves out is unknown"
@@ -156,6 +155,33 @@ class KnownProfiles:
         lines = (*rows.values(), *own, *values.values())
         more = len(lines) - MOST_NOTES
         return lines if more <= 0 else (*lines[:MOST_NOTES], f"{more} more such lines: see session.profile()")
+
+    def too_small(
+        self, prepared: pipeline.Prepared, told: Sequence[Measurement], bounds: ContributionBounds, reuse: Reuse | None
+    ) -> Iterator[str]:
+        """Yields which quantiles and extremes can say nothing, as their rank error is at least half of the rows that a
+        group has on average, by the profile of its table: filters and joins with public tables leave no more.
+
+        Args:
+            told: How each of its measures is measured, in order.
+        """
+        remaining = iter(told)
+        for budgeted in prepared.budgeted.aggregates:
+            aggregate = budgeted.aggregate
+            described = [next(remaining) for _ in aggregate.measures]
+            name, groups = single_table(aggregate), aggregate.public_groups
+            found = None if name is None or bounds.max_rows is not None else self.get(name, reuse)
+            bound = None if found is None else found.bound
+            if name is None or found is None or bound is None or not groups or not found.ladder.steps:
+                continue
+            rows = found.ladder.counted(bound) / groups
+            for made in described:
+                if made.unit == "ranks" and made.error95 >= rows / 2:
+                    share = f" in each of {groups:,} groups on average" if groups > 1 else ""
+                    yield (
+                        f"{made.label} says nothing: it is within {math.ceil(made.error95):,} ranks, and by its "
+                        f"profile {plain(name)} has {rows:,.0f} rows{share}. Group coarser, offer more, or ask for AVG"
+                    )
 
     def _scaled(self, aggregate: PrivateAggregate) -> Iterator[str]:
         for name, total in scaled_sums(aggregate):
@@ -305,6 +331,14 @@ def whole_table(aggregate: PrivateAggregate) -> str | None:
     """Returns the table of which an aggregate reads all rows, each once; None where it reads others, or filters."""
     relation = aggregate.source
     while isinstance(relation, Project):
+        relation = relation.source
+    return relation.table if isinstance(relation, Scan) and not relation.public else None
+
+
+def single_table(aggregate: PrivateAggregate) -> str | None:
+    """Returns the only private table that an aggregate reads, once and with no row of it repeated; else None."""
+    relation = aggregate.source
+    while isinstance(relation, Project | Filter):
         relation = relation.source
     return relation.table if isinstance(relation, Scan) and not relation.public else None
 

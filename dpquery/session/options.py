@@ -41,6 +41,7 @@ class Asked(TypedDict, total=False):
     max_rows: int | None
     dialect: str
     confidence: object
+    simultaneous: bool
     fresh: bool
 
 
@@ -53,14 +54,17 @@ class Options:
         epsilon, delta, rho: What the query may lose, as str, int, Decimal, Fraction or float; by default what the
             catalog says.
         error: Instead of a loss, the largest half-width of the intervals: a number for all columns, or a dict of
-            columns. The least loss for it is charged. Counts and sums can have one; averages with the rows that a
-            group is assumed to have at least: `error={"mean": (0.5, 1000)}`.
+            columns. The least loss for it is charged. Counts and sums can have one; averages and ratios to counts with
+            the rows that a group is assumed to have at least: `error={"mean": (0.5, 1000)}`; quantiles, minima and
+            maxima in ranks.
         weights: A dict of columns to positive numbers: a column of weight 2 gets twice the loss of one of weight 1.
         max_rows: In place of the table's weights: rows of a privacy unit weigh in full up to so many, counted in
             the query's own relation (after WHERE). Such answers add up with no others.
         max_groups: In how many groups a unit counts where units are counted, instead of what the catalog says.
         dialect: The SQL dialect of the query; any that sqlglot reads.
         confidence: Of the intervals, between 0 and 1.
+        simultaneous: Whether it is the confidence with which all intervals of an answer, and all errors that are asked
+            for, hold at once; otherwise that of each by itself.
         fresh: Whether everything is measured anew, and charged for, whatever is stored; later answers combine both.
 
     Example:
@@ -78,6 +82,7 @@ class Options:
     max_rows: int | None = None
     dialect: str = "postgres"
     confidence: object = "0.95"
+    simultaneous: bool = False
     fresh: bool = False
 
     def __repr__(self) -> str:
@@ -100,6 +105,8 @@ class Options:
             InvalidLossError: A loss, an error, a weight or a confidence out of its domain, or two that exclude each
                 other.
         """
+        if type(self.simultaneous) is not bool:
+            raise InvalidLossError("simultaneous must be True or False")
         offer = QueryBudget.of(self.epsilon, self.delta, self.rho)
         bounds = ContributionBounds(max_groups=self.max_groups, max_rows=self.max_rows)
         held = read_confidence(self.confidence)
@@ -119,7 +126,8 @@ class Options:
             confidence=held,
             params=tuple(params) if isinstance(params, list) else dict(params) if isinstance(params, dict) else params,
             weights=_weights(self.weights),
-            accuracy=_accuracy(self.error, 1 - held) if asks_error else None,
+            accuracy=_accuracy(self.error, 1 - held, self.simultaneous) if asks_error else None,
+            simultaneous=self.simultaneous,
             fresh=self.fresh,
         )
 
@@ -153,6 +161,7 @@ class Request:
         params: The values of the query's parameters, by position or by name.
         weights: How much the errors of columns count when the loss is split.
         accuracy: The errors asked for instead of a loss.
+        simultaneous: Whether all intervals of the answer hold at once with the confidence.
         fresh: Whether nothing that is stored is read.
     """
 
@@ -164,6 +173,7 @@ class Request:
     params: Given = None
     weights: Mapping[str, Fraction] = field(default_factory=dict)
     accuracy: Accuracy | None = None
+    simultaneous: bool = False
     fresh: bool = False
 
     @property
@@ -176,7 +186,14 @@ class Request:
         if {type(self.text), type(self.dialect)} != {str} or not {*map(type, params.values())} <= PARAMETERS:
             return None
         errors = () if self.accuracy is None else (self.accuracy.errors, self.accuracy.failure, self.accuracy.rows)
-        amounts = (repr(self.offer), repr(self.bounds), repr(self.weights), repr(errors), str(self.confidence))
+        amounts = (
+            repr(self.offer),
+            repr(self.bounds),
+            repr(self.weights),
+            repr(errors),
+            str(self.confidence),
+            str(self.simultaneous),
+        )
         return self.text, self.dialect, *amounts, tuple((name, type(v), repr(v)) for name, v in params.items())
 
     @property
@@ -195,10 +212,10 @@ def _weights(given: object) -> dict[str, Fraction]:
     return found
 
 
-def _accuracy(given: object, failure: Fraction) -> Accuracy:
+def _accuracy(given: object, failure: Fraction, simultaneous: bool) -> Accuracy:
     """Returns what `error=` asks: a number, or for each column one or a pair of it and the rows that are assumed."""
     if not isinstance(given, dict):
-        return Accuracy(errors=_amounts(given, "error"), failure=failure)
+        return Accuracy(errors=_amounts(given, "error"), failure=failure, simultaneous=simultaneous)
     pairs = {name: value for name, value in given.items() if isinstance(value, tuple | list)}
     if any(len(pair) != 2 for pair in pairs.values()):
         raise InvalidLossError(
@@ -207,7 +224,7 @@ def _accuracy(given: object, failure: Fraction) -> Accuracy:
     errors = _amounts({name: pairs[name][0] if name in pairs else given[name] for name in given}, "error")
     rows = _amounts({name: pair[1] for name, pair in pairs.items()}, "number of rows")
     assert not isinstance(errors, Fraction) and not isinstance(rows, Fraction)
-    return Accuracy(errors=errors, failure=failure, rows=rows)
+    return Accuracy(errors=errors, failure=failure, rows=rows, simultaneous=simultaneous)
 
 
 def _amounts(given: object, what: str) -> dict[str, Fraction] | Fraction:

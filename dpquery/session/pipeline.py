@@ -50,6 +50,14 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What is said with an answer, and known before it: of what bounds leave out, and of numbers that say nothing."""
+
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """Where queries are answered: declarations, data, what was spent, what is stored, and who asks.
 
@@ -130,20 +138,20 @@ def answer(
     requests: Sequence[Request],
     prepared: Sequence[Prepared],
     parts: Split,
-    notes: Sequence[tuple[str, ...]],
+    told: Sequence[Told],
     around: Surroundings,
 ) -> Batch:
     """Answers queries that were planned together: the stages in order, and nothing else.
 
     Args:
         parts: What of them is stored, and what is to be measured.
-        notes: For each what its answer says beside its intervals.
+        told: For each what its answer says beside its intervals.
     """
     declared = around.ledger.declarations
     with turn(parts, around.reuse, declared) as lacking:
         noisy = _measured(requests, lacking.rest, around)
         answered = _after(noisy, lambda: combined(lacking, noisy, around.reuse, declared))
-    return _after(noisy, lambda: _finished(requests, prepared, notes, answered, around.backend))
+    return _after(noisy, lambda: _finished(requests, prepared, told, answered, around.backend))
 
 
 def _protected(requests: Sequence[Request], terms: PlanningTerms, observe: Observer | None) -> Draft:
@@ -210,19 +218,20 @@ def _after(noisy: NoisyAggregates | None, compute: Callable[[], Made]) -> Made:
 def _finished(
     requests: Sequence[Request],
     prepared: Sequence[Prepared],
-    notes: Sequence[tuple[str, ...]],
+    told: Sequence[Told],
     answered: Answered,
     backend: Backend,
 ) -> Batch:
     """Returns the answers that follow from released and public tables."""
     results = []
-    for request, made, told in zip(requests, prepared, notes, strict=True):
+    for request, made, said in zip(requests, prepared, told, strict=True):
         finished = finish(
             answered.tables,
             made.private.result,
             evaluate=backend.evaluate,
             added=[(one.leaf, one.aggregate) for one in made.private.added],
             variances=made.private.variances,
+            whole=frozenset(id for grouping in made.private.groupings for id in grouping.whole),
         )
         own = of_tables(answered.tables, answered.measurements, finished.tables)
         results.append(
@@ -232,11 +241,13 @@ def _finished(
                 guarantee=answered.guarantee,
                 measurements=answered.measurements if len(requests) == 1 else own,
                 confidence=request.confidence,
+                simultaneous=request.simultaneous,
                 protects=answered.protects,
                 blocks=answered.blocks,
                 charged_with=len(requests),
                 entry=answered.entry,
-                notes=told,
+                notes=said.notes,
+                warnings=said.warnings,
             )
         )
     return Batch(results, charge=answered.charge, guarantee=answered.guarantee, measurements=answered.measurements)

@@ -34,6 +34,7 @@ class Plan:
         blocks: The blocks that would be charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
         notes: What is known of what bounds leave out, a line for each table, as the answer's `notes` will say; the text
             has those that tell something.
+        warnings: Which numbers can say nothing, as far as the profile of a table tells it; the answer will say so too.
         protects: What the charge is a loss for, in words: "the rows of one patient in one month".
     """
 
@@ -47,6 +48,7 @@ class Plan:
         analyst: str,
         least: Fraction,
         notes: tuple[str, ...] = (),
+        warnings: tuple[str, ...] = (),
         told: tuple[str, ...] = (),
     ) -> None:
         self._prices, self._told = prices, told
@@ -59,6 +61,7 @@ class Plan:
         self.touched: Touched = blocks_of(parts.rest, ledger.declarations)
         self.blocks: str = "" if self.charge == ZERO else ledger.shown_blocks(self.touched)
         self.notes: tuple[str, ...] = notes
+        self.warnings: tuple[str, ...] = warnings
         self.protects: str = ledger.declarations.protected
         self._text = explain(
             prepared.budgeted,

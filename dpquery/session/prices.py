@@ -13,11 +13,11 @@ from dpquery.errors import QueryError
 from dpquery.kernel.accountant import Budget, BudgetKind, charge_at_least, charge_of
 from dpquery.kernel.loss import show_amount
 from dpquery.kernel.mechanisms import NoiseLaw, calibrated
-from dpquery.kernel.plan import CHOICES
+from dpquery.kernel.quantiles import rank_errors
 from dpquery.ledger.ledger import Ledger
 from dpquery.planner.budget.aims import Aim, aims_of
 from dpquery.planner.budget.allocate import QueryBudget
-from dpquery.planner.budget.targets import Accuracy, half_width_of
+from dpquery.planner.budget.targets import Accuracy, choice_of, half_width_of, noisy_numbers
 from dpquery.session.options import Request
 from dpquery.session.pipeline import Prepared
 
@@ -46,7 +46,12 @@ def prices(
             rows[f"{currency}={show_amount(amount)}"] = row
             fixed |= {name: None for name, error in row.items() if name != "charge" and not math.isnan(error)}
     for error in ERRORS if fixed else ():
-        accuracy = Accuracy(errors=dict.fromkeys(fixed, error), failure=1 - request.confidence, rows=assumed)
+        accuracy = Accuracy(
+            errors=dict.fromkeys(fixed, error),
+            failure=1 - request.confidence,
+            rows=assumed,
+            simultaneous=request.simultaneous,
+        )
         row = _row(replace(request, accuracy=accuracy, weights={}), prepare, ledger, limit, least, assumed)
         if row is not None:
             rows[f"error={show_amount(error)}"] = row
@@ -66,27 +71,45 @@ def _row(
         prepared = prepare(request)
         noises = _noises(prepared, ledger)
         charge = charge_of(prepared.budgeted, ledger.budget.kind, ledger.declarations.neighbours)
+        numbers = noisy_numbers(prepared.private.aggregates) if request.simultaneous else None
     except QueryError:
         return None
     charge = charge_at_least(charge, limit, least)
     row = {"charge": float(charge.epsilon or charge.rho)}
     for aim in aims_of(prepared.private, {}):
-        width = _half_width(aim, noises, 1 - request.confidence, rows.get(aim.name))
+        width = _half_width(aim, prepared, noises, 1 - request.confidence, rows.get(aim.name), numbers)
         row[aim.name] = max(width, row.get(aim.name, 0.0))  # NaN stays, as the first
     added = {column for one in prepared.private.added for column in (m.id for m in one.aggregate.measures)}
     return {name: math.nan if added and name != "charge" else value for name, value in row.items()}
 
 
 def _half_width(
-    aim: Aim, noises: Mapping[str, tuple[NoiseLaw, Fraction]], failure: Fraction, rows: Fraction | None
+    aim: Aim,
+    prepared: Prepared,
+    noises: Mapping[str, tuple[NoiseLaw, Fraction]],
+    failure: Fraction,
+    rows: Fraction | None,
+    numbers: int | None,
 ) -> float:
+    """Returns the half-width of a column, of a choice in ranks; NaN where it depends on the data.
+
+    Args:
+        numbers: How many noisy numbers share the failure; None where those of each cell do.
+    """
+    pairs = {m.id: (one.aggregate, m) for one in prepared.budgeted.aggregates for m in one.aggregate.measures}
+    choice = choice_of(aim, pairs)
+    if choice is not None:
+        aggregate, measure = pairs[choice]
+        scales = [(noises[m.id][0].parameter, noises[m.id][0].divider) for m in aggregate.measures]
+        return rank_errors(aggregate, scales, failure / (numbers or 1))[aggregate.measures.index(measure)]
+
     def width(id: str, sharing: int) -> Fraction | None:
-        if id not in noises:
+        if id not in noises or not noises[id][0].is_added:
             return None
         noise, step = noises[id]
-        return noise.half_width(failure / sharing) * step
+        return noise.half_width(failure / (numbers or sharing)) * step
 
-    found = half_width_of(aim, width, rows)
+    found = half_width_of(aim, width, rows, pairs)
     return math.nan if found is None else float(found)
 
 
@@ -95,6 +118,5 @@ def _noises(prepared: Prepared, ledger: Ledger) -> dict[str, tuple[NoiseLaw, Fra
     for budgeted in prepared.budgeted.aggregates:
         noises = calibrated(budgeted, ledger.declarations.neighbours)
         for measure, noise in zip(budgeted.aggregate.measures, noises, strict=True):
-            if measure.count not in CHOICES:
-                found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
+            found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
     return found

@@ -193,6 +193,11 @@ class Ladder:
         value = sum(max(0, cell.units) * (1 - _above(cell, rows)) for cell in self.steps)
         return Estimate(value=min(max(value, inner.lower), outer.upper), lower=inner.lower, upper=outer.upper)
 
+    def counted(self, rows: int) -> float:
+        """Returns about how many rows count, where a unit's weights add up to at most `rows`."""
+        _check_rows(rows)
+        return sum(max(0, cell.units) * (_mean(cell) - _mean_above(cell, rows)) for cell in self.read)
+
     def loss(self, rows: int) -> Loss:
         """Returns the share of rows that weights leave out where a unit's weights add up to at most `rows`."""
         _check_rows(rows)

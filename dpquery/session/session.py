@@ -25,7 +25,7 @@ from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
 from dpquery.session.affordable import in_words_of
 from dpquery.session.agreed import check_ledger
-from dpquery.session.explain import show_passes
+from dpquery.session.explain import ranks_needed, show_passes
 from dpquery.session.known_profile import KnownProfiles, is_known
 from dpquery.session.options import NO_OPTIONS, Asked, Options, Request, takes_options
 from dpquery.session.plan_cache import PlanCache, Repeats
@@ -147,7 +147,7 @@ class Session:
         """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
         prepared = self._prepared(requests, reuse)
         parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
-        notes = self._notes(requests, prepared, parts, reuse)
+        told = self._told(requests, prepared, parts, reuse)
         try:
             with interruptible_work():
                 around = pipeline.Surroundings(
@@ -157,24 +157,31 @@ class Session:
                     reuse=reuse,
                     analyst=self._analyst,
                 )
-                answers = pipeline.answer(requests, prepared, parts, notes, around)
+                answers = pipeline.answer(requests, prepared, parts, told, around)
         except InsufficientBudgetError as error:
             raise in_words_of(error, requests, lambda others: self._charge_of(others, reuse)) from None
         is_stored = bool(parts.wanted) and not parts.rest.aggregates
         return answers, is_stored and not prepared[0].reads_clock
 
-    def _notes(
+    def _told(
         self,
         requests: tuple[Request, ...],
         prepared: tuple[pipeline.Prepared, ...],
         parts: Split,
         reuse: Reuse | None,
-    ) -> list[tuple[str, ...]]:
-        """Returns what is known of what bounds leave out, for each query; refuses errors that are out of reach."""
-        told = parts.measurements(self._ledger.declarations)
+    ) -> list[pipeline.Told]:
+        """Returns for each query what is known of what bounds leave out, and which of its numbers can say nothing;
+        refuses errors that are out of reach."""
+        measured, bounds = parts.measurements(self._ledger.declarations), requests[0].bounds
         for request, one in zip(requests, prepared, strict=True):
             self._profiles.require_reachable(one, request, reuse)
-        return [self._profiles.notes(one, told, requests[0].bounds, reuse) for one in prepared]
+        return [
+            pipeline.Told(
+                notes=self._profiles.notes(one, measured, bounds, reuse),
+                warnings=tuple(dict.fromkeys(self._profiles.too_small(one, measured, bounds, reuse))),
+            )
+            for one in prepared
+        ]
 
     def _charge_of(self, requests: tuple[Request, ...], reuse: Reuse | None) -> PrivacyLoss:
         """Returns what requests would be charged; reads no private row."""
@@ -240,14 +247,29 @@ class Session:
             self._planned((request,), reuse, lambda one, draft: trace.append((one, draft)))
         prepared = prepare(request)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
-        (notes,) = self._notes((request,), (prepared,), parts, reuse)
+        (known,) = self._told((request,), (prepared,), parts, reuse)
         least = self._catalog.defaults.least_charge
 
         def table() -> pd.DataFrame:
             return prices(request, prepare, self._ledger, analyst=self._analyst, least=least)
 
-        told = (*(f"Left out: {note}" for note in notes if is_known(note)), *show_passes(trace))
-        return Plan(prepared, parts, self._ledger, table, analyst=self._analyst, least=least, notes=notes, told=told)
+        told = (
+            *(f"Left out: {note}" for note in known.notes if is_known(note)),
+            *(f"Ranks: {line}" for line in ranks_needed(parts.measurements(self._ledger.declarations))),
+            *(f"Warning: {words}" for words in known.warnings),
+            *show_passes(trace),
+        )
+        return Plan(
+            prepared,
+            parts,
+            self._ledger,
+            table,
+            analyst=self._analyst,
+            least=least,
+            notes=known.notes,
+            warnings=known.warnings,
+            told=told,
+        )
 
     def suggest_bounds(
         self,

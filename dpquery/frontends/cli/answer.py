@@ -126,10 +126,20 @@ def show_charge(answer: Result, session: Session) -> None:
     """Says what is known of rows that are left out, what an answer cost, and what is left."""
     for note in answer.notes:
         say(f"[{note}]")
-    level = f"{answer.confidence * 100:g} % intervals of the noise; " if len(answer.accuracy.columns) else ""
+    level = f"{answer.level}; " if len(answer.accuracy.columns) else ""
     place = f" to {answer.blocks}" if answer.blocks else ""
     charged = f"charged {answer.charge}{place}" if answer.charge.epsilon or answer.charge.rho else "nothing was charged"
     say(f"[{level}{charged}; left for {session.analyst}: {session.remaining}]")
+
+
+def prices_text(plan: Plan) -> str:
+    """Returns what losses and errors would cost: for each column how far it may be off, of a quantile in ranks."""
+    prices = plan.prices
+    rows = [
+        [str(asked), *("" if math.isnan(found) else f"{found:,.4g}" for found in row)]
+        for asked, row in zip(prices.index, prices.to_numpy().tolist(), strict=True)
+    ]
+    return "\n".join(grid(["", *prices.columns], rows, [False] + [True] * len(prices.columns))) + "\n"
 
 
 def show_prospect(plan: Plan, session: Session) -> None:

@@ -20,6 +20,7 @@ from dpquery.frontends.cli.answer import (
     Format,
     check_output,
     left_if_interrupted,
+    prices_text,
     say,
     show_charge,
     show_prospect,
@@ -30,13 +31,18 @@ from dpquery.frontends.cli.ledger import budget, ledger_commands
 from dpquery.frontends.cli.options import (
     Analyst,
     CatalogFile,
+    Confidence,
     Delta,
     Epsilon,
+    Error,
     LedgerFile,
     MemoryLimit,
+    Prices,
     Rho,
+    Simultaneous,
     Sources,
     SpillTo,
+    error_of,
     spill_of,
 )
 from dpquery.frontends.cli.owner import data_commands
@@ -128,10 +134,14 @@ def explain(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
+    error: Error = None,
     max_groups: MaxGroups = None,
     max_rows: MaxRows = None,
     dialect: Dialect = "postgres",
     param: Parameters = None,
+    confidence: Confidence = "0.95",
+    simultaneous: Simultaneous = False,
+    prices: Prices = False,
     passes: Annotated[bool, typer.Option("--passes", help="Show what each pass of planning makes.")] = False,
 ) -> None:
     """Print what a query would measure and cost. Reads no private row and charges nothing."""
@@ -143,12 +153,17 @@ def explain(
             epsilon=epsilon,
             delta=delta,
             rho=rho,
+            error=error_of(error),
             max_groups=max_groups,
             max_rows=max_rows,
             dialect=dialect,
+            confidence=confidence,
+            simultaneous=simultaneous,
             passes=passes,
         )
         typer.echo(str(plan))
+        if prices:
+            typer.echo(f"Prices\n{prices_text(plan)}", nl=False)
         show_prospect(plan, session)
 
 
@@ -162,6 +177,7 @@ def query(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
+    error: Error = None,
     max_groups: MaxGroups = None,
     max_rows: MaxRows = None,
     dialect: Dialect = "postgres",
@@ -173,29 +189,39 @@ def query(
     intervals: Annotated[
         bool, typer.Option("--intervals", help="Add columns NAME_low and NAME_high for each noisy number.")
     ] = False,
-    confidence: Annotated[str, typer.Option("--confidence", metavar="PART", help="Of the intervals.")] = "0.95",
+    confidence: Confidence = "0.95",
+    simultaneous: Simultaneous = False,
+    prices: Prices = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it again and ignore stored answers.")] = False,
     memory_limit: MemoryLimit = None,
     spill: SpillTo = None,
 ) -> None:
     """Answer a query with noise, and charge the ledger for what is not stored already."""
+    from dpquery.session.options import Options
+
     check_output(format, output)
     text = read_query(sql, file)
     resources: dict[str, Any] = {"memory_limit": memory_limit, "spill": spill_of(spill)}
+    options = Options(
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        error=error_of(error),
+        max_groups=max_groups,
+        max_rows=max_rows,
+        dialect=dialect,
+        confidence=confidence,
+        simultaneous=simultaneous,
+        fresh=fresh,
+    )
     with session_over(catalog, source or (), ledger, analyst, **resources) as session:
+        if prices:
+            plan = session.explain(text, params=read_params(param), options=options)
+            typer.echo(prices_text(plan), nl=False)
+            show_prospect(plan, session)
+            return
         with left_if_interrupted(session):
-            answer = session.sql(
-                text,
-                params=read_params(param),
-                epsilon=epsilon,
-                delta=delta,
-                rho=rho,
-                max_groups=max_groups,
-                max_rows=max_rows,
-                dialect=dialect,
-                confidence=confidence,
-                fresh=fresh,
-            )
+            answer = session.sql(text, params=read_params(param), options=options)
         try:
             write_answer(answer, format, output, intervals)
         finally:

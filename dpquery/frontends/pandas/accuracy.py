@@ -20,7 +20,9 @@ Shape = Callable[[Result], Any]
 class End:
     """An answer with one end of the intervals in place of its numbers: what a shape reads of a `Result`."""
 
-    def __init__(self, result: Result, end: str, confidence: object = None, *, simultaneous: bool = False) -> None:
+    def __init__(
+        self, result: Result, end: str, confidence: object = None, *, simultaneous: bool | None = None
+    ) -> None:
         self._result, self._end, self._asked, self._at_once = result, end, confidence, simultaneous
         self.charge, self.confidence = result.charge, result.confidence
 
@@ -55,7 +57,7 @@ class Accuracy(str):
 
     frame: pd.DataFrame
     released: Any
-    again: Callable[[object, bool], pd.DataFrame] | None
+    again: Callable[[object, bool | None], pd.DataFrame] | None
 
     def __new__(cls, frame: pd.DataFrame, released: Any, again: Any = None) -> Accuracy:
         """Returns it for an answer that has no other references."""
@@ -77,11 +79,12 @@ def with_accuracy(shape: Shape, result: Result) -> Any:
         return made
     if not isinstance(made, pd.Series | pd.DataFrame):
         low, high = (shape(cast(Result, End(result, end))) for end in ("lower", "upper"))
-        return noisy(made, low, high, result.confidence)
+        ranks = [*result.rank_errors.values()]
+        return noisy(made, low, high, result.confidence, ranks[0] if len(ranks) == 1 else None)
     released = made.copy()
     released.attrs = {}
 
-    def again(confidence: object = None, simultaneous: bool = False) -> pd.DataFrame:
+    def again(confidence: object = None, simultaneous: bool | None = None) -> pd.DataFrame:
         ends = [End(result, end, confidence, simultaneous=simultaneous) for end in ("lower", "upper")]
         return _beside(released, *(shape(cast(Result, end)) for end in ends))
 
@@ -144,7 +147,7 @@ def accuracy_of(shown: Any, confidence: object = None, simultaneous: bool = Fals
     if confidence is not None or simultaneous:
         if held.again is None:
             raise DPQueryError("the answer comes from another process and has only the intervals that it had there")
-        frame = held.again(confidence, simultaneous)
+        frame = held.again(confidence, simultaneous or None)
     if isinstance(shown, pd.Series) and isinstance(released, pd.DataFrame) and shown.name in released.columns:
         released, frame = released[shown.name], _of_column(frame, shown.name)
     if not _is_part(shown, released):

@@ -1,8 +1,9 @@
 """Accuracy asked for instead of a loss: the least loss with which the intervals are as narrow as that.
 
 Numbers whose interval is as wide whatever the data can have a target: counts, sums, and sums of these with constant
-factors. An average's error depends on how many rows there are, which is private: it can have a target together with a
-number of rows that the analyst assumes. Nothing but the charge depends on that number.
+factors. The error of an average, or of a ratio to a number of rows, depends on how many rows there are, which is
+private: it can have a target together with a number of rows that the analyst assumes. Nothing but the charge depends on
+that number. A quantile, a minimum or a maximum has a target in ranks.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import assert_never
 
-from dpquery.accuracy.error_propagation import factors_of, mean_of
+from dpquery.accuracy.error_propagation import Mean, factors_of, mean_of, quotient_of
 from dpquery.errors import InternalError, InvalidLossError, UnsupportedQueryError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
 from dpquery.kernel.mechanisms import calibrate
-from dpquery.kernel.plan import CHOICES, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.sensitivity import Sensitivity, finer_steps, sensitivity
+from dpquery.plan.expr import Cast, Column
 from dpquery.planner.budget.aims import Aim, check_names
 from dpquery.planner.budget.allocate import QueryBudget, deviation_of, plan_of, selection_delta
+from dpquery.planner.budget.rank_targets import choices_for
 from dpquery.units.declarations import Neighbours
 
 DIGITS = 5
@@ -38,12 +41,14 @@ class Accuracy:
         errors: The largest half-width of a cell's interval, in the unit of the column: for each column named, or one
             for all.
         failure: With which probability the interval of a cell may not hold.
-        rows: For averages, how many rows each group is assumed to have at least, by column.
+        rows: For averages and ratios, how many rows each group is assumed to have at least, by column.
+        simultaneous: Whether it is the probability that the interval of any cell of the answer may not hold.
     """
 
     errors: Mapping[str, Fraction] | Fraction
     failure: Fraction
     rows: Mapping[str, Fraction] = field(default_factory=dict)
+    simultaneous: bool = False
 
 
 def allocate_for(
@@ -71,8 +76,15 @@ def allocate_for(
     """
     pairs = {measure.id: (aggregate, measure) for aggregate in aggregates for measure in aggregate.measures}
     pure = budget.kind is BudgetKind.PURE
-    wanted = _wanted(aims, accuracy, pairs, lambda id: deviation_of(*pairs[id], neighbours, in_epsilon=pure), pure)
-    noises = {id: _least(pairs[id], neighbours, needs, pure=pure) for id, needs in wanted.items()}
+    numbers = noisy_numbers(aggregates) if accuracy.simultaneous else None
+    wanted = _wanted(
+        aims, accuracy, pairs, lambda id: deviation_of(*pairs[id], neighbours, in_epsilon=pure), pure, numbers
+    )
+    noises: dict[str, Noise] = {}
+    for aggregate in aggregates:
+        own = {m.id: wanted[m.id] for m in aggregate.measures if m.id in wanted and m.count in CHOICES}
+        noises |= choices_for(aggregate, own, neighbours, pure=pure)
+    noises |= {id: _least(pairs[id], neighbours, n, pure=pure) for id, n in wanted.items() if id not in noises}
     mean = sum((_price(noise, pure) for noise in noises.values()), Fraction(0)) / max(1, len(noises))
     selections = sum(aggregate.is_selected for aggregate in aggregates)
     without = QueryBudget(delta=offer.delta) if pure else QueryBudget(delta=offer.delta, rho=Fraction(1))
@@ -82,15 +94,19 @@ def allocate_for(
 
 
 def half_width_of(
-    aim: Aim, half_width: Callable[[str, int], Fraction | None], rows: Fraction | None = None
+    aim: Aim,
+    half_width: Callable[[str, int], Fraction | None],
+    rows: Fraction | None = None,
+    pairs: Mapping[str, Pair] | None = None,
 ) -> Fraction | None:
     """Returns the half-width of a number's interval where it does not depend on the data, or None.
 
     Args:
         half_width: (measure, number of measures that share the failure) to the half-width of the measure's interval.
-        rows: How many rows each group is assumed to have at least; averages have a half-width then.
+        rows: How many rows each group is assumed to have at least; averages and ratios have a half-width then.
+        pairs: The measures, by id.
     """
-    mean = mean_of(aim.expression) if aim.is_itself and rows is not None else None
+    mean = _mean(aim, pairs or {}) if rows is not None else None
     if mean is not None and rows is not None:
         deviations, count = half_width(mean.deviations, 2), half_width(mean.count, 2)
         return None if deviations is None or count is None else mean.half_width(deviations, count, rows)
@@ -101,9 +117,18 @@ def half_width_of(
 
 
 def _wanted(
-    aims: Sequence[Aim], accuracy: Accuracy, pairs: Mapping[str, Pair], deviation: Callable[[str], float], pure: bool
+    aims: Sequence[Aim],
+    accuracy: Accuracy,
+    pairs: Mapping[str, Pair],
+    deviation: Callable[[str], float],
+    pure: bool,
+    numbers: int | None,
 ) -> dict[str, list[tuple[Fraction, Fraction]]]:
-    """Returns for each measure with a target (half-width, failure) of each of its targets."""
+    """Returns for each measure with a target (half-width, failure) of each of its targets; of a choice in ranks.
+
+    Args:
+        numbers: How many noisy numbers share the failure; None where those of each cell do.
+    """
     errors = accuracy.errors
     if not isinstance(errors, Fraction):
         check_names(errors, {aim.name for aim in aims}, "target")
@@ -114,38 +139,94 @@ def _wanted(
         error = errors if isinstance(errors, Fraction) else errors.get(aim.name)
         if error is None:
             continue
-        factors = _factors_of(aim, error, accuracy.rows.get(aim.name), lambda id: id in pairs)
+        choice = choice_of(aim, pairs)
+        if choice is not None:
+            found.setdefault(choice, []).append((error, accuracy.failure / (numbers or 1)))
+            continue
+        factors = _factors_of(aim, error, accuracy.rows.get(aim.name), pairs)
         if not factors or any(pairs[id][1].count in CHOICES for id in factors):
-            raise _no_target(aim)
+            raise _no_target(aim, pairs)
         parts = {id: (abs(factor) * deviation(id)) ** (1 / 2 if pure else 2 / 3) for id, factor in factors.items()}
         for id, part in _fractions(parts).items():
-            found.setdefault(id, []).append((error * part / abs(factors[id]), accuracy.failure / len(factors)))
+            found.setdefault(id, []).append(
+                (error * part / abs(factors[id]), accuracy.failure / (numbers or len(factors)))
+            )
     if not found:
         raise InvalidLossError("no column has a target", advice="Write error=100, or error={'column': 100}.")
     return found
 
 
 def _factors_of(
-    aim: Aim, error: Fraction, rows: Fraction | None, is_measure: Callable[[str], bool]
+    aim: Aim, error: Fraction, rows: Fraction | None, pairs: Mapping[str, Pair]
 ) -> dict[str, Fraction] | None:
     """Returns with which factors the half-widths of measures add up to that of a number, or None."""
     if not aim.is_itself:
         return None
-    mean = mean_of(aim.expression)
+    mean = _mean(aim, pairs)
     if mean is None:
-        return factors_of(aim.expression, is_measure)
+        return factors_of(aim.expression, lambda id: id in pairs)
     return None if rows is None else mean.factors(error, rows)
 
 
-def _no_target(aim: Aim) -> UnsupportedQueryError:
-    if aim.is_itself and mean_of(aim.expression) is not None:
+def _mean(aim: Aim, pairs: Mapping[str, Pair]) -> Mean | None:
+    """Returns the average that a number is, or its ratio to a number of rows; None if it is neither."""
+    if not aim.is_itself:
+        return None
+    return mean_of(aim.expression) or quotient_of(aim.expression, lambda over, under: _reach(over, under, pairs))
+
+
+def _reach(over: str, under: str, pairs: Mapping[str, Pair]) -> Fraction | None:
+    """Returns the largest size of one measure divided by another: of a count, or a sum of bounded values, divided by a
+    count of all the rows, or values, that count in it; None where the other may be smaller."""
+    if over not in pairs or under not in pairs or pairs[over][0] is not pairs[under][0]:
+        return None
+    part, whole = pairs[over][1], pairs[under][1]
+    counts_it = whole.count is Count.ROWS or (whole.count is Count.VALUES and whole.value == part.value)
+    if not counts_it or whole.filter not in (None, part.filter):
+        return None
+    match part.count:
+        case Count.ROWS | Count.VALUES:
+            return Fraction(1)
+        case Count.SUM if part.lattice is not None:
+            return max(map(abs, part.lattice.values)) * part.lattice.unit
+        case _:
+            return None
+
+
+def choice_of(aim: Aim, pairs: Mapping[str, Pair]) -> str | None:
+    """Returns the quantile, minimum or maximum that a number is, or None."""
+    expression = aim.expression
+    while isinstance(expression, Cast):
+        expression = expression.argument
+    if not aim.is_itself or not isinstance(expression, Column) or expression.id not in pairs:
+        return None
+    return expression.id if pairs[expression.id][1].count is Count.QUANTILE else None
+
+
+def noisy_numbers(aggregates: Sequence[PrivateAggregate]) -> int:
+    """Returns how many noisy numbers a query releases; raises UnsupportedQueryError where that is not known before."""
+    total = 0
+    for aggregate in aggregates:
+        groups = aggregate.public_groups
+        if groups is None:
+            raise UnsupportedQueryError(
+                "how many groups will be shown is not known before, so no error can hold for all of them at once",
+                advice="Leave simultaneous= out, or declare the keys as public if everybody may know them.",
+            )
+        total += groups * len(aggregate.measures)
+    return max(1, total)
+
+
+def _no_target(aim: Aim, pairs: Mapping[str, Pair]) -> UnsupportedQueryError:
+    if _mean(aim, pairs) is not None:
+        what = "average" if mean_of(aim.expression) is not None else "ratio"
         return UnsupportedQueryError(
-            f"the error of the average {aim.name} depends on how many rows each group has, which is private",
+            f"the error of the {what} {aim.name} depends on how many rows each group has, which is private",
             advice=f"Say for how many rows it is to hold: error={{{aim.name!r}: (0.5, 1000)}}, from 1000 rows on.",
         )
     return UnsupportedQueryError(
         f"{aim.name} cannot have a target: its error depends on the data, not only on the noise",
-        advice="Give targets to counts, sums and averages, by name: error={'n': 100}.",
+        advice="Give targets to counts, sums, averages, ratios to counts and quantiles, by name: error={'n': 100}.",
     )
 
 

@@ -36,7 +36,7 @@ class Grouping:
     Attributes:
         covering: For each key whether its public values cover every row.
         one_group: Whether each unit has one group.
-        whole: Ids of the sums over values that are never NULL.
+        whole: Ids of the sums and quantiles over values that are never NULL.
         limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
         shows_units: Whether numbers of units are asked for, and not only used to select groups.
     """

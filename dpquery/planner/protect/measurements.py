@@ -64,7 +64,7 @@ class MeasurementSet:
     """What is measured, by all of it but its id and label."""
     inputs: dict[Expression, str] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
-    """Ids of sums over values that are never NULL."""
+    """Ids of sums and quantiles over values that are never NULL."""
     moments: Collection[tuple[Expression | None, Expression | None]] = ()
     """Values, each with the condition of its rows, of which deviations and counts are measured in any case."""
     limited: bool = False
@@ -270,7 +270,7 @@ class MeasurementSet:
             total=total,
         )
         self.known[measured] = made
-        if count is Count.SUM and value is not None and not range_of(value, self.ranges).nullable:
+        if count in (Count.SUM, Count.QUANTILE) and value is not None and not range_of(value, self.ranges).nullable:
             self.whole.add(made.id)
         return made
 

@@ -116,3 +116,41 @@ def test_points_are_even_in_each_and_in_two_dimensions() -> None:
         for other in range(dimension):
             counts = np.histogram2d(_uniform(dimension), _uniform(other), bins=8, range=[[0, 1], [0, 1]])[0]
             assert 0.5 * POINTS / 64 < counts.min() <= counts.max() < 1.5 * POINTS / 64
+
+
+def drawn(random: np.random.Generator, scale: float, laplace: bool, size: int) -> np.ndarray:
+    """Returns discrete noise: a difference of two geometric numbers, or a choice among integers by their weights."""
+    if laplace:
+        chance = -math.expm1(-1 / scale)
+        return (random.geometric(chance, size) - random.geometric(chance, size)).astype(float)
+    places = np.arange(-40 * math.ceil(scale), 40 * math.ceil(scale) + 1)
+    weights = np.exp(-(places**2) / (2 * scale**2))
+    return random.choice(places, size, p=weights / weights.sum()).astype(float)
+
+
+@pytest.mark.parametrize("laplace", [True, False])
+@pytest.mark.parametrize("scale", [0.5, 1.0, 1.7, 4.0, 30.0])
+def test_noise_of_few_steps_has_its_own_law(scale: float, laplace: bool) -> None:
+    """A difference of two counts: 20,000 draws lie in it as often as it says, and not in the next narrower one more
+    often than that."""
+    random = np.random.default_rng(11)
+    mechanism = Mechanism.LAPLACE if laplace else Mechanism.GAUSSIAN
+    laws = {id: Law(table=0, is_added=False, mechanism=mechanism, scale=scale, step=1.0) for id in "ns"}
+    noisy, scales = {"n": [40.0], "s": [90.0]}, {"n": 4 * scale, "s": 4 * scale}
+    found = measured(noisy, scales, laplace, n=laws["n"], s=laws["s"]).interval(call("subtract", (S, N)))
+    half = (found.upper[0] - found.lower[0]) / 2
+    errors = np.abs(drawn(random, scale, laplace, 20_000) - drawn(random, scale, laplace, 20_000))
+    assert half == round(half) and (errors <= half).mean() >= 0.94
+    assert (errors <= half - max(1, 0.1 * half)).mean() < 0.95
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.2, 1.0, 3.0])
+def test_noise_that_was_rounded_has_the_rounding_in_it(scale: float) -> None:
+    random = np.random.default_rng(12)
+    law = Law(table=0, is_added=False, mechanism=Mechanism.LAPLACE, scale=scale, step=1.0, is_rounded=True)
+    noisy, scales = {"n": [40.0], "s": [90.0]}, {"n": 9.0, "s": 9.0}
+    found = measured(noisy, scales, True, n=law, s=law).interval(call("add", (S, N)))
+    half = (found.upper[0] - found.lower[0]) / 2
+    exact = random.uniform(0, 1, (2, 20_000))
+    errors = np.abs((np.round(exact + random.laplace(0, scale, exact.shape)) - exact).sum(axis=0))
+    assert (errors <= half).mean() >= 0.94 and (errors <= 0.9 * half).mean() < 0.95

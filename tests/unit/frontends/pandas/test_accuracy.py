@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import pickle
 import warnings
 from pathlib import Path
@@ -51,8 +52,12 @@ def test_scalars_are_the_answer_with_its_interval(people: Any) -> None:
 
 
 def test_ranks_have_no_interval_and_say_so(people: Any) -> None:
-    for made in (people.median("x"), people.min("x"), people.max("x"), people.quantile(0.3, "x")):
-        assert made.interval is None and str(made).endswith(" [none]")
+    for call, *arguments in (("median",), ("min",), ("max",), ("quantile", 0.3)):
+        made = getattr(people, call)(*arguments, "x")
+        (ranks,) = people.last.rank_errors.values()
+        assert made.interval is None and made.ranks == ranks
+        assert str(made).endswith(f" within {math.ceil(ranks):,} ranks")
+        assert str(pickle.loads(pickle.dumps(made))) == str(made)
     assert isinstance(people.max("at"), pd.Timestamp)
 
 

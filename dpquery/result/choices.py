@@ -1,0 +1,211 @@
+"""What is known of chosen values: how many ranks each is off at most, and the values between which it must lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpquery.accuracy.brackets import Chosen, brackets
+from dpquery.accuracy.rules import Floats, Interval
+from dpquery.errors import InternalError
+from dpquery.kernel.mechanisms import NoiseLaw
+from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
+from dpquery.kernel.quantiles import asked, rank_errors
+from dpquery.kernel.release import NoisyTable
+from dpquery.kernel.utilities import rank_of_extreme, step_of
+from dpquery.result.added import AddedTable
+
+Widths = Callable[[str, Fraction], float]
+"""(measure, failure) to the half-width of its noise."""
+ABOVE = "known bias above the noise"
+"""Marks in a note what bounds leave out, where it is more than the noise."""
+MOST_NAMED = 5
+"""Columns that one sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankError:
+    """How far a chosen value of an answer may be off, but with the probability that its intervals fail with.
+
+    Attributes:
+        ranks: Of a quantile, in ranks of values of full weight; of a mode, how many more such values the most frequent
+            one has.
+        target: What was asked for, from 0, the minimum, to 1, the maximum; None for a mode.
+        small: In how many rows of the answer it may be any value, as no more than twice as many are counted there.
+    """
+
+    ranks: float
+    target: Fraction | None
+    small: int = 0
+
+    @property
+    def of(self) -> str:
+        """What it is the distance from, for people."""
+        if self.target is None:
+            return "the most frequent value"
+        names = {Fraction(0): "the minimum", Fraction(1, 2): "the median", Fraction(1): "the maximum"}
+        return names.get(self.target, f"the {float(self.target):g} quantile")
+
+    def __str__(self) -> str:
+        """As beside a number: `within 12 ranks`."""
+        return within(self.ranks)
+
+
+def within(ranks: float) -> str:
+    """Returns an error in ranks, for people."""
+    number = math.ceil(ranks)
+    return f"within {number:,} {'rank' if number == 1 else 'ranks'}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A choice, in its table, and those of the same values, in the order of their targets, all by their indices."""
+
+    table: NoisyTable | AddedTable
+    own: int
+    all: tuple[int, ...]
+    weighed: str | None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What its interval is computed from."""
+        measures = self.table.aggregate.measures
+        return (*(measures[i].id for i in self.all), *(() if self.weighed is None else (self.weighed,)))
+
+
+@dataclass(slots=True, kw_only=True)
+class Choices:
+    """The choices of released tables.
+
+    Attributes:
+        tables: The released tables.
+        whole: Ids of the choices among values that are never NULL.
+        twice: Ids of what is read twice: rows of both copies stand beside each other, so no value bounds another.
+    """
+
+    tables: Sequence[NoisyTable | AddedTable]
+    whole: frozenset[str]
+    twice: frozenset[str]
+    _places: dict[str, _Place] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for table in self.tables:
+            measures = table.aggregate.measures
+            for own, measure in enumerate(measures):
+                if measure.count in CHOICES:
+                    together = [i for i, other in enumerate(measures) if _values_of(other) == _values_of(measure)]
+                    together.sort(key=lambda i: measures[i].target or Fraction(0))
+                    weighed = self._weighed(measures, measure)
+                    self._places[measure.id] = _Place(table, own, tuple(together), weighed)
+
+    def _weighed(self, measures: Iterable[Measure], choice: Measure) -> str | None:
+        """Returns what counts the values that a quantile is chosen among."""
+        for measure in measures:
+            counts = measure.count is Count.VALUES and measure.value == choice.value
+            counts |= measure.count is Count.ROWS and choice.id in self.whole
+            if counts and measure.filter == choice.filter and choice.count is Count.QUANTILE:
+                return measure.id
+        return None
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._places
+
+    def behind(self, ids: Iterable[str]) -> frozenset[str]:
+        """Returns all measures that intervals of these are computed from."""
+        places = [self._places[id] for id in ids if id in self._places and id not in self.twice]
+        return frozenset(id for place in places if place.weighed is not None for id in place.ids)
+
+    def rank_error(self, id: str, values: Mapping[str, list[Any]], failure: Fraction) -> RankError:
+        """Returns how far a choice may be off in ranks; `values` are the answer's columns, by id."""
+        place = self._places[id]
+        ranks, small = errors_in(place.table, failure)[place.own], 0
+        if place.weighed is not None and place.weighed in values and place.weighed not in self.twice:
+            small = int((_floats(values[place.weighed]) <= 2 * ranks).sum())
+        return RankError(ranks, place.table.aggregate.measures[place.own].target, small)
+
+    def interval(
+        self, id: str, values: Mapping[str, list[Any]], widths: Widths, failure: Fraction, *, each: bool = False
+    ) -> Interval | None:
+        """Returns an interval of what a choice stands for; None where nothing is known of it.
+
+        Args:
+            values: The answer's columns, by id.
+            failure: With which probability it may not hold; with `each`, each noisy number that is read.
+        """
+        place = self._places[id]
+        weighed = place.weighed
+        if weighed is None or weighed not in values or place.own not in place.all or self.twice & {*place.ids}:
+            return None
+        measures = place.table.aggregate.measures
+        lattice = measures[place.own].lattice
+        share = failure if each else failure / len(place.ids)
+        ranks = errors_in(place.table, share)
+        weight = _floats(values[weighed]) - widths(weighed, share)
+        if lattice is None or not np.isfinite(weight).any():
+            return None
+        nothing = np.full_like(weight, np.nan)
+        chosen = [
+            Chosen(
+                target=measures[i].target or Fraction(0),
+                ranks=ranks[i],
+                beyond=_beyond(place.table, i),
+                values=_floats(values[measures[i].id]) if measures[i].id in values else nothing,
+            )
+            for i in place.all
+        ]
+        lower, upper = (float(end * lattice.grid) for end in (lattice.lower, lattice.upper))
+        with np.errstate(invalid="ignore"):
+            return brackets(chosen, weight, lower, upper)[place.all.index(place.own)]
+
+
+def _values_of(measure: Measure) -> object:
+    """Returns which values a measure chooses among; choices of the same ones are shown in the order of their targets,
+    as `released.to_arrow` puts them."""
+    return None if measure.target is None else (measure.value, measure.filter, measure.lattice)
+
+
+def errors_in(table: NoisyTable | AddedTable, failure: Fraction) -> Sequence[float]:
+    """Returns how many ranks each choice of a table is off at most, but with a probability; 0 for other numbers."""
+    if isinstance(table, AddedTable):
+        if table.ranks is None:
+            raise InternalError("a stored choice does not know how far it is off")
+        return table.ranks(failure)
+    return rank_errors(table.aggregate, [(noise.parameter, noise.divider) for noise in table.noises], failure)
+
+
+def _beyond(table: NoisyTable | AddedTable, index: int) -> float:
+    aggregate: PrivateAggregate = table.aggregate
+    measure, noise = aggregate.measures[index], table.noises[index]
+    if measure.target not in (0, 1) or not isinstance(noise, NoiseLaw):
+        return 0.0
+    drawn, weight = asked(aggregate, measure)
+    return (rank_of_extreme(drawn, noise.parameter) - 1) * float(step_of(drawn, weight))
+
+
+def _floats(values: list[Any]) -> Floats:
+    """Returns numbers as floats; NaN for what is none, as a date."""
+    numbers = (float(v) if isinstance(v, int | float | Decimal) else math.nan for v in values)
+    return np.fromiter(numbers, np.float64, len(values))
+
+
+def sentence(errors: Mapping[str, RankError], confidence: float) -> str:
+    """Returns how far the chosen values of an answer may be off, for people.
+
+    Example:
+        >>> sentence({"m": RankError(11.2, Fraction(1, 2)), "low": RankError(1.0, Fraction(0))}, 0.95)
+        'rank errors, 95 %: m within 12 ranks of the median, low within 1 rank of the minimum'
+    """
+    told = [f"{name} {error} of {error.of}" for name, error in errors.items() if error.target is not None]
+    told += [
+        f"{name} at most {math.ceil(error.ranks):,} rows rarer than {error.of}"
+        for name, error in errors.items()
+        if error.target is None
+    ]
+    more = f" and {len(told) - MOST_NAMED} more columns" if len(told) > MOST_NAMED else ""
+    return f"rank errors, {confidence * 100:g} %: {', '.join(told[:MOST_NAMED])}{more}"
