@@ -2530,8 +2530,8 @@ MUTANTS = (
     Mutant(
         name="rounding down to coarser steps moves one group",
         place="_coarser",
-        old="if changed is None:\n        raise InternalError(",
-        new="changed = 1\n    if changed is None:\n        raise InternalError(",
+        old="if (changed := _changed(aggregate, measure, neighbours)) is None:",
+        new="if (changed := _changed(aggregate, measure, neighbours) or 1) is None:",
         tests=SENSITIVITY,
     ),
     Mutant(
@@ -2637,13 +2637,13 @@ MUTANTS = (
     Mutant(
         name="rows of one block are all rows of a unit",
         place="weighed",
-        old="_Rules(declared, sizes, by_row=declared.blocks is None), _rules",
-        new="_Rules(declared, sizes, by_row=True), _rules",
+        old="_Rules(declared, sizes, by_row=False)",
+        new="_Rules(declared, sizes, by_row=True)",
         tests=CHECKS,
     ),
     Mutant(
         name="rows whose parent is in another block have its block",
-        place="_own_dates",
+        place="Declarations.own_dates",
         old="if t.ownership is None or not t.ownership.path)",
         new="if t.dated is not None)",
         tests=CHECKS,
