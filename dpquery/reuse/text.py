@@ -113,7 +113,8 @@ def _node(node: Any, kind: str, fields: tuple[str, ...]) -> Any:
         for id in held if isinstance(held, tuple) else () if held is None else (held,):
             if not id.startswith("#"):
                 raise NotCanonical
-    return [f"node {kind}", *[[name, held if type(held := getattr(node, name)) in _PLAIN else _written(held)] for name in fields]]
+    parts = [(name, getattr(node, name)) for name in fields]
+    return [f"node {kind}", *[[name, part if type(part) in _PLAIN else _written(part)] for name, part in parts]]
 
 
 _KNOWN: dict[type, tuple[str, ...]] = {}
