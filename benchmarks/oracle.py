@@ -133,7 +133,7 @@ def in_process(folder: Path) -> Iterator[Ward]:
         yield Ward(ask, folder, [process.pid])
     finally:
         given.close()
-        process.wait(30)
+        process.wait(600)
         said.close()
 
 

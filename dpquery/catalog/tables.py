@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from dpquery.catalog.blocks import Blocks
 from dpquery.catalog.names import composed, fold
@@ -59,7 +60,7 @@ class Randomized:
     categories: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ColumnDeclaration:
     """A column that queries may name.
 
@@ -90,7 +91,7 @@ class ColumnDeclaration:
     zone: str = ""
     max_total: Fraction | None = None
 
-    @property
+    @cached_property
     def range(self) -> Range:
         """What is declared of the values, as numbers; booleans are 0 and 1."""
         if self.type == BOOLEAN:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 
 from dpquery.plan.types import Value
 
@@ -53,7 +54,7 @@ CHOICES = (Count.QUANTILE, Count.MODE)
 """What chooses a value, by the exponential mechanism, instead of adding noise to a number."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Lattice:
     """How a value v becomes an integer: t = round(clamp(v / grid, lower, upper)) - offset, half to even.
 
@@ -80,7 +81,7 @@ class Lattice:
         if self.grid <= 0 or self.lower > self.upper or (self.offset_of_square and not self.squared):
             raise ValueError("a lattice needs a positive grid and ordered bounds")
 
-    @property
+    @cached_property
     def values(self) -> tuple[int, int]:
         """The least and the greatest lattice value."""
         low, high = self.lower - self.offset, self.upper - self.offset

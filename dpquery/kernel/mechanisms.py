@@ -182,13 +182,13 @@ def _law(aggregate: PrivateAggregate, measure: Measure, noise: Noise, neighbours
     Source:
         docs/proofs/weights.md, Theorem 6.
     """
-    coarse, most = coarseness(aggregate, measure), coarsest(aggregate, measure, neighbours)
+    coarse = coarseness(aggregate, measure)
     while True:
         moved = sensitivity(aggregate, measure, neighbours, coarse)
         try:
             return calibrate(moved, noise, finer_steps(aggregate, measure, coarse))
         except InvalidLossError:  # too large; what is too small in these steps is so in coarser ones
-            if coarse >= most:
+            if coarse >= coarsest(aggregate, measure, neighbours):
                 raise
         coarse *= 2
 

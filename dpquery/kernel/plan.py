@@ -22,6 +22,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 from typing import assert_never
 
 from dpquery.kernel.loss import PrivacyLoss
@@ -84,7 +85,7 @@ WHOLE_ROW = Weights(weighing=Weighing.WHOLE, max_rows=1)
 """The weights where the unit is the row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PrivateAggregate:
     """A table of integers, one row for each group, one column for each measure.
 
@@ -106,7 +107,7 @@ class PrivateAggregate:
     measures: tuple[Measure, ...]
     selection: str | None = None
 
-    @property
+    @cached_property
     def weight(self) -> int:
         """Steps of weight that make a whole row here: what rows, values, sums and choices are counted in."""
         return 1 if self.weights.weighing is Weighing.WHOLE else WEIGHT
@@ -125,7 +126,7 @@ class PrivateAggregate:
             case _:
                 assert_never(measure.count)
 
-    @property
+    @cached_property
     def divides_units(self) -> bool:
         """Whether a unit may count for less than 1 in a group: in public groups, of which there are too many."""
         most, groups = self.weights.max_groups, self.public_groups
@@ -134,12 +135,12 @@ class PrivateAggregate:
         rows = self.weights.max_rows if self.weights.weighing is Weighing.WHOLE else self.weights.most_rows
         return rows is None or rows > most
 
-    @property
+    @cached_property
     def is_selected(self) -> bool:
         """Whether some key has no public domain, so that groups are shown only above a threshold."""
         return None in [key.domain for key in self.keys]
 
-    @property
+    @cached_property
     def public_groups(self) -> int | None:
         """The number of groups, or None where groups are selected."""
         return None if self.is_selected else math.prod([len(key.domain or ()) for key in self.keys])

@@ -81,7 +81,7 @@ def families(measures: Sequence[Measure]) -> list[tuple[int, ...]]:
 
     Their targets have a common denominator that is small, so that those among the values of a side have one too.
     """
-    if sum(measure.count is Count.QUANTILE for measure in measures) < FEWEST:
+    if [measure.count for measure in measures].count(Count.QUANTILE) < FEWEST:
         return []
     sharing: dict[object, list[int]] = {}
     targets = [measure.target or Fraction(0) for measure in measures]

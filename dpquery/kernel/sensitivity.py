@@ -160,10 +160,10 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
     Source:
         docs/proofs/weights.md, Theorems 1 to 6 and 9.
     """
-    coarse, changed = coarse or coarseness(aggregate, measure), _changed(aggregate, measure, neighbours)
+    coarse = coarse or coarseness(aggregate, measure)
     step = Fraction(coarse, aggregate.steps(measure)) if coarse > 1 else Fraction(0)
     if measure.count is Count.UNITS:
-        return _coarser(_of_units(aggregate, neighbours), measure, step, changed)
+        return _coarser(_of_units(aggregate, neighbours), aggregate, measure, neighbours, step)
     if measure.count in CHOICES:
         return _of_choice(aggregate, measure, neighbours)
     if (most := most_moved(aggregate, measure)) >= LARGEST_VALUE:
@@ -185,7 +185,7 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
             exact = Sensitivity(linf=one * width, l1=both, l2_squared=one * all * max(2 * size**2, width**2))
         case _:
             assert_never(neighbours)
-    return _coarser(exact, measure, step, changed)
+    return _coarser(exact, aggregate, measure, neighbours, step)
 
 
 def _of_units(aggregate: PrivateAggregate, neighbours: Neighbours) -> Sensitivity:
@@ -216,11 +216,13 @@ def _changed(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbou
     return aggregate.public_groups if measure.count is Count.UNITS else cells(aggregate, neighbours)
 
 
-def _coarser(exact: Sensitivity, measure: Measure, step: Fraction, changed: int | None) -> Sensitivity:
+def _coarser(
+    exact: Sensitivity, aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours, step: Fraction
+) -> Sensitivity:
     """Rounded down to coarser steps, each group that changes may change by one such step more; 0 rounds nothing."""
     if not step:
         return exact
-    if changed is None:
+    if (changed := _changed(aggregate, measure, neighbours)) is None:
         raise InternalError(f"one unit may change any number of groups of {measure.id}, whose steps are too fine")
     root = math.isqrt(int(exact.l2_squared) - 1) + 1 + step * (math.isqrt(changed - 1) + 1)
     return Sensitivity(linf=exact.linf + step, l1=exact.l1 + step * changed, l2_squared=root**2)

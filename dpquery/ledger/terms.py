@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import add, sub
 
 from dpquery.kernel.accountant import Budget, LedgerAmount, limit_of, to_units
 from dpquery.ledger import accounts, schema
@@ -84,29 +85,29 @@ def units_of(budget: Budget) -> LedgerAmount:
 
 def plus(left: LedgerAmount, right: LedgerAmount) -> LedgerAmount:
     """Returns the sum of two amounts, part by part."""
-    epsilon, delta, rho = (one + other for one, other in zip(left, right, strict=True))
+    epsilon, delta, rho = map(add, left, right)
     return epsilon, delta, rho
 
 
 def minus(most: LedgerAmount, less: LedgerAmount) -> LedgerAmount:
     """Returns what is left of an amount, part by part, nothing where less is more."""
-    epsilon, delta, rho = (max(0, one - other) for one, other in zip(most, less, strict=True))
+    epsilon, delta, rho = map(max, NOTHING, map(sub, most, less))
     return epsilon, delta, rho
 
 
 def widest(limit: LedgerAmount, spent: LedgerAmount) -> LedgerAmount:
     """Returns an account's limit as charges meet it: the owner's, but never below what was spent already."""
-    epsilon, delta, rho = (max(pair) for pair in zip(limit, spent, strict=True))
+    epsilon, delta, rho = map(max, limit, spent)
     return epsilon, delta, rho
 
 
 def most(amounts: Iterable[LedgerAmount]) -> LedgerAmount:
     """Returns the greatest of each part."""
-    epsilon, delta, rho = (max(parts) for parts in zip(*amounts, strict=True))
+    epsilon, delta, rho = map(max, zip(*amounts, strict=True))
     return epsilon, delta, rho
 
 
 def least(amounts: Iterable[LedgerAmount]) -> LedgerAmount:
     """Returns the least of each part."""
-    epsilon, delta, rho = (min(parts) for parts in zip(*amounts, strict=True))
+    epsilon, delta, rho = map(min, zip(*amounts, strict=True))
     return epsilon, delta, rho

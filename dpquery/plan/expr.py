@@ -6,6 +6,7 @@ What an operation means is written once, in Python, in `plan/functions`; backend
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 from dpquery.errors import Span
 from dpquery.plan.types import BOOLEAN, Type, Value
@@ -75,7 +76,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
         case Cast():
             return (expression.argument,)
         case Case():
-            return (*(part for branch in expression.branches for part in branch), expression.otherwise)
+            return (*chain.from_iterable(expression.branches), expression.otherwise)
 
 
 def rebuild(expression: Expression, parts: tuple[Expression, ...]) -> Expression:
@@ -103,7 +104,9 @@ def parts_of(expression: Expression) -> list[Expression]:
     while left:
         part = left.pop()
         found.append(part)
-        if not isinstance(part, Column | Literal):
+        if isinstance(part, Call):
+            left += reversed(part.arguments)
+        elif not isinstance(part, Column | Literal):
             left += reversed(children(part))
     return found
 
@@ -126,4 +129,6 @@ def substitute(expression: Expression, values: dict[str, Expression]) -> Express
     """Returns the expression with the columns named in `values` replaced by those expressions."""
     if isinstance(expression, Column):
         return values.get(expression.id, expression)
+    if isinstance(expression, Literal):
+        return expression
     return rebuild(expression, tuple(substitute(part, values) for part in children(expression)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import assert_never
 
-from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, children, conjuncts
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, conjuncts, parts_of
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.functions.casts import cast_range
 from dpquery.plan.functions.table import is_null_literal
@@ -23,12 +23,7 @@ def range_of(expression: Expression, columns: Mapping[str, Range]) -> Range:
 
 def inner_first(expression: Expression) -> list[Expression]:
     """Returns the parts of an expression, each after its own parts: following them needs no deep recursion."""
-    found, waiting = [], [expression]
-    while waiting:
-        part = waiting.pop()
-        found.append(part)
-        waiting.extend(children(part))
-    return found[::-1]
+    return parts_of(expression)[::-1]
 
 
 class Intervals:

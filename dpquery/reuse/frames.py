@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.canonical import Names, canonical, rename
@@ -50,7 +51,7 @@ class Weighed:
         return self.weighing, self.column, self.max_rows if self.weighing is Weighing.COUNTED else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Frame:
     """Which groups of which rows were measured, and what the rows weighed; equal frames mean the same.
 
@@ -66,12 +67,12 @@ class Frame:
     keys: tuple[KeyText, ...]
     weights: Weighed
 
-    @property
+    @cached_property
     def is_selected(self) -> bool:
         """Whether groups are shown only above a threshold."""
         return any(key.domain is None for key in self.keys)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """How many public values each key has."""
         return tuple(len(key.domain or ()) for key in self.keys)

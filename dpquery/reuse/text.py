@@ -61,7 +61,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True).encode
 def _written(value: object) -> Any:
     """Returns a value as JSON; of which type it is, exactly, says how."""
     kind = type(value)
-    if kind is str or kind is bool or value is None:
+    if kind in _PLAIN:
         return value
     if kind is tuple:
         return ["tuple", *map(_written, value)]  # type: ignore[call-overload]
@@ -72,6 +72,8 @@ def _written(value: object) -> Any:
     return _written_rarely(value) if write is None else write(value)
 
 
+_PLAIN = {str, bool, type(None)}
+"""Types whose values are JSON as they are."""
 _WRITERS: dict[type, Callable[[Any], Any]] = {
     type(None): lambda value: value,
     bool: lambda value: value,
@@ -108,10 +110,11 @@ def _written_rarely(value: object) -> Any:
 def _node(node: Any, kind: str, fields: tuple[str, ...]) -> Any:
     for name in _REFERENCES.get(kind, ()):
         held = getattr(node, name)
-        ids = held if isinstance(held, tuple) else () if held is None else (held,)
-        if not all(id.startswith("#") for id in ids):
-            raise NotCanonical
-    return [f"node {kind}", *[[name, _written(getattr(node, name))] for name in fields]]
+        for id in held if isinstance(held, tuple) else () if held is None else (held,):
+            if not id.startswith("#"):
+                raise NotCanonical
+    parts = [(name, getattr(node, name)) for name in fields]
+    return [f"node {kind}", *[[name, part if type(part) in _PLAIN else _written(part)] for name, part in parts]]
 
 
 _KNOWN: dict[type, tuple[str, ...]] = {}

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from dpquery.plan.calendar import By
@@ -47,7 +48,7 @@ class TableDeclaration:
     dated: tuple[str, Type, str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Declarations:
     """The promise of one dataset.
 
@@ -72,10 +73,20 @@ class Declarations:
         elif not self.unit_is_row and self.neighbours is not Neighbours.REPLACE_ONE:
             raise ValueError("a unit with other rows in one block is replaced, not added or removed")
 
-    @property
+    @cached_property
     def unit_is_row(self) -> bool:
         """Whether each private row is a privacy unit of its own."""
         return self.privacy_unit == "row"
+
+    @cached_property
+    def undated(self) -> frozenset[str]:
+        """The tables whose rows are in no blocks of their own."""
+        return frozenset(name for name, table in self.tables.items() if table.dated is None)
+
+    @cached_property
+    def own_dates(self) -> frozenset[str]:
+        """The tables whose rows tell their block and their unit themselves: a parent may be in another block."""
+        return frozenset(name for name, t in self.tables.items() if t.ownership is None or not t.ownership.path)
 
     @property
     def protected(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dpquery.errors import InternalError
-from dpquery.plan.expr import Call, Case, Column, Expression, children
+from dpquery.plan.expr import Call, Case, Column, Expression, Literal, children
 from dpquery.plan.functions import FUNCTIONS, SignatureError
 from dpquery.plan.logical import Project, Relation, output
 from dpquery.plan.types import Type
@@ -108,7 +108,7 @@ def check_expressions(expressions: Iterable[Expression], *given: Relation) -> No
             made = {result.type for _, result in expression.branches} | {expression.otherwise.type}
             if made != {expression.type}:
                 raise NotUnitLocal(f"a CASE of type {expression.type} has branches of other types")
-        pending.extend(children(expression))
+        pending.extend(() if isinstance(expression, Column | Literal) else children(expression))
 
 
 def _check_call(call: Call) -> None:

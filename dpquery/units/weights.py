@@ -55,7 +55,8 @@ def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed
     if declared.unit_is_row or not is_private(relation):
         rows = 1 if is_private(relation) else None
         return Weighed(rows=rows, rows_in_all=rows)
-    in_all, rules = _Rules(declared, sizes, by_row=declared.blocks is None), _rules(relation, declared, sizes)
+    rules = _rules(relation, declared, sizes)
+    in_all = rules if declared.blocks is None else _Rules(declared, sizes, by_row=False)
     stored, scaled = rules.stored.bounds(relation), rules.scaled.pairs(relation)
     return Weighed(rows=rules.most(relation), rows_in_all=in_all.most(relation), stored=stored, scaled=scaled)
 
@@ -63,16 +64,6 @@ def weighed(relation: Relation, declared: Declarations, sizes: Sizes) -> Weighed
 def _rules(relation: Relation, declared: Declarations, sizes: Sizes) -> _Rules:
     """Returns the rules for the rows of one block, where each row of the relation follows from one stored row."""
     return _Rules(declared, sizes, by_row=declared.blocks is None or _by_row(relation))
-
-
-def undated(declared: Declarations) -> frozenset[str]:
-    """Returns the tables whose rows are in no blocks of their own."""
-    return frozenset(name for name, table in declared.tables.items() if table.dated is None)
-
-
-def _own_dates(declared: Declarations) -> frozenset[str]:
-    """Returns the tables whose rows tell their block and their unit themselves: a parent may be in another block."""
-    return frozenset(name for name, t in declared.tables.items() if t.ownership is None or not t.ownership.path)
 
 
 def distinct_groups(relation: Relation, columns: frozenset[str], declared: Declarations, sizes: Sizes) -> int | None:
@@ -102,7 +93,8 @@ def rows_in_group(
     if rules.is_one(relation, frozenset(id for key in plain for id in key.columns)):
         return 1
     agreed: Agreed = frozenset((id, None) for key in plain for id in key.columns)
-    weigh = _rules(relation, declared, sizes).stored.bounds(relation, agreed).get(weight or "")
+    one_block = rules if declared.blocks is None else _rules(relation, declared, sizes)
+    weigh = one_block.stored.bounds(relation, agreed).get(weight or "")
     most = least(rules.rows.most(relation, agreeing), weigh)
     return None if most is None else max(1, most)
 
@@ -134,7 +126,7 @@ def _by_row(relation: Relation) -> bool:
 class _Rules:
     def __init__(self, declared: Declarations, sizes: Sizes, *, by_row: bool) -> None:
         self._declared, self._known = declared, dict[int, tuple[Relation, Locality]]()
-        self._undated = undated(declared) | (_own_dates(declared) if by_row else frozenset())
+        self._undated = declared.undated | (declared.own_dates if by_row else frozenset())
         self.rows = RowsOfUnit(sizes, self.units, limited=self._undated)
         self.meeting = FewRows(sizes, self.units, limited=self._undated)
         self.scaled = ScaledRules(self.meeting, self._undated)

@@ -37,7 +37,6 @@ from dpquery.units.locality import Locality, locality
 from dpquery.units.meeting import Ids, Meeting, least, times
 from dpquery.units.public_work import PUBLIC_PART, beyond
 from dpquery.units.sizes import Sizes, Unbounded
-from dpquery.units.weights import undated
 
 AGGREGATE_FIRST = (
     "Make one row of each {unit} of one side first: GROUP BY the {unit}'s column, SELECT DISTINCT, or a table that the "
@@ -81,7 +80,7 @@ class Work:
     _meeting: Meeting = field(init=False)
 
     def __post_init__(self) -> None:
-        self._meeting = FewRows(self.sizes, self._units, undated(self.declared))
+        self._meeting = FewRows(self.sizes, self._units, self.declared.undated)
 
     def add(self, relation: Relation, needed: Ids) -> int:
         """Returns how many rows one stored row can become in a relation, after adding what its operators cost; 0 where

@@ -20,7 +20,7 @@ from dpquery.plan.types import Value
 from dpquery.units.declarations import Declarations
 from dpquery.units.few import RowsOfUnit
 from dpquery.units.locality import NotUnitLocal, locality
-from dpquery.units.weights import rows_in_group, undated, weighed
+from dpquery.units.weights import rows_in_group, weighed
 from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
 from tests.reference.backend import ReferenceBackend
 from tests.reference.relations import Interpreter, Row
@@ -148,7 +148,7 @@ def test_no_column_has_more_values_in_a_unit_than_is_proved() -> None:
     tight = 0
     for maker, relation, backend, units in relations():
         declared = maker.declared
-        rules = RowsOfUnit(backend, partial(_units, declared=declared), limited=undated(declared))
+        rules = RowsOfUnit(backend, partial(_units, declared=declared), limited=declared.undated)
         for column in output(relation):
             proved = rules.values(relation, column.id)
             most = max((len({row[column.id] for row in rows}) for rows in units), default=0)

@@ -31,6 +31,9 @@ LOCK = {
     "lock_configuration": "true",
 }
 """Settings of both engines, in the order in which they are made, and read back afterwards."""
+FREED = {"allocator_bulk_deallocation_flush_threshold": "'100KB'"}
+"""The setting by which an engine hands memory back at once, so that what one person's rows take does not stay and grow
+over queries (docs/proofs/work.md)."""
 MOST_DOMAINS = 64
 """Public domains whose names an engine remembers, and that a thread keeps registered, before it forgets them."""
 

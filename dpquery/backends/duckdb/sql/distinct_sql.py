@@ -28,17 +28,16 @@ def units_in_some(rows: str, keys: list[str], passing: str, most: int, hashed: s
         passing: The filter in SQL, or "".
         hashed: The hash of `unit` and `keys` in SQL.
     """
-    pair = ["unit", *keys]
-    place = f"row_number() OVER (PARTITION BY unit ORDER BY {', '.join([hashed, *keys])}) AS place"
+    pair, columns = ", ".join(["unit", *keys]), ", ".join(["unit", *keys, "passes"])
+    passes = f"COALESCE(bool_or({passing}), FALSE)" if passing else "TRUE"
+    place = f"row_number() OVER (PARTITION BY unit ORDER BY {', '.join([hashed, *keys])})"
+    own = f"SELECT {columns} FROM pairs SEMI JOIN many ON many.unit = pairs.unit QUALIFY {place} <= {most}"
     ctes = [
-        f"pairs AS MATERIALIZED (SELECT DISTINCT {', '.join(pair)} FROM {rows})",
+        f"pairs AS MATERIALIZED (SELECT {pair}, {passes} AS passes FROM {rows} GROUP BY {pair})",
         f"many AS MATERIALIZED (SELECT unit FROM pairs GROUP BY unit HAVING COUNT(*) > {most})",
-        f"ranked AS (SELECT {', '.join(pair)}, {place} FROM pairs SEMI JOIN many ON many.unit = pairs.unit)",
-        f"lost AS MATERIALIZED (SELECT {', '.join(pair)} FROM ranked WHERE place > {most})",
     ]
-    found = _different(rows, pair, passing) if passing else "pairs"
-    kept = f"{found} AS found ANTI JOIN lost ON {same('found', 'lost', pair)}"
-    return f"WITH {', '.join(ctes)} {_counted('COUNT(*)', kept, keys)}"
+    kept = f"(SELECT {columns} FROM pairs ANTI JOIN many ON many.unit = pairs.unit UNION ALL {own}) AS found"
+    return f"WITH {', '.join(ctes)} {_counted('COUNT(*) FILTER (WHERE passes)', kept, keys)}"
 
 
 def divided_units(rows: str, keys: list[str], passing: str, owned: str, raw: list[str], most: int) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from dpquery.backends.duckdb.sql import histogram_sql
 from dpquery.backends.duckdb.sql.distinct_sql import divided_units, pairs_in_turn, same, units_in_some
@@ -36,7 +37,7 @@ NARROW = 2**38
 """Lattice values of a smaller magnitude times a weight are multiplied in 64 bits: they are below 2^62."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PrivateWriter:
     """Writes one private aggregate.
 
@@ -110,7 +111,7 @@ class PrivateWriter:
 
     # One aggregation.
 
-    @property
+    @cached_property
     def _is_early(self) -> bool:
         """Whether rows get their codes before they are aggregated: decided by the plan alone."""
         return bool(self.aggregate.keys) and (self.aggregate.public_groups or 0) >= CODED_FROM
@@ -198,7 +199,7 @@ class PrivateWriter:
         shown = f" WHERE {' AND '.join(f'{given[i]} > 0' for i in deciding)}" if deciding else ""
         return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{shown}"
 
-    @property
+    @cached_property
     def contested(self) -> list[int]:
         """The places of the counts of different values in which a unit could have more pairs than it may stand for."""
         if not (self._is_weighed or self._has_blocks):
@@ -224,12 +225,12 @@ class PrivateWriter:
         made = enumerate(self._histograms(rows, keys))
         return [f"LEFT JOIN ({text}) AS kept{i} ON {same(groups, f'kept{i}', keys)}" for i, text in made]
 
-    @property
+    @cached_property
     def _kept(self) -> list[str]:
         count = len(histogram_sql.signatures(self.aggregate.measures))
         return ["kept AS kept0"] if self._alone else [f"kept{i}.kept AS kept{i}" for i in range(count)]
 
-    @property
+    @cached_property
     def _alone(self) -> bool:
         """Whether one histogram is all that is asked for: then it alone reads the rows."""
         one = len(histogram_sql.signatures(self.aggregate.measures)) == 1
@@ -237,27 +238,27 @@ class PrivateWriter:
 
     # What the plan says.
 
-    @property
+    @cached_property
     def _rows(self) -> str:
         return "source_rows" if self.aggregate.unit is None else "owned"
 
-    @property
+    @cached_property
     def _is_weighed(self) -> bool:
         return self.aggregate.unit is not None and self.aggregate.weights.weighing is not Weighing.WHOLE
 
-    @property
+    @cached_property
     def _has_blocks(self) -> bool:
         """Whether a unit may have more rows than the plan says of it: that many in each block."""
         return self.in_blocks and self.aggregate.unit is not None
 
-    @property
+    @cached_property
     def _is_one_row(self) -> bool:
         """Whether no unit has more than one row, so that counting rows is counting units."""
         if self.aggregate.unit is None:
             return True
         return not self._is_weighed and not self._has_blocks and self.aggregate.weights.max_rows == 1
 
-    @property
+    @cached_property
     def _is_ranked(self) -> bool:
         """Whether a unit could have rows in more selected groups than it may count in."""
         weights = self.aggregate.weights
@@ -266,26 +267,26 @@ class PrivateWriter:
         rows = weights.most_rows if self._is_weighed else weights.max_rows
         return rows is None or rows > weights.max_groups or self._has_blocks
 
-    @property
+    @cached_property
     def _added(self) -> list[tuple[int, Measure]]:
         """Returns the measures that one aggregation gives, with their places."""
         elsewhere = {i for i, _ in self._counts()}
         measures = enumerate(self.aggregate.measures)
         return [(i, m) for i, m in measures if m.count not in CHOICES and i not in elsewhere]
 
-    @property
+    @cached_property
     def _summed(self) -> list[str]:
         return [f"number{i}" for i, _ in self._added]
 
-    @property
+    @cached_property
     def _keys(self) -> list[str]:
         return [f"key{i}" for i in range(len(self.aggregate.keys))]
 
-    @property
+    @cached_property
     def _raw_keys(self) -> list[str]:
         return [name(id) for key in self.aggregate.keys for id in key.columns]
 
-    @property
+    @cached_property
     def _read(self) -> list[str]:
         """Returns the columns that measures read."""
         read = [id for m in self.aggregate.measures for id in (m.value, m.filter, m.total.column if m.total else None)]
