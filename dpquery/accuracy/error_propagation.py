@@ -73,6 +73,11 @@ class Guesses:
             return rows * product
         low, high = (float((end - lattice.offset) * lattice.grid) for end in (lattice.lower, lattice.upper))
         moments = self._moments(value, low, high)
+        if lattice.bernstein is not None:
+            width = high - low
+            mean, square = (moments.mean - low) / width, ((moments.mean - low) ** 2 + moments.deviation**2) / width**2
+            each = (1 - mean, mean) if lattice.degree == 1 else (1 - 2 * mean + square, 2 * (mean - square), square)
+            return rows * each[lattice.bernstein[0]] * width**lattice.degree
         if not lattice.squared:
             return rows * moments.mean
         middle = float(lattice.offset_of_square * lattice.unit)

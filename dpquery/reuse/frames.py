@@ -184,7 +184,7 @@ def _measure(measure: Measure, values: dict[str, Expression], names: Names) -> s
 def _moments(measure: Measure, values: dict[str, Expression], names: Names) -> tuple[Moments, ...]:
     """Returns how a sum of values, or of their deviations from the middle, follows from the other and the rows."""
     lattice = measure.lattice
-    if lattice is None or lattice.squared or measure.total is not None:
+    if lattice is None or lattice.squared or lattice.bernstein or measure.total is not None:
         return ()  # rows weigh otherwise than values under a total
     rows = _measure(replace(measure, count=Count.ROWS, value=None, lattice=None), values, names)
     offsets = {0, (lattice.lower + lattice.upper) // 2} - {lattice.offset}

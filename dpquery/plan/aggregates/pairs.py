@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from dpquery.errors import InternalError
 from dpquery.plan.aggregates.aggregate import AggregateFunction, Form, Measures, Sides
-from dpquery.plan.aggregates.derivations import clamped, number, ratio, where_more, without_number
+from dpquery.plan.aggregates.derivations import clamped, less_one, number, ratio, where_more, without_number
 from dpquery.plan.aggregates.moments import argument_of, mean_of, variance_of
 from dpquery.plan.expr import Cast, Expression, Literal
 from dpquery.plan.functions import call
@@ -135,8 +135,7 @@ class PairAggregate(AggregateFunction):
         if self is COVAR_POP:
             return clamped(covariance, -most, most)
         if self is COVAR_SAMP:
-            less = call("subtract", (count, Literal(value=1, type=INT64)))
-            return clamped(call("multiply", (covariance, ratio(count, less))), -2 * most, 2 * most)
+            return clamped(call("multiply", (covariance, ratio(count, less_one(count)))), -2 * most, 2 * most)
         if self is REGR_SXY:
             return call("multiply", (_float(count), clamped(covariance, -most, most)))
         if self in (REGR_SLOPE, REGR_INTERCEPT):

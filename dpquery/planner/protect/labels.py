@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from dpquery.kernel.plan import Count, Lattice
@@ -19,6 +20,8 @@ def label_of(count: Count, name: str, kept: str, lattice: Lattice | None, target
         name = f"{name} {sign} {_short(abs(lattice.offset) * lattice.grid)}"
     if lattice is not None and lattice.squared:
         name = f"({name})^2"
+    if lattice is not None and lattice.bernstein is not None:
+        name = _term(name, lattice)
     label = {
         Count.UNITS: "COUNT(DISTINCT unit)",
         Count.ROWS: "COUNT(*)",
@@ -29,6 +32,16 @@ def label_of(count: Count, name: str, kept: str, lattice: Lattice | None, target
         Count.MODE: f"MODE({name})",
     }[count]
     return f"{label} FILTER (WHERE {kept})" if kept else label
+
+
+def _term(name: str, lattice: Lattice) -> str:
+    """Returns a Bernstein term of a value: C (x - lower)^i (upper - x)^k."""
+    above, below = lattice.bernstein or (0, 0)
+    ends = [(f"({name} - {_short(lattice.lower * lattice.grid)})", above)]
+    ends += [(f"({_short(lattice.upper * lattice.grid)} - {name})", below)]
+    parts = [part if power == 1 else f"{part}^{power}" for part, power in ends if power]
+    times = math.comb(lattice.degree, above)
+    return " * ".join([*([str(times)] if times > 1 else []), *parts])
 
 
 def _quantile_label(name: str, target: Fraction | None) -> str:

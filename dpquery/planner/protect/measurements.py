@@ -5,15 +5,15 @@ Aggregates of the same values share measures: COUNT(*), SUM(x), AVG(x) and STDDE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from dpquery.errors import MissingBoundsError, UnsupportedQueryError
+from dpquery.errors import InternalError, MissingBoundsError, UnsupportedQueryError
 from dpquery.kernel.plan import Count, Lattice, Measure, Total
 from dpquery.plan.aggregates.aggregate import Squares
 from dpquery.plan.aggregates.derivations import clamped, number, ratio, where_more, without_number
-from dpquery.plan.aggregates.moments import argument_of
+from dpquery.plan.aggregates.moments import WIDEST_SPREAD, argument_of
 from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.expr import Cast, Column, Expression
 from dpquery.plan.functions import call, cast
@@ -25,6 +25,7 @@ from dpquery.planner.protect import lattices, linear
 from dpquery.planner.protect.conditional import and_also, condition_of, filtered, shares
 from dpquery.planner.protect.labels import label_of
 from dpquery.planner.protect.totals import Scaling
+from dpquery.planner.protect.vectors import Side, Vector, degrees, term
 
 MANY = 10**12
 """Values of the largest size whose sum, noise included, has to fit its type."""
@@ -67,6 +68,10 @@ class MeasurementSet:
     """Ids of sums over values that are never NULL."""
     moments: Collection[tuple[Expression | None, Expression | None]] = ()
     """Values, each with the condition of its rows, of which deviations and counts are measured in any case."""
+    joint: bool = False
+    """Whether moments are measured as vectors of Bernstein terms."""
+    vectors: dict[Side, tuple[int, Lattice]] = field(default_factory=dict)
+    """The degree of each value's vector, and its lattice."""
     limited: bool = False
     """Whether a value is clamped to what `max_rows` rows can make of it, because nothing else bounds it."""
 
@@ -93,7 +98,11 @@ class MeasurementSet:
             id: one for id, one in self.scalings.items() if id not in {b.id for b in shifted if isinstance(b, Column)}
         }
         over = self._filtered(tuple(splits[c.id].column or c if c.id in splits else c for c in columns))
-        by_rows = shares(over)
+        if self.joint:
+            asked = degrees(over, self.is_nullable).items()
+            found = {side: (degree, self._vector_lattice(side, degree, over)) for side, degree in asked}
+            self.vectors = {side: (degree, lattice) for side, (degree, lattice) in found.items() if lattice}
+        by_rows = {id for id in shares(over) if not any(c.id == id and self._vector_of(c) for c in over)}
         self.moments = {side for c in over if c.id not in by_rows for side in c.function.deviations_of(c, self)}
 
         def expressed(asked: AggregateColumn, read: AggregateColumn) -> Expression:
@@ -141,9 +150,14 @@ class MeasurementSet:
 
     def count(self, value: Expression | None, kept: Expression | None) -> Expression:
         """Returns the number of rows whose value is not NULL; where it never is, of rows."""
+        if (value, kept) in self.vectors:
+            return self._vector(value, kept).count
         if value is not None and self.is_nullable(value):
             return _read(self._measure(Count.VALUES, without_number(value), kept, None), INT64)
         count = Count.UNITS if self.single and self.selects and kept is None else Count.ROWS
+        counting = [s for s in self.vectors if s[1] == kept and s[0] is not None and not self.is_nullable(s[0])]
+        if count is Count.ROWS and counting:
+            return self._vector(*min(counting, key=lambda side: self.vectors[side][0])).count
         return _read(self._measure(count, None, kept, None), INT64)
 
     def distinct(self, value: Expression, kept: Expression | None) -> Expression:
@@ -159,6 +173,8 @@ class MeasurementSet:
         value = argument_of(column)
         lower, upper = self.bounds(column, value)
         self._check_room(column, value, max(-lower, upper))
+        if (value, column.filter) in self.vectors:
+            return cast(self._vector(value, column.filter).powers(1, Fraction(0)), column.type)
         if (value, column.filter) in self.moments:
             return self._shared_sum(column, lower, upper)
         scaling = self.scalings.get(value.id) if isinstance(value, Column) else None
@@ -183,11 +199,16 @@ class MeasurementSet:
         self, value: Expression, kept: Expression | None, lower: Fraction, upper: Fraction, name: str = ""
     ) -> Expression:
         """Returns the sum of value - centre."""
+        if (value, kept) in self.vectors:
+            return self._vector(value, kept).powers(1, self.centre(value, lower, upper))
         return self._sum_of(value, kept, lattices.for_deviations(value.type, lower, upper, self.rows), name)
 
     def squares(self, value: Expression, kept: Expression | None, lower: Fraction, upper: Fraction) -> Squares:
         """Returns the sum of squared deviations."""
         lattice = lattices.for_squares(value.type, lower, upper, self.rows)
+        if (value, kept) in self.vectors:
+            centre = self.centre(value, lower, upper)
+            return Squares(total=self._vector(value, kept).powers(2, centre), centre=centre, middle=Fraction(0))
         total = self._sum_of(value, kept, lattice)
         middle = lattice.offset_of_square * lattice.unit
         return Squares(total=total, centre=lattice.offset * lattice.grid, middle=middle)
@@ -208,6 +229,29 @@ class MeasurementSet:
                 span=column.span,
             )
         return _read(self._measure(Count.MODE, value, column.filter, None, domain=domain), column.type)
+
+    def _vector_lattice(self, side: Side, degree: int, columns: Sequence[AggregateColumn]) -> Lattice | None:
+        """Returns the lattice on which a value's moments are one vector; None where it has no width, or is scaled to a
+        total."""
+        asking = [column for column in columns if (column.argument, column.filter) == side]
+        value = argument_of(asking[0])
+        lower, upper = self.bounds(asking[0], value)
+        scaling = self.scalings.get(value.id) if isinstance(value, Column) else None
+        scaled = scaling is not None and scaling.is_better(lower, upper, self.rows)
+        if not lower < upper <= lower + WIDEST_SPREAD or (scaled and all(one.function is SUM for one in asking)):
+            return None
+        return (lattices.for_deviations if degree == 1 else lattices.for_squares)(value.type, lower, upper, self.rows)
+
+    def _vector_of(self, column: AggregateColumn) -> bool:
+        return (column.argument, column.filter) in self.vectors
+
+    def _vector(self, value: Expression | None, kept: Expression | None) -> Vector:
+        """Returns the terms of a value, which are measured."""
+        if value is None:
+            raise InternalError("rows have no moments")
+        degree, lattice = self.vectors[value, kept]
+        terms = (self._measure(Count.SUM, value, kept, term(lattice, i, degree)) for i in range(degree + 1))
+        return Vector(lattice=lattice, terms=tuple(_read(one, FLOAT64) for one in terms))
 
     def _sum_of(self, value: Expression, kept: Expression | None, lattice: Lattice, name: str = "") -> Expression:
         measure = self._measure(Count.SUM, value, kept, lattice, name)
@@ -286,7 +330,9 @@ class MeasurementSet:
 def measured_type(type: Type, lattice: Lattice) -> Type:
     """Returns the type of a measured sum of lattice values: exact where the digits of sums suffice, else float64."""
     return (
-        FLOAT64 if lattice.squared or not _has_room(type, lattice.largest_deviation * lattice.grid) else sum_type(type)
+        FLOAT64
+        if lattice.squared or lattice.bernstein or not _has_room(type, lattice.largest_deviation * lattice.grid)
+        else sum_type(type)
     )
 
 
