@@ -199,7 +199,7 @@ class Measure:
 
     @property
     def family(self) -> tuple[object, ...] | None:
-        """Of a Bernstein term what it has in common with the others of its vector: all but the powers. None for others."""
+        """Of a Bernstein term what it has in common with the others of its vector; None for others."""
         if self.lattice is None or self.lattice.bernstein is None:
             return None
         bare = tuple((replace(one, bernstein=None), one.degree) for one in self.lattices)

@@ -37,7 +37,8 @@ def label_of(count: Count, name: str, kept: str, lattice: Lattice | None, target
 def _term(name: str, lattice: Lattice) -> str:
     """Returns a Bernstein term of a value: C (x - lower)^i (upper - x)^k."""
     above, below = lattice.bernstein or (0, 0)
-    ends = [(f"({name} - {_short(lattice.lower * lattice.grid)})", above)]
+    lower = f"({name} - {_short(lattice.lower * lattice.grid)})" if lattice.lower else name
+    ends = [(lower, above)]
     ends += [(f"({_short(lattice.upper * lattice.grid)} - {name})", below)]
     parts = [part if power == 1 else f"{part}^{power}" for part, power in ends if power]
     times = math.comb(lattice.degree, above)

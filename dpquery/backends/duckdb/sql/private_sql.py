@@ -15,6 +15,7 @@ Few groups find their codes after rows were aggregated, many before.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -166,7 +167,7 @@ class PrivateWriter:
         weight = "weight" if measure.total is None else f"CAST({name(measure.total.column)} AS BIGINT)"
         if (not self._is_weighed and measure.total is None) or lattice is None:
             return value
-        largest = magnitude(measure)[0]
+        largest = math.prod(max(map(abs, one.values)) for one in measure.lattices)
         return f"{value if largest < NARROW else f'CAST({value} AS HUGEINT)'} * {weight}"
 
     # What is counted by unit.
