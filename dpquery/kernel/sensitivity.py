@@ -22,6 +22,9 @@ MOST_FINE_STEPS = 2**42
 COARSEST_STEPS = 2**10
 """Lattice steps that make one step of a sum at most: with noise it has 72 bits of them."""
 
+COARSEST_TERM = 2**20
+"""The same of a Bernstein term, whose lattice steps are products of those of its values."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
@@ -123,7 +126,8 @@ def coarsest(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbou
     shares = aggregate.unit is not None and weighs_together(aggregate, measure)
     if measure.count in CHOICES or shares or _changed(aggregate, measure, neighbours) is None:
         return plain
-    return max(plain, aggregate.steps(measure) * (COARSEST_STEPS if measure.count is Count.SUM else 1))
+    most = {1: 1 if measure.count is not Count.SUM else COARSEST_STEPS}.get(measure.terms, COARSEST_TERM)
+    return max(plain, aggregate.steps(measure) * most)
 
 
 def weighs_together(aggregate: PrivateAggregate, measure: Measure) -> bool:

@@ -54,9 +54,10 @@ def choose_together(
     ]
     if len(made) == 1:
         return made[0]
-    aims = [[aim for query in plans for aim in aims_of(query, weights)] for plans, _ in made]
-    errors = [errors_of(plan, own, neighbours) for (_, plan), own in zip(made, aims, strict=True)]
-    return made[min(range(len(made)), key=lambda place: score(errors[place], errors, aims[place]))]
+    errors = [
+        errors_of(plan, [aim for query in plans for aim in aims_of(query, weights)], neighbours) for plans, plan in made
+    ]
+    return made[min(range(len(made)), key=lambda place: score(errors[place], errors))]
 
 
 def _with_sums(

@@ -16,7 +16,7 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import WEIGHT, Count, Lattice, Measure, Mechanism, Weighing
 from dpquery.kernel.quantiles import families, places_of
-from dpquery.kernel.sensitivity import COARSEST_STEPS
+from dpquery.kernel.sensitivity import COARSEST_TERM
 from dpquery.plan.types import Value
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.frames import Frame, KeyText, Weighed
@@ -266,7 +266,7 @@ def _read_noise(mechanism: str, parameter: str, steps: int | str, divider: str |
         raise ValueError("no noise")
     several = 1 / Fraction(noise.steps)
     is_finer = type(steps) is int and 1 <= steps <= WEIGHT
-    is_coarser = isinstance(steps, str) and several.denominator == 1 < several <= COARSEST_STEPS
+    is_coarser = isinstance(steps, str) and several.denominator == 1 < several <= COARSEST_TERM
     if not (is_finer or is_coarser) or not (noise.is_added or steps == 1):
         raise ValueError("a lattice step is not divided so")
     return noise

@@ -12,13 +12,15 @@ from dpquery.planner.budget.aims import Aim
 from dpquery.planner.protect.grouping_sets import expected_errors
 from dpquery.units.declarations import Neighbours
 
-Errors = tuple[float | None, ...]
-"""Of each number; None where it is not known."""
+LEAST = 1e-300
+"""Errors below this count as this one."""
+Errors = dict[str, tuple[float, float]]
+"""Of each of the answer's columns the weight and the mean logarithm of the errors of its numbers."""
 
 
 def errors_of(plan: BudgetedPlan, aims: Sequence[Aim], neighbours: Neighbours) -> Errors | None:
-    """Returns the standard deviation of each number's noise, at public guesses of the data, to first order; None where
-    the noise cannot be sampled."""
+    """Returns how far each column is off, at public guesses of the data and to first order, but for those of which
+    nothing is known; None where the noise cannot be sampled."""
     aggregates = [budgeted.aggregate for budgeted in plan.aggregates]
     try:
         deviations = expected_errors(plan, (), neighbours)
@@ -29,21 +31,19 @@ def errors_of(plan: BudgetedPlan, aims: Sequence[Aim], neighbours: Neighbours) -
         for aggregate, errors in zip(aggregates, deviations, strict=True)
         for measure, error in zip(aggregate.measures, errors, strict=True)
     }
-    guesses = Guesses.of(aggregates)
-    found = [guesses.influence(aim.expression) for aim in aims]
-    return tuple(
-        None if influence is None else math.hypot(*(size * known[id] for id, size in influence.items()))
-        for influence in found
-    )
+    guesses, found = Guesses.of(aggregates), dict[str, list[float]]()
+    for aim in aims:
+        influence = guesses.influence(aim.expression)
+        off = math.nan if influence is None else math.hypot(*(size * known[id] for id, size in influence.items()))
+        found.setdefault(aim.name, []).append(math.log(max(off, LEAST)) if off < math.inf else math.nan)
+    weights = {aim.name: float(aim.weight) for aim in aims}
+    means = {name: math.fsum(logs) / len(logs) for name, logs in found.items()}
+    return {name: (weights[name], mean) for name, mean in means.items() if not math.isnan(mean)}
 
 
-def score(errors: Errors | None, of: Sequence[Errors | None], aims: Sequence[Aim]) -> float:
-    """Returns the weighted mean logarithm of the errors of the numbers that all of the plans have one for."""
+def score(errors: Errors | None, of: Sequence[Errors | None]) -> float:
+    """Returns the weighted mean logarithm of the errors of the columns of which all of the plans know one."""
     if errors is None:
         return math.inf
-    logs = [
-        (float(aim.weight), math.log(max(error, 1e-300)))
-        for place, (aim, error) in enumerate(zip(aims, errors, strict=True))
-        if error is not None and all(other is None or other[place] is not None for other in of)
-    ]
-    return math.fsum(weight * log for weight, log in logs) / max(1e-300, math.fsum(weight for weight, _ in logs))
+    shared = [errors[name] for name in errors if all(other is None or name in other for other in of)]
+    return math.fsum(w * log for w, log in shared) / max(LEAST, math.fsum(w for w, _ in shared))

@@ -20,8 +20,6 @@ def label_of(count: Count, name: str, kept: str, lattice: Lattice | None, target
         name = f"{name} {sign} {_short(abs(lattice.offset) * lattice.grid)}"
     if lattice is not None and lattice.squared:
         name = f"({name})^2"
-    if lattice is not None and lattice.bernstein is not None:
-        name = _term(name, lattice)
     label = {
         Count.UNITS: "COUNT(DISTINCT unit)",
         Count.ROWS: "COUNT(*)",
@@ -34,7 +32,7 @@ def label_of(count: Count, name: str, kept: str, lattice: Lattice | None, target
     return f"{label} FILTER (WHERE {kept})" if kept else label
 
 
-def _term(name: str, lattice: Lattice) -> str:
+def term_of(name: str, lattice: Lattice) -> str:
     """Returns a Bernstein term of a value: C (x - lower)^i (upper - x)^k."""
     above, below = lattice.bernstein or (0, 0)
     lower = f"({name} - {_short(lattice.lower * lattice.grid)})" if lattice.lower else name

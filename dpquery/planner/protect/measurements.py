@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from dpquery.errors import InternalError, MissingBoundsError, UnsupportedQueryError
-from dpquery.kernel.plan import Count, Lattice, Measure, Total
+from dpquery.errors import MissingBoundsError, UnsupportedQueryError
+from dpquery.kernel.plan import Count, Lattice, Measure, Second, Total
 from dpquery.plan.aggregates.aggregate import Squares
 from dpquery.plan.aggregates.derivations import clamped, number, ratio, where_more, without_number
 from dpquery.plan.aggregates.moments import WIDEST_SPREAD, argument_of
@@ -23,9 +23,9 @@ from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, INT64, Kind, Type, Value, decimal, sum_type
 from dpquery.planner.protect import lattices, linear
 from dpquery.planner.protect.conditional import and_also, condition_of, filtered, shares
-from dpquery.planner.protect.labels import label_of
+from dpquery.planner.protect.labels import label_of, term_of
 from dpquery.planner.protect.totals import Scaling
-from dpquery.planner.protect.vectors import Side, Vector, degrees, term
+from dpquery.planner.protect.vectors import Moments, Vector, degrees, pair_with, powers, term, values_of
 
 MANY = 10**12
 """Values of the largest size whose sum, noise included, has to fit its type."""
@@ -70,8 +70,10 @@ class MeasurementSet:
     """Values, each with the condition of its rows, of which deviations and counts are measured in any case."""
     joint: bool = False
     """Whether moments are measured as vectors of Bernstein terms."""
-    vectors: dict[Side, tuple[int, Lattice]] = field(default_factory=dict)
-    """The degree of each value's vector, and its lattice."""
+    vectors: dict[Moments, tuple[int, tuple[Lattice, ...]]] = field(default_factory=dict)
+    """The degree of each vector, and the lattices of its values."""
+    inside: Moments | None = None
+    """Whose vector the aggregate reads that is being derived, if it is one of a pair."""
     limited: bool = False
     """Whether a value is clamped to what `max_rows` rows can make of it, because nothing else bounds it."""
 
@@ -100,9 +102,10 @@ class MeasurementSet:
         over = self._filtered(tuple(splits[c.id].column or c if c.id in splits else c for c in columns))
         if self.joint:
             asked = degrees(over, self.is_nullable).items()
-            found = {side: (degree, self._vector_lattice(side, degree, over)) for side, degree in asked}
-            self.vectors = {side: (degree, lattice) for side, (degree, lattice) in found.items() if lattice}
-        by_rows = {id for id in shares(over) if not any(c.id == id and self._vector_of(c) for c in over)}
+            found = {moments: (degree, self._lattices_of(moments, degree, over)) for moments, degree in asked}
+            self.vectors = {moments: (degree, each) for moments, (degree, each) in found.items() if each}
+        vectors = {c.id for c in over if self._moments_of(c.argument, c.filter) is not None}
+        by_rows = shares(over) - vectors
         self.moments = {side for c in over if c.id not in by_rows for side in c.function.deviations_of(c, self)}
 
         def expressed(asked: AggregateColumn, read: AggregateColumn) -> Expression:
@@ -113,7 +116,10 @@ class MeasurementSet:
                 total = self._sum_of(argument_of(read), read.filter, found.lattice)
                 return linear.derived(asked, replace(found.form, shift=Fraction(0)), total, lambda: total)
             is_share = read.id in by_rows and (read.argument, read.filter) not in self.moments
+            paired = values_of(read), read.filter
+            self.inside = paired if read.second is not None and paired in self.vectors else None
             made = self._share(read) if is_share else read.function.derive(read, self)
+            self.inside = None
             return (
                 made
                 if found is None
@@ -150,14 +156,14 @@ class MeasurementSet:
 
     def count(self, value: Expression | None, kept: Expression | None) -> Expression:
         """Returns the number of rows whose value is not NULL; where it never is, of rows."""
-        if (value, kept) in self.vectors:
-            return self._vector(value, kept).count
+        if (own := self._moments_of(value, kept)) is not None:
+            return self._vector(own).count
         if value is not None and self.is_nullable(value):
             return _read(self._measure(Count.VALUES, without_number(value), kept, None), INT64)
         count = Count.UNITS if self.single and self.selects and kept is None else Count.ROWS
-        counting = [s for s in self.vectors if s[1] == kept and s[0] is not None and not self.is_nullable(s[0])]
+        counting = [m for m in self.vectors if m[1] == kept and not any(map(self.is_nullable, m[0]))]
         if count is Count.ROWS and counting:
-            return self._vector(*min(counting, key=lambda side: self.vectors[side][0])).count
+            return self._vector(min(counting, key=lambda m: (self.vectors[m][0] + 1) ** len(m[0]))).count
         return _read(self._measure(count, None, kept, None), INT64)
 
     def distinct(self, value: Expression, kept: Expression | None) -> Expression:
@@ -173,8 +179,8 @@ class MeasurementSet:
         value = argument_of(column)
         lower, upper = self.bounds(column, value)
         self._check_room(column, value, max(-lower, upper))
-        if (value, column.filter) in self.vectors:
-            return cast(self._vector(value, column.filter).powers(1, Fraction(0)), column.type)
+        if (own := self._moments_of(value, column.filter)) is not None:
+            return cast(self._power(own, value, 1, Fraction(0)), column.type)
         if (value, column.filter) in self.moments:
             return self._shared_sum(column, lower, upper)
         scaling = self.scalings.get(value.id) if isinstance(value, Column) else None
@@ -199,16 +205,16 @@ class MeasurementSet:
         self, value: Expression, kept: Expression | None, lower: Fraction, upper: Fraction, name: str = ""
     ) -> Expression:
         """Returns the sum of value - centre."""
-        if (value, kept) in self.vectors:
-            return self._vector(value, kept).powers(1, self.centre(value, lower, upper))
+        if (own := self._moments_of(value, kept)) is not None:
+            return self._power(own, value, 1, self.centre(value, lower, upper))
         return self._sum_of(value, kept, lattices.for_deviations(value.type, lower, upper, self.rows), name)
 
     def squares(self, value: Expression, kept: Expression | None, lower: Fraction, upper: Fraction) -> Squares:
         """Returns the sum of squared deviations."""
         lattice = lattices.for_squares(value.type, lower, upper, self.rows)
-        if (value, kept) in self.vectors:
+        if (own := self._moments_of(value, kept)) is not None:
             centre = self.centre(value, lower, upper)
-            return Squares(total=self._vector(value, kept).powers(2, centre), centre=centre, middle=Fraction(0))
+            return Squares(total=self._power(own, value, 2, centre), centre=centre, middle=Fraction(0))
         total = self._sum_of(value, kept, lattice)
         middle = lattice.offset_of_square * lattice.unit
         return Squares(total=total, centre=lattice.offset * lattice.grid, middle=middle)
@@ -230,28 +236,51 @@ class MeasurementSet:
             )
         return _read(self._measure(Count.MODE, value, column.filter, None, domain=domain), column.type)
 
-    def _vector_lattice(self, side: Side, degree: int, columns: Sequence[AggregateColumn]) -> Lattice | None:
-        """Returns the lattice on which a value's moments are one vector; None where it has no width, or is scaled to a
+    def _lattices_of(
+        self, moments: Moments, degree: int, columns: Sequence[AggregateColumn]
+    ) -> tuple[Lattice, ...] | None:
+        """Returns the lattices on which moments are one vector; None where a value has no width, or is scaled to a
         total."""
-        asking = [column for column in columns if (column.argument, column.filter) == side]
-        value = argument_of(asking[0])
-        lower, upper = self.bounds(asking[0], value)
-        scaling = self.scalings.get(value.id) if isinstance(value, Column) else None
-        scaled = scaling is not None and scaling.is_better(lower, upper, self.rows)
-        if not lower < upper <= lower + WIDEST_SPREAD or (scaled and all(one.function is SUM for one in asking)):
+        (values, kept), found = moments, []
+        for value in values:
+            asking = [c for c in columns if value in (c.argument, c.second) and c.filter == kept]
+            lower, upper = self.bounds(asking[0], value)
+            scaling = self.scalings.get(value.id) if isinstance(value, Column) else None
+            scaled = scaling is not None and scaling.is_better(lower, upper, self.rows)
+            if not lower < upper <= lower + WIDEST_SPREAD or (scaled and all(one.function is SUM for one in asking)):
+                return None
+            found.append(lattices.for_terms(value.type, lower, upper, self.rows, degree, len(values)))
+        return tuple(found)
+
+    def _vector(self, moments: Moments) -> Vector:
+        """Returns the terms of values, which are measured."""
+        (first, *others), kept = moments
+        degree, found = self.vectors[moments]
+        terms = []
+        for powers_of in powers(1 + len(others), degree):
+            each = [term(lattice, power, degree) for lattice, power in zip(found, powers_of, strict=True)]
+            second = (others[0], each[1]) if others else None
+            terms.append(_read(self._measure(Count.SUM, first, kept, each[0], second=second), FLOAT64))
+        return Vector(lattices=found, degree=degree, terms=tuple(terms))
+
+    def _moments_of(self, value: Expression | None, kept: Expression | None) -> Moments | None:
+        """Returns whose vector a value's moments are read from; None where there is none."""
+        if self.inside is not None or value is None:
+            return self.inside
+        degrees = {moments: degree for moments, (degree, _) in self.vectors.items()}
+        own: Moments = ((value,), kept)
+        return own if own in degrees else pair_with(value, kept, degrees, self.is_nullable)
+
+    def _power(self, moments: Moments, value: Expression, power: int, centre: Fraction) -> Expression:
+        return self._vector(moments).sum({moments[0].index(value): (power, centre)})
+
+    def products(self, first: Expression, second: Expression, centres: tuple[Fraction, Fraction]) -> Expression | None:
+        """Returns the sum of products of deviations of a pair, from its vector; None where it has none."""
+        if self.inside is None:
             return None
-        return (lattices.for_deviations if degree == 1 else lattices.for_squares)(value.type, lower, upper, self.rows)
-
-    def _vector_of(self, column: AggregateColumn) -> bool:
-        return (column.argument, column.filter) in self.vectors
-
-    def _vector(self, value: Expression | None, kept: Expression | None) -> Vector:
-        """Returns the terms of a value, which are measured."""
-        if value is None:
-            raise InternalError("rows have no moments")
-        degree, lattice = self.vectors[value, kept]
-        terms = (self._measure(Count.SUM, value, kept, term(lattice, i, degree)) for i in range(degree + 1))
-        return Vector(lattice=lattice, terms=tuple(_read(one, FLOAT64) for one in terms))
+        places = (self.inside[0].index(value) for value in (first, second))
+        factors = {place: (1, centre) for place, centre in zip(places, centres, strict=True)}
+        return self._vector(self.inside).sum(factors)
 
     def _sum_of(self, value: Expression, kept: Expression | None, lattice: Lattice, name: str = "") -> Expression:
         measure = self._measure(Count.SUM, value, kept, lattice, name)
@@ -297,14 +326,16 @@ class MeasurementSet:
         target: Fraction | None = None,
         domain: tuple[Value, ...] | None = None,
         total: Total | None = None,
+        second: tuple[Expression, Lattice] | None = None,
     ) -> Measure:
         """Returns the measure, the one already found if there is an equal one."""
-        measured = (count, self._input(value), self._input(kept), lattice, target, domain, total)
+        other = None if second is None else Second(value=self._input(second[0]) or "", lattice=second[1])
+        measured = (count, self._input(value), self._input(kept), lattice, target, domain, total, other)
         if measured in self.known:
             return self.known[measured]
         made = Measure(
             id=f"{self.prefix}{len(self.known) + 1}",
-            label=label_of(count, name or self._described(value), self._described(kept), lattice, target),
+            label=label_of(count, self._labelled(value, name, lattice, second), self._described(kept), lattice, target),
             count=count,
             value=self._input(value),
             filter=self._input(kept),
@@ -312,11 +343,23 @@ class MeasurementSet:
             target=target,
             domain=domain,
             total=total,
+            second=other,
         )
         self.known[measured] = made
         if count is Count.SUM and value is not None and not range_of(value, self.ranges).nullable:
             self.whole.add(made.id)
         return made
+
+    def _labelled(
+        self, value: Expression | None, name: str, lattice: Lattice | None, second: tuple[Expression, Lattice] | None
+    ) -> str:
+        """Returns what is counted or added up, as people read it; of Bernstein terms the polynomial."""
+        shown = name or self._described(value)
+        if lattice is None or lattice.bernstein is None:
+            return shown
+        parts = [term_of(shown, lattice)]
+        parts += [] if second is None else [term_of(self._described(second[0]), second[1])]
+        return " * ".join(part for part in parts)
 
     def _described(self, expression: Expression | None) -> str:
         return "" if expression is None else self.describe(expression)
