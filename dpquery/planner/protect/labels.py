@@ -35,12 +35,14 @@ def label_of(count: Count, name: str, kept: str, lattice: Lattice | None, target
 def term_of(name: str, lattice: Lattice) -> str:
     """Returns a Bernstein term of a value: C (x - lower)^i (upper - x)^k."""
     above, below = lattice.bernstein or (0, 0)
-    lower = f"({name} - {_short(lattice.lower * lattice.grid)})" if lattice.lower else name
-    ends = [(lower, above)]
-    ends += [(f"({_short(lattice.upper * lattice.grid)} - {name})", below)]
-    parts = [part if power == 1 else f"{part}^{power}" for part, power in ends if power]
-    times = math.comb(lattice.degree, above)
-    return " * ".join([*([str(times)] if times > 1 else []), *parts])
+    low, high = lattice.lower * lattice.grid, lattice.upper * lattice.grid
+    lower = f"{name} {'-' if low > 0 else '+'} {_short(abs(low))}" if low else name
+    upper = f"{_short(high)} - {name}"
+    if lattice.bernstein in ((0, 1), (1, 0)):
+        return lower if above else upper
+    factors = [f"({factor})" for factor, power in ((lower, above), (upper, below)) for _ in range(power)]
+    times = [str(many)] if (many := math.comb(lattice.degree, above)) > 1 else []
+    return " * ".join([*times, *factors])
 
 
 def _quantile_label(name: str, target: Fraction | None) -> str:
