@@ -346,7 +346,8 @@ class MeasurementSet:
             second=other,
         )
         self.known[measured] = made
-        if count is Count.SUM and value is not None and not range_of(value, self.ranges).nullable:
+        read = [one for one in (value, second and second[0]) if one is not None]
+        if count is Count.SUM and not any(map(self.is_nullable, read)):
             self.whole.add(made.id)
         return made
 
