@@ -175,9 +175,7 @@ def _rmse(session: dp.Session, items: str, exact: NDArray[np.float64], *, equal:
         noisy = release(plan, engine=Remembering(), allowed=allowed, ledger=ledger, analyst=session.analyst, query="")
         # Other rules add up what filters that no row passes together lose; the ledger counts less then.
         assert equal or noisy.charge == PrivacyLoss(epsilon=EPSILON)
-        table = finish(
-            noisy.tables, made.private.result, evaluate=backend.evaluate, confidence=request.confidence
-        ).table
+        table = finish(noisy.tables, made.private.result, evaluate=backend.evaluate).table
         errors.append(_numbers(table) - exact)
     # Where the rule gives NULL, as for the root of a negative variance, it is off by as much as the number is large.
     stacked = np.array(errors)

@@ -7,6 +7,7 @@ values whose mean lies anywhere in their range. docs/concepts/accuracy.md says w
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,10 +61,11 @@ class Guesses:
             for measure in aggregate.measures:
                 if measure.count not in CHOICES:
                     with np.errstate(all="ignore"):
-                        made.known[measure.id] = made._guess(measure, read.get(measure.value or ""))
+                        second = read.get(measure.second.value) if measure.second is not None else None
+                        made.known[measure.id] = made._guess(measure, read.get(measure.value or ""), second)
         return made
 
-    def _guess(self, measure: Measure, value: Expression | None) -> Floats:
+    def _guess(self, measure: Measure, value: Expression | None, other: Expression | None) -> Floats:
         rows = np.full(GUESSES, ROWS if measure.filter is None else ROWS / 2)
         lattice = measure.lattice
         if measure.count is not Count.SUM or lattice is None or value is None:
@@ -73,6 +75,8 @@ class Guesses:
             return rows * product
         low, high = (float((end - lattice.offset) * lattice.grid) for end in (lattice.lower, lattice.upper))
         moments = self._moments(value, low, high)
+        if lattice.bernstein is not None:
+            return rows * float(measure.unit) * self._terms(measure, moments, other)
         if not lattice.squared:
             return rows * moments.mean
         middle = float(lattice.offset_of_square * lattice.unit)
@@ -86,6 +90,25 @@ class Guesses:
         reach, place = (high - low) / 2, _SIGNS[1 << number % 3] / math.sqrt(3)
         spread = (1 - place**2) * (0.5 + _SIGNS[(8 + number) % GUESSES or 8] / 4)
         return _Moments((high + low) / 2 + reach * place, reach * np.sqrt(spread))
+
+    def _terms(self, measure: Measure, moments: _Moments, other: Expression | None) -> Floats:
+        """Returns the mean of a Bernstein term, in lattice steps: of two values that are each a deviation from their
+        mean, up or down, and of a pair alike so often that they correlate by a half or its opposite."""
+        found, given = np.zeros(GUESSES), [moments]
+        if measure.second is not None and other is not None:
+            lattice = measure.second.lattice
+            ends = (float(end * lattice.grid) for end in (lattice.lower, lattice.upper))
+            given.append(self._moments(other, *ends))
+        for signs in itertools.product((-1, 1), repeat=len(given)):
+            chance = 0.5 if len(given) == 1 else (1 + math.prod(signs) * _SIGNS[15] / 2) / 4
+            value: Floats = np.ones(GUESSES)
+            for lattice, known, sign in zip(measure.lattices, given, signs, strict=True):
+                above, below = lattice.bernstein or (0, 0)
+                place = (known.mean + sign * known.deviation) / float(lattice.grid)
+                left, right = place - lattice.lower, lattice.upper - place
+                value = value * math.comb(lattice.degree, above) * left**above * right**below
+            found = found + chance * value
+        return found
 
     def _product(self, value: Expression) -> Floats | None:
         """Returns the mean product of deviations of two values, which correlate by a half or its opposite."""

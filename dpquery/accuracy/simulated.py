@@ -29,7 +29,7 @@ POINTS = 4096
 """Points at which an expression is computed for each row."""
 MOST_CELLS = 2000
 """Rows of one column that are followed; beyond, interval arithmetic is enough."""
-MOST_MEASURES = 8
+MOST_MEASURES = 10
 """Measures that one cell reads."""
 LEAST_LEFT_OUT = 20
 """Points to leave out on a side, at least: a higher confidence is not simulated."""

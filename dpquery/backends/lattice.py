@@ -28,5 +28,8 @@ def lattice_value(lattice: Lattice, value: Value) -> int:
         step = round(min(max(ratio, Fraction(lattice.lower)), Fraction(lattice.upper)))
     else:
         raise InternalError("only numbers and moments are on a lattice")
+    if lattice.bernstein is not None:
+        above, below = lattice.bernstein
+        return math.comb(lattice.degree, above) * (step - lattice.lower) ** above * (lattice.upper - step) ** below
     deviation = step - lattice.offset
     return deviation * deviation - lattice.offset_of_square if lattice.squared else deviation

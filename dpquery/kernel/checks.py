@@ -14,6 +14,7 @@ from dpquery.kernel.plan import (
     Count,
     Key,
     Measure,
+    Noise,
     PrivateAggregate,
     Weighing,
 )
@@ -53,6 +54,7 @@ def check(budgeted: BudgetedAggregate, declared: Declarations, sizes: Sizes) -> 
     given = {column.id: column.type for column in output(aggregate.source)}
     read = [id for key in aggregate.keys for id in key.columns]
     read += [m.value for m in aggregate.measures if m.value is not None]
+    read += [m.second.value for m in aggregate.measures if m.second is not None]
     if not given.keys() >= set(read):
         raise InternalError("a key or a measure reads a column that its source does not have")
     for key in aggregate.keys:
@@ -67,6 +69,7 @@ def check(budgeted: BudgetedAggregate, declared: Declarations, sizes: Sizes) -> 
             _check_choice(measure, given[measure.value or ""])
     if len({measure.id for measure in aggregate.measures}) != len(aggregate.measures):
         raise InternalError("two measures share an id")
+    _check_vectors(budgeted)
     _check_selection(budgeted)
 
 
@@ -133,6 +136,18 @@ def _check_total(measure: Measure, proved: Weighed) -> None:
         raise InternalError("the rows of a unit may have a larger total than a plan says")
     if pair.lattice != (lattice.grid, lattice.lower, lattice.upper):
         raise InternalError("a total is bounded on another lattice than that of its sum")
+
+
+def _check_vectors(budgeted: BudgetedAggregate) -> None:
+    """Raises InternalError unless the Bernstein terms of one vector, each once, get noise of one law: their sensitivity
+    is that of the vector. Source: docs/proofs/weights.md, Theorem 10."""
+    laws: dict[object, Noise] = {}
+    places = [(m.family, m.powers) for m in budgeted.aggregate.measures if m.family is not None]
+    if len(set(places)) < len(places):
+        raise InternalError("one term of a vector is measured twice")
+    for measure, noise in zip(budgeted.aggregate.measures, budgeted.noise, strict=True):
+        if measure.family is not None and laws.setdefault(measure.family, noise) != noise:
+            raise InternalError("the terms of one vector get noise of different laws")
 
 
 def _check_choice(measure: Measure, type: Type) -> None:

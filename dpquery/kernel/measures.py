@@ -5,7 +5,8 @@ A part of the language of `kernel/plan.py`, which says what the rows are and wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
@@ -58,7 +59,9 @@ CHOICES = (Count.QUANTILE, Count.MODE)
 class Lattice:
     """How a value v becomes an integer: t = round(clamp(v / grid, lower, upper)) - offset, half to even.
 
-    The lattice value is t, or t * t - offset_of_square where `squared`. NaN counts as NULL, infinities are clamped.
+    The lattice value is t, or t * t - offset_of_square where `squared`, or a Bernstein term: with j = t - lower and
+    N = upper - lower (of t before the offset) it is C(i + k, i) j^i (N - j)^k where `bernstein` is (i, k). The terms of
+    a degree i + k add up to N^(i + k) in each row. NaN counts as NULL, infinities are clamped.
     v / grid is exact for floats on a power of two, and for integers and decimals of less than 2^53 grid steps on their
     own grid; otherwise it is the nearest double, which may round to either neighbour. Bounds hold in any case.
 
@@ -68,6 +71,7 @@ class Lattice:
         offset: Subtracted from every value, so that sums are of deviations from it.
         squared: Whether deviations are squared.
         offset_of_square: Subtracted from every squared deviation; 0 unless `squared`.
+        bernstein: The powers (i, k) of a Bernstein term; None for other values. There is no offset then.
     """
 
     grid: Fraction
@@ -76,14 +80,20 @@ class Lattice:
     offset: int = 0
     squared: bool = False
     offset_of_square: int = 0
+    bernstein: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.grid <= 0 or self.lower > self.upper or (self.offset_of_square and not self.squared):
             raise ValueError("a lattice needs a positive grid and ordered bounds")
+        powers = self.bernstein
+        if powers is not None and (self.offset or self.squared or min(powers) < 0 or not 1 <= sum(powers) <= 2):
+            raise ValueError("a Bernstein term has a degree of 1 or 2, and no offset")
 
     @cached_property
     def values(self) -> tuple[int, int]:
-        """The least and the greatest lattice value."""
+        """The least and the greatest lattice value; of a Bernstein term what all terms of its degree add up to."""
+        if self.bernstein is not None:
+            return 0, (self.upper - self.lower) ** self.degree
         low, high = self.lower - self.offset, self.upper - self.offset
         if not self.squared:
             return low, high
@@ -96,9 +106,14 @@ class Lattice:
         return max(abs(self.lower - self.offset), abs(self.upper - self.offset))
 
     @property
+    def degree(self) -> int:
+        """Of the lattice value as a polynomial of t."""
+        return sum(self.bernstein) if self.bernstein is not None else 2 if self.squared else 1
+
+    @property
     def unit(self) -> Fraction:
         """What one step of the lattice value is in the unit of the released number."""
-        return self.grid * self.grid if self.squared else self.grid
+        return self.grid**self.degree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +135,14 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Second:
+    """The other value of a pair: each row's Bernstein term is multiplied by that of this column on its own lattice."""
+
+    value: str
+    lattice: Lattice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     """One integer per group; of a choice, the lattice value or the place in the domain that was chosen.
 
@@ -133,6 +156,8 @@ class Measure:
         target: For QUANTILE alone, from 0 to 1.
         domain: For MODE alone: the public values to choose from, each once.
         total: For SUM alone, with a lattice that neither shifts nor squares: the weights that it adds up with.
+        second: For SUM of a Bernstein term alone: another value, whose term it is multiplied by. A row in which either
+            is NULL adds nothing.
     """
 
     id: str
@@ -144,6 +169,7 @@ class Measure:
     target: Fraction | None = None
     domain: tuple[Value, ...] | None = None
     total: Total | None = None
+    second: Second | None = None
 
     def __post_init__(self) -> None:
         if (self.lattice is None) is (self.count in (Count.SUM, Count.QUANTILE)):
@@ -154,6 +180,38 @@ class Measure:
             raise ValueError("only quantiles have a target, and only modes a domain")
         if (self.value is None) is not (self.count in (Count.UNITS, Count.ROWS)):
             raise ValueError("a measure has a value unless it counts rows or units")
-        is_plain = self.lattice is not None and not self.lattice.offset and not self.lattice.squared
+        is_plain = self.lattice is not None and (self.lattice.offset, self.lattice.degree) == (0, 1) and not self.family
         if self.total is not None and not (self.count is Count.SUM and is_plain):
             raise ValueError("only plain sums have a total")
+        if any(one.bernstein and self.count is not Count.SUM for one in self.lattices) or (
+            self.second is not None and not all(one.bernstein for one in self.lattices)
+        ):
+            raise ValueError("Bernstein terms are added up, and only they are multiplied")
+
+    @property
+    def lattices(self) -> tuple[Lattice, ...]:
+        """Those of its value and of the second one, as far as there are any."""
+        return tuple(one for one in (self.lattice, self.second and self.second.lattice) if one is not None)
+
+    @property
+    def unit(self) -> Fraction:
+        """What one step of the released number is in its unit: 1 for what is counted."""
+        return math.prod((one.unit for one in self.lattices), start=Fraction(1))
+
+    @property
+    def family(self) -> tuple[object, ...] | None:
+        """Of a Bernstein term what it has in common with the others of its vector; None for others."""
+        if self.lattice is None or self.lattice.bernstein is None:
+            return None
+        bare = tuple((replace(one, bernstein=None), one.degree) for one in self.lattices)
+        return (self.value, self.filter, self.second and self.second.value, *bare)
+
+    @property
+    def powers(self) -> tuple[object, ...]:
+        """Of a Bernstein term which one of its vector it is."""
+        return tuple(one.bernstein for one in self.lattices)
+
+    @property
+    def terms(self) -> int:
+        """How many Bernstein terms its vector has; 1 for others."""
+        return math.prod(one.degree + 1 for one in self.lattices if one.bernstein)

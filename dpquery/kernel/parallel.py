@@ -1,4 +1,8 @@
-"""Which measures of a plan are paid for in parallel, for one unit is in one of them alone. docs/proofs/disjoint.md."""
+"""Which measures of a plan are paid for in parallel: what one unit adds to them is bounded together.
+
+No row is in two of them (docs/proofs/disjoint.md), or they are the Bernstein terms of one vector (weights.md, Theorem
+10).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,11 @@ from dpquery.units.declarations import Neighbours
 from dpquery.units.reads import Rows, are_apart, is_one, rows_read
 
 Chain = tuple[tuple[int, ...], ...]
-"""Classes of measures, by number: those of a class read the same rows, and no row is read by two classes."""
+"""Classes of measures, by number: those of a class read the same rows, and no row is read by two classes that are not
+terms of one vector."""
+
+Class = tuple[Rows | None, tuple[object, ...] | None]
+"""Which rows its measures read, where they are compared, and of a Bernstein term of which vector it is."""
 
 
 def chains(aggregates: Sequence[PrivateAggregate], neighbours: Neighbours) -> tuple[Chain, ...]:
@@ -20,19 +28,22 @@ def chains(aggregates: Sequence[PrivateAggregate], neighbours: Neighbours) -> tu
     Those to which no theorem applies are one class, in a chain of its own.
 
     Privacy:
-        Where one unit comes or goes, the measures of a chain lose at most what those of its dearest class do.
+        The measures of a chain lose at most what those of its dearest class do; of filters, where one unit comes or
+        goes.
     Source:
-        docs/proofs/disjoint.md, Theorems 1 and 2; McSherry 2009, theorem 4.
+        docs/proofs/disjoint.md, Theorems 1, 2 and 4; McSherry 2009, theorem 4.
     """
-    classes: dict[object, tuple[Rows | None, list[int]]] = {}
+    classes: dict[object, tuple[Class, list[int]]] = {}
     owners: list[Relation | str] = []
     numbered = [(place, measure) for place, aggregate in enumerate(aggregates) for measure in aggregate.measures]
     may_differ = len(aggregates) > 1 or any(measure.filter is not None for _, measure in numbered)
     are_compared = may_differ and neighbours is Neighbours.ADD_REMOVE
     for number, (place, measure) in enumerate(numbered):
         rows = _rows(aggregates[place], place, measure) if are_compared else None
-        classes.setdefault(_key(rows, owners), (rows, []))[1].append(number)
-    found: list[list[tuple[Rows | None, list[int]]]] = []
+        vector = None if measure.family is None else (place, *measure.family)
+        key = _key(rows, owners), vector, measure.powers if vector else None
+        classes.setdefault(key, ((rows, vector), []))[1].append(number)
+    found: list[list[tuple[Class, list[int]]]] = []
     for own in classes.values():
         chain = next((chain for chain in found if all(_fit(own[0], other) for other, _ in chain)), None)
         if chain is None:
@@ -52,8 +63,12 @@ def _key(rows: Rows | None, owners: list[Relation | str]) -> object:
     return place, tables, repr(condition)
 
 
-def _fit(a: Rows | None, b: Rows | None) -> bool:
-    return a is not None and b is not None and are_apart(a, b)
+def _fit(a: Class, b: Class) -> bool:
+    """Whether two classes are terms of one vector, or no row is read by both."""
+    (rows, vector), (others, other) = a, b
+    return (vector is not None and vector == other) or (
+        rows is not None and others is not None and are_apart(rows, others)
+    )
 
 
 def _rows(aggregate: PrivateAggregate, place: int, measure: Measure) -> Rows | None:

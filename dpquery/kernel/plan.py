@@ -32,6 +32,7 @@ from dpquery.kernel.measures import LARGEST_VALUE as LARGEST_VALUE
 from dpquery.kernel.measures import Count as Count
 from dpquery.kernel.measures import Lattice as Lattice
 from dpquery.kernel.measures import Measure as Measure
+from dpquery.kernel.measures import Second as Second
 from dpquery.kernel.measures import Total as Total
 from dpquery.plan.keys import Key as Key
 from dpquery.plan.logical import Relation

@@ -22,6 +22,9 @@ MOST_FINE_STEPS = 2**42
 COARSEST_STEPS = 2**10
 """Lattice steps that make one step of a sum at most: with noise it has 72 bits of them."""
 
+COARSEST_TERM = 2**20
+"""The same of a Bernstein term, whose lattice steps are products of those of its values."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
@@ -51,11 +54,13 @@ def magnitude(measure: Measure) -> tuple[int, int]:
         return 1, 1
     if measure.lattice is None:
         raise InternalError(f"the sum {measure.id} has no lattice")
-    if max(-measure.lattice.lower, measure.lattice.upper) > LARGEST_STEP:
+    if max(max(-lattice.lower, lattice.upper) for lattice in measure.lattices) > LARGEST_STEP:
         raise InternalError(f"the lattice of {measure.id} has more steps than a double can tell apart")
     if measure.lattice.squared and measure.lattice.largest_deviation**2 >= LARGEST_VALUE:
         raise InternalError(f"the squares of {measure.id} have too many steps")
     least, greatest = measure.lattice.values
+    if measure.second is not None:
+        greatest *= measure.second.lattice.values[1]
     return max(-least, greatest, 1), max(max(0, greatest) - min(0, least), 1)
 
 
@@ -121,7 +126,8 @@ def coarsest(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbou
     shares = aggregate.unit is not None and weighs_together(aggregate, measure)
     if measure.count in CHOICES or shares or _changed(aggregate, measure, neighbours) is None:
         return plain
-    return max(plain, aggregate.steps(measure) * (COARSEST_STEPS if measure.count is Count.SUM else 1))
+    most = {1: 1 if measure.count is not Count.SUM else COARSEST_STEPS}.get(measure.terms, COARSEST_TERM)
+    return max(plain, aggregate.steps(measure) * most)
 
 
 def weighs_together(aggregate: PrivateAggregate, measure: Measure) -> bool:
@@ -154,11 +160,13 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         replace_one, more groups: sums and counts m W, min(2 M B, K m W), m M max(2 B^2, W^2); units 1, and twice
         min(2 g, K).
         Of a sum with a total S in place of M B, and S or 2 S in place of M W.
+        Of a Bernstein term that of the vector of all terms of its family: m B, M B, m M B^2; replaced m B, 2 M B,
+        2 m M B^2.
         Where a sum is released coarser, as many coarse steps more as groups may change.
     Privacy:
         Neighbours as declared; the rows of one unit weigh at most M together (`Weights`, which the gate proves).
     Source:
-        docs/proofs/weights.md, Theorems 1 to 6 and 9.
+        docs/proofs/weights.md, Theorems 1 to 6, 9 and 10.
     """
     coarse = coarse or coarseness(aggregate, measure)
     step = Fraction(coarse, aggregate.steps(measure)) if coarse > 1 else Fraction(0)
@@ -178,6 +186,8 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
     match neighbours:
         case Neighbours.ADD_REMOVE:
             exact = Sensitivity(linf=one * size, l1=all * size, l2_squared=one * all * size**2)
+        case Neighbours.REPLACE_ONE if measure.family is not None:
+            exact = Sensitivity(linf=one * size, l1=2 * all * size, l2_squared=2 * one * all * size**2)
         case Neighbours.REPLACE_ONE if groups is not None and groups <= 1:
             exact = Sensitivity(linf=one * width, l1=one * width, l2_squared=(one * width) ** 2)
         case Neighbours.REPLACE_ONE:
@@ -211,9 +221,10 @@ def _of_choice(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighb
 
 
 def _changed(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> int | None:
-    """Returns how many groups of a measure one unit changes, or None; what a unit that counts in parts weighs in a
-    group depends on all of its groups."""
-    return aggregate.public_groups if measure.count is Count.UNITS else cells(aggregate, neighbours)
+    """Returns how many groups of a measure, or groups and terms of its vector, one unit changes, or None; what a unit
+    that counts in parts weighs in a group depends on all of its groups."""
+    found = aggregate.public_groups if measure.count is Count.UNITS else cells(aggregate, neighbours)
+    return None if found is None else found * measure.terms
 
 
 def _coarser(

@@ -12,6 +12,7 @@ from dpquery.kernel.accountant import Budget
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.planner.budget.aims import aims_of, check_names
 from dpquery.planner.budget.allocate import QueryBudget, allocate
+from dpquery.planner.budget.forms import errors_of, score
 from dpquery.planner.budget.targets import Accuracy, allocate_for
 from dpquery.planner.protect.grouping_sets import expected_errors
 from dpquery.planner.protect.protect import PrivatePlan
@@ -35,15 +36,44 @@ def choose_together(
 ) -> tuple[tuple[PrivatePlan, ...], BudgetedPlan]:
     """Returns the plans of least expected error for queries over the same released tables, with their noise.
 
-    The error of a plan is the geometric mean of the standard deviations of all its numbers' noise, one for each
-    boundary and measure: each grouping set counts alike, however many groups it has.
+    Of the forms of their moments it is the one whose answers are expected to be off least; of each, sums over groups
+    are chosen as `_with_sums` does.
 
     Args:
         queries: One for each query; they differ in what they compute from the tables alone.
         weights: How much the errors of the answers' columns count, 1 where nothing is said.
-        accuracy: The errors asked for instead of a loss; then nothing is added up.
+        accuracy: The errors asked for instead of a loss; then moments keep their first form, and nothing is added up.
     Raises:
         InvalidLossError, MissingDeltaError, UnsupportedQueryError: As `allocate` and `allocate_for` do.
+    """
+    others = [] if accuracy is not None else zip(*(query.forms for query in queries), strict=True)
+    forms = [tuple(replace(query, forms=()) for query in form) for form in (queries, *others)]
+    made = [
+        _with_sums(form, offer, budget=budget, neighbours=neighbours, weights=weights, accuracy=accuracy)
+        for form in forms
+    ]
+    if len(made) == 1:
+        return made[0]
+    errors = [
+        errors_of(plan, [aim for query in plans for aim in aims_of(query, weights)], neighbours) for plans, plan in made
+    ]
+    return made[min(range(len(made)), key=lambda place: score(errors[place], errors))]
+
+
+def _with_sums(
+    queries: Sequence[PrivatePlan],
+    offer: QueryBudget,
+    *,
+    budget: Budget,
+    neighbours: Neighbours,
+    weights: Mapping[str, Fraction],
+    accuracy: Accuracy | None,
+) -> tuple[tuple[PrivatePlan, ...], BudgetedPlan]:
+    """Returns the plans of least expected error by what is added up over groups, with their noise.
+
+    The error of a plan is the geometric mean of the standard deviations of all its numbers' noise, one for each
+    boundary and measure: each grouping set counts alike, however many groups it has.
+
     """
     first = queries[0]
     aims = [aim for query in queries for aim in aims_of(query, weights)]

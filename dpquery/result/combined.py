@@ -112,6 +112,15 @@ def shifted(numbers: NDArray[Any], rows: NDArray[Any], shift: int) -> NDArray[An
     return _fitting(numbers.astype(object) + rows.astype(object) * shift)
 
 
+def added_up(numbers: Sequence[NDArray[Any]], factors: Sequence[Fraction]) -> NDArray[Any]:
+    """Returns the sums of whole numbers, each times its factor, rounded to the nearest whole number; exact."""
+    under = math.lcm(*(factor.denominator for factor in factors))
+    total: NDArray[Any] = np.zeros(len(numbers[0]), dtype=object)
+    for values, factor in zip(numbers, factors, strict=True):
+        total = total + values.astype(object) * int(factor * under)
+    return _fitting((2 * total + under) // (2 * under))
+
+
 def _fitting(numbers: NDArray[Any]) -> NDArray[Any]:
     fits = len(numbers) == 0 or max(-int(numbers.min()), int(numbers.max())) < 2**62
     return numbers.astype(np.int64) if fits else numbers

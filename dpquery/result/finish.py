@@ -289,7 +289,7 @@ def _half_widths(tables: Sequence[NoisyTable | AddedTable], again: Carried) -> C
         noises: Sequence[AnyNoise] = table.noises
         for measure, noise in zip(table.aggregate.measures, noises, strict=True):
             if measure.count not in CHOICES:
-                found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
+                found[measure.id] = (noise, measure.unit)
 
     known = {**found, **again.sums(found)}
 
@@ -314,7 +314,7 @@ def _laws(tables: Sequence[NoisyTable | AddedTable], again: Mapping[str, str]) -
             for measure, noise in zip(table.aggregate.measures, noises, strict=True):
                 if measure.id == id and id not in twice and measure.count not in CHOICES:
                     repeats = isinstance(table, AddedTable) and table.repeats
-                    return _law(noise, number, repeats, measure.lattice.unit if measure.lattice else ONE)
+                    return _law(noise, number, repeats, measure.unit)
         return None
 
     return law

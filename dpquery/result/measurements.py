@@ -104,7 +104,7 @@ def _describe(
     ranks: float,
 ) -> Measurement:
     choice = made.mechanism is Mechanism.EXPONENTIAL
-    step = measure.lattice.unit if measure.lattice else Fraction(1)
+    step = measure.unit
     if choice:
         step = step_of(*asked(aggregate, measure))
     match made.mechanism:

@@ -69,7 +69,7 @@ def _number(measure: Measure, numbers: NDArray[Any], type: Type) -> pa.Array:
     """Returns noisy lattice values in the unit of the measure, or values of its domain; int64 saturates."""
     if measure.domain is not None:
         return pa.array(list(measure.domain), type=arrow_type(type)).take(pa.array(numbers))
-    step = measure.lattice.unit if measure.lattice else Fraction(1)
+    step = measure.unit
     match type.kind:
         case Kind.INT64 if step.denominator == 1:
             if numbers.dtype == np.int64 and step == 1:

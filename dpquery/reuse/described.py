@@ -90,7 +90,7 @@ def _exactness(plain: Measurement, measure: Measure, estimate: Estimate) -> Meas
     """Returns a measurement with the mechanism, scale and error of an estimate that was not chosen."""
     law = estimate.law
     mechanism = min((part.noise for _, part in estimate.parts), key=spread).mechanism
-    step = measure.lattice.unit if measure.lattice else Fraction(1)
+    step = measure.unit
     match mechanism:
         case Mechanism.LAPLACE if isinstance(law, NoiseLaw):
             scale = float(law.parameter * step)

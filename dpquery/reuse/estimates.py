@@ -16,7 +16,7 @@ from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.plan.cached import cached
 from dpquery.result.added import AnyNoise, of_sum
-from dpquery.result.combined import CombinedNoise, Component, combined, shifted, variance_of, weights_of
+from dpquery.result.combined import CombinedNoise, Component, added_up, combined, shifted, variance_of, weights_of
 from dpquery.result.measurements import FAILURE
 from dpquery.reuse.chosen import ROUNDING, are_enough, best, errors_of, read_at_once
 from dpquery.reuse.frames import Asked, Frame, Moments
@@ -129,6 +129,8 @@ def find(wanted: Wanted, releases: Iterable[Release], *, unit_is_row: bool, enou
         for place, moments in enumerate(wanted.asked.moments):
             if estimates[place] is None:
                 estimates[place] = _from_moments(measures[place], moments, wanted.noises[place], ways)
+            if estimates[place] is None:
+                estimates[place] = _from_vector(measures[place], texts[place], wanted.noises[place], ways)
     return Found(estimates=tuple(estimates))
 
 
@@ -203,6 +205,29 @@ def _from_moments(
             )
             if _is_enough(made, noise):
                 return made
+    return None
+
+
+def _from_vector(measure: Measure, text: str, noise: NoiseLaw, ways: Sequence[tuple[Release, Way]]) -> Estimate | None:
+    """Returns what follows from the terms of a vector, of the oldest release that is enough."""
+    for release, found in ways:
+        given = next((parts for name, parts in release.linear if name == text), None)
+        if given is None or not found.serves(measure):
+            continue
+        terms = [(release.parts[place], factor) for place, factor in given]
+        made = Estimate(
+            numbers=added_up([found.follow(part.numbers) for part, _ in terms], [factor for _, factor in terms]),
+            law=CombinedNoise(
+                components=tuple(
+                    Component(noise=part.noise, count=found.count, weight=abs(factor)) for part, factor in terms
+                ),
+                rounded=1,
+            ),
+            variance=found.count * sum(float(factor) ** 2 * spread(part.noise) for part, factor in terms) + 1 / 12,
+            parts=tuple((release, part) for part, _ in terms),
+        )
+        if _is_enough(made, noise):
+            return made
     return None
 
 

@@ -6,8 +6,10 @@ share their releases. docs/concepts/stored-answers.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
@@ -88,6 +90,14 @@ class Moments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Linear:
+    """A measure that follows from the terms of one vector, in lattice steps: their texts, each with its factor."""
+
+    measure: str
+    parts: tuple[tuple[str, Fraction], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """An aggregate in the form of the store.
 
@@ -96,12 +106,14 @@ class Asked:
         measures: The text of each measure, in order.
         moments: For each measure what else it may be computed from.
         conditions: For each text of the frame's conditions the condition itself.
+        linear: What follows from vectors among its measures.
     """
 
     frame: Frame
     measures: tuple[str, ...]
     moments: tuple[tuple[Moments, ...], ...]
     conditions: dict[str, Expression]
+    linear: tuple[Linear, ...] = ()
 
 
 def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
@@ -128,7 +140,8 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
     moments = tuple(
         _moments(m, values, names) if m.id in whole and m.count is Count.SUM else () for m in aggregate.measures
     )
-    return Asked(frame=frame, measures=measures, moments=moments, conditions=found)
+    linear = tuple(_linear(aggregate.measures, whole, lambda measure: _measure(measure, values, names)))
+    return Asked(frame=frame, measures=measures, moments=moments, conditions=found, linear=linear)
 
 
 def _apart(relation: Relation) -> tuple[Relation, list[Expression], dict[str, Expression]]:
@@ -181,13 +194,16 @@ def _measure(measure: Measure, values: dict[str, Expression], names: Names) -> s
     kept = None if measure.filter is None else rename(values[measure.filter], names)
     total = None if measure.total is None else (rename(values[measure.total.column], names), measure.total.most)
     bare = replace(measure, id="", label="", value=None if value is None else "", filter=None, total=None)
+    if measure.second is not None:
+        other = rename(values[measure.second.value], names)
+        return text_of((replace(bare, second=replace(measure.second, value="")), value, kept, total, other))
     return text_of((bare, value, kept, total))
 
 
 def _moments(measure: Measure, values: dict[str, Expression], names: Names) -> tuple[Moments, ...]:
     """Returns how a sum of values, or of their deviations from the middle, follows from the other and the rows."""
     lattice = measure.lattice
-    if lattice is None or lattice.squared or measure.total is not None:
+    if lattice is None or lattice.squared or lattice.bernstein or measure.total is not None:
         return ()  # rows weigh otherwise than values under a total
     rows = _measure(replace(measure, count=Count.ROWS, value=None, lattice=None), values, names)
     offsets = {0, (lattice.lower + lattice.upper) // 2} - {lattice.offset}
@@ -199,6 +215,44 @@ def _moments(measure: Measure, values: dict[str, Expression], names: Names) -> t
         )
         for offset in sorted(offsets)
     )
+
+
+def _linear(measures: Sequence[Measure], whole: frozenset[str], text: Callable[[Measure], str]) -> Iterator[Linear]:
+    """Yields counts, sums and terms of lower degree that follow from the vectors among some measures."""
+    vectors: dict[object, list[Measure]] = {}
+    for measure in measures:
+        if measure.family is not None:
+            vectors.setdefault(measure.family, []).append(measure)
+    for terms in vectors.values():
+        is_whole = all(term.id in whole for term in terms)
+        if len(terms) < terms[0].terms or (terms[0].second is not None and not is_whole):
+            continue
+        size = math.prod(lattice.values[1] for lattice in terms[0].lattices)
+        texts = [text(term) for term in terms]
+        for wanted, factors in _followers(terms, is_whole):
+            parts = [(name, factor / size) for name, factor in zip(texts, factors, strict=True) if factor]
+            yield Linear(measure=text(wanted), parts=tuple(parts))
+
+
+def _followers(terms: Sequence[Measure], is_whole: bool) -> Iterator[tuple[Measure, list[Fraction]]]:
+    """Yields measures with the mean that each has of a row that lies wholly in one term, in lattice steps."""
+    first = terms[0]
+    bare = replace(first, second=None)
+    ones = [Fraction(1)] * len(terms)
+    rows = replace(bare, count=Count.VALUES, lattice=None)
+    yield replace(rows, count=Count.ROWS, value=None) if is_whole else rows, ones
+    for place, lattice in enumerate(first.lattices):
+        value = first.value if place == 0 or first.second is None else first.second.value
+        degree, width = lattice.degree, lattice.upper - lattice.lower
+        shares = [Fraction((one.lattices[place].bernstein or (0, 0))[0], degree) for one in terms]
+        for offset in sorted({0, (lattice.lower + lattice.upper) // 2}):
+            given = replace(lattice, bernstein=None, offset=offset)
+            steps = [lattice.lower - offset + width * share for share in shares]
+            yield replace(bare, value=value, lattice=given), steps
+        if degree > 1 or first.second is not None:
+            for power in (0, 1):
+                part = [width * (share if power else 1 - share) for share in shares]
+                yield replace(bare, value=value, lattice=replace(lattice, bernstein=(power, 1 - power))), part
 
 
 def unfiltered(relation: Relation) -> Relation:

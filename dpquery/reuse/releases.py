@@ -16,7 +16,7 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import WEIGHT, Count, Lattice, Measure, Mechanism, Weighing
 from dpquery.kernel.quantiles import families, places_of
-from dpquery.kernel.sensitivity import COARSEST_STEPS
+from dpquery.kernel.sensitivity import COARSEST_TERM
 from dpquery.plan.types import Value
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.frames import Frame, KeyText, Weighed
@@ -65,6 +65,10 @@ Family = tuple[tuple[int, Fraction], ...]
 """Quantiles that were chosen together: the place of each, and its target, ascending."""
 
 
+Following = tuple[str, tuple[tuple[int, Fraction], ...]]
+"""The text of a measure that is the sum of some parts, given by their places, each times a factor, in lattice steps."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """A released table.
@@ -78,6 +82,7 @@ class Release:
         groups: For each key the shown values of its columns, where groups were selected; else None: all are there.
         tau, delta: The threshold and what it cost, where groups were selected.
         parts: The measures.
+        linear: Other measures that follow from some parts.
         families: The quantiles that were chosen together, by their places among the parts, with their targets. A part
             of one was paid for, and is exact, with all of them alone.
     """
@@ -93,6 +98,7 @@ class Release:
     delta: Fraction
     parts: tuple[Part, ...]
     families: tuple[Family, ...] = ()
+    linear: tuple[Following, ...] = ()
 
     def of(self, measures: Sequence[str]) -> tuple[Part, ...] | None:
         """Returns the parts of these measures, given by their texts, or None if one is not there."""
@@ -126,6 +132,8 @@ def to_text(release: Release) -> str:
     }
     if release.families:
         content["families"] = [[[place, str(target)] for place, target in family] for family in release.families]
+    if release.linear:
+        content["linear"] = [[text, [[place, str(by)] for place, by in parts]] for text, parts in release.linear]
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -164,6 +172,7 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
         delta=Fraction(delta),
         parts=tuple(_read_part(part) for part in content["parts"]),
         families=tuple(tuple((p, Fraction(t)) for p, t in family) for family in content.get("families", ())),
+        linear=tuple((text, tuple((p, Fraction(by)) for p, by in parts)) for text, parts in content.get("linear", ())),
     )
     _check(release)
     return release
@@ -201,6 +210,12 @@ def _check(release: Release) -> None:
         raise ValueError("a release without parts, or with other keys")
     if any(part.numbers.shape != (expected,) for part in release.parts):
         raise ValueError("other numbers than groups")
+    for text, parts in release.linear:
+        places = [place for place, _ in parts]
+        if not isinstance(text, str) or not places or len({*places}) < len(places):
+            raise ValueError("a measure that follows from nothing")
+        if not all(type(p) is int and 0 <= p < len(release.parts) and release.parts[p].noise.is_added for p in places):
+            raise ValueError("a measure that follows from parts that are not there")
     _check_families(release)
 
 
@@ -266,7 +281,7 @@ def _read_noise(mechanism: str, parameter: str, steps: int | str, divider: str |
         raise ValueError("no noise")
     several = 1 / Fraction(noise.steps)
     is_finer = type(steps) is int and 1 <= steps <= WEIGHT
-    is_coarser = isinstance(steps, str) and several.denominator == 1 < several <= COARSEST_STEPS
+    is_coarser = isinstance(steps, str) and several.denominator == 1 < several <= COARSEST_TERM
     if not (is_finer or is_coarser) or not (noise.is_added or steps == 1):
         raise ValueError("a lattice step is not divided so")
     return noise

@@ -118,5 +118,5 @@ def _noises(prepared: Prepared, ledger: Ledger) -> dict[str, tuple[NoiseLaw, Fra
     for budgeted in prepared.budgeted.aggregates:
         noises = calibrated(budgeted, ledger.declarations.neighbours)
         for measure, noise in zip(budgeted.aggregate.measures, noises, strict=True):
-            found[measure.id] = (noise, measure.lattice.unit if measure.lattice else Fraction(1))
+            found[measure.id] = (noise, measure.unit)
     return found

@@ -81,7 +81,7 @@ def step_of(measure: Measure, weight: int) -> Fraction:
     """Returns what one lattice step is in the unit of the released number; of a choice a step of utility, in ranks."""
     if measure.count in CHOICES:
         return utilities.step_of(measure, weight)
-    return Fraction(1) if measure.lattice is None else measure.lattice.unit
+    return measure.unit
 
 
 def reference(catalog: dp.Catalog, sources: Mapping[str, pa.Table]) -> ReferenceBackend:

@@ -20,6 +20,7 @@ from dpquery.kernel.plan import (
     Mechanism,
     Noise,
     PrivateAggregate,
+    Second,
     Total,
     Weighing,
     Weights,
@@ -141,10 +142,30 @@ def _measures(
         ("least", Count.QUANTILE, value, plain, Fraction(0)),
         ("third", Count.QUANTILE, value, plain, Fraction(1, 3)),
     ]
-    return found + [
-        Measure(id=id, label="", count=count, value=column, filter=filter, lattice=lattice, target=target)
-        for id, count, column, lattice, target in ways
-    ]
+    return (
+        found
+        + [
+            Measure(id=id, label="", count=count, value=column, filter=filter, lattice=lattice, target=target)
+            for id, count, column, lattice, target in ways
+        ]
+        + _terms(random, value, many, lower, upper, filter)
+    )
+
+
+def _terms(random: Random, value: str, other: str, lower: int, upper: int, filter: str | None) -> list[Measure]:
+    """Returns the Bernstein terms of a value, or of a pair of values: what one row adds to all of them is one number,
+    which only the term of an end reaches by itself."""
+    degree, is_pair = random.choice([1, 2]), random.random() < 0.3
+    found = []
+    for power in range(degree + 1):
+        lattice = Lattice(grid=Fraction(1), lower=lower, upper=upper, bernstein=(power, degree - power))
+        for place in (0, 1) if is_pair else (0,):
+            own = Lattice(grid=Fraction(1), lower=-1, upper=3, bernstein=(place, 1 - place))
+            second = Second(value=other, lattice=own) if is_pair else None
+            id = f"term {power} {place}"
+            made = Measure(id=id, label="", count=Count.SUM, value=value, filter=filter, lattice=lattice, second=second)
+            found.append(made)
+    return found
 
 
 def _value(random: Random, columns: Sequence[Column], inside: Sequence[Row], group: Grouped) -> tuple[str, int, int]:
@@ -213,8 +234,9 @@ def budgeted(aggregate: PrivateAggregate) -> BudgetedAggregate:
 
 
 def shape(aggregate: PrivateAggregate, measure: Measure, kind: str) -> str:
-    """Returns what a measure is counted under in reports; see `Reached`."""
-    if aggregate.is_selected or measure.count is Count.QUANTILE:
+    """Returns what a measure is counted under in reports; see `Reached`. The bound of a Bernstein term is that of all
+    terms together (`test_vectors.py`)."""
+    if aggregate.is_selected or measure.count is Count.QUANTILE or measure.family is not None:
         return ""
     weighing = aggregate.weights.weighing.value if measure.total is None else "scaled to a total"
     return f"{kind}, {weighing}, {measure.count.value}"

@@ -149,6 +149,7 @@ def _counted(measure: Measure, rows: Weighted) -> Weighted:
         for row, weight in rows
         if (measure.filter is None or row[measure.filter] is True)
         and (measure.value is None or row[measure.value or ""] is not None)
+        and (measure.second is None or row[measure.second.value] is not None)
     ]
 
 
@@ -202,6 +203,8 @@ def _sums(measure: Measure, public: dict[object, dict[Group, Weighted]]) -> Coun
                     weight = _weight(row[measure.total.column])
                 if measure.lattice is not None:
                     times = lattice_value(measure.lattice, row[measure.value or ""])
+                if measure.second is not None:
+                    times *= lattice_value(measure.second.lattice, row[measure.second.value])
                 found[group] += weight * times
     return found
 

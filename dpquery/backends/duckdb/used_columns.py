@@ -18,6 +18,7 @@ def narrowed(aggregate: PrivateAggregate) -> PrivateAggregate:
     Where a node's rows depend on all columns of its source, as a window's order does, nothing is left out.
     """
     read = {id for measure in aggregate.measures for id in (measure.value, measure.filter) if id is not None}
+    read |= {measure.second.value for measure in aggregate.measures if measure.second is not None}
     read |= {id for key in aggregate.keys for id in key.columns}
     read |= {id for id in (aggregate.unit, aggregate.weights.column) if id is not None}
     read |= {measure.total.column for measure in aggregate.measures if measure.total is not None}

@@ -83,6 +83,9 @@ class Measures(Protocol):
     def squares(self, value: Expression, kept: Expression | None, lower: Fraction, upper: Fraction) -> Squares:
         """Returns the sum of squared deviations."""
 
+    def products(self, first: Expression, second: Expression, centres: tuple[Fraction, Fraction]) -> Expression | None:
+        """Returns the sum of products of two values' deviations; None where it has to be made as a `sum`."""
+
     def quantile(self, column: AggregateColumn, value: Expression, target: Fraction) -> Expression:
         """Returns a value of about this rank, as a fraction of all ranks."""
 

@@ -29,8 +29,21 @@ def without_number(value: Expression) -> Expression:
     return value.argument if isinstance(value, Cast) and as_integer else value
 
 
+def unrounded(count: Expression) -> Expression:
+    """Returns a number of rows as it is computed: one that is rounded to be shown, before that."""
+    is_rounded = isinstance(count, Cast) and count.type == INT64 and count.argument.type == FLOAT64
+    return count.argument if isinstance(count, Cast) and is_rounded else count
+
+
+def less_one(count: Expression) -> Expression:
+    """Returns a number of rows less 1."""
+    given = unrounded(count)
+    return call("subtract", (given, number(Fraction(1), given.type)))
+
+
 def ratio(over: Expression, under: Expression) -> Expression:
     """Returns a quotient of floats; NULL for a divisor of zero."""
+    over, under = unrounded(over), unrounded(under)
     return call("divide", (Cast(argument=over, type=FLOAT64) if over.type != FLOAT64 else over, under))
 
 
@@ -42,7 +55,8 @@ def clamped(value: Expression, lower: Fraction, upper: Fraction) -> Expression:
 
 def where_more(count: Expression, least: int, value: Expression) -> Expression:
     """Returns the value where the count exceeds `least`, else NULL."""
-    enough = call("gt", (count, Literal(value=least, type=INT64)))
+    given = unrounded(count)
+    enough = call("gt", (given, number(Fraction(least), given.type)))
     return Case(branches=((enough, value),), otherwise=Literal(value=None, type=value.type), type=value.type)
 
 

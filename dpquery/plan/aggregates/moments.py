@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from dpquery.errors import InternalError, MissingBoundsError
 from dpquery.plan.aggregates.aggregate import LARGEST, Measures, NumberOfNumbers, of_rows
-from dpquery.plan.aggregates.derivations import clamped, number, ratio, where_more
-from dpquery.plan.expr import Expression, Literal
+from dpquery.plan.aggregates.derivations import clamped, less_one, number, ratio, where_more
+from dpquery.plan.expr import Expression
 from dpquery.plan.functions import call
 from dpquery.plan.ranges import UNKNOWN, Range
-from dpquery.plan.types import FLOAT64, INT64
+from dpquery.plan.types import FLOAT64
 
 if TYPE_CHECKING:
     from dpquery.plan.logical import AggregateColumn
@@ -83,8 +83,7 @@ class Spread(NumberOfNumbers):
         spread = variance_of(value, column.filter, count, (lower, upper), measures)
         most, least = (upper - lower) ** 2 / 4, 0
         if self.is_sample:
-            less = call("subtract", (count, Literal(value=1, type=INT64)))
-            spread = call("multiply", (spread, ratio(count, less)))
+            spread = call("multiply", (spread, ratio(count, less_one(count))))
             most, least = most * 2, 1
         spread = clamped(spread, Fraction(0), most)
         return where_more(count, least, call("sqrt", (spread,)) if self.is_root else spread)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from dpquery.errors import InternalError
 from dpquery.plan.aggregates.aggregate import AggregateFunction, Form, Measures, Sides
-from dpquery.plan.aggregates.derivations import clamped, number, ratio, where_more, without_number
+from dpquery.plan.aggregates.derivations import clamped, less_one, number, ratio, where_more, without_number
 from dpquery.plan.aggregates.moments import argument_of, mean_of, variance_of
 from dpquery.plan.expr import Cast, Expression, Literal
 from dpquery.plan.functions import call
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dpquery.plan.logical import AggregateColumn
 
 ONE = Fraction(1)
+LEAST_SPREAD = Fraction(1, 1024)
+"""The least part of its largest value that a standard deviation is taken for where something is divided by it."""
 EXACT = Fraction(2**53)
 """Products of integers up to here are computed as integers."""
 
@@ -68,6 +70,16 @@ class PairAggregate(AggregateFunction):
     """An aggregate of two numbers, y before x; NULL where it is not defined."""
 
     __slots__ = ()
+
+    @property
+    def reads_both(self) -> bool:
+        """Whether it follows from products of both sides."""
+        return self not in (REGR_COUNT, REGR_AVGX, REGR_AVGY, REGR_SXX, REGR_SYY)
+
+    @property
+    def degree(self) -> int:
+        """The highest power of one side that it follows from."""
+        return 1 if self in (COVAR_POP, COVAR_SAMP, REGR_SXY, REGR_COUNT, REGR_AVGX, REGR_AVGY) else 2
 
     def result(self, name: str, *given: Type) -> Type:
         """Returns float64, or int64 for the count."""
@@ -135,17 +147,19 @@ class PairAggregate(AggregateFunction):
         if self is COVAR_POP:
             return clamped(covariance, -most, most)
         if self is COVAR_SAMP:
-            less = call("subtract", (count, Literal(value=1, type=INT64)))
-            return clamped(call("multiply", (covariance, ratio(count, less))), -2 * most, 2 * most)
+            return clamped(call("multiply", (covariance, ratio(count, less_one(count)))), -2 * most, 2 * most)
         if self is REGR_SXY:
             return call("multiply", (_float(count), clamped(covariance, -most, most)))
         if self in (REGR_SLOPE, REGR_INTERCEPT):
-            slope = call("divide", (covariance, _variance(x, count, measures)))
+            most_x, most_y = (_spread(side, count, measures) for side in (x, y))
+            within = call("multiply", (most_x, most_y))
+            inside = call("least", (call("greatest", (covariance, call("negate", (within,)))), within))
+            slope = call("divide", (inside, call("multiply", (most_x, most_x))))
             if self is REGR_SLOPE:
                 return slope
             across = call("multiply", (slope, _mean(x, count, measures)))
             return call("subtract", (_mean(y, count, measures), across))
-        spreads = [call("sqrt", (_variance(side, count, measures),)) for side in (y, x)]
+        spreads = [_spread(side, count, measures) for side in (y, x)]
         found = clamped(call("divide", (covariance, call("multiply", spreads))), -ONE, ONE)
         return found if self is CORR else clamped(call("multiply", (found, found)), Fraction(0), ONE)
 
@@ -155,7 +169,9 @@ def _covariance(column: AggregateColumn, y: Side, x: Side, count: Expression, me
     if y.value == x.value:
         return _variance(y, count, measures)
     first, second = sorted((y, x), key=lambda side: repr(side.value))
-    products = _products(first, second, column.filter, measures)
+    products = measures.products(first.value, second.value, (first.centre, second.centre))
+    if products is None:
+        products = _products(first, second, column.filter, measures)
     means = call("multiply", (_mean_deviation(first, count, measures), _mean_deviation(second, count, measures)))
     return call("subtract", (ratio(products, count), means))
 
@@ -193,6 +209,12 @@ def _mean(side: Side, count: Expression, measures: Measures) -> Expression:
 def _variance(side: Side, count: Expression, measures: Measures) -> Expression:
     found = variance_of(side.value, side.filter, count, side.bounds, measures)
     return clamped(found, Fraction(0), side.reach**2)
+
+
+def _spread(side: Side, count: Expression, measures: Measures) -> Expression:
+    """Returns the standard deviation, at least `LEAST_SPREAD` of the largest: with noise nobody knows that it is 0."""
+    least = Literal(value=float(side.reach * LEAST_SPREAD), type=FLOAT64)
+    return call("greatest", (call("sqrt", (_variance(side, count, measures),)), least))
 
 
 def _side(column: AggregateColumn, value: Expression, kept: Expression | None, measures: Measures) -> Side:

@@ -33,7 +33,7 @@ from dpquery.plan.logical import (
 if TYPE_CHECKING:
     from dpquery.planner.protect.protect import PrivatePlan
 
-LARGEST = 400
+LARGEST = 2000
 """Parts of an expression; a number of more parts stands for the columns that it is computed from."""
 MOST = 100
 """Numbers that one column stands for."""

@@ -168,7 +168,7 @@ def deviation_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neig
     if measure.count in CHOICES:
         return 1.0
     moved = sensitivity(aggregate, measure, neighbours)
-    step = float(measure.lattice.unit) if measure.lattice else 1.0
+    step = float(measure.unit)
     return step * (float(moved.l1) if in_epsilon else math.sqrt(moved.l2_squared))
 
 

@@ -241,7 +241,7 @@ def _fractions(parts: Mapping[str, float]) -> dict[str, Fraction]:
 def _least(pair: Pair, neighbours: Neighbours, needs: Sequence[tuple[Fraction, Fraction]], *, pure: bool) -> Noise:
     """Returns the noise of the least charge that keeps all these half-widths."""
     aggregate, measure = pair
-    moved, step = sensitivity(aggregate, measure, neighbours), measure.lattice.unit if measure.lattice else Fraction(1)
+    moved, step = sensitivity(aggregate, measure, neighbours), measure.unit
     steps = [(math.floor(width / step), failure) for width, failure in needs]
     mechanisms = [Mechanism.LAPLACE] if pure else [Mechanism.GAUSSIAN, Mechanism.LAPLACE]
     finer = finer_steps(aggregate, measure)

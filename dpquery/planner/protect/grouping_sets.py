@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import assert_never
 
 from dpquery.errors import UnsupportedQueryError
@@ -57,12 +56,14 @@ class SeparateMeasurement:
         computed: The boundary's aggregates over its measures.
         boundary: What it stands for.
         grouping: What the declarations say of its groups.
+        joint: The same with vectors of moments, where there are any.
     """
 
     aggregate: PrivateAggregate
     computed: tuple[Computed, ...]
     boundary: Aggregate
     grouping: Grouping
+    joint: SeparateMeasurement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +257,7 @@ def expected_errors(
 
 def _deviation(noise: NoiseLaw, measure: Measure) -> float:
     """Returns the standard deviation of the noise in the unit of the released number."""
-    step = float(measure.lattice.unit if measure.lattice else Fraction(1))
+    step = float(measure.unit)
     match noise.mechanism:
         case Mechanism.GAUSSIAN:
             return math.sqrt(noise.parameter) * step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from dpquery.kernel.plan import Count, Lattice
@@ -29,6 +30,19 @@ def label_of(count: Count, name: str, kept: str, lattice: Lattice | None, target
         Count.MODE: f"MODE({name})",
     }[count]
     return f"{label} FILTER (WHERE {kept})" if kept else label
+
+
+def term_of(name: str, lattice: Lattice) -> str:
+    """Returns a Bernstein term of a value: C (x - lower)^i (upper - x)^k."""
+    above, below = lattice.bernstein or (0, 0)
+    low, high = lattice.lower * lattice.grid, lattice.upper * lattice.grid
+    lower = f"{name} {'-' if low > 0 else '+'} {_short(abs(low))}" if low else name
+    upper = f"{_short(high)} - {name}"
+    if lattice.bernstein in ((0, 1), (1, 0)):
+        return lower if above else upper
+    factors = [f"({factor})" for factor, power in ((lower, above), (upper, below)) for _ in range(power)]
+    times = [str(many)] if (many := math.comb(lattice.degree, above)) > 1 else []
+    return " * ".join([*times, *factors])
 
 
 def _quantile_label(name: str, target: Fraction | None) -> str:

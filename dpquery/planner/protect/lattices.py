@@ -7,6 +7,7 @@ where one unit could otherwise move a sum by more lattice steps than the sampler
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 from dpquery.kernel.plan import LARGEST_STEP, Lattice
@@ -24,6 +25,8 @@ NARROW_STEPS = 2**24
 """Lattice steps between the middle of a range and its ends, where deviations are summed: at least so many."""
 SQUARE_STEPS = 2**20
 """Lattice steps between the middle of a range and its ends, where deviations are squared."""
+MOST_PAIRED = 2**60
+"""Lattice steps by which one unit may move a product of terms: it is released in coarser steps."""
 QUANTILE_STEPS = 2**48
 """Lattice steps of a range that a quantile is chosen from, at most; of floats there are `FLOAT_STEPS`."""
 
@@ -67,6 +70,20 @@ def for_squares(type: Type, lower: Fraction, upper: Fraction, weight: int) -> La
     return Lattice(
         grid=grid, lower=low, upper=high, offset=offset, squared=True, offset_of_square=largest * largest // 2
     )
+
+
+def for_terms(type: Type, lower: Fraction, upper: Fraction, weight: int, degree: int, values: int) -> Lattice:
+    """Returns the lattice for the Bernstein terms of a degree, of one value or of each of two: that of deviations, or
+    of squares, or such that products of the terms of both have room in 64 bits."""
+    if values * degree == 1:
+        return replace(for_deviations(type, lower, upper, weight), offset=0)
+    if values == 1:
+        made = for_squares(type, lower, upper, weight)
+        return replace(made, offset=0, squared=False, offset_of_square=0)
+    steps = math.floor((MOST_PAIRED // weight) ** (1 / (values * degree))) // 2
+    grid = _grid(type, upper - lower, max(1, min(2 * SQUARE_STEPS, steps)))
+    grid = max(grid, _finest(type, max(abs(lower), abs(upper), grid)))
+    return Lattice(grid=grid, lower=math.floor(lower / grid), upper=math.ceil(upper / grid))
 
 
 def for_quantile(type: Type, lower: Fraction, upper: Fraction) -> Lattice:

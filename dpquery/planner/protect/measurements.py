@@ -5,15 +5,15 @@ Aggregates of the same values share measures: COUNT(*), SUM(x), AVG(x) and STDDE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpquery.errors import MissingBoundsError, UnsupportedQueryError
-from dpquery.kernel.plan import Count, Lattice, Measure, Total
+from dpquery.kernel.plan import Count, Lattice, Measure, Second, Total
 from dpquery.plan.aggregates.aggregate import Squares
 from dpquery.plan.aggregates.derivations import clamped, number, ratio, where_more, without_number
-from dpquery.plan.aggregates.moments import argument_of
+from dpquery.plan.aggregates.moments import WIDEST_SPREAD, argument_of
 from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.expr import Cast, Column, Expression
 from dpquery.plan.functions import call, cast
@@ -23,8 +23,9 @@ from dpquery.plan.ranges import Range
 from dpquery.plan.types import FLOAT64, INT64, Kind, Type, Value, decimal, sum_type
 from dpquery.planner.protect import lattices, linear
 from dpquery.planner.protect.conditional import and_also, condition_of, filtered, shares
-from dpquery.planner.protect.labels import label_of
+from dpquery.planner.protect.labels import label_of, term_of
 from dpquery.planner.protect.totals import Scaling
+from dpquery.planner.protect.vectors import Moments, Vector, degrees, pair_with, powers, term, values_of
 
 MANY = 10**12
 """Values of the largest size whose sum, noise included, has to fit its type."""
@@ -67,6 +68,12 @@ class MeasurementSet:
     """Ids of sums and quantiles over values that are never NULL."""
     moments: Collection[tuple[Expression | None, Expression | None]] = ()
     """Values, each with the condition of its rows, of which deviations and counts are measured in any case."""
+    joint: bool = False
+    """Whether moments are measured as vectors of Bernstein terms."""
+    vectors: dict[Moments, tuple[int, tuple[Lattice, ...]]] = field(default_factory=dict)
+    """The degree of each vector, and the lattices of its values."""
+    inside: Moments | None = None
+    """Whose vector the aggregate reads that is being derived, if it is one of a pair."""
     limited: bool = False
     """Whether a value is clamped to what `max_rows` rows can make of it, because nothing else bounds it."""
 
@@ -93,7 +100,12 @@ class MeasurementSet:
             id: one for id, one in self.scalings.items() if id not in {b.id for b in shifted if isinstance(b, Column)}
         }
         over = self._filtered(tuple(splits[c.id].column or c if c.id in splits else c for c in columns))
-        by_rows = shares(over)
+        if self.joint:
+            asked = degrees(over, self.is_nullable).items()
+            found = {moments: (degree, self._lattices_of(moments, degree, over)) for moments, degree in asked}
+            self.vectors = {moments: (degree, each) for moments, (degree, each) in found.items() if each}
+        vectors = {c.id for c in over if self._moments_of(c.argument, c.filter) is not None}
+        by_rows = shares(over) - vectors
         self.moments = {side for c in over if c.id not in by_rows for side in c.function.deviations_of(c, self)}
 
         def expressed(asked: AggregateColumn, read: AggregateColumn) -> Expression:
@@ -104,7 +116,10 @@ class MeasurementSet:
                 total = self._sum_of(argument_of(read), read.filter, found.lattice)
                 return linear.derived(asked, replace(found.form, shift=Fraction(0)), total, lambda: total)
             is_share = read.id in by_rows and (read.argument, read.filter) not in self.moments
+            paired = values_of(read), read.filter
+            self.inside = paired if read.second is not None and paired in self.vectors else None
             made = self._share(read) if is_share else read.function.derive(read, self)
+            self.inside = None
             return (
                 made
                 if found is None
@@ -141,9 +156,14 @@ class MeasurementSet:
 
     def count(self, value: Expression | None, kept: Expression | None) -> Expression:
         """Returns the number of rows whose value is not NULL; where it never is, of rows."""
+        if (own := self._moments_of(value, kept)) is not None:
+            return self._vector(own).count
         if value is not None and self.is_nullable(value):
             return _read(self._measure(Count.VALUES, without_number(value), kept, None), INT64)
         count = Count.UNITS if self.single and self.selects and kept is None else Count.ROWS
+        counting = [m for m in self.vectors if m[1] == kept and not any(map(self.is_nullable, m[0]))]
+        if count is Count.ROWS and counting:
+            return self._vector(min(counting, key=lambda m: (self.vectors[m][0] + 1) ** len(m[0]))).count
         return _read(self._measure(count, None, kept, None), INT64)
 
     def distinct(self, value: Expression, kept: Expression | None) -> Expression:
@@ -159,6 +179,8 @@ class MeasurementSet:
         value = argument_of(column)
         lower, upper = self.bounds(column, value)
         self._check_room(column, value, max(-lower, upper))
+        if (own := self._moments_of(value, column.filter)) is not None:
+            return cast(self._power(own, value, 1, Fraction(0)), column.type)
         if (value, column.filter) in self.moments:
             return self._shared_sum(column, lower, upper)
         scaling = self.scalings.get(value.id) if isinstance(value, Column) else None
@@ -183,11 +205,16 @@ class MeasurementSet:
         self, value: Expression, kept: Expression | None, lower: Fraction, upper: Fraction, name: str = ""
     ) -> Expression:
         """Returns the sum of value - centre."""
+        if (own := self._moments_of(value, kept)) is not None:
+            return self._power(own, value, 1, self.centre(value, lower, upper))
         return self._sum_of(value, kept, lattices.for_deviations(value.type, lower, upper, self.rows), name)
 
     def squares(self, value: Expression, kept: Expression | None, lower: Fraction, upper: Fraction) -> Squares:
         """Returns the sum of squared deviations."""
         lattice = lattices.for_squares(value.type, lower, upper, self.rows)
+        if (own := self._moments_of(value, kept)) is not None:
+            centre = self.centre(value, lower, upper)
+            return Squares(total=self._power(own, value, 2, centre), centre=centre, middle=Fraction(0))
         total = self._sum_of(value, kept, lattice)
         middle = lattice.offset_of_square * lattice.unit
         return Squares(total=total, centre=lattice.offset * lattice.grid, middle=middle)
@@ -208,6 +235,52 @@ class MeasurementSet:
                 span=column.span,
             )
         return _read(self._measure(Count.MODE, value, column.filter, None, domain=domain), column.type)
+
+    def _lattices_of(
+        self, moments: Moments, degree: int, columns: Sequence[AggregateColumn]
+    ) -> tuple[Lattice, ...] | None:
+        """Returns the lattices on which moments are one vector; None where a value has no width, or is scaled to a
+        total."""
+        (values, kept), found = moments, []
+        for value in values:
+            asking = [c for c in columns if value in (c.argument, c.second) and c.filter == kept]
+            lower, upper = self.bounds(asking[0], value)
+            scaling = self.scalings.get(value.id) if isinstance(value, Column) else None
+            scaled = scaling is not None and scaling.is_better(lower, upper, self.rows)
+            if not lower < upper <= lower + WIDEST_SPREAD or (scaled and all(one.function is SUM for one in asking)):
+                return None
+            found.append(lattices.for_terms(value.type, lower, upper, self.rows, degree, len(values)))
+        return tuple(found)
+
+    def _vector(self, moments: Moments) -> Vector:
+        """Returns the terms of values, which are measured."""
+        (first, *others), kept = moments
+        degree, found = self.vectors[moments]
+        terms = []
+        for powers_of in powers(1 + len(others), degree):
+            each = [term(lattice, power, degree) for lattice, power in zip(found, powers_of, strict=True)]
+            second = (others[0], each[1]) if others else None
+            terms.append(_read(self._measure(Count.SUM, first, kept, each[0], second=second), FLOAT64))
+        return Vector(lattices=found, degree=degree, terms=tuple(terms))
+
+    def _moments_of(self, value: Expression | None, kept: Expression | None) -> Moments | None:
+        """Returns whose vector a value's moments are read from; None where there is none."""
+        if self.inside is not None or value is None:
+            return self.inside
+        degrees = {moments: degree for moments, (degree, _) in self.vectors.items()}
+        own: Moments = ((value,), kept)
+        return own if own in degrees else pair_with(value, kept, degrees, self.is_nullable)
+
+    def _power(self, moments: Moments, value: Expression, power: int, centre: Fraction) -> Expression:
+        return self._vector(moments).sum({moments[0].index(value): (power, centre)})
+
+    def products(self, first: Expression, second: Expression, centres: tuple[Fraction, Fraction]) -> Expression | None:
+        """Returns the sum of products of deviations of a pair, from its vector; None where it has none."""
+        if self.inside is None:
+            return None
+        places = (self.inside[0].index(value) for value in (first, second))
+        factors = {place: (1, centre) for place, centre in zip(places, centres, strict=True)}
+        return self._vector(self.inside).sum(factors)
 
     def _sum_of(self, value: Expression, kept: Expression | None, lattice: Lattice, name: str = "") -> Expression:
         measure = self._measure(Count.SUM, value, kept, lattice, name)
@@ -253,14 +326,16 @@ class MeasurementSet:
         target: Fraction | None = None,
         domain: tuple[Value, ...] | None = None,
         total: Total | None = None,
+        second: tuple[Expression, Lattice] | None = None,
     ) -> Measure:
         """Returns the measure, the one already found if there is an equal one."""
-        measured = (count, self._input(value), self._input(kept), lattice, target, domain, total)
+        other = None if second is None else Second(value=self._input(second[0]) or "", lattice=second[1])
+        measured = (count, self._input(value), self._input(kept), lattice, target, domain, total, other)
         if measured in self.known:
             return self.known[measured]
         made = Measure(
             id=f"{self.prefix}{len(self.known) + 1}",
-            label=label_of(count, name or self._described(value), self._described(kept), lattice, target),
+            label=label_of(count, self._labelled(value, name, lattice, second), self._described(kept), lattice, target),
             count=count,
             value=self._input(value),
             filter=self._input(kept),
@@ -268,11 +343,25 @@ class MeasurementSet:
             target=target,
             domain=domain,
             total=total,
+            second=other,
         )
         self.known[measured] = made
-        if count in (Count.SUM, Count.QUANTILE) and value is not None and not range_of(value, self.ranges).nullable:
+        read = [one for one in (value, second and second[0]) if one is not None]
+        if count in (Count.SUM, Count.QUANTILE) and not any(map(self.is_nullable, read)):
             self.whole.add(made.id)
         return made
+
+    def _labelled(
+        self, value: Expression | None, name: str, lattice: Lattice | None, second: tuple[Expression, Lattice] | None
+    ) -> str:
+        """Returns what is counted or added up, as people read it; of Bernstein terms the polynomial."""
+        shown = name or self._described(value)
+        if lattice is None or lattice.bernstein is None:
+            return shown
+        if second is None:
+            return term_of(shown, lattice)
+        parts = term_of(shown, lattice), term_of(self._described(second[0]), second[1])
+        return " * ".join(part if part.startswith(("(", "2")) else f"({part})" for part in parts)
 
     def _described(self, expression: Expression | None) -> str:
         return "" if expression is None else self.describe(expression)
@@ -286,7 +375,9 @@ class MeasurementSet:
 def measured_type(type: Type, lattice: Lattice) -> Type:
     """Returns the type of a measured sum of lattice values: exact where the digits of sums suffice, else float64."""
     return (
-        FLOAT64 if lattice.squared or not _has_room(type, lattice.largest_deviation * lattice.grid) else sum_type(type)
+        FLOAT64
+        if lattice.squared or lattice.bernstein or not _has_room(type, lattice.largest_deviation * lattice.grid)
+        else sum_type(type)
     )
 
 

@@ -10,7 +10,7 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.cached_locality import cached_locality
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
-from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, Weighing
+from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.kernel.sensitivity import groups_per_unit
 from dpquery.plan.aggregates.counts import COUNT_DISTINCT
 from dpquery.plan.definitions import definition
@@ -78,7 +78,8 @@ class PrivatePlan:
         boundaries: For each of `aggregates` and then of `added` the boundary that it stands for.
         families: For each GROUP BY with several sets its boundaries, and why none of them can be added up, if so.
         groupings: What the declarations say of the groups of each of `aggregates`.
-        alternatives: Other plans that answer the same query.
+        alternatives: Other plans that answer the same query, by what is added up.
+        forms: Others, by how moments are measured; each has alternatives of its own.
         notes: What was decided between them, for people.
         variances: For columns of `result` that stand for the randomness of reports, how large it is.
     """
@@ -90,6 +91,7 @@ class PrivatePlan:
     families: tuple[tuple[tuple[int, ...], str], ...] = ()
     groupings: tuple[Grouping, ...] = ()
     alternatives: tuple[PrivatePlan, ...] = ()
+    forms: tuple[PrivatePlan, ...] = ()
     notes: tuple[str, ...] = ()
     variances: Mapping[str, Expression] = field(default_factory=dict)
 
@@ -120,6 +122,15 @@ def private_plan(
     logical: LogicalPlan, measured: Sequence[SeparateMeasurement], variances: Mapping[str, Expression]
 ) -> PrivatePlan:
     """Returns the plan that releases each boundary; its alternatives add some of them up from finer ones."""
+    plain = _with_sums(logical, measured, variances)
+    if all(one.joint is None for one in measured):
+        return plain
+    return replace(plain, forms=(_with_sums(logical, [one.joint or one for one in measured], variances),))
+
+
+def _with_sums(
+    logical: LogicalPlan, measured: Sequence[SeparateMeasurement], variances: Mapping[str, Expression]
+) -> PrivatePlan:
     families = [{number: measured[number] for number in family} for family in logical.families]
     notes = tuple(
         (tuple(family), "" if grouping_sets.sums(family) else grouping_sets.obstacle(family)) for family in families
@@ -169,9 +180,8 @@ def _measurement(
     scales = scales and weights.weighing is not Weighing.COUNTED
     if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
         raise _without_delta(boundary, keys)
-    prefix = f"m{index + 1}_"
     measures = MeasurementSet(
-        prefix=prefix,
+        prefix=f"m{index + 1}_",
         ranges=ranges_of(source, catalog),
         ranges_by_rows=ranges_of(source, catalog, by_rows=True),
         units=units,
@@ -182,17 +192,35 @@ def _measurement(
         domain=lambda expression: _domain(expression, source, known),
         scalings=scalings(chosen.source, catalog, public) if scales else {},
     )
+    joint = replace(measures, joint=True, known={}, inputs={}, whole=set(), vectors={})
+    covers = tuple(covers_all_rows(key, source, known.ranges) for key in keys)
+    made = _measured(measures, counted, boundary, keys, weights, chosen.source, catalog, covers)
+    other = _measured(joint, counted, boundary, keys, weights, chosen.source, catalog, covers)
+    return replace(made, joint=other if joint.vectors else None)
+
+
+def _measured(
+    measures: MeasurementSet,
+    counted: tuple[AggregateColumn, ...],
+    boundary: Aggregate,
+    keys: tuple[Key, ...],
+    weights: Weights,
+    source: Relation,
+    catalog: Catalog,
+    covering: tuple[bool, ...],
+) -> SeparateMeasurement:
+    """Returns a boundary with the measures that its aggregates are expressed by."""
     computed = measures.express(counted)
     shows_units = any(measure.count is Count.UNITS for measure in measures.found)
     selection = measures.selection() if measures.selects else None
-    unit = min(units) if units else None
+    unit = min(measures.units) if measures.units else None
     held = [id for id in (unit, weights.column) if id is not None]
     held += [measure.total.column for measure in measures.found if measure.total is not None]
     kept = dict.fromkeys([*held, *boundary.group_by])
-    types = {column.id: column.type for column in output(chosen.source)}
+    types = {column.id: column.type for column in output(source)}
     columns = tuple(Computed(id=id, name="", expression=Column(id=id, type=types[id])) for id in kept)
     read = (*columns, *measures.computed)
-    whole = Project(source=chosen.source, columns=read) if read else chosen.source
+    whole = Project(source=source, columns=read) if read else source
     aggregate = PrivateAggregate(
         source=without_second_joins(whole, catalog.declarations),
         unit=unit,
@@ -202,7 +230,7 @@ def _measurement(
         selection=selection,
     )
     grouping = Grouping(
-        covering=tuple(covers_all_rows(key, source, known.ranges) for key in keys),
+        covering=covering,
         one_group=unit is None or groups_per_unit(aggregate) == 1,
         whole=frozenset(measures.whole),
         limited=measures.limited,

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 from dpquery.kernel.plan import Lattice
 from dpquery.plan.types import Kind, Type
 
 
 def lattice_value(value: str, type: Type, lattice: Lattice) -> str:
-    """Returns SQL that puts a column on its lattice: a BIGINT within the lattice's bounds; NULL for NULL and NaN."""
+    """Returns SQL that puts a column on its lattice: a BIGINT within the lattice's bounds; NULL for NULL and NaN.
+
+    Bernstein terms, with all that they are multiplied of, are below 2^62: nothing overflows.
+    """
     step = _on_grid(value, type, lattice)
+    if lattice.bernstein is not None:
+        above, below = lattice.bernstein
+        factors = [f"({step} - {lattice.lower})"] * above + [f"({lattice.upper} - {step})"] * below
+        times = [] if (most := math.comb(lattice.degree, above)) == 1 else [str(most)]
+        return f"({' * '.join([*times, *factors])})"
     if lattice.offset:
         step = f"({step} - {lattice.offset})"
     if not lattice.squared:

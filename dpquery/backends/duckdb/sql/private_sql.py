@@ -15,6 +15,7 @@ Few groups find their codes after rows were aggregated, many before.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -167,7 +168,8 @@ class PrivateWriter:
         weight = "weight" if measure.total is None else f"CAST({name(measure.total.column)} AS BIGINT)"
         if (not self._is_weighed and measure.total is None) or lattice is None:
             return value
-        return f"{value if max(map(abs, lattice.values)) < NARROW else f'CAST({value} AS HUGEINT)'} * {weight}"
+        largest = math.prod(max(map(abs, one.values)) for one in measure.lattices)
+        return f"{value if largest < NARROW else f'CAST({value} AS HUGEINT)'} * {weight}"
 
     # What is counted by unit.
 
@@ -289,8 +291,11 @@ class PrivateWriter:
     @cached_property
     def _read(self) -> list[str]:
         """Returns the columns that measures read."""
-        read = [id for m in self.aggregate.measures for id in (m.value, m.filter, m.total.column if m.total else None)]
-        return [name(id) for id in dict.fromkeys(id for id in read if id is not None)]
+        each = [
+            (m.value, m.second and m.second.value, m.filter, m.total and m.total.column)
+            for m in self.aggregate.measures
+        ]
+        return [name(id) for id in dict.fromkeys(id for ids in each for id in ids if id is not None)]
 
     def _hash(self, *columns: str) -> str:
         """Returns the hash of columns under the key of a run: its two halves are the numbers that a run gives."""
@@ -315,7 +320,10 @@ class PrivateWriter:
         types = {column.id: column.type for column in output(self.aggregate.source)}
         if measure.lattice is None or measure.value is None:
             raise InternalError("a sum or a quantile has a value and a lattice")
-        return lattice_value(name(measure.value), types[measure.value], measure.lattice)
+        made = lattice_value(name(measure.value), types[measure.value], measure.lattice)
+        if (second := measure.second) is None:
+            return made
+        return f"{made} * {lattice_value(name(second.value), types[second.value], second.lattice)}"
 
 
 def _is_quick(relation: Relation) -> bool:
