@@ -51,6 +51,7 @@ class Feature(Enum):
     PUBLIC_KEYS = "groups by public keys"
     KEYS_TOGETHER = "public keys of several columns together"
     SELECTED_KEYS = "groups that are selected"
+    DECIDING = "groups that are selected in rounds"
     STORED_WEIGHTS = "weights fixed on the table"
     STRATA = "weights bounded in strata"
     COUNTED_WEIGHTS = "weights counted in the query"
@@ -118,6 +119,8 @@ def _of_aggregate(aggregate: PrivateAggregate) -> Iterator[Feature]:
                 yield Feature.UNITS
                 if aggregate.divides_units:
                     yield Feature.DIVIDED_UNITS
+            case Count.DECIDING:
+                yield Feature.DECIDING
             case Count.ROWS:
                 yield Feature.ROWS
             case Count.VALUES:

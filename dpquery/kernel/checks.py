@@ -67,6 +67,10 @@ def check(budgeted: BudgetedAggregate, declared: Declarations, sizes: Sizes) -> 
     for measure in aggregate.measures:
         if measure.count in CHOICES:
             _check_choice(measure, given[measure.value or ""])
+    if any(
+        m.count is Count.DECIDING and (m.id != aggregate.selection or not known.private) for m in aggregate.measures
+    ):
+        raise InternalError("units decide in rounds about nothing but which groups are shown")
     if len({measure.id for measure in aggregate.measures}) != len(aggregate.measures):
         raise InternalError("two measures share an id")
     _check_vectors(budgeted)
@@ -165,7 +169,7 @@ def _check_selection(budgeted: BudgetedAggregate) -> None:
             raise InternalError("public groups need no selection")
         return
     deciding = [m for m in aggregate.measures if m.id == aggregate.selection]
-    if [(m.count, m.filter) for m in deciding] != [(Count.UNITS, None)]:
+    if [m.filter for m in deciding if m.count in (Count.UNITS, Count.DECIDING)] != [None]:
         raise InternalError("groups can only be selected by their number of units")
     if not Fraction(0) < budgeted.selection_delta < 1:
         raise InternalError("selecting groups needs a delta between 0 and 1")

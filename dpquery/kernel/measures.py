@@ -24,6 +24,10 @@ LOOKED_AT = 64
 have: what one unit adds to the lists of turns is bounded by declared numbers. docs/proofs/weights.md, Theorem 4."""
 
 
+CONSIDERED = 64
+"""In so many groups of a unit, or in `max_groups` where these are more, it may count in rounds."""
+
+
 class Count(Enum):
     """What a measure counts or adds up, over one group's rows that pass the measure's filter."""
 
@@ -33,6 +37,10 @@ class Count(Enum):
     of 1 / WEIGHT; without `max_groups`, and unless the aggregate `divides_units`, 1. Where groups are selected it
     weighs 1 in the `max_groups` of its groups that have the least hash of (unit, group) under the release's key, and 0
     in others."""
+    DECIDING = "deciding_units"
+    """Privacy units, of which groups are selected in rounds. Not a number, but which units have rows in which groups:
+    of each unit the CONSIDERED groups, or `max_groups` where these are more, that have the least hash of (unit, group)
+    under the release's key, in the order of that hash."""
     ROWS = "count"
     """Rows."""
     VALUES = "count_values"
@@ -178,7 +186,7 @@ class Measure:
             self.count is Count.MODE
         ):
             raise ValueError("only quantiles have a target, and only modes a domain")
-        if (self.value is None) is not (self.count in (Count.UNITS, Count.ROWS)):
+        if (self.value is None) is not (self.count in (Count.UNITS, Count.DECIDING, Count.ROWS)):
             raise ValueError("a measure has a value unless it counts rows or units")
         is_plain = self.lattice is not None and (self.lattice.offset, self.lattice.degree) == (0, 1) and not self.family
         if self.total is not None and not (self.count is Count.SUM and is_plain):

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel import exponential, samplers, tails
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, WEIGHT, BudgetedAggregate, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import divider, drawn_with
+from dpquery.kernel.rounds import Round, rounds_of
 from dpquery.kernel.sensitivity import Sensitivity, coarseness, coarsest, finer_steps, groups_per_unit, sensitivity
 from dpquery.units.declarations import Neighbours
 
@@ -200,6 +201,8 @@ def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Noi
     for measure, (noise, dividing) in zip(aggregate.measures, drawn_with(budgeted), strict=True):
         if (measure.count in CHOICES) is not (noise.mechanism is Mechanism.EXPONENTIAL):
             raise InternalError("choices are made by the exponential mechanism, and nothing else is")
+        if measure.count is Count.DECIDING and noise.mechanism is not Mechanism.GAUSSIAN:
+            raise InternalError("units decide in rounds under Gaussian noise alone")
         drawn = _law(aggregate, measure, noise, neighbours)
         if dividing is not None:
             moved = sensitivity(aggregate, measure, neighbours)
@@ -208,16 +211,32 @@ def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Noi
     return tuple(made)
 
 
-def tau_of(budgeted: BudgetedAggregate, noises: tuple[NoiseLaw, ...]) -> int | None:
-    """Returns the threshold of a selection, or None where all groups are public."""
-    aggregate = budgeted.aggregate
-    if not aggregate.is_selected:
+def deciding(aggregate: PrivateAggregate) -> int:
+    """Returns the place of the measure that decides which groups are shown."""
+    return [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
+
+
+def deciding_rounds(budgeted: BudgetedAggregate, noises: tuple[NoiseLaw, ...]) -> tuple[tuple[Round, ...], int] | None:
+    """Returns the rounds of a selection, and the groups in which a unit counts in one; None where it has no rounds."""
+    aggregate, groups = budgeted.aggregate, groups_per_unit(budgeted.aggregate)
+    if not aggregate.is_selected or aggregate.measures[deciding(aggregate)].count is not Count.DECIDING:
         return None
-    index = [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
-    groups = groups_per_unit(aggregate)
     if groups is None:
         raise InternalError("a unit may count in any number of groups")
-    return threshold(noises[index], groups, budgeted.selection_delta)
+    return rounds_of(noises[deciding(aggregate)].parameter, groups, budgeted.selection_delta), groups
+
+
+def tau_of(budgeted: BudgetedAggregate, noises: tuple[NoiseLaw, ...]) -> int | None:
+    """Returns the threshold of a selection, of one in rounds that of the last; None where all groups are public."""
+    aggregate, rounds = budgeted.aggregate, deciding_rounds(budgeted, noises)
+    if rounds is not None:
+        return -(-rounds[0][-1].tau // WEIGHT)
+    groups = groups_per_unit(aggregate)
+    if not aggregate.is_selected:
+        return None
+    if groups is None:
+        raise InternalError("a unit may count in any number of groups")
+    return threshold(noises[deciding(aggregate)], groups, budgeted.selection_delta)
 
 
 Recomputed = tuple[tuple[NoiseLaw, ...], int | None]

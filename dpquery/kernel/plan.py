@@ -10,6 +10,7 @@ backend owes the kernel word by word (docs/proofs/weights.md):
    the same sums for each lattice value apart: a histogram. A sum with a `total` takes the weights from that column.
    Of units that have rows that count, the sum of what one unit weighs in a group: see `Count.UNITS`.
    Of different values, for how many pairs of group and value some unit stands: see `Count.DISTINCT`.
+   Of units that decide in rounds, which of them have which groups: see `Count.DECIDING`.
 
 Nothing is shifted, scaled or rounded before all rows are added.
 Where groups are selected, one in which no unit counts need not be given: it is never shown.
@@ -97,8 +98,8 @@ class PrivateAggregate:
             the keys' values.
         weights: What the rows of a unit weigh.
         measures: What is released.
-        selection: Id of the UNITS measure without filter that decides which groups are shown; None where all keys
-            are public.
+        selection: Id of the UNITS or DECIDING measure without filter that decides which groups are shown; None where
+            all keys are public.
     """
 
     source: Relation
@@ -122,6 +123,8 @@ class PrivateAggregate:
                 return self.weight
             case Count.UNITS:
                 return WEIGHT if self.divides_units else 1
+            case Count.DECIDING:
+                return WEIGHT
             case Count.DISTINCT:
                 return 1
             case _:

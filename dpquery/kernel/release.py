@@ -23,8 +23,9 @@ from dpquery.kernel.durable import DurableLedger
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.failures import one_error
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.mechanisms import NoiseLaw, Recomputed, recomputed
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, PrivateAggregate
+from dpquery.kernel.mechanisms import NoiseLaw, Recomputed, deciding, deciding_rounds, recomputed
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Count, Measure, PrivateAggregate
+from dpquery.kernel.rounds import Pairs, in_rounds
 from dpquery.kernel.work import Allowed, require_bounded
 
 Integers = NDArray[Any]
@@ -40,11 +41,13 @@ class ExactAggregates:
         numbers: For each measure the exact integers, int64 or Python integers; of a choice, the weight of its values;
             shape (groups,).
         histograms: For each choice, in the order of the measures, its values; groups are indices into the above.
+        pairs: Where units decide in rounds, which of them have which groups; what `numbers` holds of it is not read.
     """
 
     keys: tuple[Integers, ...] = field(repr=False)
     numbers: tuple[Integers, ...] = field(repr=False)
     histograms: tuple[Histogram, ...] = field(default=(), repr=False)
+    pairs: Pairs | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +165,7 @@ def _measure(budgeted: BudgetedAggregate, engine: Engine, statement: Any, made: 
     with drawing(noises, groups) as draw:
         exact = _run(aggregate, engine, statement) if aggregate.measures else _nothing(aggregate)
     if groups is None:
-        return _select(aggregate, exact, noises, tau, draw)
+        return _select(budgeted, exact, noises, tau, draw)
     places = selection.group_numbers(aggregate.keys, exact.keys, len(exact.numbers[0]) if exact.numbers else 0)
     filled = tuple(selection.on_all_groups(places, numbers, groups) for numbers in exact.numbers)
     noisy = _noisy(aggregate, filled, exact.histograms, noises, places, draw)
@@ -171,17 +174,23 @@ def _measure(budgeted: BudgetedAggregate, engine: Engine, statement: Any, made: 
 
 
 def _select(
-    aggregate: PrivateAggregate, exact: ExactAggregates, noises: tuple[NoiseLaw, ...], tau: int | None, draw: Draw
+    budgeted: BudgetedAggregate, exact: ExactAggregates, noises: tuple[NoiseLaw, ...], tau: int | None, draw: Draw
 ) -> NoisyTable:
     if tau is None:
         raise InternalError("groups are selected without a threshold")
+    aggregate, rounds = budgeted.aggregate, deciding_rounds(budgeted, noises)
     same = np.arange(len(exact.numbers[0]))
-    noisy = _noisy(aggregate, exact.numbers, exact.histograms, noises, same, draw)
-    deciding = [measure.id for measure in aggregate.measures].index(aggregate.selection or "")
-    shown = selection.selected_order(noisy[deciding], tau, exact.keys)
-    shown = shown[
-        exact.numbers[deciding][shown] > 0
-    ]  # of groups in which no unit counts, one unit may create any number
+    noisy = list(_noisy(aggregate, exact.numbers, exact.histograms, noises, same, draw))
+    place = deciding(aggregate)
+    if rounds is None:
+        shown = selection.selected_order(noisy[place], tau, exact.keys)
+        shown = shown[exact.numbers[place][shown] > 0]  # where no unit counts, one unit may create any number of groups
+    else:
+        if exact.pairs is None:
+            raise InternalError("units decide in rounds, and the engine returned none of their groups")
+        passed, numbers = in_rounds(exact.pairs, len(same), *rounds)
+        noisy[place] = _whole(numbers, noises[place].steps)
+        shown = selection.selected_order(passed, True, exact.keys)
     keys = tuple(column[shown] for column in exact.keys)
     return NoisyTable(aggregate=aggregate, keys=keys, numbers=tuple(n[shown] for n in noisy), noises=noises)
 
@@ -203,6 +212,8 @@ def _noisy(
     return tuple(
         chosen[measure.id]
         if measure.count in CHOICES
+        else np.zeros(len(exact), dtype=np.int64)  # `in_rounds` adds noise to what is made of pairs
+        if measure.count is Count.DECIDING
         else _whole(_add(exact // _rounding(aggregate, measure, law), draw(place, len(exact))), law.steps)
         for place, (measure, exact, law) in enumerate(zip(aggregate.measures, numbers, noises, strict=True))
     )

@@ -108,7 +108,7 @@ def coarseness(aggregate: PrivateAggregate, measure: Measure) -> int:
     are added before anything is rounded.
     """
     steps = aggregate.steps(measure)
-    if measure.count in CHOICES or steps == 1:
+    if measure.count in (*CHOICES, Count.DECIDING) or steps == 1:
         return 1
     units = measure.count is Count.UNITS
     most = groups_per_unit(aggregate) or 1 if units else most_moved(aggregate, measure)
@@ -124,7 +124,7 @@ def coarsest(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbou
     """
     plain = coarseness(aggregate, measure)
     shares = aggregate.unit is not None and weighs_together(aggregate, measure)
-    if measure.count in CHOICES or shares or _changed(aggregate, measure, neighbours) is None:
+    if measure.count in (*CHOICES, Count.DECIDING) or shares or _changed(aggregate, measure, neighbours) is None:
         return plain
     most = {1: 1 if measure.count is not Count.SUM else COARSEST_STEPS}.get(measure.terms, COARSEST_TERM)
     return max(plain, aggregate.steps(measure) * most)
@@ -159,6 +159,7 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         replace_one, one group: m W; 1.
         replace_one, more groups: sums and counts m W, min(2 M B, K m W), m M max(2 B^2, W^2); units 1, and twice
         min(2 g, K).
+        Units that decide in rounds: 1, sqrt(g) rounded up, 1 (squared); replaced: 1, and twice both.
         Of a sum with a total S in place of M B, and S or 2 S in place of M W.
         Of a Bernstein term that of the vector of all terms of its family: m B, M B, m M B^2; replaced m B, 2 M B,
         2 m M B^2.
@@ -172,6 +173,8 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
     step = Fraction(coarse, aggregate.steps(measure)) if coarse > 1 else Fraction(0)
     if measure.count is Count.UNITS:
         return _coarser(_of_units(aggregate, neighbours), aggregate, measure, neighbours, step)
+    if measure.count is Count.DECIDING:
+        return _of_deciding(aggregate, neighbours)
     if measure.count in CHOICES:
         return _of_choice(aggregate, measure, neighbours)
     if (most := most_moved(aggregate, measure)) >= LARGEST_VALUE:
@@ -205,6 +208,16 @@ def _of_units(aggregate: PrivateAggregate, neighbours: Neighbours) -> Sensitivit
     if neighbours is Neighbours.REPLACE_ONE:
         groups = 2 * groups if possible is None else max(1, min(2 * groups, possible))
     return Sensitivity(linf=1, l1=groups, l2_squared=groups)
+
+
+def _of_deciding(aggregate: PrivateAggregate, neighbours: Neighbours) -> Sensitivity:
+    """One round's vector, or all of them in the norm of `rounds`: docs/proofs/selection.md, "In rounds"."""
+    groups = groups_per_unit(aggregate)
+    if groups is None:
+        raise InternalError("a unit may count in any number of groups")
+    sides = 2 if neighbours is Neighbours.REPLACE_ONE else 1
+    root = 1 if groups == 1 else math.isqrt(groups - 1) + 1
+    return Sensitivity(linf=1, l1=sides * root, l2_squared=sides)
 
 
 def _of_choice(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> Sensitivity:

@@ -73,7 +73,7 @@ def _of_aggregate(aggregate: PrivateAggregate, declared: Declarations, sizes: Si
     rows = work.add(aggregate.source, needed)
     longest = lengths(aggregate.source)
     counts = [measure.count for measure in aggregate.measures]
-    sorts = sum(count in CHOICES for count in counts) + 2 * counts.count(Count.DISTINCT)
+    sorts = sum(count in (*CHOICES, Count.DECIDING) for count in counts) + 2 * counts.count(Count.DISTINCT)
     texts = sum(longest[id] for id in needed)
     characters = STEP * (1 + len(needed) + len(aggregate.measures)) + texts + sorts * SORT
     measured = Part(what="what is measured", rows=rows, characters=rows * characters, held=rows * texts, span=None)

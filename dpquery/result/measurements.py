@@ -65,6 +65,7 @@ class Measurement:
 
 _AGGREGATES = {
     Count.UNITS: "count_distinct",
+    Count.DECIDING: "selection",
     Count.ROWS: "count",
     Count.VALUES: "count",
     Count.DISTINCT: "count_distinct",

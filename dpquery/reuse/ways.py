@@ -60,6 +60,8 @@ class Way:
         match measure.count:
             case Count.ROWS | Count.VALUES | Count.SUM:
                 return True
+            case Count.DECIDING:
+                return False
             case Count.QUANTILE | Count.MODE:
                 return self.count == 1
             case Count.UNITS:

@@ -226,7 +226,9 @@ def _loss(loss: PrivacyLoss) -> str:
 def _weighing(aggregate: PrivateAggregate) -> str:
     """Returns what rows of a unit weigh together, where that was decided, and in how many groups a unit counts."""
     weights = aggregate.weights
-    limited = weights.max_groups is not None and any(measure.count is Count.UNITS for measure in aggregate.measures)
+    limited = weights.max_groups is not None and any(
+        measure.count in (Count.UNITS, Count.DECIDING) for measure in aggregate.measures
+    )
     groups = f"  max_groups={weights.max_groups}" if limited else ""
     return f"max_rows={weights.max_rows}  {_WEIGHINGS[weights.weighing]}{groups}"
 

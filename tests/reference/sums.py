@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from dpquery.backends.lattice import lattice_value
 from dpquery.kernel.exponential import Histogram
-from dpquery.kernel.measures import LOOKED_AT
+from dpquery.kernel.measures import CONSIDERED, LOOKED_AT
 from dpquery.kernel.plan import WEIGHT, Count, Key, Lattice, Measure, PrivateAggregate, Weighing
 from dpquery.kernel.release import ExactAggregates
+from dpquery.kernel.rounds import Pairs
 from dpquery.plan.calendar import number_of as number_of_period
 from dpquery.plan.scaled import Scaled
 from dpquery.plan.strata import Strata
@@ -40,10 +41,14 @@ def added_up(aggregate: PrivateAggregate, rows: Sequence[Row], key: int) -> Exac
         order |= dict.fromkeys(groups)
     numbers: list[Counter[Group]] = []
     histograms: list[dict[Group, Counter[int]]] = []
+    decided: list[list[Group]] | None = None
     for measure in aggregate.measures:
         match measure.count:
             case Count.UNITS:
                 found = _units(aggregate, measure, units, public, key)
+            case Count.DECIDING:
+                decided = _deciding(aggregate, public, key)
+                found = Counter(group for groups in decided for group in groups)
             case Count.DISTINCT:
                 found = _distinct(aggregate, measure, public, key)
             case Count.ROWS | Count.VALUES | Count.SUM:
@@ -63,6 +68,7 @@ def added_up(aggregate: PrivateAggregate, rows: Sequence[Row], key: int) -> Exac
         keys=tuple(_key_column(each, [group[i] for group in shown]) for i, each in enumerate(aggregate.keys)),
         numbers=tuple(_integers([found[group] for group in shown]) for found in numbers),
         histograms=tuple(_histogram([weights.get(group, Counter()) for group in shown]) for weights in histograms),
+        pairs=None if decided is None else _pairs(decided, shown),
     )
 
 
@@ -174,6 +180,19 @@ def _units(
             if _counted(measure, groups[group]):
                 found[group] += weight
     return found
+
+
+def _deciding(aggregate: PrivateAggregate, public: dict[object, dict[Group, Weighted]], key: int) -> list[list[Group]]:
+    """Returns the groups about which each unit may decide, in its order; see `Count.DECIDING`."""
+    most = max(CONSIDERED, aggregate.weights.max_groups or 0)
+    return [_keep(groups, most, key, unit) for unit, groups in public.items()]
+
+
+def _pairs(decided: list[list[Group]], shown: list[Group]) -> Pairs:
+    index = {group: place for place, group in enumerate(shown)}
+    found = [(index[g], unit, place) for unit, groups in enumerate(decided) for place, g in enumerate(groups, start=1)]
+    columns = np.array(found, dtype=np.int64).reshape(-1, 3)
+    return Pairs(group=columns[:, 0], unit=columns[:, 1], place=columns[:, 2])
 
 
 def _distinct(

@@ -32,7 +32,7 @@ from dpquery.catalog.identifiers import may_identify, repeats
 from dpquery.catalog.names import quoted
 from dpquery.data.unchanged import Stamp, stamps_of, state_of
 from dpquery.errors import BackendError, CatalogError
-from dpquery.kernel.plan import Measure, PrivateAggregate
+from dpquery.kernel.plan import Count, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import output
 
@@ -121,7 +121,8 @@ class DuckDBBackend(PublicTables):
         self._private.provide(statement.domains)
         numbers = [divmod(key % 2**128, 2**64)[place - 1] for place in statement.numbers]
         text = self._private.statements.prepared(statement.text, numbers, state_of(self._opened))
-        if signatures(aggregate.measures) or statement.contested:
+        decided = any(measure.count is Count.DECIDING for measure in aggregate.measures)
+        if signatures(aggregate.measures) or statement.contested or decided:
             return with_lists(aggregate, fetch(cursor, text), statement.contested)
         fetched = fetch_few if is_small(aggregate) else fetch_objects if aggregate.is_selected else fetch_integers
         return of_columns(aggregate, fetched(cursor, text))

@@ -16,6 +16,7 @@ from dpquery.backends.duckdb.statements import unmasked
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import CHOICES, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
+from dpquery.kernel.rounds import Pairs
 
 
 def of_columns(aggregate: PrivateAggregate, made: Mapping[str, NDArray[Any]]) -> ExactAggregates:
@@ -28,7 +29,7 @@ def of_columns(aggregate: PrivateAggregate, made: Mapping[str, NDArray[Any]]) ->
 
 def with_lists(aggregate: PrivateAggregate, made: pa.Table, contested: Sequence[int]) -> ExactAggregates:
     """Returns the aggregates of a statement that gives lists too: histograms, of which choices of the same values share
-    one, and what is left to match of the measures in these places."""
+    one, what is left to match of the measures in these places, and which units decide."""
     places = signatures(aggregate.measures)
     histograms = [_histogram(made[f"kept{i}"]) for i in range(len(places))]
     numbers, kept = [], []
@@ -42,7 +43,8 @@ def with_lists(aggregate: PrivateAggregate, made: pa.Table, contested: Sequence[
         np.add.at(counted, kept[-1].group, kept[-1].weight)
         numbers.append(counted)
     keys = tuple(_key(_column(made[f"key{i}"]), key.domain is not None) for i, key in enumerate(aggregate.keys))
-    return ExactAggregates(keys=keys, numbers=tuple(numbers), histograms=tuple(kept))
+    pairs = _pairs(made["deciding"]) if "deciding" in made.column_names else None
+    return ExactAggregates(keys=keys, numbers=tuple(numbers), histograms=tuple(kept), pairs=pairs)
 
 
 def _digits(made: pa.Table, i: int) -> NDArray[Any] | None:
@@ -54,6 +56,11 @@ def _digits(made: pa.Table, i: int) -> NDArray[Any] | None:
 def _histogram(column: pa.ChunkedArray) -> Histogram:
     group, value, weight = _flat(column, "value", "weight")
     return Histogram(group=group, value=value, weight=weight)
+
+
+def _pairs(column: pa.ChunkedArray) -> Pairs:
+    group, turn, place = _flat(column, "turn", "place")
+    return Pairs(group=group, unit=turn, place=place)
 
 
 def _matched(aggregate: PrivateAggregate, column: pa.ChunkedArray) -> NDArray[np.int64]:

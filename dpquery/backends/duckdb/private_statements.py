@@ -58,6 +58,7 @@ def written(
         numbers = [part for i, m in plain for part in _in_64_bits(f"number{i}", is_wide=_is_wide(aggregate, m))]
         kept = [f"kept{i}" for i in range(len(signatures(aggregate.measures)))]
         kept += [f"contested{i}" for i in writer.contested]
+        kept += ["deciding"] if writer.deciding is not None else []
         text = f"SELECT {', '.join([*keys, *numbers, *kept])} FROM ({text})"
     return text, tuple(sorted(relations.numbers)), tuple(writer.contested)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import assert_never
 
@@ -16,9 +16,18 @@ from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA
 from dpquery.errors import InternalError, InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
-from dpquery.kernel.mechanisms import calibrated
+from dpquery.kernel.mechanisms import calibrated, tau_of
 from dpquery.kernel.parallel import chains
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.plan import (
+    CHOICES,
+    BudgetedAggregate,
+    BudgetedPlan,
+    Count,
+    Measure,
+    Mechanism,
+    Noise,
+    PrivateAggregate,
+)
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.kernel.sensitivity import sensitivity
 from dpquery.plan.expr import Column, Expression, columns_of
@@ -88,23 +97,45 @@ def allocate(
         return plan_of(aggregates, split.noises(Mechanism.GAUSSIAN, offer.rho), delta)
     if budget.kind is BudgetKind.ZCDP:
         raise InvalidLossError("this budget is in rho", advice="Ask with rho=..., for example rho='0.01'.")
-    epsilon = _epsilon(offer, budget)
-    laplace = split.noises(Mechanism.LAPLACE, epsilon)
-    conversion = _delta(offer, budget) - delta * selections
+    epsilon, total = _epsilon(offer, budget), _delta(offer, budget)
+    conversion = total - delta * selections
+    candidates = [
+        plan_of(aggregates, noises, delta if in_rho else total / max(1, selections))
+        for noises, in_rho in _candidates(split, epsilon, conversion, neighbours)
+    ]
+    if not candidates:
+        raise InvalidLossError(
+            "selecting groups needs a larger epsilon or delta than this", advice="Ask for more epsilon or delta."
+        )
+    return min(candidates, key=lambda plan: _error(plan, neighbours))
+
+
+def _candidates(
+    split: _Split, epsilon: Fraction, conversion: Fraction, neighbours: Neighbours
+) -> list[tuple[list[Noise], bool]]:
+    """Returns the ways to spend an epsilon, each with whether some of it is spent in rho, so that the delta of the
+    conversion is needed: all numbers with Laplace noise, all with Gaussian, each with what errs less on it in these
+    two. Units decide in rounds under Gaussian noise in all of them, and choices are all paid for alike."""
+    deciding = frozenset(place for place, (_, measure) in enumerate(split.pairs) if measure.count is Count.DECIDING)
+    found = [(split.mixed(epsilon, conversion, deciding), bool(deciding))]
     rho = rho_within(epsilon, conversion)
-    candidates = [laplace, split.noises(Mechanism.GAUSSIAN, rho)] if rho else [laplace]
-    best = min(candidates, key=lambda noises: _error(aggregates, noises, neighbours))
-    return plan_of(aggregates, best, delta)
+    if rho:
+        found.append((split.noises(Mechanism.GAUSSIAN, rho), True))
+        laplace, gaussian = found[0][0], found[1][0]
+        better = [p for p in range(len(split.pairs)) if split.errs_less(p, gaussian, laplace, neighbours)]
+        if laplace and frozenset(better) - deciding and len(better) < len(split.pairs):
+            found.append((split.mixed(epsilon, conversion, deciding | frozenset(better)), True))
+    return [(noises, in_rho) for noises, in_rho in found if noises]
 
 
 class _Split:
     """How a loss is split over the measures of some aggregates."""
 
     def __init__(self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours) -> None:
-        self._pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
+        self.pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
         self._neighbours = neighbours
         self._chains = _parallel(aggregates, neighbours)
-        place = {measure.id: number for number, (_, measure) in enumerate(self._pairs)}
+        place = {measure.id: number for number, (_, measure) in enumerate(self.pairs)}
         plain = all(isinstance(aim.expression, Column) for aim in aims)
         guesses = Guesses() if plain else Guesses.of(aggregates)
         self._weights: list[Fraction] = []
@@ -119,7 +150,7 @@ class _Split:
             self._weights.append(weight)
             self._influences.append((influence, found is not None))
         seen = {number for influence, _ in self._influences for number in influence}
-        for number in range(len(self._pairs)):
+        for number in range(len(self.pairs)):
             if number not in seen:
                 self._weights.append(Fraction(1))
                 self._influences.append(({number: 1.0}, True))
@@ -128,19 +159,59 @@ class _Split:
         """Returns the noise of each measure; together they lose `amount`, of epsilon for Laplace, of rho for Gaussian
         noise. Choices are paid for in the same currency."""
         laplace = _in_epsilon(mechanism)
+        return [self._noise(place, _loss(amount * share, laplace)) for place, share in enumerate(self._shares(laplace))]
+
+    def mixed(self, epsilon: Fraction, conversion: Fraction, in_rho: frozenset[int]) -> list[Noise]:
+        """Returns the noise of each measure, Gaussian of these measures and Laplace of the others; none where the part
+        of epsilon that is spent in rho is too small.
+
+        What is paid in epsilon is epsilon_1-DP together, and what is paid in rho is (epsilon_2, conversion)-DP; both
+        are (epsilon_1 + epsilon_2, conversion)-DP: docs/proofs/composition.md.
+        """
+        shares, all = self._shares(True), frozenset(range(len(self.pairs)))
+        plain, other = self._together(shares, all - in_rho), self._together(shares, in_rho)
+        spent = epsilon / (plain + other)
+        rho = rho_within(spent * other, conversion) if in_rho else Fraction(0)
+        if in_rho and not rho:
+            return []
+        return [
+            self._noise(p, _loss(rho * share / other, False) if p in in_rho else _loss(spent * share, True))
+            for p, share in enumerate(shares)
+        ]
+
+    def errs_less(self, place: int, gaussian: list[Noise], laplace: list[Noise], neighbours: Neighbours) -> bool:
+        """Whether one measure errs less in the first of two ways; of choices and what decides this is not asked."""
+        aggregate, measure = self.pairs[place]
+        if not laplace or measure.count in (*CHOICES, Count.DECIDING):
+            return False
+        widths = []
+        for noises in (gaussian, laplace):
+            alone = replace(aggregate, measures=(measure,))
+            try:
+                (made,) = calibrated(BudgetedAggregate(aggregate=alone, noise=(noises[place],)), neighbours)
+            except InvalidLossError:
+                return False
+            widths.append(made.half_width(Fraction(1, 20)))
+        return widths[0] < widths[1]
+
+    def _together(self, shares: Sequence[Fraction], places: frozenset[int]) -> Fraction:
+        """Returns what these measures lose together: of each chain what its dearest class does."""
+        of = [[sum((shares[p] for p in places & {*own}), Fraction(0)) for own in chain] for chain in self._chains]
+        return sum((max(sums, default=Fraction(0)) for sums in of), Fraction(0))
+
+    def _noise(self, place: int, loss: PrivacyLoss) -> Noise:
+        usual = Mechanism.LAPLACE if loss.epsilon else Mechanism.GAUSSIAN
+        return Noise(mechanism=Mechanism.EXPONENTIAL if self.pairs[place][1].count in CHOICES else usual, loss=loss)
+
+    def _shares(self, laplace: bool) -> tuple[Fraction, ...]:
+        """Returns the share of each measure, of epsilon for Laplace noise and of rho for Gaussian."""
         errors = []
-        deviations = [deviation_of(*pair, self._neighbours, in_epsilon=laplace) for pair in self._pairs]
+        deviations = [deviation_of(*pair, self._neighbours, in_epsilon=laplace) for pair in self.pairs]
         for influence, is_known in self._influences:
             made = {i: size * (deviations[i] if is_known else 1.0) for i, size in influence.items()}
             fine = all(0 < error < LARGEST_ERROR for error in made.values())
             errors.append(made if fine else dict.fromkeys(made, 1.0))
-        shares = best_shares(errors, self._weights, len(self._pairs), power=2 if laplace else 1, chains=self._chains)
-        return [
-            Noise(
-                mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else mechanism, loss=_loss(amount, laplace)
-            )
-            for (_, measure), amount in zip(self._pairs, (amount * share for share in shares), strict=True)
-        ]
+        return best_shares(errors, self._weights, len(self.pairs), power=2 if laplace else 1, chains=self._chains)
 
 
 def _in_epsilon(mechanism: Mechanism) -> bool:
@@ -206,16 +277,20 @@ def selection_delta(offer: QueryBudget, budget: Budget, selections: int) -> Frac
     return total / selections if offer.rho is not None else total / 2 / selections
 
 
-def _error(aggregates: tuple[PrivateAggregate, ...], noises: list[Noise], neighbours: Neighbours) -> float:
-    """Returns the sum of the logarithms of the measures' 95 % half-widths; infinite where they cannot be sampled."""
+def _error(plan: BudgetedPlan, neighbours: Neighbours) -> float:
+    """Returns the sum of the logarithms of the measures' 95 % half-widths and of the thresholds of selections; infinite
+    where the noise cannot be sampled."""
     total, failure = 0.0, Fraction(1, 20)
-    for budgeted in plan_of(aggregates, noises, Fraction(0)).aggregates:
+    for budgeted in plan.aggregates:
         try:
             made = calibrated(budgeted, neighbours)
+            total += math.log(tau_of(budgeted, made) or 1)
         except InvalidLossError:
             return math.inf
         ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in made], failure)
         for measure, noise, off in zip(budgeted.aggregate.measures, made, ranks, strict=True):
+            if measure.count is Count.DECIDING:  # it shows groups, and no number
+                continue
             total += math.log1p(off if measure.count in CHOICES else noise.half_width(failure))
     return total
 

@@ -22,6 +22,7 @@ def label_of(count: Count, name: str, kept: str, lattice: Lattice | None, target
         name = f"({name})^2"
     label = {
         Count.UNITS: "COUNT(DISTINCT unit)",
+        Count.DECIDING: "units in rounds",
         Count.ROWS: "COUNT(*)",
         Count.VALUES: f"COUNT({name})",
         Count.DISTINCT: f"COUNT(DISTINCT {name})",

@@ -87,9 +87,9 @@ class MeasurementSet:
         """The value and filter columns that the measures read."""
         return tuple(Computed(id=id, name="", expression=expression) for expression, id in self.inputs.items())
 
-    def selection(self) -> str:
-        """Returns the id of the measure that counts units, for selecting groups."""
-        return self._measure(Count.UNITS, None, None, None).id
+    def selection(self, *, in_rounds: bool) -> str:
+        """Returns the id of the measure of units that selects groups: by their number, or in rounds."""
+        return self._measure(Count.DECIDING if in_rounds else Count.UNITS, None, None, None).id
 
     def express(self, columns: tuple[AggregateColumn, ...]) -> tuple[Computed, ...]:
         """Returns each aggregate as an expression over measures, which are added to `found`."""

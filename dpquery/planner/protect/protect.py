@@ -43,7 +43,7 @@ from dpquery.planner.protect.joined_owners import without_second_joins
 from dpquery.planner.protect.measurements import MeasurementSet, measured_type
 from dpquery.planner.protect.owned import owned_by_one_unit
 from dpquery.planner.protect.totals import mixes, scalings
-from dpquery.planner.protect.weighing import choose
+from dpquery.planner.protect.weighing import GROUPS_IN_ROUNDS, SELECTED_GROUPS, choose
 from dpquery.planner.ranges.ranges import ranges_of
 from dpquery.units.sizes import Sizes
 from dpquery.units.unit_local import Locality
@@ -174,8 +174,13 @@ def _measurement(
     keys = _limited(keys_of(boundary.group_by, source, known), boundary, catalog)
     _refuse_owned(boundary, keys, catalog)
     counted = tuple(_counting_units(column, source, owners) for column in boundary.aggregates)
-    only_units = all(c.function is COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted)
-    chosen = choose(boundary, keys, catalog, public, bounds.max_rows, bounds.max_groups, only_units=only_units)
+    of_units = [c.function is COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted]
+    usual = SELECTED_GROUPS if any(of_units) else GROUPS_IN_ROUNDS
+    chosen = choose(
+        *(boundary, keys, catalog, public, bounds.max_rows, bounds.max_groups),
+        only_units=all(of_units),
+        usual_groups=usual,
+    )
     weights = chosen.weights
     scales = scales and weights.weighing is not Weighing.COUNTED
     if catalog.budget.kind is BudgetKind.PURE and any(key.domain is None for key in keys):
@@ -194,8 +199,10 @@ def _measurement(
     )
     joint = replace(measures, joint=True, known={}, inputs={}, whole=set(), vectors={})
     covers = tuple(covers_all_rows(key, source, known.ranges) for key in keys)
-    made = _measured(measures, counted, boundary, keys, weights, chosen.source, catalog, covers)
-    other = _measured(joint, counted, boundary, keys, weights, chosen.source, catalog, covers)
+    in_rounds = bool(units) and not measures.single and weights.max_groups != 1 and not any(of_units)
+    rest = (counted, boundary, keys, weights, chosen.source, catalog, covers)
+    made = _measured(measures, *rest, in_rounds=in_rounds)
+    other = _measured(joint, *rest, in_rounds=in_rounds)
     return replace(made, joint=other if joint.vectors else None)
 
 
@@ -208,11 +215,13 @@ def _measured(
     source: Relation,
     catalog: Catalog,
     covering: tuple[bool, ...],
+    *,
+    in_rounds: bool,
 ) -> SeparateMeasurement:
     """Returns a boundary with the measures that its aggregates are expressed by."""
     computed = measures.express(counted)
     shows_units = any(measure.count is Count.UNITS for measure in measures.found)
-    selection = measures.selection() if measures.selects else None
+    selection = measures.selection(in_rounds=in_rounds) if measures.selects else None
     unit = min(measures.units) if measures.units else None
     held = [id for id in (unit, weights.column) if id is not None]
     held += [measure.total.column for measure in measures.found if measure.total is not None]

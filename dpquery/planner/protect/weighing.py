@@ -41,7 +41,9 @@ DEAR = 10
 MOST_LISTED = 100
 """Public keys that are written into a filter below an inner aggregate."""
 SELECTED_GROUPS = 4
-"""In how many groups a unit counts where groups are selected and nobody says."""
+"""In how many groups a unit counts where groups are selected by their numbers of units, and nobody says."""
+GROUPS_IN_ROUNDS = 16
+"""The same where they are selected in rounds: in so many of those that are not shown yet."""
 
 Ids = tuple[str, ...]
 
@@ -63,10 +65,12 @@ def choose(
     max_groups: int | None,
     *,
     only_units: bool = False,
+    usual_groups: int = SELECTED_GROUPS,
 ) -> Chosen:
     """Returns the relation of a boundary and the weights of its rows: those under which one unit weighs least, also in
     one group. See `_chosen`."""
-    found = _chosen(boundary, keys, catalog, sizes, max_rows, max_groups, only_units=only_units)
+    asked = (max_rows, max_groups, usual_groups)
+    found = _chosen(boundary, keys, catalog, sizes, *asked, only_units=only_units)
     most = found.weights.max_rows
     if not keys or most <= 1:
         return found
@@ -83,6 +87,7 @@ def _chosen(
     sizes: Sizes,
     max_rows: int | None,
     max_groups: int | None,
+    usual_groups: int,
     *,
     only_units: bool,
 ) -> Chosen:
@@ -92,6 +97,7 @@ def _chosen(
         keys: The grouping columns.
         max_rows: What the query says: weights are then counted over its own relation.
         max_groups: What the query says of the groups in which a unit counts.
+        usual_groups: The same of selected groups where nobody says.
         only_units: Whether units are counted and nothing else, so that no row's weight is read.
     Raises:
         UnsupportedQueryError: Private tables are joined so that a unit may have very many rows.
@@ -106,7 +112,7 @@ def _chosen(
     is_cut = source is not plain
     whole, carried = weighed(source, declared, sizes), carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored
-    groups = _groups(boundary, keys, source, catalog, sizes, max_groups)
+    groups = _groups(boundary, keys, source, catalog, sizes, max_groups, usual_groups)
     column = min(carried.ids & stored.keys(), key=lambda id: (stored[id], id), default=None)
     if carried.has_scaled:
         source = without(carried.relation, frozenset())
@@ -162,14 +168,20 @@ def _refuse_dear(boundary: Aggregate, found: Weighed, most: int) -> None:
 
 
 def _groups(
-    boundary: Aggregate, keys: tuple[Key, ...], source: Relation, catalog: Catalog, sizes: Sizes, said: int | None
+    boundary: Aggregate,
+    keys: tuple[Key, ...],
+    source: Relation,
+    catalog: Catalog,
+    sizes: Sizes,
+    said: int | None,
+    usual: int,
 ) -> int | None:
     """Returns in how many groups a unit counts: what the query or the catalog says, no more than it can be in; where
-    groups are selected, `SELECTED_GROUPS` where nobody says."""
+    groups are selected, the usual number where nobody says."""
     declared = [t.max_groups for t in _tables(source, catalog) if t.max_groups is not None]
     wanted = said or min(declared, default=None) or catalog.defaults.max_groups
     if wanted is None and any(key.domain is None for key in keys):
-        wanted = SELECTED_GROUPS
+        wanted = usual
     possible = distinct_groups(source, frozenset(boundary.group_by), catalog.declarations, sizes)
     limits = [limit for limit in (wanted, possible) if limit is not None]
     return max(1, min(limits)) if limits else None

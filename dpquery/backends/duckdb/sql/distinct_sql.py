@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dpquery.kernel.measures import LOOKED_AT
+from dpquery.kernel.measures import CONSIDERED, LOOKED_AT
 from dpquery.kernel.plan import WEIGHT
 
 
@@ -38,6 +38,27 @@ def units_in_some(rows: str, keys: list[str], passing: str, most: int, hashed: s
     ]
     kept = f"(SELECT {columns} FROM pairs ANTI JOIN many ON many.unit = pairs.unit UNION ALL {own}) AS found"
     return f"WITH {', '.join(ctes)} {_counted('COUNT(*) FILTER (WHERE passes)', kept, keys)}"
+
+
+def deciding_units(rows: str, keys: list[str], most: int, hashed: str) -> str:
+    """Returns of each selected group how many units may decide about it, and as `deciding` which: a list of structures
+    (turn, place), `turn` a number of the unit and `place` that of the group among those of the unit, by hash.
+
+    Args:
+        rows, keys: As for `units_in_some`.
+        most: So many groups of a unit are listed at least, where it has them.
+        hashed: The hash of `unit` and `keys` in SQL.
+    """
+    pair = ["unit", *keys]
+    place = f"row_number() OVER (PARTITION BY unit ORDER BY {', '.join([hashed, *keys])}) AS place"
+    ctes = [
+        f"pairs AS MATERIALIZED (SELECT DISTINCT {', '.join(pair)} FROM {rows})",
+        "turns AS MATERIALIZED (SELECT unit, row_number() OVER () AS turn FROM (SELECT DISTINCT unit FROM pairs))",
+        f"ranked AS (SELECT {', '.join(pair)}, {place} FROM pairs QUALIFY place <= {max(CONSIDERED, most)})",
+    ]
+    listed = "COUNT(*) AS counted, LIST({'turn': turn, 'place': place}) AS deciding"
+    grouped = f"SELECT {', '.join([*keys, listed])} FROM ranked JOIN turns USING (unit) GROUP BY {', '.join(keys)}"
+    return f"WITH {', '.join(ctes)} {grouped}"
 
 
 def divided_units(rows: str, keys: list[str], passing: str, owned: str, raw: list[str], most: int) -> str:

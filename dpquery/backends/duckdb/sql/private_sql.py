@@ -22,7 +22,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpquery.backends.duckdb.sql import histogram_sql
-from dpquery.backends.duckdb.sql.distinct_sql import divided_units, pairs_in_turn, same, units_in_some
+from dpquery.backends.duckdb.sql.distinct_sql import (
+    deciding_units,
+    divided_units,
+    pairs_in_turn,
+    same,
+    units_in_some,
+)
 from dpquery.backends.duckdb.sql.lattice_sql import lattice_value
 from dpquery.backends.duckdb.sql.relations import RelationWriter
 from dpquery.backends.duckdb.sql.sql_names import name, normal
@@ -30,7 +36,7 @@ from dpquery.errors import InternalError
 from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing
 from dpquery.plan.logical import Filter, Project, Relation, Scan, output
 
-_OWN = re.compile(r"unit|weight|place|share|value\d*|code|present|counted\d*|kept\d*|(key|number)\d+")
+_OWN = re.compile(r"unit|weight|place|share|value\d*|code|present|deciding|counted\d*|kept\d*|(key|number)\d+")
 """Names that the SQL gives to columns of its own."""
 CODED_FROM = 1_000
 """Groups from which rows get their codes before they are aggregated: then the engine groups by numbers, not texts."""
@@ -44,7 +50,7 @@ class PrivateWriter:
 
     The SELECT gives, for each key, `key0`, `key1`, ...: the code of a public key, the value of another; then, for each
     measure that is not a choice `number0`, ..., for each histogram (see `histogram_sql`) `kept0`, ..., and for
-    each measure of `contested` the list of that name (see `distinct_sql`).
+    each measure of `contested` the list of that name, and `deciding` where units decide in rounds (see `distinct_sql`).
 
     Attributes:
         relations: Writes the source.
@@ -160,8 +166,8 @@ class PrivateWriter:
                 return f"COUNT({_value(measure)}){_filter(measure)}"
             case Count.ROWS | Count.UNITS:
                 return f"COUNT(*){_filter(measure)}"
-            case Count.QUANTILE | Count.MODE:
-                raise InternalError("a choice is not a number")
+            case Count.QUANTILE | Count.MODE | Count.DECIDING:
+                raise InternalError("a choice is not a number, nor is what units decide with")
 
     def _weighed_value(self, measure: Measure) -> str:
         value, lattice = self._lattice_value(measure), measure.lattice
@@ -183,6 +189,9 @@ class PrivateWriter:
             elif measure.count is Count.UNITS and self.aggregate.divides_units:
                 most = self.aggregate.weights.max_groups or 0
                 yield i, divided_units("coded", self._keys, passing, "owned", self._raw_keys, most)
+            elif measure.count is Count.DECIDING:
+                most = self.aggregate.weights.max_groups or 0
+                yield i, deciding_units("coded", self._keys, most, self._hash("unit", *self._keys))
             elif i in self.contested:
                 most = self.aggregate.weights.max_rows
                 yield i, pairs_in_turn("coded", self._keys, passing, _value(measure), most, self._hash)
@@ -196,6 +205,7 @@ class PrivateWriter:
         columns += [f"{given.get(i, f'sums.number{i}')} AS number{i}" for i in plain]
         columns += [f"sums.kept{i}" for i in range(len(histogram_sql.signatures(self.aggregate.measures)))]
         columns += [f"counted{i}.contested AS contested{i}" for i in self.contested]
+        columns += [f"counted{i}.deciding AS deciding" for i, _ in counts if i == self.deciding]
         joins = [f"LEFT JOIN ({text}) AS counted{i} ON {same('sums', f'counted{i}', self._keys)}" for i, text in counts]
         deciding = [i for i, m in enumerate(self.aggregate.measures) if m.id == self.aggregate.selection and i in given]
         shown = f" WHERE {' AND '.join(f'{given[i]} > 0' for i in deciding)}" if deciding else ""
@@ -207,6 +217,11 @@ class PrivateWriter:
         if not (self._is_weighed or self._has_blocks):
             return []
         return [i for i, measure in enumerate(self.aggregate.measures) if measure.count is Count.DISTINCT]
+
+    @property
+    def deciding(self) -> int | None:
+        """The place of the measure of units that decide in rounds."""
+        return next((i for i, m in enumerate(self.aggregate.measures) if m.count is Count.DECIDING), None)
 
     # Histograms of choices.
 
