@@ -287,7 +287,7 @@ def weighed_tables(aggregate: PrivateAggregate, *, limited: bool = False) -> Ite
         limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
     """
     weighing = aggregate.weights.weighing
-    counts_units = all(measure.count is Count.UNITS for measure in aggregate.measures)  # whatever their rows weigh
+    counts_units = all(measure.count is Count.UNITS for measure in aggregate.measures)  # rows of any weight
     for scan in _scans(aggregate.source):
         is_cut = scan.row_limit <= LARGEST_CUT
         is_stored = weighing is Weighing.STORED and scan.weight is not None

@@ -61,7 +61,7 @@ class Options:
         max_groups: In how many groups a unit counts where units are counted, instead of what the catalog says.
         dialect: The SQL dialect of the query; any that sqlglot reads.
         confidence: Of the intervals, between 0 and 1.
-        fresh: Whether everything is measured anew, and charged for, whatever is stored; later answers combine both.
+        fresh: Whether everything is measured again and charged for, also what is stored; later answers combine both.
 
     Example:
         >>> usual = Options(epsilon="0.1", dialect="duckdb")

@@ -170,7 +170,7 @@ class Session:
         parts: Split,
         reuse: Reuse | None,
     ) -> list[tuple[str, ...]]:
-        """Returns what is known of what bounds leave out, for each query; refuses errors that are out of reach."""
+        """Returns what is known of what bounds leave out, one for each query; refuses errors that are out of reach."""
         told = parts.measurements(self._ledger.declarations)
         for request, one in zip(requests, prepared, strict=True):
             self._profiles.require_reachable(one, request, reuse)
@@ -292,7 +292,7 @@ class Session:
             table: One private table; by default all of them.
             epsilon, delta, rho: What it may lose, by default the catalog's `profile`, else as in `sql`; a twentieth of
                 an epsilon is usual for many people.
-            fresh: Whether it is measured anew, whatever is stored.
+            fresh: Whether it is measured again, also what is stored.
         """
         asked = Options(epsilon=epsilon, delta=delta, rho=rho, fresh=fresh)
         if epsilon is None and rho is None and self._catalog.profile is not None:
