@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TradeOff:
-    """The least chance of a miss, for each chance of a false alarm: larger is more private. Rounded down.
+    """The least chance of a miss at each chance of a false alarm: larger is more private. Rounded down.
 
     Attributes:
         name: What it is of, for people.

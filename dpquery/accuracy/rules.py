@@ -40,7 +40,7 @@ class Rule:
         interval: From intervals; None if nothing is known then.
         slopes: The derivative by each argument, from values; those left out are taken for 0.
         guess: From guessed values; `value` if None.
-        is_linear: Whether the slope by an argument is the same whatever its value, and is exact.
+        is_linear: Whether the slope by an argument is the same for all its values, and is exact.
     """
 
     arguments: int

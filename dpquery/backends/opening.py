@@ -31,7 +31,7 @@ def open_backend(
         name: What the caller says; None leaves it to the catalog, which means DuckDB where it says nothing.
     Raises:
         CatalogError: The catalog says another name, nothing installed has it, or data contradict the declarations.
-        BackendError: What has the name is no backend, or could not be opened.
+        BackendError: What has the name is not a backend, or could not be opened.
     """
     if name is not None and catalog.backend is not None and name != catalog.backend:
         raise CatalogError(

@@ -14,7 +14,7 @@ from pathlib import Path
 from dpquery.errors import CatalogError
 
 SHARE = 50
-"""Per cent of the machine's memory, as far as this process may use it, that a session takes where nobody says."""
+"""Per cent of the machine's memory, as far as this process may use it, that a session takes by default."""
 PUBLIC_PART = 4
 """One part in so many is for what is public or released already; the rest is for private tables."""
 LEAST_MEMORY = 64 * 2**20
@@ -67,7 +67,7 @@ class Resources:
 
 
 class Spill:
-    """A folder for the temporary files of one engine, which nobody else may open; it goes with the engine."""
+    """A folder for the temporary files of one engine, which no other user may open; it goes with the engine."""
 
     def __init__(self, parent: str | None) -> None:
         try:

@@ -179,8 +179,8 @@ def shown(place: str | Path) -> str:
     return re.sub(r"(//[^/?@]*?):[^/?]*@", r"\1@", str(place).split("?")[0]) if is_url(place) else str(place)
 
 
-def only_analyst(catalog: Catalog) -> str:
+def only_analyst(catalog: Catalog, option: str = "--analyst NAME") -> str:
     """Returns the default analyst: the one declared, or "analyst" where none is."""
     if len(catalog.analysts) > 1:
-        raise InvalidLossError("several analysts have a budget", advice="Say who asks with --analyst NAME.")
+        raise InvalidLossError("several analysts have a budget", advice=f"Say who asks with {option}.")
     return next(iter(catalog.analysts), "analyst")

@@ -71,7 +71,7 @@ def choose_together(
     """Returns for each of several quantiles of one value, by its id, a candidate for each group.
 
     Privacy:
-        Which weights are on a side follows from what was drawn before and, for each value, from its weight alone. One
+        Which weights are on a side follows from what was drawn before and from the weight of each value alone. One
         weight more is one more on one side: `divide`. So the sides of one level compose in parallel.
     Source:
         Kaplan, Schnapp, Stemmer 2022 (the recursion, for values that differ); docs/proofs/exponential.md, Lemma 5.

@@ -1,4 +1,4 @@
-"""Noise for the numbers of one table. Much is drawn while the backend runs, for it depends on nothing that is read."""
+"""Noise for the numbers of one table. Much is drawn while the backend runs, as it depends on nothing that is read."""
 
 from __future__ import annotations
 

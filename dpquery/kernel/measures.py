@@ -20,8 +20,8 @@ LARGEST_STEP = 2**53
 """No bound of a lattice may exceed this: backends may divide by the grid, and clamp, in double precision."""
 
 LOOKED_AT = 64
-"""So many times `max_rows` pairs are looked at in the turn of a unit, in the order that is its own, whatever others
-have: what one unit adds to the lists of turns is bounded by declared numbers. docs/proofs/weights.md, Theorem 4."""
+"""So many times `max_rows` pairs are looked at in the turn of a unit, in its own order, regardless of other units: what
+one unit adds to the lists of turns is bounded by declared numbers. docs/proofs/weights.md, Theorem 4."""
 
 
 CONSIDERED = 64

@@ -36,7 +36,7 @@ class ExactAggregates:
     """What a backend gives: secret. Groups may come in any order, each once.
 
     Attributes:
-        keys: For each key with a domain the position of the group's values in it (int64), for each other key the value
+        keys: For each key with a domain the position of the group's values in it (int64); for each other key the value
             of its column (object); shape (groups,).
         numbers: For each measure the exact integers, int64 or Python integers; of a choice, the weight of its values;
             shape (groups,).

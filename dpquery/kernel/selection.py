@@ -48,7 +48,7 @@ def group_numbers(keys: tuple[Key, ...], codes: tuple[Integers, ...], length: in
 
 
 def all_codes(keys: tuple[Key, ...], size: int) -> tuple[NDArray[np.int64], ...]:
-    """Returns, for each key, the position in its domain of every public group's value, in order."""
+    """Returns the position of every public group's value in the domain of each key, in order."""
     codes: list[NDArray[np.int64]] = []
     before, after = 1, size
     for key in keys:

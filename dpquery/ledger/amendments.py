@@ -15,7 +15,7 @@ def amended(held: Declarations, said: Declarations) -> Declarations:
     """Returns a ledger's declarations with the tables of a catalog; those that the catalog leaves out stay known.
 
     Claim:
-        Each sum of charges bounds what is lost under the new declarations as it did under the old ones: nobody is
+        Each sum of charges bounds what is lost under the new declarations as it did under the old ones: no unit is
         protected otherwise than when the charges were made, and no rows are anybody's whose rows they were not
         (docs/proofs/ledger.md).
     Raises:

@@ -79,6 +79,6 @@ def _codes(finer: Axis, coarser: Axis) -> NDArray[np.int64]:
 
 
 def _along(values: NDArray[Any], axis: int, finer: Sequence[Axis]) -> NDArray[Any]:
-    """Returns what each row of an axis has, for each cell of the table."""
+    """Returns what each row of an axis has, one for each cell of the table."""
     before, after = math.prod(map(_length, finer[:axis])), math.prod(map(_length, finer[axis + 1 :]))
     return np.tile(np.repeat(values, after), before)

@@ -314,7 +314,7 @@ def weighed_tables(aggregate: PrivateAggregate, *, limited: bool = False) -> Ite
     """
     weighing = aggregate.weights.weighing
     by_units = (Count.UNITS, Count.DECIDING)
-    counts_units = all(measure.count in by_units for measure in aggregate.measures)  # whatever their rows weigh
+    counts_units = all(measure.count in by_units for measure in aggregate.measures)  # rows of any weight
     for scan in _scans(aggregate.source):
         is_cut = scan.row_limit <= LARGEST_CUT
         is_stored = weighing is Weighing.STORED and scan.weight is not None

@@ -65,7 +65,7 @@ class Options:
         confidence: Of the intervals, between 0 and 1.
         simultaneous: Whether it is the confidence with which all intervals of an answer, and all errors that are asked
             for, hold at once; otherwise that of each by itself.
-        fresh: Whether everything is measured anew, and charged for, whatever is stored; later answers combine both.
+        fresh: Whether everything is measured again and charged for, also what is stored; later answers combine both.
 
     Example:
         >>> usual = Options(epsilon="0.1", dialect="duckdb")

@@ -30,7 +30,7 @@ class Plan:
         charge: What the ledger would count: the loss of what is measured, and at least the least charge.
         guarantee: What the answer alone satisfies: epsilon and delta, or rho and delta.
         columns: The names of the answer's columns.
-        schema: The Arrow schema of the answer, whatever the data hold.
+        schema: The Arrow schema of the answer, the same for all data.
         blocks: The blocks that would be charged, as "2024-01 to 2024-03"; "" where the dataset's rows are in none.
         notes: What is known of what bounds leave out, a line for each table, as the answer's `notes` will say; the text
             has those that tell something.

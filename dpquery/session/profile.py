@@ -23,7 +23,7 @@ class TableProfile:
     Attributes:
         name: The table's.
         max_rows: Its declared bound; None where it is to be measured.
-        rows: Units by their number of rows; None where each has one row, or rows belong to nobody.
+        rows: Units by their number of rows; None where each has one row, or rows have no owner.
         months: Units by the number of months with rows, as (words, number of units); () where rows have no date.
         outside: For each bounded number, the units whose values are within, below, above, both, or unreadable.
         epsilon, rho: What a usual query loses, one of them: by the catalog's defaults, or else a tenth of the budget.

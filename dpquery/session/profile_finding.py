@@ -26,7 +26,7 @@ from dpquery.session.profile_ladder import Noise
 from dpquery.session.profile_questions import WITHIN, Question
 
 LITTLE = Fraction(1, 2**16)
-"""So little is offered that whatever is stored is accurate enough."""
+"""So little is offered that everything stored is accurate enough."""
 Known = tuple[str, tuple[int, ...]]
 """A data version, and the entries of the releases over the rows that a question is about."""
 

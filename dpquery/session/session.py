@@ -316,7 +316,7 @@ class Session:
             table: One private table; by default all of them.
             epsilon, delta, rho: What it may lose, by default the catalog's `profile`, else as in `sql`; a twentieth of
                 an epsilon is usual for many people.
-            fresh: Whether it is measured anew, whatever is stored.
+            fresh: Whether it is measured again, also what is stored.
         """
         asked = Options(epsilon=epsilon, delta=delta, rho=rho, fresh=fresh)
         if epsilon is None and rho is None and self._catalog.profile is not None:

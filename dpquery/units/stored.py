@@ -75,7 +75,7 @@ class StoredRules:
 
     def _joined(self, join: Join, agreed: Agreed) -> Bounds:
         """Each row of a side is there as often as it meets rows of the other side, and once where it stays unmatched.
-        What is NULL where a side is filled up is no weight."""
+        A value that is NULL where a side is filled up is not a weight."""
         if join.kind in ("semi", "anti"):
             return self.bounds(join.left, agreed)
         found = Bounds()

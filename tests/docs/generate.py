@@ -80,8 +80,8 @@ def _opening() -> Iterator[str]:
 
 A query is one `SELECT` statement, in PostgreSQL's dialect unless `dialect=` names another that
 [sqlglot](https://sqlglot.com) reads. The engine does not run your text. It translates it into a plan of its own, and
-refuses whatever it does not know, with the place in your text and before any private row is read. A refused query is
-not charged.
+refuses all that it does not know, with the place in your text and before any private row is read. A refused query
+is not charged.
 
 Every example on this page was put to the engine when the page was written; the catalogs stand at the
 [end](#the-catalogs-of-the-examples). Names without quotes mean the declared name in any case; names in quotes mean
@@ -155,8 +155,8 @@ it: a value is likelier the nearer its rank is to the rank asked for. Their erro
 `scale` and `error95` in ranks, and an answer has no interval for them: how far apart values of neighbouring ranks are
 depends on the data. They need bounds, as `SUM` does, and give a value within them; over no rows they give a random one.
 
-- `QUANTILE_CONT` and `QUANTILE_DISC` are one measurement over people, for they differ by less than a rank. `_CONT` of
-  numbers gives a float64; of dates and timestamps it is `_DISC`. A fraction has a denominator of at most
+- `QUANTILE_CONT` and `QUANTILE_DISC` are one measurement over people, because they differ by less than a rank. `_CONT`
+  of numbers gives a float64; of dates and timestamps it is `_DISC`. A fraction has a denominator of at most
   {FINEST_TARGET:,}; several quantiles of one value come in the order of their fractions.
   Three and more of them are chosen together, each among the values between those chosen before: what they pay is put
   together and serves each level of that tree, so that seven cost as much as three would alone, and 99 as much as seven.

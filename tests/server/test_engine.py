@@ -224,6 +224,9 @@ def test_parameters_get_types_from_what_they_stand_beside(study: Study) -> None:
     assert study.engine.describe(over_catalogs, (), "alice", {}).parameters == (26, 19)
     listed = "SELECT oid FROM pg_type WHERE oid = any($1::oid[]) AND typlen = any($2::int[])"
     assert study.engine.describe(listed, (), "alice", {}).parameters == (1028, 1007)
+    for type, oid in (("text[]", 1009), ("varchar[]", 1015), ("name[]", 1003)):
+        cast = f"SELECT COUNT(*) FROM orders WHERE region = ANY($1::{type})"
+        assert study.engine.describe(cast, (), "alice", {}).parameters == (oid,)
     written = "SELECT quote_literal($1::pg_catalog.float8::text)"
     assert study.engine.describe(written, (), "alice", {}).parameters == (701,)
     renamed = 'SELECT "_"."n" FROM (SELECT region AS r, COUNT(*) AS n FROM orders GROUP BY 1) "_" WHERE "_"."n" > $1'

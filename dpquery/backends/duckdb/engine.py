@@ -171,7 +171,7 @@ class Engine:
             return self._domains[types, rows]
 
     def provide(self, domains: Iterable[Domain]) -> None:
-        """Makes domains readable in this thread, for its next statement."""
+        """Makes domains readable in this thread's next statement."""
         cursor, needed = self.cursor(), {domain.name: domain for domain in domains}
         known: set[str] = self._threads.domains
         if len(known) >= MOST_DOMAINS:

@@ -27,7 +27,7 @@ def matched(
         groups: How many there are.
         most: For how many pairs a unit may stand.
     Privacy:
-        A loop with the same few operations for each entry, whatever other units stand for: the steps that one unit
+        A loop with the same few operations for each entry, regardless of other units: the steps that one unit
         adds are as many as its entries, apart from sorting.
     """
     order = np.lexsort((place, turn))

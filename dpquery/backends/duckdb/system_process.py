@@ -1,7 +1,7 @@
 """The process behind `SystemTables`: it holds the tables, and copies itself for each statement.
 
-A copy runs one statement and ends. The operating system bounds its memory and its time, so that no statement, whatever
-it calls, takes the memory or the threads of anybody else. Imports little, so that it starts quickly and stays small.
+A copy runs one statement and ends. The operating system bounds its memory and its time, so that no statement takes,
+by any call, the memory or the threads of anybody else. Imports little, so that it starts quickly and stays small.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def main(descriptor: int) -> None:
             if not word:
                 return
             with socket.socket(fileno=descriptors[0]) as channel:
-                if os.fork() == 0:  # of a process of one thread: nothing is locked that nobody unlocks
+                if os.fork() == 0:  # of a process of one thread: no lock is held by another one
                     control.close()
                     _run_one(root, channel)
 
@@ -154,7 +154,7 @@ def _limit(words: dict[str, Any]) -> None:
 
 
 def _watch(channel: socket.socket) -> None:
-    """Lets others come first after a while, and ends the process when nobody waits for its answer any more."""
+    """Lets others come first after a while, and ends the process when its answer is not waited for any more."""
     with contextlib.suppress(OSError):
         if not select.select([channel], [], [], LONG)[0]:
             os.setpriority(os.PRIO_PROCESS, os.getpid(), LONG_NICE)  # of the thread that computes

@@ -172,7 +172,7 @@ class TableReader:
         return f"ABS({lattice_value(self.column(table, scaled.column, type, 'stored'), type, lattice)})"
 
     def weights_below_one(self, weighed: Weighed, kept: str, row: str) -> str:
-        """Returns a SELECT of the rows that do not weigh 1, each with its `weight`: NULL where it belongs to nobody.
+        """Returns a SELECT of the rows that do not weigh 1, each with its `weight`: NULL where it has no owner.
 
         Args:
             kept: The table of `crowded`.

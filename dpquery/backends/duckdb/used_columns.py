@@ -1,4 +1,4 @@
-"""Private aggregates whose scans give no column that nobody reads: what the engine would leave out by itself, but only
+"""Private aggregates whose scans only give columns that are read: the engine would leave out others by itself, but only
 after it has read all of it in the statement's text."""
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def _smartnoise_column(name: str, said: object, *, is_unit: bool) -> Iterator[st
         if type not in ("text", "boolean") and _are_bounds(lower, upper, type):
             parts += [f"lower: {lower}", f"upper: {upper}"]
         else:
-            notes.append(f"lower {lower} and upper {upper} are no bounds of {type}")
+            notes.append(f"lower {lower} and upper {upper} are not bounds of {type}")
     if said.get("nullable", True) is not False:
         parts.append("nullable: true")
     notes += [f"{field} {said[field]}" for field in said if field not in _COLUMN_FIELDS]

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Unpack
 
 from dpquery.catalog import Catalog
-from dpquery.errors import CatalogError, InvalidLossError
+from dpquery.errors import CatalogError
 from dpquery.frontends.dbapi import errors as dbapi_errors
 from dpquery.frontends.dbapi.cursor import AskedOfCursor, Cursor, CursorOptions
 from dpquery.frontends.dbapi.errors import InterfaceError, as_pep_249
-from dpquery.frontends.opening import ledger_beside, sources_beside
+from dpquery.frontends.opening import ledger_beside, only_analyst, sources_beside
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from dpquery.session.connecting import connect as open_session
@@ -138,7 +138,7 @@ def connect(
             declared,
             _sources(declared, beside, sources or {}),
             ledger=_ledger(declared, beside, ledger, mark),
-            analyst=analyst or _only_analyst(declared),
+            analyst=analyst or only_analyst(declared, "analyst="),
         )
     return Connection(session, asked, owns_session=True)
 
@@ -165,9 +165,3 @@ def _ledger(
     if given is None and beside is None:
         raise InterfaceError("a Catalog built in Python has no folder: name its ledger with ledger=")
     return Ledger.open(given if given is not None else ledger_beside(catalog, beside or Path()), mark=mark)
-
-
-def _only_analyst(catalog: Catalog) -> str:
-    if len(catalog.analysts) > 1:
-        raise InvalidLossError("several analysts have a budget", advice="Say who asks with analyst=.")
-    return next(iter(catalog.analysts), "analyst")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import html
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +19,10 @@ from dpquery.frontends.pandas.datasets import MARK, Handle
 from dpquery.frontends.pandas.declare_values import plain
 from dpquery.frontends.pandas.distributions import Distributions
 from dpquery.frontends.pandas.names import ASKED, known
-from dpquery.frontends.pandas.suggested import SuggestedBounds
 from dpquery.frontends.pandas.views import MOST_CELLS, View, clamped, filtered, joined, with_view
 from dpquery.frontends.pandas.working import working
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.plan.types import Value
 from dpquery.result.table import Result
 from dpquery.session.planned import Plan
 from dpquery.session.profile import Profile
@@ -48,6 +50,40 @@ class Held:
     why_not: dict[str, str]
     public: Mapping[str, tuple[Any, Mapping[str, Column]]] = field(default_factory=dict)
     last: Result | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestedBounds:
+    """Bounds that were found with noise, in the words of `protect`; `str()` says what to write.
+
+    Attributes:
+        bounds: For each column its lower and upper bound, as `protect(bounds=)` and `assign_bounds` take them.
+        max_rows: How many rows one unit has in all, as `protect(max_rows=)` takes it; None where it was not found.
+        missing: Columns for which the noise is larger than any step of the histogram.
+        charge: What the ledger counted.
+    """
+
+    bounds: Mapping[str, tuple[Value, Value]]
+    max_rows: int | None
+    missing: tuple[str, ...]
+    charge: PrivacyLoss
+
+    def __str__(self) -> str:
+        pairs = {column: tuple(map(_shown, pair)) for column, pair in self.bounds.items()}
+        said = [f"bounds={pairs!r}"] if pairs else []
+        said += [f"max_rows={self.max_rows}"] if self.max_rows is not None else []
+        lines = [f"# Charged {self.charge}. Edit the bounds as you see fit, and give them to protect."]
+        lines += [", ".join(said)] if said else []
+        lines += [f"# {column}: too few units for this epsilon; nothing was found." for column in self.missing]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _shown(value: Value) -> Value:
+    """Returns a bound as people write it: moments as texts."""
+    return str(value) if isinstance(value, datetime.date) else value
 
 
 class Protected(Distributions):

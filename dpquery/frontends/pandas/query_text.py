@@ -25,7 +25,7 @@ _PARTS = re.compile(
 )
 _COMPARISONS = {ast.Eq: "=", ast.NotEq: "<>", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
-_ADVICE = "Write comparisons of columns and constants, joined by and, or, not; lists stand after in."
+_ADVICE = "Write comparisons of columns and constants, joined by and, or, not; a list follows in."
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def best_shares(
     return _best_shares(given, tuple(weights), measures, power, parallel)
 
 
-@lru_cache(maxsize=512)  # queries of one form split alike, whatever they filter by
+@lru_cache(maxsize=512)  # queries of one form split alike, with any filters
 def _best_shares(
     given_errors: tuple[tuple[tuple[int, float], ...], ...],
     weights: tuple[Fraction, ...],

@@ -1,6 +1,6 @@
 """Accuracy asked for instead of a loss: the least loss with which the intervals are as narrow as that.
 
-Numbers whose interval is as wide whatever the data can have a target: counts, sums, and sums of these with constant
+Numbers whose interval is as wide for all data can have a target: counts, sums, and sums of these with constant
 factors. The error of an average, or of a ratio to a number of rows, depends on how many rows there are, which is
 private: it can have a target together with a number of rows that the analyst assumes. Nothing but the charge depends on
 that number. A quantile, a minimum or a maximum has a target in ranks.

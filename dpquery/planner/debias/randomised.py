@@ -385,7 +385,7 @@ class _Asked:
 
     Attributes:
         told: The argument, where it reads reports.
-        numbers: Of `told`, for each category.
+        numbers: Those of `told`, one for each category.
         holds: For each category whether such rows count.
         where: All conditions, over reports.
         kept: Those that read no reports.

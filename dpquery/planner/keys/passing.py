@@ -42,7 +42,7 @@ def comparison_of(condition: Expression) -> tuple[str, Expression, Expression] |
 def within(leaf: str, known: Range, conditions: Iterable[Expression]) -> Range:
     """Returns the range of a stored column in rows that fulfil the conditions which compare it with constants.
 
-    It only lists values that keys may take: rows outside have no key among them and are dropped, whatever is true.
+    It only lists values that keys may take: rows outside have no key among them and are dropped in any case.
     """
     lowers = [known.lower] if known.lower is not None else []
     uppers = [known.upper] if known.upper is not None else []

@@ -98,7 +98,7 @@ def _one(column: AggregateColumn, range_of: Callable[[Expression], Range]) -> Ag
 
 def _narrower(value: Expression, known: Range, within: Range) -> Expression | None:
     """Returns an integer clamped to what the condition of its CASE leaves of its range, which changes it in no row that
-    passes; None where that is no less."""
+    passes; None where that is the whole range."""
     if value.type != INT64 or None in (within.lower, within.upper, known.lower, known.upper):
         return None
     assert within.lower is not None and within.upper is not None

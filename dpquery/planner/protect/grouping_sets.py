@@ -218,7 +218,7 @@ def _columns(expression: Expression, ids: dict[str, str]) -> dict[str, Expressio
 
 
 def combinations(families: Sequence[Family]) -> Iterator[dict[int, Sum]]:
-    """Yields ways to measure the families: add up whatever takes at most so many groups, and release the others.
+    """Yields ways to measure the families: add up all that takes at most so many groups, and release the others.
 
     Nothing added up comes first; everything that can be is among them.
     """

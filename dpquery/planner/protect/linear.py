@@ -4,7 +4,7 @@ So twelve shifted sums are two measurements, a sum of prices in cents is that of
 It is derived where no number gets more noise by it. Moments move too: AVG(a x + k) = a AVG(x) + k, with the same noise.
 
 What a query means stays the same for all values that declarations allow: x is clamped to its bounds, which a x + k maps
-to its own; a x + k is NULL where x is, for it is derived only where nothing between overflows or is rounded.
+to its own; a x + k is NULL where x is, as it is derived only where nothing between overflows or is rounded.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _replaced(value: Expression, part: Expression, column: Column) -> Expression
 
 
 def _parts(value: Expression, ranges: dict[str, Range]) -> Linear:
-    """Returns a value as a x + k, whatever may overflow."""
+    """Returns a value as a x + k, regardless of overflow."""
     match value:
         case Literal() if value.type.is_numeric and value.value is not None and _is_finite(value.value):
             return Linear(base=None, factor=Fraction(0), shift=number_of(value.value) or Fraction(0))

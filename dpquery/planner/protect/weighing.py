@@ -41,7 +41,7 @@ DEAR = 10
 MOST_LISTED = 100
 """Public keys that are written into a filter below an inner aggregate."""
 SELECTED_GROUPS = 4
-"""In how many groups a unit counts where groups are selected by their numbers of units, and nobody says."""
+"""In how many groups a unit counts where groups are selected by their numbers of units, by default."""
 GROUPS_IN_ROUNDS = 16
 """The same where they are selected in rounds: in so many of those that are not shown yet."""
 
@@ -116,7 +116,7 @@ def _chosen(
     column = min(carried.ids & stored.keys(), key=lambda id: (stored[id], id), default=None)
     if carried.has_scaled:
         source = without(carried.relation, frozenset())
-    if whole.rows == 1:  # whatever max_rows is, which may be unknown yet
+    if whole.rows == 1:  # for any max_rows, which may be unknown yet
         return Chosen(source=source, weights=Weights(weighing=Weighing.WHOLE, max_rows=1, max_groups=groups))
     if only_units and column is None and max_rows is None and _unmeasured(source, catalog):
         none = Weights(weighing=Weighing.COUNTED, max_rows=1, max_groups=groups, most_rows=whole.rows_in_all)
@@ -177,7 +177,7 @@ def _groups(
     usual: int,
 ) -> int | None:
     """Returns in how many groups a unit counts: what the query or the catalog says, no more than it can be in; where
-    groups are selected, the usual number where nobody says."""
+    groups are selected, the usual number by default."""
     declared = [t.max_groups for t in _tables(source, catalog) if t.max_groups is not None]
     wanted = said or min(declared, default=None) or catalog.defaults.max_groups
     if wanted is None and any(key.domain is None for key in keys):

@@ -170,7 +170,7 @@ class _Call:
         between = Literal(value=",", type=TEXT) if separator is None else self._binder.bind(separator)
         made = self._made(value, between)
         if order is None or order[1] or self._binder.bind(order[0]) != value:
-            reason = f"{name} is known in the order of its own values alone"
+            reason = f"{name} is only known in the order of its own values"
             raise self._context.unsupported(reason, call, f"Write {name}(x, ',' ORDER BY x).")
         if not isinstance(between, Literal) or not isinstance(between.value, str):
             raise self._context.unsupported(f"the separator of {name} is a constant text", call)

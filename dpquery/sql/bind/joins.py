@@ -114,7 +114,7 @@ def join_where(
         check_unread(scope.late, pending, context)
     if scope.public_side is not None:
         if subqueries.are_found or outer is not None:
-            reason = "a join that keeps every row of a public table stands neither beside nor in a subquery of WHERE"
+            reason = "a join that keeps every row of a public table cannot be used in a subquery of WHERE, or with one"
             raise context.unsupported(reason, where or scope.public_side.node)
         return filtered(scope, pending, where, context)
     around = set() if outer is None else {column.id for column in outer.columns}

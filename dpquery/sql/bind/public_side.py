@@ -84,7 +84,7 @@ def filtered(scope: Scope, conditions: list[Expression], where: exp.Expression |
 def must_group(scope: Scope, context: Context) -> None:
     """Raises if rows that an outer join keeps of a public table would be read without grouping."""
     if scope.public_side is not None:
-        reason = "a join that keeps every row of a public table is answered by groups alone"
+        reason = "a join that keeps every row of a public table is only answered by groups"
         raise context.unsupported(reason, scope.public_side.node, _ADVICE)
 
 

@@ -70,7 +70,7 @@ def with_dollars_marked(text: str) -> str:
     for lexeme in lexemes(text):
         is_number = lexeme.kind == "parameter"
         if (is_number and before in _WORDS) or (before == "parameter" and lexeme.kind in (*_WORDS, "dollar")):
-            reason, span = "a parameter runs into what stands beside it", Span(lexeme.start, lexeme.end)
+            reason, span = "a parameter runs into the text beside it", Span(lexeme.start, lexeme.end)
             raise QuerySyntaxError(reason, advice="Write a space between them.", span=span).locate(text)
         written = text[lexeme.start : lexeme.end]
         parts.append(_DOLLAR + written[1:] if is_number else written)
@@ -202,7 +202,7 @@ def _present(node: exp.Expression) -> list[str]:
 
 
 def _misplaced(placeholder: Placeholder) -> ParameterError:
-    reason = "a parameter stands for a value, and no value can stand here"
+    reason = "a parameter is a value, and no value is allowed here"
     return ParameterError(reason, advice="Names and keywords cannot be parameters.", span=placeholder.span)
 
 

@@ -181,9 +181,9 @@ REFUSED = [
     ("sex = ?", ["\ud800"], "a text holds control characters", "?"),
     ("sex = ?", ["x" * 10_001], "a text is longer than 10000 characters", "?"),
     ("? > 1", ["age"], "the text constant is not a valid int64", "? > 1"),
-    ("patients.? > 1", ["age"], "a parameter stands for a value, and no value can stand here", "?"),
-    ("?.age > 1", ["patients"], "a parameter stands for a value, and no value can stand here", "?"),
-    ("?(age) > 1", ["abs"], "a parameter stands for a value, and no value can stand here", "?"),
+    ("patients.? > 1", ["age"], "a parameter is a value, and no value is allowed here", "?"),
+    ("?.age > 1", ["patients"], "a parameter is a value, and no value is allowed here", "?"),
+    ("?(age) > 1", ["abs"], "a parameter is a value, and no value is allowed here", "?"),
 ]
 
 

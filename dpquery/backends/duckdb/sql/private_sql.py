@@ -48,7 +48,7 @@ NARROW = 2**38
 class PrivateWriter:
     """Writes one private aggregate.
 
-    The SELECT gives, for each key, `key0`, `key1`, ...: the code of a public key, the value of another; then, for each
+    The SELECT gives `key0`, `key1`, ... for the keys: the code of a public key, the value of another; then, for each
     measure that is not a choice `number0`, ..., for each histogram (see `histogram_sql`) `kept0`, ..., and for
     each measure of `contested` the list of that name, and `deciding` where units decide in rounds (see `distinct_sql`).
 

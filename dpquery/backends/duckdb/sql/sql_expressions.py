@@ -122,7 +122,7 @@ class _Writer(Lowering):
             raise InternalError("a text constant holds the character NUL")
         if _PLAIN.fullmatch(value):
             return f"CAST('{value}' AS VARCHAR)"
-        return f"decode(unhex('{value.encode().hex()}'))"  # a constant to the engine, whatever characters it has
+        return f"decode(unhex('{value.encode().hex()}'))"  # a constant to the engine, with any characters
 
     def _literal(self, value: Value, of: Type) -> str:
         name = type_name(of)

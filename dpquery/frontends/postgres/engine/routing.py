@@ -16,7 +16,7 @@ from dpquery.frontends.postgres.wire.states import FORBIDDEN, UNSUPPORTED, refus
 from dpquery.sql.parse.parameters import Placeholder
 from dpquery.sql.parse.parse import read, span_of
 
-READ_ONLY = "this server answers SELECT alone; nothing here can be changed"
+READ_ONLY = "this server only answers SELECT; nothing here can be changed"
 
 
 class Route(Enum):

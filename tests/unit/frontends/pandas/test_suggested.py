@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dpquery as dp
-from dpquery.frontends.pandas.suggested import SuggestedBounds
+from dpquery.frontends.pandas.protected import SuggestedBounds
 from tests.scripted import zero_noise
 
 
