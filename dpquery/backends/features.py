@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Literal, assert_never
 
 from dpquery.catalog import Catalog
@@ -91,6 +92,7 @@ class Gap:
 
 
 Gaps = Mapping[Feature, Gap]
+NO_GAPS: Gaps = MappingProxyType({})
 
 
 def require(aggregate: PrivateAggregate, catalog: Catalog, gaps: Gaps) -> None:

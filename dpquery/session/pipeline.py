@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dpquery.backends.base import Backend, PublicFacts
+from dpquery.backends.features import NO_GAPS, Gaps, require
 from dpquery.cancelling import check_cancelled
 from dpquery.catalog import Catalog
-from dpquery.errors import DPQueryError, InternalError, QueryError, QuerySyntaxError, UnsupportedQueryError
+from dpquery.errors import (
+    BackendError,
+    DPQueryError,
+    InternalError,
+    QueryError,
+    QuerySyntaxError,
+    UnsupportedQueryError,
+)
 from dpquery.kernel.checks import check
 from dpquery.kernel.durable import DurableLedger
 from dpquery.kernel.failures import one_error
@@ -63,6 +71,7 @@ def plan(
     catalog: Catalog,
     ledger: Ledger,
     public: PublicFacts,
+    gaps: Gaps = NO_GAPS,
     observe: Observer | None = None,
 ) -> tuple[Prepared, ...]:
     """Returns the plans of queries that are measured at once: they share tables, one split and one charge.
@@ -70,6 +79,7 @@ def plan(
     Args:
         requests: They differ in their texts and parameters alone.
         public: What may be known of data; no private row is read.
+        gaps: What the backend lacks that is to answer.
         observe: Is told of each pass.
     Raises:
         QueryError: What is refused, with its place in the text.
@@ -100,6 +110,7 @@ def plan(
         raise InternalError(f"the query could not be planned ({type(error).__name__}); nothing was charged") from None
     for aggregate in draft.budgeted.aggregates:
         check(aggregate, declared, public)
+        require(aggregate.aggregate, catalog, gaps)
     reads_clock = any(one.reads_clock for one in draft.logical)
     return tuple(Prepared(private=one, budgeted=draft.budgeted, reads_clock=reads_clock) for one in draft.private)
 
@@ -167,7 +178,7 @@ def _measured(requests: Sequence[Request], rest: BudgetedPlan, around: Surroundi
     if not rest.aggregates:
         return None
     check_cancelled()
-    around.backend.check()
+    _require_unchanged(around.backend)
     return release(
         rest,
         engine=around.backend,
@@ -177,6 +188,18 @@ def _measured(requests: Sequence[Request], rest: BudgetedPlan, around: Surroundi
         query=";\n".join(request.recorded for request in requests),
         least=around.catalog.defaults.least_charge,
     )
+
+
+def _require_unchanged(backend: Backend) -> None:
+    """Raises BackendError where the data are not those that were opened; the words of other errors may quote them."""
+    try:
+        backend.check()
+        return
+    except DPQueryError:
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    raise BackendError(f"the tables could not be looked at ({kind}); nothing was charged")
 
 
 def _after(noisy: NoisyAggregates | None, compute: Callable[[], Made]) -> Made:

@@ -188,8 +188,10 @@ class Session:
     def _planned(
         self, requests: tuple[Request, ...], reuse: Reuse | None, observe: Observer | None = None
     ) -> tuple[pipeline.Prepared, ...]:
-        catalog = self._profiles.catalog_with_rows(reuse)
-        return pipeline.plan(requests, catalog=catalog, ledger=self._ledger, public=self._backend, observe=observe)
+        catalog, backend = self._profiles.catalog_with_rows(reuse), self._backend
+        return pipeline.plan(
+            requests, catalog=catalog, ledger=self._ledger, public=backend, gaps=backend.gaps, observe=observe
+        )
 
     def _reuse(self, fresh: bool) -> Reuse | None:
         """Returns how the store is used; raises DataChangedError where the data are not those of this session."""

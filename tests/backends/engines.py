@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.backends.features import Feature, features_of
+from dpquery.backends.features import NO_GAPS, Feature, features_of
 from dpquery.catalog import Catalog
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.plan import CHOICES, Key, Measure, PrivateAggregate
@@ -35,6 +35,8 @@ NotOwed: type[BaseException] = pytest.xfail.Exception
 
 class Held:
     """A backend whose `prepare` is held to its gaps: it refuses a plan if, and only if, it lacks something for it."""
+
+    gaps = NO_GAPS  # so that planning refuses nothing before `prepare` could
 
     def __init__(self, backend: Backend, catalog: Catalog) -> None:
         self._backend, self.catalog = backend, catalog

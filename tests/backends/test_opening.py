@@ -88,8 +88,9 @@ def test_the_page_makes_a_backend_that_answers(
     with session(tmp_path, catalog, **more) as asked:
         answer = asked.sql(QUERY, epsilon=1).to_pandas()
         before = asked.remaining
-        with pytest.raises(dp.QueryError, match="does not compute counts of different values"):
-            asked.sql("SELECT COUNT(DISTINCT cost) AS n FROM orders", epsilon=1)
+        for ask in (asked.sql, asked.explain):
+            with pytest.raises(dp.QueryError, match="does not compute counts of different values"):
+                ask("SELECT COUNT(DISTINCT cost) AS n FROM orders", epsilon=1)
         inner = "SELECT ROW_NUMBER() OVER (PARTITION BY customer ORDER BY cost) AS r FROM orders"
         with pytest.raises(dp.QueryError, match="does not compute"):
             asked.sql(f"SELECT COUNT(*) FROM ({inner}) AS t WHERE r = 1", epsilon=1)
@@ -136,6 +137,18 @@ def test_a_backend_that_answers_wrongly_or_too_much_fails_the_suite(plain: str, 
         file.write_text(right.replace(old, new), encoding="utf-8")
         code, said = suite(plain, folder, "told_apart or (integers_on_a_lattice and clamped)")
         assert code == 1, said
+
+
+def test_what_a_backend_says_of_its_tables_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: object) -> None:
+        raise ValueError("a secret")
+
+    with session(tmp_path) as asked:
+        before = asked.remaining
+        monkeypatch.setattr(DuckDBBackend, "check", failing)
+        with pytest.raises(dp.BackendError, match=r"be looked at \(ValueError\); nothing was charged$") as caught:
+            asked.sql(QUERY, epsilon=1)
+        assert caught.value.__context__ is None and asked.remaining == before
 
 
 def test_the_shipped_backend_goes_through_the_same_door() -> None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NoReturn
 
 import pandas as pd
 import pyarrow as pa
 
-from dpquery.backends.features import Gaps
+from dpquery.backends.features import NO_GAPS, Gaps
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.blocks import Blocks
 from dpquery.data.arrow import arrow_type
@@ -43,7 +42,7 @@ class ReferenceBackend:
             foreign key names several rows.
     """
 
-    gaps: Gaps = MappingProxyType({})
+    gaps: Gaps = NO_GAPS
 
     def __init__(self, catalog: Catalog, sources: Mapping[str, pd.DataFrame]) -> None:
         self._catalog, self._sources = catalog, dict(sources)

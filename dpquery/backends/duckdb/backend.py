@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -26,7 +25,7 @@ from dpquery.backends.duckdb.statements import TIME_LIMIT, fetch, fetch_few, fet
 from dpquery.backends.duckdb.table_reading import Kept, Weighed
 from dpquery.backends.duckdb.time_limits import time_limit
 from dpquery.backends.duckdb.used_columns import narrowed
-from dpquery.backends.features import Gaps
+from dpquery.backends.features import NO_GAPS, Gaps
 from dpquery.backends.resources import PUBLIC_PART, Resources
 from dpquery.catalog import Catalog
 from dpquery.catalog.identifiers import may_identify, repeats
@@ -49,7 +48,7 @@ class DuckDBBackend(PublicTables):
         CatalogError: Data that are missing or contradict the declarations; all of them at once.
     """
 
-    gaps: Gaps = MappingProxyType({})
+    gaps: Gaps = NO_GAPS
 
     def __init__(self, catalog: Catalog, sources: Mapping[str, object], *, resources: Resources | None = None) -> None:
         self._hold(catalog, sources, catalog.tables)

@@ -269,9 +269,8 @@ def test_where_nothing_is_to_be_measured(tmp_path: Path) -> None:
 def test_many_columns_fit_into_one_profile(tmp_path: Path) -> None:
     names = [f"c{number}" for number in range(80)]
     columns = {"id": {"type": "int64"}, **{name: {"type": "int64", "lower": 0, "upper": 9} for name in names}}
-    declared = dp.Catalog(
-        dataset="d", privacy_unit="person", budget={"epsilon": 9}, tables={"t": {"unit": "id", "columns": columns}}
-    )
+    tables = {"t": {"unit": "id", "max_rows": 1, "columns": columns}}
+    declared = dp.Catalog(dataset="d", privacy_unit="person", budget={"epsilon": 9}, tables=tables)
     frame = pd.DataFrame({"id": range(50), **dict.fromkeys(names, 3)})
     with dp.connect(declared, {"t": frame}, ledger=dp.create_ledger(declared, tmp_path / "l")) as session:
         assert len(session.profile(epsilon=5)["t"].outside) == 80
