@@ -10,3 +10,8 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(700, 10, 50)
+
+
+def pytest_unconfigure() -> None:
+    """Has the end of the run free what was set aside: the engine tells of what it still finds then."""
+    gc.unfreeze()

@@ -93,11 +93,11 @@ def check_world(made: World, random: Random, shelf: str, *, count: int, engine: 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_random_queries_move_no_more_than_is_declared(shelf: str, engine: str) -> None:
     checked = moved = 0
-    for seed in range(10):
+    for seed in range(6):
         random = Random(seed)
-        found = check_world(world(random, guests=4), random, shelf, count=5, engine=engine)
+        found = check_world(world(random, guests=4), random, shelf, count=6, engine=engine)
         checked, moved = checked + found[0], moved + found[1]
-    assert checked >= 150
+    assert checked >= 100
     assert moved >= checked / 3, f"only {moved} of {checked} pairs differ at all"
 
 

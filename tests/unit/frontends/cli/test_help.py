@@ -73,6 +73,5 @@ def test_no_message_names_a_class_of_the_parser() -> None:
     assert shown == []
 
 
-@pytest.mark.parametrize("phrase", ODDITIES)
-def test_no_message_has_a_phrase_that_must_be_read_twice(phrase: str) -> None:
-    assert [(path, text) for path, text in _texts() if phrase in text] == []
+def test_no_message_has_a_phrase_that_must_be_read_twice() -> None:
+    assert [(path, text) for path, text in _texts() if any(phrase in text for phrase in ODDITIES)] == []
