@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import assert_never
 
@@ -20,6 +20,7 @@ from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
 from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.plan import CHOICES, BudgetedPlan, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.sensitivity import Sensitivity, finer_steps, sensitivity
+from dpquery.plan.aggregates.derivations import unrounded
 from dpquery.planner.budget.aims import Aim, check_names
 from dpquery.planner.budget.allocate import QueryBudget, deviation_of, plan_of, selection_delta
 from dpquery.units.declarations import Neighbours
@@ -90,6 +91,10 @@ def half_width_of(
         half_width: (measure, number of measures that share the failure) to the half-width of the measure's interval.
         rows: How many rows each group is assumed to have at least; averages have a half-width then.
     """
+    inner = unrounded(aim.expression)
+    if inner is not aim.expression:  # a number of rows that is rounded to be shown
+        found = half_width_of(replace(aim, expression=inner), half_width, rows)
+        return None if found is None else found + Fraction(1, 2)
     mean = mean_of(aim.expression) if aim.is_itself and rows is not None else None
     if mean is not None and rows is not None:
         deviations, count = half_width(mean.deviations, 2), half_width(mean.count, 2)
