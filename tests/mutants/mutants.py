@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+VECTORS = "tests/properties/test_vectors.py"
 TURNS = "tests/properties/test_turns.py"
 NEIGHBOURS = "tests/properties/test_neighbours.py"
 GATE = "tests/properties/test_gate.py"
@@ -2930,6 +2931,69 @@ MUTANTS = (
         new="return 1 if noise.steps < 1 else int(aggregate.steps(measure) / Fraction(noise.steps))",
         tests="tests/unit/kernel/test_mechanisms.py",
         only="given_in_lattice_steps",
+    ),
+    Mutant(
+        name="the terms of a vector may have different noise",
+        place="_check_vectors",
+        old="laws.setdefault(measure.family, noise) != noise:",
+        new="laws.setdefault(measure.id, noise) != noise:",
+        tests=VECTORS,
+    ),
+    Mutant(
+        name="a term of a vector may be measured twice",
+        place="_check_vectors",
+        old="if len(set(places)) < len(places):",
+        new="if not places and len(set(places)) < len(places):",
+        tests=VECTORS,
+    ),
+    Mutant(
+        name="vectors of several aggregates, values or filters are one",
+        place="chains",
+        old="vector = None if measure.family is None else (place, *measure.family)",
+        new="vector = None if measure.family is None else (measure.powers,)[:0]",
+        tests=VECTORS,
+    ),
+    Mutant(
+        name="vectors of several aggregates are one",
+        place="chains",
+        old="vector = None if measure.family is None else (place, *measure.family)",
+        new="vector = measure.family",
+        tests=VECTORS,
+    ),
+    Mutant(
+        name="vectors on any lattice are one",
+        place="family",
+        old="return (self.value, self.filter, self.second and self.second.value, *bare)",
+        new="return (self.value, self.filter, self.second and self.second.value)",
+        tests=VECTORS,
+    ),
+    Mutant(
+        name="vectors under any filter are one",
+        place="family",
+        old="return (self.value, self.filter, self.second and self.second.value, *bare)",
+        new="return (self.value, self.second and self.second.value, *bare)",
+        tests=VECTORS,
+    ),
+    Mutant(
+        name="a vector that is replaced moves as far as one that comes",
+        place="sensitivity",
+        old="exact = Sensitivity(linf=one * size, l1=2 * all * size, l2_squared=2 * one * all * size**2)",
+        new="exact = Sensitivity(linf=one * size, l1=all * size, l2_squared=one * all * size**2)",
+        tests=VECTORS,
+    ),
+    Mutant(
+        name="of a vector in coarser steps one term moves by a step more",
+        place="_changed",
+        old="return None if found is None else found * measure.terms",
+        new="return found",
+        tests=VECTORS,
+    ),
+    Mutant(
+        name="the other value of a pair moves nothing",
+        place="magnitude",
+        old="greatest *= measure.second.lattice.values[1]",
+        new="greatest *= 1",
+        tests=VECTORS,
     ),
     Mutant(
         name="sums that are rounded first are in parallel",

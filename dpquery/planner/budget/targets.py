@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import assert_never
 
-from dpquery.accuracy.error_propagation import factors_of, mean_of
+from dpquery.accuracy.error_propagation import Mean, factors_of, mean_of, quotient_of
 from dpquery.errors import InternalError, InvalidLossError, UnsupportedQueryError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
@@ -95,10 +95,16 @@ def half_width_of(
     if inner is not aim.expression:  # a number of rows that is rounded to be shown
         found = half_width_of(replace(aim, expression=inner), half_width, rows)
         return None if found is None else found + Fraction(1, 2)
-    mean = mean_of(aim.expression) if aim.is_itself and rows is not None else None
-    if mean is not None and rows is not None:
-        deviations, count = half_width(mean.deviations, 2), half_width(mean.count, 2)
-        return None if deviations is None or count is None else mean.half_width(deviations, count, rows)
+    parts = quotient_of(aim.expression) if aim.is_itself and rows is not None else None
+    if parts is not None and rows is not None:
+        sides = [factors_of(side, lambda id: half_width(id, 1) is not None) for side in parts[:2]]
+        read = {id for side in sides for id in side or {}}
+        widths = [
+            sum((abs(f) * (half_width(id, len(read)) or 0) for id, f in (side or {}).items()), Fraction(0))
+            for side in sides
+        ]
+        mean = Mean(deviations="", count="", reach=parts[2])
+        return mean.half_width(widths[0], widths[1], rows) if all(sides) else None
     factors = factors_of(aim.expression, lambda id: half_width(id, 1) is not None) if aim.is_itself else None
     if not factors:
         return None
