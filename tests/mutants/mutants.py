@@ -2538,8 +2538,8 @@ MUTANTS = (
     Mutant(
         name="units in parts change in the groups that they have alone",
         place="_changed",
-        old="return aggregate.public_groups if measure.count is Count.UNITS else cells(aggregate, neighbours)",
-        new="return cells(aggregate, neighbours)",
+        old="found = aggregate.public_groups if measure.count is Count.UNITS else cells(aggregate, neighbours)",
+        new="found = cells(aggregate, neighbours)",
         tests=SENSITIVITY,
     ),
     Mutant(
