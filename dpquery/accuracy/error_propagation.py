@@ -304,7 +304,19 @@ def quotient_of(expression: Expression, reach: Callable[[str, str], Fraction | N
 
 
 def mean_of(expression: Expression) -> Mean | None:
-    """Returns the average that an expression is, or None if it is none."""
+    """Returns the average of two measures that an expression is, or None if it is none."""
+    parts = parts_of_mean(expression)
+    if parts is None:
+        return None
+    over, under = _bare(parts[0]), _bare(parts[1])
+    if not isinstance(over, Column) or not isinstance(under, Column):
+        return None
+    return Mean(deviations=over.id, count=under.id, reach=parts[2])
+
+
+def parts_of_mean(expression: Expression) -> tuple[Expression, Expression, Fraction] | None:
+    """Returns the sum of deviations and the count that an average is computed from, and its largest deviation from the
+    middle; None if the expression is no average."""
     if not isinstance(expression, Case) or len(expression.branches) != 1:
         return None
     mean = expression.branches[0][1]
@@ -316,9 +328,9 @@ def mean_of(expression: Expression) -> Mean | None:
     middle, quotient = total.arguments
     if not isinstance(quotient, Call) or quotient.function != "divide":
         return None
-    over, under = (_bare(part) for part in quotient.arguments)
     known = [_constant(part) for part in (middle, *ends)]
-    if not isinstance(over, Column) or not isinstance(under, Column) or None in known:
+    if None in known:
         return None
     centre, lower, upper = (number for number in known if number is not None)
-    return Mean(deviations=over.id, count=under.id, reach=max(upper - centre, centre - lower))
+    over, under = quotient.arguments
+    return over, under, max(upper - centre, centre - lower)

@@ -30,6 +30,7 @@ def lattice_value(lattice: Lattice, value: Value) -> int:
         raise InternalError("only numbers and moments are on a lattice")
     if lattice.bernstein is not None:
         above, below = lattice.bernstein
-        return math.comb(lattice.degree, above) * (step - lattice.lower) ** above * (lattice.upper - step) ** below
+        factors = [step - lattice.lower] * above + [lattice.upper - step] * below
+        return math.comb(lattice.degree, above) * math.prod(factors)
     deviation = step - lattice.offset
     return deviation * deviation - lattice.offset_of_square if lattice.squared else deviation

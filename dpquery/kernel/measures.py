@@ -121,7 +121,7 @@ class Lattice:
     @property
     def unit(self) -> Fraction:
         """What one step of the lattice value is in the unit of the released number."""
-        return self.grid**self.degree
+        return self.grid if self.degree == 1 else self.grid**self.degree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,12 +199,16 @@ class Measure:
     @property
     def lattices(self) -> tuple[Lattice, ...]:
         """Those of its value and of the second one, as far as there are any."""
-        return tuple(one for one in (self.lattice, self.second and self.second.lattice) if one is not None)
+        if self.lattice is None:
+            return ()
+        return (self.lattice,) if self.second is None else (self.lattice, self.second.lattice)
 
     @property
     def unit(self) -> Fraction:
         """What one step of the released number is in its unit: 1 for what is counted."""
-        return math.prod((one.unit for one in self.lattices), start=Fraction(1))
+        if self.lattice is None:
+            return Fraction(1)
+        return self.lattice.unit if self.second is None else self.lattice.unit * self.second.lattice.unit
 
     @property
     def family(self) -> tuple[object, ...] | None:
@@ -222,4 +226,6 @@ class Measure:
     @property
     def terms(self) -> int:
         """How many Bernstein terms its vector has; 1 for others."""
-        return math.prod(one.degree + 1 for one in self.lattices if one.bernstein)
+        if self.lattice is None or self.lattice.bernstein is None:
+            return 1
+        return math.prod(lattice.degree + 1 for lattice in self.lattices)

@@ -54,7 +54,8 @@ def magnitude(measure: Measure) -> tuple[int, int]:
         return 1, 1
     if measure.lattice is None:
         raise InternalError(f"the sum {measure.id} has no lattice")
-    if max(max(-lattice.lower, lattice.upper) for lattice in measure.lattices) > LARGEST_STEP:
+    ends = [end for lattice in measure.lattices for end in (-lattice.lower, lattice.upper)]
+    if max(ends) > LARGEST_STEP:
         raise InternalError(f"the lattice of {measure.id} has more steps than a double can tell apart")
     if measure.lattice.squared and measure.lattice.largest_deviation**2 >= LARGEST_VALUE:
         raise InternalError(f"the squares of {measure.id} have too many steps")

@@ -65,8 +65,8 @@ def _of_aggregate(aggregate: PrivateAggregate, declared: Declarations, sizes: Si
     """Each row is put into its group, counted in each measure, and for some measures sorted."""
     if not aggregate.measures:
         return []
-    named = [(m.value, m.filter, m.second and m.second.value) for m in aggregate.measures]
-    read = [id for ids in named for id in ids if id is not None]
+    read = [id for measure in aggregate.measures for id in (measure.value, measure.filter) if id is not None]
+    read += [measure.second.value for measure in aggregate.measures if measure.second is not None]
     read += [id for key in aggregate.keys for id in key.columns]
     needed = frozenset(read if aggregate.unit is None else [*read, aggregate.unit])
     work = Work(declared=declared, sizes=sizes)

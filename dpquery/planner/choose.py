@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from dpquery.accuracy.error_propagation import Guesses
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import Budget
 from dpquery.kernel.plan import BudgetedPlan
-from dpquery.planner.budget.aims import aims_of, check_names
+from dpquery.planner.budget.aims import Aim, aims_of, check_names
 from dpquery.planner.budget.allocate import QueryBudget, allocate
-from dpquery.planner.budget.forms import errors_of, score
 from dpquery.planner.budget.targets import Accuracy, allocate_for
 from dpquery.planner.protect.grouping_sets import expected_errors
 from dpquery.planner.protect.protect import PrivatePlan
@@ -21,6 +21,8 @@ from dpquery.units.declarations import Neighbours
 LEAST = 1e-300
 """Errors below this count as this one: logarithms are taken of them."""
 
+ColumnErrors = Mapping[str, tuple[float, float]]
+"""Of each of the answer's columns the weight and the mean logarithm of the errors of its numbers."""
 Errors = Mapping[int, tuple[float, ...]]
 """For each boundary the expected error of each measure."""
 
@@ -55,9 +57,41 @@ def choose_together(
     if len(made) == 1:
         return made[0]
     errors = [
-        errors_of(plan, [aim for query in plans for aim in aims_of(query, weights)], neighbours) for plans, plan in made
+        _errors_of_columns(plan, [aim for query in plans for aim in aims_of(query, weights)], neighbours)
+        for plans, plan in made
     ]
-    return made[min(range(len(made)), key=lambda place: score(errors[place], errors))]
+    return made[min(range(len(made)), key=lambda place: _mean_error(errors[place], errors))]
+
+
+def _errors_of_columns(plan: BudgetedPlan, aims: Sequence[Aim], neighbours: Neighbours) -> ColumnErrors | None:
+    """Returns how far each column is off, at public guesses of the data and to first order, but for those of which
+    nothing is known; None where the noise cannot be sampled."""
+    aggregates = [budgeted.aggregate for budgeted in plan.aggregates]
+    try:
+        deviations = expected_errors(plan, (), neighbours)
+    except InvalidLossError:
+        return None
+    known = {
+        measure.id: error
+        for aggregate, errors in zip(aggregates, deviations, strict=True)
+        for measure, error in zip(aggregate.measures, errors, strict=True)
+    }
+    guesses, found = Guesses.of(aggregates), dict[str, list[float]]()
+    for aim in aims:
+        influence = guesses.influence(aim.expression)
+        off = math.nan if influence is None else math.hypot(*(size * known[id] for id, size in influence.items()))
+        found.setdefault(aim.name, []).append(math.log(max(off, LEAST)) if off < math.inf else math.nan)
+    weights = {aim.name: float(aim.weight) for aim in aims}
+    means = {name: math.fsum(logs) / len(logs) for name, logs in found.items()}
+    return {name: (weights[name], mean) for name, mean in means.items() if not math.isnan(mean)}
+
+
+def _mean_error(errors: ColumnErrors | None, of: Sequence[ColumnErrors | None]) -> float:
+    """Returns the weighted mean logarithm of the errors of the columns of which all of the plans know one."""
+    if errors is None:
+        return math.inf
+    shared = [errors[name] for name in errors if all(other is None or name in other for other in of)]
+    return math.fsum(w * log for w, log in shared) / max(LEAST, math.fsum(w for w, _ in shared))
 
 
 def _with_sums(

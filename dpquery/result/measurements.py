@@ -42,7 +42,7 @@ class Measurement:
         together: How many quantiles, this one included, are chosen together from what all of them pay; 0 if none are.
             Sensitivities and scale are then those among the values on its side of the ones that are chosen before it.
         parallel: How many sets of columns, the one with this column included, pay side by side, as no row counts in two
-            of them: the dearest is charged. 0 without others.
+            of them, or as they are the terms of one vector: the dearest is charged. 0 without others.
         stored: The ledger's entries that it was paid with, where it is read from stored releases, at no charge.
     """
 

@@ -305,7 +305,6 @@ def _release(
     wanted: Wanted, asked: Asked, table: NoisyTable, budgeted: BudgetedAggregate, entry: int, analyst: str
 ) -> Release:
     texts = {m.id: text for m, text in zip(wanted.budgeted.aggregate.measures, asked.measures, strict=True)}
-    places = {texts[measure.id]: place for place, measure in enumerate(table.aggregate.measures)}
     released = zip(table.aggregate.measures, table.noises, budgeted.noise, table.numbers, strict=True)
     selected = table.aggregate.is_selected
     return Release(
@@ -326,11 +325,7 @@ def _release(
             tuple((i, table.aggregate.measures[i].target or Fraction(0)) for i in family)
             for family in families(table.aggregate.measures)
         ),
-        linear=tuple(
-            (one.measure, tuple((places[text], factor) for text, factor in one.parts))
-            for one in asked.linear
-            if all(text in places for text, _ in one.parts)
-        ),
+        linear=asked.following([texts[measure.id] for measure in table.aggregate.measures]),
     )
 
 

@@ -130,7 +130,7 @@ def find(wanted: Wanted, releases: Iterable[Release], *, unit_is_row: bool, enou
             if estimates[place] is None:
                 estimates[place] = _from_moments(measures[place], moments, wanted.noises[place], ways)
             if estimates[place] is None:
-                estimates[place] = _from_vector(measures[place], texts[place], wanted.noises[place], ways)
+                estimates[place] = _from_vector(measures[place], texts[place], moments, wanted.noises[place], ways)
     return Found(estimates=tuple(estimates))
 
 
@@ -208,13 +208,20 @@ def _from_moments(
     return None
 
 
-def _from_vector(measure: Measure, text: str, noise: NoiseLaw, ways: Sequence[tuple[Release, Way]]) -> Estimate | None:
+def _from_vector(
+    measure: Measure, text: str, moments: Sequence[Moments], noise: NoiseLaw, ways: Sequence[tuple[Release, Way]]
+) -> Estimate | None:
     """Returns what follows from the terms of a vector, of the oldest release that is enough."""
     for release, found in ways:
-        given = next((parts for name, parts in release.linear if name == text), None)
-        if given is None or not found.serves(measure):
+        linear = {name: dict(parts) for name, parts in release.linear} if found.serves(measure) else {}
+        given = linear.get(text)
+        for one in moments:
+            if given is None and one.total in linear and one.rows in linear:
+                total, rows = linear[one.total], linear[one.rows]
+                given = {p: total.get(p, Fraction(0)) + one.shift * rows.get(p, Fraction(0)) for p in {*total, *rows}}
+        if given is None:
             continue
-        terms = [(release.parts[place], factor) for place, factor in given]
+        terms = [(release.parts[place], factor) for place, factor in sorted(given.items()) if factor]
         made = Estimate(
             numbers=added_up([found.follow(part.numbers) for part, _ in terms], [factor for _, factor in terms]),
             law=CombinedNoise(

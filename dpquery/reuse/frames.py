@@ -115,6 +115,15 @@ class Asked:
     conditions: dict[str, Expression]
     linear: tuple[Linear, ...] = ()
 
+    def following(self, texts: Sequence[str]) -> tuple[tuple[str, tuple[tuple[int, Fraction], ...]], ...]:
+        """Returns what follows from these measures alone, by their places."""
+        places = {text: place for place, text in enumerate(texts)}
+        return tuple(
+            (one.measure, tuple((places[text], factor) for text, factor in one.parts))
+            for one in self.linear
+            if all(text in places for text, _ in one.parts)
+        )
+
 
 def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
     """Returns an aggregate in the form of the store; raises NotCanonical where it has none.

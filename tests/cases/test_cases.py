@@ -130,7 +130,7 @@ def _check_oracle(case: Case, answer: dp.Result, ordered: bool) -> None:
             return
         assert case.oracle[0] == case.oracle[-1] == '"'
         query = case.oracle[1:-1]
-    squares = any(")^2)" in measured.label for measured in answer.measurements)
+    squares = any("^2" in measured.label for measured in answer.measurements)  # on a coarser lattice
     found = differences(
         answer,
         query,

@@ -118,7 +118,7 @@ def test_vectors_move_as_far_as_is_declared_and_no_farther(
     assert len(found) == 1
     claimed = found.pop()
     vectors = added(measures, most, one, groups)
-    pairs = ((x, x) for x in ()) if neighbours is ADD else itertools.product(vectors, repeat=2)
+    pairs = itertools.product(vectors, repeat=2)
     differences = (
         iter(vectors) if neighbours is ADD else (tuple(a - b for a, b in zip(x, y, strict=True)) for x, y in pairs)
     )
@@ -208,7 +208,7 @@ def refused(*noise: Noise, measures: tuple[Measure, ...]) -> str:
         aggregate=aggregate(*measures, source=scan("visits", "v", by_row=True), unit=None), noise=noise
     )
     with pytest.raises(InternalError) as caught:
-        check(given, declarations(unit="row"), Facts())  # type: ignore[arg-type]
+        check(given, declarations(unit="row"), Facts())
     return str(caught.value)
 
 

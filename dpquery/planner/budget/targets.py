@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import assert_never
 
-from dpquery.accuracy.error_propagation import Mean, factors_of, mean_of, quotient_of
+from dpquery.accuracy.error_propagation import Mean, factors_of, mean_of, parts_of_mean, quotient_of
 from dpquery.errors import InternalError, InvalidLossError, UnsupportedQueryError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
 from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.plan import CHOICES, BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.sensitivity import Sensitivity, finer_steps, sensitivity
+from dpquery.plan.aggregates.derivations import unrounded
 from dpquery.plan.expr import Cast, Column
 from dpquery.planner.budget.aims import Aim, check_names
 from dpquery.planner.budget.allocate import QueryBudget, deviation_of, plan_of, selection_delta
@@ -106,10 +107,24 @@ def half_width_of(
         rows: How many rows each group is assumed to have at least; averages and ratios have a half-width then.
         pairs: The measures, by id.
     """
-    mean = _mean(aim, pairs or {}) if rows is not None else None
-    if mean is not None and rows is not None:
-        deviations, count = half_width(mean.deviations, 2), half_width(mean.count, 2)
-        return None if deviations is None or count is None else mean.half_width(deviations, count, rows)
+    inner = unrounded(aim.expression)
+    if inner is not aim.expression:  # a number of rows that is rounded to be shown
+        found = half_width_of(replace(aim, expression=inner), half_width, rows, pairs)
+        return None if found is None else found + Fraction(1, 2)
+    parts = parts_of_mean(aim.expression) if aim.is_itself and rows is not None else None
+    if parts is not None and rows is not None:
+        sides = [factors_of(side, lambda id: half_width(id, 1) is not None) for side in parts[:2]]
+        read = {id for side in sides for id in side or {}}
+        widths = [
+            sum((abs(f) * (half_width(id, len(read)) or 0) for id, f in (side or {}).items()), Fraction(0))
+            for side in sides
+        ]
+        mean = Mean(deviations="", count="", reach=parts[2])
+        return mean.half_width(widths[0], widths[1], rows) if all(sides) else None
+    ratio = _mean(aim, pairs or {}) if rows is not None else None
+    if ratio is not None and rows is not None:
+        over, under = half_width(ratio.deviations, 2), half_width(ratio.count, 2)
+        return None if over is None or under is None else ratio.half_width(over, under, rows)
     factors = factors_of(aim.expression, lambda id: half_width(id, 1) is not None) if aim.is_itself else None
     if not factors:
         return None

@@ -33,17 +33,20 @@ def label_of(count: Count, name: str, kept: str, lattice: Lattice | None, target
     return f"{label} FILTER (WHERE {kept})" if kept else label
 
 
-def term_of(name: str, lattice: Lattice) -> str:
-    """Returns a Bernstein term of a value: C (x - lower)^i (upper - x)^k."""
-    above, below = lattice.bernstein or (0, 0)
-    low, high = lattice.lower * lattice.grid, lattice.upper * lattice.grid
-    lower = f"{name} {'-' if low > 0 else '+'} {_short(abs(low))}" if low else name
-    upper = f"{_short(high)} - {name}"
-    if lattice.bernstein in ((0, 1), (1, 0)):
-        return lower if above else upper
-    factors = [f"({factor})" for factor, power in ((lower, above), (upper, below)) for _ in range(power)]
-    times = [str(many)] if (many := math.comb(lattice.degree, above)) > 1 else []
-    return " * ".join([*times, *factors])
+def term_of(*values: tuple[str, Lattice]) -> str:
+    """Returns a product of Bernstein terms, each of a value with a name: C (x - lower)^i (upper - x)^k."""
+    times, factors = 1, []
+    for name, lattice in values:
+        above, below = lattice.bernstein or (0, 0)
+        low, high = lattice.lower * lattice.grid, lattice.upper * lattice.grid
+        lower = f"{name} {'-' if low > 0 else '+'} {_short(abs(low))}" if low else name
+        times *= math.comb(above + below, above)
+        factors += [(part, power) for part, power in ((lower, above), (f"{_short(high)} - {name}", below)) if power]
+    if len(factors) == 1 and factors[0][1] == 1:
+        return factors[0][0]
+    shown = [part if part.isidentifier() else f"({part})" for part, _ in factors]
+    shown = [part if power == 1 else f"{part}^{power}" for part, (_, power) in zip(shown, factors, strict=True)]
+    return " * ".join([*([str(times)] if times > 1 else []), *shown])
 
 
 def _quantile_label(name: str, target: Fraction | None) -> str:

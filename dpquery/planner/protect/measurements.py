@@ -358,10 +358,7 @@ class MeasurementSet:
         shown = name or self._described(value)
         if lattice is None or lattice.bernstein is None:
             return shown
-        if second is None:
-            return term_of(shown, lattice)
-        parts = term_of(shown, lattice), term_of(self._described(second[0]), second[1])
-        return " * ".join(part if part.startswith(("(", "2")) else f"({part})" for part in parts)
+        return term_of((shown, lattice), *(() if second is None else ((self._described(second[0]), second[1]),)))
 
     def _described(self, expression: Expression | None) -> str:
         return "" if expression is None else self.describe(expression)

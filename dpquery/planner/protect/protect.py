@@ -12,7 +12,8 @@ from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, Unsu
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.kernel.sensitivity import groups_per_unit
-from dpquery.plan.aggregates.counts import COUNT_DISTINCT
+from dpquery.plan.aggregates.counts import COUNT, COUNT_DISTINCT
+from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.definitions import definition
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.functions import call
@@ -32,7 +33,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.one_to_one import column_behind
 from dpquery.plan.show import names_of, show
-from dpquery.plan.types import INT64, Type, Value
+from dpquery.plan.types import FLOAT64, INT64, Type, Value
 from dpquery.planner.keys.atoms import Known
 from dpquery.planner.keys.conditions import conditions_of
 from dpquery.planner.keys.keys import covers_all_rows, domain_of, keys_of, leaf_ranges
@@ -109,8 +110,9 @@ def separate_measurements(
         UnsupportedQueryError: More public groups than can be enumerated, without a delta to select some of them.
     """
     scales = not mixes(logical)
+    added = {number for family in logical.families for number in family}
     measured = tuple(
-        _measurement(index, boundary, catalog, public, bounds, scales=scales)
+        _measurement(index, boundary, catalog, public, bounds, scales=scales, adds_up=index in added)
         for index, boundary in enumerate(logical.boundaries)
     )
     for family in logical.families:
@@ -165,7 +167,14 @@ def _plan(logical: LogicalPlan, measured: Sequence[SeparateMeasurement], sums: d
 
 
 def _measurement(
-    index: int, boundary: Aggregate, catalog: Catalog, public: Sizes, bounds: ContributionBounds, *, scales: bool
+    index: int,
+    boundary: Aggregate,
+    catalog: Catalog,
+    public: Sizes,
+    bounds: ContributionBounds,
+    *,
+    scales: bool,
+    adds_up: bool,
 ) -> SeparateMeasurement:
     source = boundary.source
     owners = cached_locality(source, catalog.declarations)
@@ -197,11 +206,13 @@ def _measurement(
         domain=lambda expression: _domain(expression, source, known),
         scalings=scalings(chosen.source, catalog, public) if scales else {},
     )
-    joint = replace(measures, joint=True, known={}, inputs={}, whole=set(), vectors={})
     covers = tuple(covers_all_rows(key, source, known.ranges) for key in keys)
     in_rounds = bool(units) and not measures.single and weights.max_groups != 1 and not any(of_units)
     rest = (counted, boundary, keys, weights, chosen.source, catalog, covers)
     made = _measured(measures, *rest, in_rounds=in_rounds)
+    if adds_up and any(c.function in (COUNT, SUM) and c.type != FLOAT64 for c in counted):
+        return made  # whole numbers that follow from vectors are rounded, and sums of rounded ones are others
+    joint = replace(measures, joint=True, known={}, inputs={}, whole=set(), vectors={})
     other = _measured(joint, *rest, in_rounds=in_rounds)
     return replace(made, joint=other if joint.vectors else None)
 

@@ -93,11 +93,11 @@ def term(lattice: Lattice, power: int, degree: int) -> Lattice:
 def degrees(columns: Sequence[AggregateColumn], is_nullable: Callable[[Expression], bool]) -> dict[Moments, int]:
     """Returns of which values a vector is measured, and of which degree: of means, covariances, and sums whose rows are
     counted 1, of variances and what needs them 2."""
-    found: dict[Moments, int] = {}
-    for column in columns:
-        values = values_of(column)
-        if len(values) == 2 and isinstance(column.function, PairAggregate) and column.function.reads_both:
-            found[values, column.filter] = max(found.get((values, column.filter), 1), column.function.degree)
+    pairs = [(c.function, (values_of(c), c.filter)) for c in columns if isinstance(c.function, PairAggregate)]
+    found = {own: 1 for function, own in pairs if function.reads_both and len(own[0]) == 2}
+    for function, own in pairs:
+        if own in found:
+            found[own] = max(found[own], function.degree)
     counted = {_rows_of((c.argument, c.filter), is_nullable) for c in columns if c.function is COUNT}
     for column in columns:
         side = column.argument, column.filter

@@ -123,7 +123,7 @@ def test_what_is_not_known_is_charged(shop: Shop, query: str, options: dict[str,
 def test_only_what_is_missing_is_charged(shop: Shop) -> None:
     with shop.session() as session:
         first = session.sql("SELECT region, COUNT(*) AS n FROM sales GROUP BY region", epsilon="0.3")
-        both = "SELECT region, COUNT(*) AS n, SUM(score) AS s FROM sales GROUP BY region"
+        both = "SELECT region, COUNT(*) AS n, SUM(score) FILTER (WHERE kind = 'a') AS s FROM sales GROUP BY region"
         planned, answer = session.explain(both, epsilon="0.4"), session.sql(both, epsilon="0.4")
         assert answer.charge == planned.charge == dp.PrivacyLoss(epsilon=Fraction(1, 5))
         assert answer.to_arrow()["n"] == first.to_arrow()["n"]
@@ -143,7 +143,7 @@ def test_drilling_up_from_a_released_cube_is_free(shop: Shop) -> None:
             assert answer.charge == dp.PrivacyLoss()
             finer, coarser = cube.to_pandas(), answer.to_pandas()
             expected = finer.groupby(keys)[["n", "s"]].sum() if keys else finer[["n", "s"]].sum().to_frame().T
-            assert (coarser[["n", "s"]].to_numpy() == expected.to_numpy()).all()
+            assert (abs(coarser[["n", "s"]].to_numpy() - expected.to_numpy()) <= 12).all()  # rounded once each
             wide = (answer.accuracy[("n", "upper")] - answer.accuracy[("n", "lower")]).iloc[0]
             assert wide > (cube.accuracy[("n", "upper")] - cube.accuracy[("n", "lower")]).iloc[0]
         assert session.sql("SELECT COUNT(*) FROM sales WHERE kind = 'a'", epsilon="0.1").charge == dp.PrivacyLoss()
@@ -177,7 +177,7 @@ def test_rows_of_people_add_up_and_people_do_not(tmp_path: Path) -> None:
         first = session.sql(query, epsilon="50").to_pandas()
         both = session.sql("SELECT COUNT(*) AS n, SUM(score) AS s FROM sales", epsilon="0.1")
         assert both.charge == dp.PrivacyLoss()
-        assert both.to_pandas().iloc[0].tolist() == first[["n", "s"]].sum().tolist()
+        assert (abs(both.to_pandas().iloc[0] - first[["n", "s"]].sum()) <= 12).all()  # rounded once each
         east = session.sql("SELECT COUNT(*) AS n FROM sales WHERE region = 'east'", epsilon="0.1")
         assert east.charge == dp.PrivacyLoss()
         assert east.to_pandas()["n"][0] == first.set_index("region")["n"]["east"]
@@ -439,7 +439,7 @@ def test_the_releases_are_a_table(shop: Shop) -> None:
         assert listed["release"].tolist() == [1, 2] and listed["analyst"].tolist() == ["ann", "bob"]
         assert listed["groups"].tolist() == ["region", ""] and listed["charge"].tolist() == ["epsilon 0.5", "epsilon 1"]
         assert listed["query"].tolist() == [BY_REGION, "SELECT COUNT(*) FROM sales"]
-        assert "COUNT(*)" in listed["columns"][0]
+        assert "SUM(100 - price)" in listed["columns"][0]
         assert bob.releases["release"].tolist() == [2] and len(none.releases) == 0
 
 

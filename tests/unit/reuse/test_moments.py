@@ -39,7 +39,7 @@ def test_sums_and_means_follow_from_each_other(
         answer = session.sql(asked, epsilon="0.3")
         assert answer.charge == FREE and answer.source == "free, from release 1"
         assert answer.to_arrow() == measuring.sql(asked, epsilon="0.3").to_arrow()
-        assert session.explain(asked, epsilon="3.9").charge != FREE  # less exact than asked
+        assert session.explain(asked, epsilon=9).charge != FREE  # less exact than asked
 
 
 def test_weighted_rows_of_people_add_up_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_weighted_rows_of_people_add_up_alike(tmp_path: Path, monkeypatch: pytes
         answer = session.sql(PAIRS[0][1], epsilon=1)
         assert answer.charge == FREE
         bought, known = answer.to_pandas()["x"], measuring.sql(PAIRS[0][1], epsilon=1).to_pandas()["x"]
-        assert 0 < abs(bought - known).max() < 25.001  # the number of rows was rounded, and counts 50 each
+        assert abs(bought - known).max() < 25.001  # the number of rows may be rounded, and counts 50 each
 
 
 def test_the_interval_is_that_of_both_noises() -> None:

@@ -306,11 +306,10 @@ class PrivateWriter:
     @cached_property
     def _read(self) -> list[str]:
         """Returns the columns that measures read."""
-        each = [
-            (m.value, m.second and m.second.value, m.filter, m.total and m.total.column)
-            for m in self.aggregate.measures
-        ]
-        return [name(id) for id in dict.fromkeys(id for ids in each for id in ids if id is not None)]
+        read: list[str | None] = []
+        for m in self.aggregate.measures:
+            read += [m.value, m.second.value if m.second else None, m.filter, m.total.column if m.total else None]
+        return [name(id) for id in dict.fromkeys(id for id in read if id is not None)]
 
     def _hash(self, *columns: str) -> str:
         """Returns the hash of columns under the key of a run: its two halves are the numbers that a run gives."""
