@@ -19,6 +19,7 @@ NONINTERFERENCE = "tests/properties/test_noninterference.py"
 CALIBRATION = "tests/statistical/test_calibration.py"
 AGGREGATES = "tests/backends/conformance/test_aggregates.py"
 THRESHOLDS = "tests/statistical/test_thresholds.py"
+ROUNDS = "tests/properties/test_rounds.py"
 SAMPLERS = "tests/statistical/test_samplers.py"
 CHOICES = "tests/statistical/test_choices.py"
 EXPONENTIAL = "tests/unit/kernel/test_exponential.py"
@@ -132,8 +133,8 @@ MUTANTS = (
     Mutant(
         name="each measure gets the whole loss",
         place="noises",
-        old="(amount * share for share in shares)",
-        new="(amount for share in shares)",
+        old="_loss(amount * share, laplace)",
+        new="_loss(amount, laplace)",
         tests=CALIBRATION,
         only="share",
     ),
@@ -156,8 +157,8 @@ MUTANTS = (
     Mutant(
         name="half of the loss is given away",
         place="noises",
-        old="(amount * share for share in shares)",
-        new="(amount * share / 2 for share in shares)",
+        old="_loss(amount * share, laplace)",
+        new="_loss(amount * share / 2, laplace)",
         tests=CALIBRATION,
     ),
     Mutant(
@@ -292,7 +293,7 @@ MUTANTS = (
     ),
     Mutant(
         name="groups are kept over all units together",
-        place="place",
+        place="units_in_some",
         old="row_number() OVER (PARTITION BY unit ORDER BY {', '.join([hashed, *keys])})",
         new="row_number() OVER (ORDER BY {', '.join([hashed, *keys])})",
         tests=WEIGHINGS,
@@ -774,7 +775,7 @@ MUTANTS = (
     Mutant(
         name="the threshold is on rows",
         place="shown",
-        old="selection.selected_order(noisy[deciding], tau, exact.keys)",
+        old="selection.selected_order(noisy[place], tau, exact.keys)",
         new="selection.selected_order(noisy[0], tau, exact.keys)",
         tests=THRESHOLDS,
         only="not_on_rows",
@@ -782,10 +783,103 @@ MUTANTS = (
     Mutant(
         name="the threshold is on exact numbers",
         place="shown",
-        old="selection.selected_order(noisy[deciding], tau, exact.keys)",
-        new="selection.selected_order(exact.numbers[deciding], tau, exact.keys)",
+        old="selection.selected_order(noisy[place], tau, exact.keys)",
+        new="selection.selected_order(exact.numbers[place], tau, exact.keys)",
         tests=THRESHOLDS,
         only="noisy",
+    ),
+    Mutant(
+        name="in rounds, a unit counts whole in each of its groups",
+        place="weight_of",
+        old="return math.isqrt(WEIGHT**2 // count)",
+        new="return WEIGHT",
+        tests=ROUNDS,
+    ),
+    Mutant(
+        name="in rounds, weights are rounded up",
+        place="weight_of",
+        old="return math.isqrt(WEIGHT**2 // count)",
+        new="return math.isqrt(WEIGHT**2 // count) + 1",
+        tests=ROUNDS,
+    ),
+    Mutant(
+        name="in rounds, a unit counts in a group more",
+        place="in_rounds",
+        old="np.repeat(starts, held) < groups",
+        new="np.repeat(starts, held) <= groups",
+        tests=ROUNDS,
+    ),
+    Mutant(
+        name="in rounds, a unit decides about what is shown too",
+        place="in_rounds",
+        old="left = ~shown[group]",
+        new="left = np.ones(len(group), dtype=np.bool_)",
+        tests=ROUNDS,
+    ),
+    Mutant(
+        name="in rounds, groups are shown in which nobody counts",
+        place="in_rounds",
+        old="passed = (exact > 0) & (noisy >= each.tau)",
+        new="passed = noisy >= each.tau",
+        tests=ROUNDS,
+    ),
+    Mutant(
+        name="in rounds, the threshold is on exact numbers",
+        place="in_rounds",
+        old="(noisy >= each.tau)",
+        new="(exact >= each.tau)",
+        tests=ROUNDS,
+    ),
+    Mutant(
+        name="in rounds, tau is for one group",
+        place="_threshold",
+        old="2 * delta / most",
+        new="2 * delta",
+        tests=ROUNDS,
+    ),
+    Mutant(
+        name="in rounds, tau forgets what a unit weighs",
+        place="_threshold",
+        old="max(found, weight_of(least) + above)",
+        new="max(found, above)",
+        tests=ROUNDS,
+    ),
+    Mutant(
+        name="in rounds, tau is of one tail out of two",
+        place="_threshold",
+        old="2 * delta / most",
+        new="4 * delta / most",
+        tests=ROUNDS,
+    ),
+    Mutant(
+        name="each round has the whole delta",
+        place="rounds_of",
+        old="each = delta / len(PARTS)",
+        new="each = delta",
+        tests=ROUNDS,
+    ),
+    Mutant(
+        name="each round has the whole rho",
+        place="rounds_of",
+        old="sum(PARTS) / part",
+        new="1",
+        tests=ROUNDS,
+    ),
+    Mutant(
+        name="Laplace noise and Gaussian noise lose the whole epsilon each",
+        place="mixed",
+        old="rho = rho_within(spent * other, conversion)",
+        new="rho = rho_within(epsilon, conversion)",
+        tests="tests/unit/planner/test_allocation.py",
+        only="mixed",
+    ),
+    Mutant(
+        name="a replaced unit that decides in rounds moves as one that comes",
+        place="_of_deciding",
+        old="sides = 2 if neighbours is Neighbours.REPLACE_ONE else 1",
+        new="sides = 1",
+        tests="tests/unit/kernel/test_sensitivity.py",
+        only="rounds",
     ),
     Mutant(
         name="the delta of a selection is not charged",
@@ -2918,8 +3012,8 @@ MUTANTS = (
     Mutant(
         name="sums in parallel are rounded for a small loss",
         place="coarsest",
-        old="if measure.count in CHOICES or shares or _changed(",
-        new="if measure.count in CHOICES or _changed(",
+        old="if measure.count in (*CHOICES, Count.DECIDING) or shares or _changed(",
+        new="if measure.count in (*CHOICES, Count.DECIDING) or _changed(",
         tests="tests/unit/kernel/test_mechanisms.py",
         only="not_made_coarser",
     ),
