@@ -67,9 +67,8 @@ def check(budgeted: BudgetedAggregate, declared: Declarations, sizes: Sizes) -> 
     for measure in aggregate.measures:
         if measure.count in CHOICES:
             _check_choice(measure, given[measure.value or ""])
-    if any(
-        m.count is Count.DECIDING and (m.id != aggregate.selection or not known.private) for m in aggregate.measures
-    ):
+    deciding = {m.id for m in aggregate.measures if m.count is Count.DECIDING}
+    if deciding - {aggregate.selection} or (deciding and aggregate.unit is None):
         raise InternalError("units decide in rounds about nothing but which groups are shown")
     if len({measure.id for measure in aggregate.measures}) != len(aggregate.measures):
         raise InternalError("two measures share an id")

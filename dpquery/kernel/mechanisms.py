@@ -218,9 +218,10 @@ def deciding(aggregate: PrivateAggregate) -> int:
 
 def deciding_rounds(budgeted: BudgetedAggregate, noises: tuple[NoiseLaw, ...]) -> tuple[tuple[Round, ...], int] | None:
     """Returns the rounds of a selection, and the groups in which a unit counts in one; None where it has no rounds."""
-    aggregate, groups = budgeted.aggregate, groups_per_unit(budgeted.aggregate)
+    aggregate = budgeted.aggregate
     if not aggregate.is_selected or aggregate.measures[deciding(aggregate)].count is not Count.DECIDING:
         return None
+    groups = groups_per_unit(aggregate)
     if groups is None:
         raise InternalError("a unit may count in any number of groups")
     return rounds_of(noises[deciding(aggregate)].parameter, groups, budgeted.selection_delta), groups
@@ -228,12 +229,12 @@ def deciding_rounds(budgeted: BudgetedAggregate, noises: tuple[NoiseLaw, ...]) -
 
 def tau_of(budgeted: BudgetedAggregate, noises: tuple[NoiseLaw, ...]) -> int | None:
     """Returns the threshold of a selection, of one in rounds that of the last; None where all groups are public."""
-    aggregate, rounds = budgeted.aggregate, deciding_rounds(budgeted, noises)
-    if rounds is not None:
-        return -(-rounds[0][-1].tau // WEIGHT)
-    groups = groups_per_unit(aggregate)
+    aggregate = budgeted.aggregate
     if not aggregate.is_selected:
         return None
+    rounds, groups = deciding_rounds(budgeted, noises), groups_per_unit(aggregate)
+    if rounds is not None:
+        return -(-rounds[0][-1].tau // WEIGHT)
     if groups is None:
         raise InternalError("a unit may count in any number of groups")
     return threshold(noises[deciding(aggregate)], groups, budgeted.selection_delta)

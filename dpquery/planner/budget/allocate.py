@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
@@ -35,6 +35,8 @@ from dpquery.planner.budget.aims import Aim
 from dpquery.planner.budget.budget_split import Chain, best_shares
 from dpquery.units.declarations import Neighbours
 
+NORMAL_95, LAPLACE_95 = 1.96, 3.0
+"""The 95 % half-widths of both laws, in deviations of the one and in scales of the other."""
 LARGEST_ERROR = 1e300
 """Errors beyond this are not compared."""
 
@@ -101,7 +103,7 @@ def allocate(
     conversion = total - delta * selections
     candidates = [
         plan_of(aggregates, noises, delta if in_rho else total / max(1, selections))
-        for noises, in_rho in _candidates(split, epsilon, conversion, neighbours)
+        for noises, in_rho in _candidates(split, epsilon, conversion)
     ]
     if not candidates:
         raise InvalidLossError(
@@ -110,9 +112,7 @@ def allocate(
     return min(candidates, key=lambda plan: _error(plan, neighbours))
 
 
-def _candidates(
-    split: _Split, epsilon: Fraction, conversion: Fraction, neighbours: Neighbours
-) -> list[tuple[list[Noise], bool]]:
+def _candidates(split: _Split, epsilon: Fraction, conversion: Fraction) -> list[tuple[list[Noise], bool]]:
     """Returns the ways to spend an epsilon, each with whether some of it is spent in rho, so that the delta of the
     conversion is needed: all numbers with Laplace noise, all with Gaussian, each with what errs less on it in these
     two. Units decide in rounds under Gaussian noise in all of them, and choices are all paid for alike."""
@@ -121,10 +121,10 @@ def _candidates(
     rho = rho_within(epsilon, conversion)
     if rho:
         found.append((split.noises(Mechanism.GAUSSIAN, rho), True))
-        laplace, gaussian = found[0][0], found[1][0]
-        better = [p for p in range(len(split.pairs)) if split.errs_less(p, gaussian, laplace, neighbours)]
-        if laplace and frozenset(better) - deciding and len(better) < len(split.pairs):
-            found.append((split.mixed(epsilon, conversion, deciding | frozenset(better)), True))
+        both = enumerate(zip(found[1][0], found[0][0], strict=True)) if found[0][0] else ()
+        better = deciding.union(place for place, noises in both if split.errs_less(place, *noises))
+        if len(deciding) < len(better) < len(split.pairs):
+            found.append((split.mixed(epsilon, conversion, better), True))
     return [(noises, in_rho) for noises, in_rho in found if noises]
 
 
@@ -134,6 +134,7 @@ class _Split:
     def __init__(self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours) -> None:
         self.pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
         self._neighbours = neighbours
+        self._known: dict[bool, list[float]] = {}
         self._chains = _parallel(aggregates, neighbours)
         place = {measure.id: number for number, (_, measure) in enumerate(self.pairs)}
         plain = all(isinstance(aim.expression, Column) for aim in aims)
@@ -168,31 +169,31 @@ class _Split:
         What is paid in epsilon is epsilon_1-DP together, and what is paid in rho is (epsilon_2, conversion)-DP; both
         are (epsilon_1 + epsilon_2, conversion)-DP: docs/proofs/composition.md.
         """
+        if not in_rho:
+            return self.noises(Mechanism.LAPLACE, epsilon)
         shares, all = self._shares(True), frozenset(range(len(self.pairs)))
         plain, other = self._together(shares, all - in_rho), self._together(shares, in_rho)
         spent = epsilon / (plain + other)
-        rho = rho_within(spent * other, conversion) if in_rho else Fraction(0)
-        if in_rho and not rho:
+        rho = rho_within(spent * other, conversion)
+        if not rho:
             return []
         return [
             self._noise(p, _loss(rho * share / other, False) if p in in_rho else _loss(spent * share, True))
             for p, share in enumerate(shares)
         ]
 
-    def errs_less(self, place: int, gaussian: list[Noise], laplace: list[Noise], neighbours: Neighbours) -> bool:
-        """Whether one measure errs less in the first of two ways; of choices and what decides this is not asked."""
-        aggregate, measure = self.pairs[place]
-        if not laplace or measure.count in (*CHOICES, Count.DECIDING):
+    def errs_less(self, place: int, gaussian: Noise, laplace: Noise) -> bool:
+        """Whether the 95 % half-width of the first noise on a measure is the smaller one, by the continuous laws; of
+        choices and of what decides about groups this is not asked."""
+        if self.pairs[place][1].count in (*CHOICES, Count.DECIDING):
             return False
-        widths = []
-        for noises in (gaussian, laplace):
-            alone = replace(aggregate, measures=(measure,))
-            try:
-                (made,) = calibrated(BudgetedAggregate(aggregate=alone, noise=(noises[place],)), neighbours)
-            except InvalidLossError:
-                return False
-            widths.append(made.half_width(Fraction(1, 20)))
-        return widths[0] < widths[1]
+        first = NORMAL_95 * self._deviations(False)[place] / math.sqrt(2 * gaussian.loss.rho)
+        return first < LAPLACE_95 * self._deviations(True)[place] / float(laplace.loss.epsilon)
+
+    def _deviations(self, laplace: bool) -> list[float]:
+        if laplace not in self._known:
+            self._known[laplace] = [deviation_of(*p, self._neighbours, in_epsilon=laplace) for p in self.pairs]
+        return self._known[laplace]
 
     def _together(self, shares: Sequence[Fraction], places: frozenset[int]) -> Fraction:
         """Returns what these measures lose together: of each chain what its dearest class does."""
@@ -206,7 +207,7 @@ class _Split:
     def _shares(self, laplace: bool) -> tuple[Fraction, ...]:
         """Returns the share of each measure, of epsilon for Laplace noise and of rho for Gaussian."""
         errors = []
-        deviations = [deviation_of(*pair, self._neighbours, in_epsilon=laplace) for pair in self.pairs]
+        deviations = self._deviations(laplace)
         for influence, is_known in self._influences:
             made = {i: size * (deviations[i] if is_known else 1.0) for i, size in influence.items()}
             fine = all(0 < error < LARGEST_ERROR for error in made.values())
@@ -284,7 +285,7 @@ def _error(plan: BudgetedPlan, neighbours: Neighbours) -> float:
     for budgeted in plan.aggregates:
         try:
             made = calibrated(budgeted, neighbours)
-            total += math.log(tau_of(budgeted, made) or 1)
+            total += math.log(tau_of(budgeted, made) or 1) if budgeted.aggregate.is_selected else 0.0
         except InvalidLossError:
             return math.inf
         ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in made], failure)

@@ -14,10 +14,12 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from dpquery.backends.base import Backend
+from dpquery.kernel.measures import CONSIDERED
 from dpquery.kernel.plan import WEIGHT, Count, Key, Lattice, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.expr import Column, Literal
 from dpquery.plan.functions import call
@@ -222,6 +224,40 @@ def test_units_count_in_some_of_their_selected_groups(engine: Engine, case: Case
             added[1] += one
     expected = {group: (*added, *everywhere[group][2:]) for group, added in found.items()}
     assert run(opened(engine, rows), plan) == expected
+
+
+@pytest.mark.parametrize("groups", [1, 2, 100])
+@pytest.mark.parametrize("case", CASES)
+def test_units_decide_about_their_groups_in_an_order(engine: Engine, case: Case, groups: int) -> None:
+    """Each pair is given once, whatever `max_groups` is below 64; the numbers say how many units a group has."""
+    deciding = replace(UNITS, count=Count.DECIDING)
+    plan = owed(opened(engine, data(200, 5)), planned(case, SELECTED, deciding, LINEAR[0], groups=groups))
+    counted = planned(case, SELECTED, UNITS, LINEAR[0], groups=100)
+    tested, reference = opened(engine, data(200, 5)), opened(ReferenceBackend, data(200, 5))
+    assert run(tested, plan) == run(reference, plan) == run(reference, counted)
+    found = tested.run(tested.prepare(plan), 5)
+    assert found.pairs is not None
+    pairs = list(zip(found.pairs.group.tolist(), found.pairs.unit.tolist(), strict=True))
+    assert len(pairs) == len(set(pairs)) == found.numbers[0].sum()
+    assert np.bincount(found.pairs.group).tolist() == found.numbers[0].tolist()
+    for unit in set(found.pairs.unit.tolist()):
+        places = found.pairs.place[found.pairs.unit == unit]
+        assert sorted(places.tolist()) == list(range(1, len(places) + 1))
+
+
+@pytest.mark.parametrize(("groups", "most"), [(3, CONSIDERED), (80, 80)])
+def test_no_unit_decides_about_any_number_of_groups(engine: Engine, groups: int, most: int) -> None:
+    rows = [{"u": 1, "k": None, "j": j, "x": 7, "wide": None, "f": True} for j in range(100)]
+    keys = (Key.of("v_j", INT64, None),)
+    deciding = replace(UNITS, count=Count.DECIDING)
+    backend = opened(engine, rows)
+    plan = owed(backend, planned(Case(Weighing.COUNTED, 1), keys, deciding, groups=groups))
+    chosen = []
+    for key in (5, 5, 6):
+        found = backend.run(backend.prepare(plan), key)
+        assert found.pairs is not None and len(found.pairs.group) == most == len(found.numbers[0])
+        chosen.append(set(found.keys[0].tolist()))
+    assert chosen[0] == chosen[1] != chosen[2]
 
 
 def everywhere_of(rows: list[Row], plan: PrivateAggregate) -> Groups:

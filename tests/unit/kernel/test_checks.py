@@ -13,6 +13,8 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import (
     WHOLE_ROW,
     BudgetedAggregate,
+    Count,
+    Measure,
     Mechanism,
     Noise,
     PrivateAggregate,
@@ -157,6 +159,27 @@ def test_where_rows_meet_their_like_blocks_bound_nothing() -> None:
     with pytest.raises(InternalError):
         checked(made, declarations(dated=True))
     checked(plan(met, weights(COUNTED, 3)), declarations(dated=True))
+
+
+DECIDING = Measure(id="u", label="", count=Count.DECIDING)
+
+
+def test_units_decide_in_rounds_about_groups_and_nothing_else() -> None:
+    limited = weights(COUNTED, 5, groups=3)
+    selected = aggregate(ROWS, DECIDING, source=FEW, weights=limited, keys=None, selection="u")
+    checked(selected, declarations())
+    for made in (
+        aggregate(ROWS, DECIDING, source=FEW, weights=limited, keys=2),
+        replace(selected, measures=(ROWS, UNITS, replace(DECIDING, id="again"))),
+        replace(selected, measures=(ROWS, DECIDING, replace(DECIDING, id="again"))),
+        replace(selected, measures=(ROWS, replace(DECIDING, filter="v_place"))),
+        replace(selected, weights=weights(COUNTED, 5)),
+    ):
+        with pytest.raises(InternalError):
+            checked(made, declarations())
+    rows = scan("visits", "v", by_row=True)
+    with pytest.raises(InternalError):
+        checked(aggregate(ROWS, DECIDING, source=rows, unit=None, keys=None, selection="u"), declarations(unit="row"))
 
 
 def test_rows_that_are_units_weigh_one_row_each() -> None:

@@ -61,7 +61,7 @@ def shown(
     keys[:] = places
     exact = ExactAggregates(keys=(keys,), numbers=tuple(np.array(given) for _, given in numbers))
     with drawing(noises, None) as draw:
-        return _select(plan, exact, noises, tau, draw)
+        return _select(budgeted, exact, noises, tau, draw)
 
 
 def test_no_group_is_shown_in_which_nobody_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,16 @@ def two_keys(plan: PrivateAggregate) -> PrivateAggregate:
     return replace(plan, keys=(Key.of("v_place", INT64, (1, 2)), Key.of("v_visit", INT64, None)), selection="u")
 
 
+def test_units_that_decide_in_rounds_move_by_one_in_squares() -> None:
+    """Whatever g is; a replaced unit moves what two do. docs/proofs/selection.md, "In rounds"."""
+    deciding = replace(UNITS, count=Count.DECIDING)
+    for groups, root in ((1, 1), (2, 2), (4, 2), (5, 3), (16, 4)):
+        plan = aggregate(deciding, weights=weights(Weighing.COUNTED, 9, groups=groups), keys=None, selection="u")
+        assert sensitivity(plan, deciding, ADD) == moved(1, root, 1)
+        assert sensitivity(plan, deciding, REPLACE) == moved(1, 2 * root, 2)
+        assert finer_steps(plan, deciding) == WEIGHT
+
+
 @pytest.mark.parametrize(
     ("made", "groups", "expected"),
     [

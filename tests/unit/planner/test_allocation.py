@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import dpquery as dp
+from dpquery.kernel.loss import zcdp_to_approximate
 from tests.properties.neighbours import folder
 from tests.scripted import zero_noise
 
@@ -91,12 +92,35 @@ def test_shares_sum_to_the_offer_and_the_gate_charges_that(query: str, sessions:
 @pytest.mark.parametrize("query", QUERIES)
 def test_an_epsilon_is_never_exceeded(query: str, sessions: Mapping[str, dp.Session]) -> None:
     plan = sessions["both"].explain(query, epsilon="0.7", delta="1e-6")
+    paid = sum((m.loss for m in plan.measurements), start=dp.PrivacyLoss())
     if plan.guarantee.epsilon:
         assert plan.guarantee.epsilon == Fraction(7, 10)
     else:
-        from dpquery.kernel.loss import zcdp_to_approximate
+        rest = paid.epsilon if paid.rho else 0
+        rho = paid.rho if rest else plan.guarantee.rho
+        assert rest + zcdp_to_approximate(rho, Fraction(1, 10**6)) <= Fraction(7, 10)
 
-        assert zcdp_to_approximate(plan.guarantee.rho, Fraction(1, 10**6)) <= Fraction(7, 10)
+
+@pytest.mark.parametrize("epsilon", ["1/10", "1", "5"])
+@pytest.mark.parametrize("columns", ["COUNT(*) AS n", "COUNT(*) AS n, MEDIAN(x) AS m", "AVG(x) AS m, SUM(k) AS s"])
+def test_laplace_and_gaussian_noise_mixed_are_within_the_offer(
+    columns: str, epsilon: str, sessions: Mapping[str, dp.Session]
+) -> None:
+    """What is paid in epsilon, and what rho and the rest of delta make of the other measurements, add up to it."""
+    delta = Fraction(1, 10**6)
+    plan = sessions["both"].explain(f"SELECT town, {columns} FROM t GROUP BY town", epsilon=epsilon, delta=delta)
+    assert [m.mechanism for m in plan.measurements if m.aggregate == "selection"] == ["gaussian"]
+    lost = sum((m.loss for m in plan.measurements), start=dp.PrivacyLoss())
+    assert lost.epsilon > 0 and lost.rho > 0
+    converted = zcdp_to_approximate(lost.rho, delta - plan.charge.delta)
+    assert Fraction(epsilon) * Fraction(999, 1000) <= lost.epsilon + converted <= Fraction(epsilon)
+
+
+def test_a_selection_takes_the_whole_delta_where_nothing_is_converted(sessions: Mapping[str, dp.Session]) -> None:
+    query = "SELECT town, COUNT(DISTINCT person) AS n FROM t GROUP BY town"
+    plan = sessions["both"].explain(query, epsilon="1", delta="1e-6", max_groups=1)
+    assert {m.mechanism for m in plan.measurements} == {"laplace"}
+    assert plan.charge.delta == Fraction(1, 10**6)
 
 
 def test_an_average_balances_its_parts(sessions: Mapping[str, dp.Session]) -> None:
