@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -104,7 +105,7 @@ def _session(folder: Path, size: int, groups: int, money: str) -> dp.Session:
         "kind": {"type": "int64"},
     }
     budget = {"epsilon": 10**6} if money == "epsilon" else {"rho": 10**6, "delta": "1e-6"}
-    tables = {"t": {"unit": "id", "unique": [["id"]], "columns": columns}}
+    tables: dict[str, Any] = {"t": {"unit": "id", "unique": [["id"]], "columns": columns}}
     tables["rows"] = {"unit": "id", "max_rows": 3, "columns": columns}
     catalog = dp.Catalog(dataset="coverage", privacy_unit="person", budget=budget, tables=tables)
     frame = pd.concat([_group(size)] * groups, ignore_index=True)

@@ -890,8 +890,8 @@ MUTANTS = (
     Mutant(
         name="a failure of post-processing is another error",
         place="answer",
-        old="return _after(noisy, lambda: _finished(requests, prepared, notes, answered, around.backend))",
-        new="return _finished(requests, prepared, notes, answered, around.backend)",
+        old="return _after(noisy, lambda: _finished(requests, prepared, told, answered, around.backend))",
+        new="return _finished(requests, prepared, told, answered, around.backend)",
         tests=FAILURES,
         only="evaluate",
     ),
