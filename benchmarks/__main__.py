@@ -209,7 +209,7 @@ def _coverage(results: Results) -> list[str]:
         "",
         "## Intervals",
         "",
-        f"How often intervals of 95 % hold, and how wide they are, of {DRAWS:,} answers each: each aggregate alone,",
+        f"How often intervals of 95 % hold, and how wide they are, of {min(DRAWS.values()):,} answers each: alone,",
         "over groups of 40 to 10,000 people of one row each (`python -m benchmarks --only coverage`). The second",
         "number of a cell is half the width over the distance from the exact number within which 95 % of the answers",
         "are: 1 is as narrow as can be. `range` is the part of intervals that reach an end of the range of all",
