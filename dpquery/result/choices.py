@@ -98,7 +98,10 @@ class Choices:
     def __post_init__(self) -> None:
         for table in self.tables:
             measures, sharing = table.aggregate.measures, dict[object, list[int]]()
-            counts = {(m.count, m.value, m.filter): m.id for m in measures if m.count in (Count.VALUES, Count.ROWS)}
+            counts: dict[tuple[Count, str | None, str | None], str] = {}
+            for measure in measures:
+                if measure.count in (Count.VALUES, Count.ROWS):
+                    counts[measure.count, measure.value, measure.filter] = measure.id
             for own, measure in enumerate(measures):
                 if measure.count in CHOICES:
                     sharing.setdefault((measure.count, measure.value, measure.filter, measure.lattice), []).append(own)
