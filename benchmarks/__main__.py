@@ -193,7 +193,7 @@ def _markdown(results: Results) -> str:
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, row in results.items():
-        if "held" in row:
+        if "none" in row:
             continue
         cells = [f"{row[key]:.3g}" if key in row else "" for key in ("private_ms", "plain_ms", "ratio", "aim", "load")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
