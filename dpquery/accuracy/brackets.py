@@ -61,16 +61,14 @@ def brackets(choices: Sequence[Chosen], weight: Floats, lower: float, upper: flo
     """
     below = np.maximum.accumulate([choice.below(weight) for choice in choices], axis=0)
     reached = np.minimum.accumulate([choice.reached(weight) for choice in choices][::-1], axis=0)[::-1]
+    values = np.array([choice.values for choice in choices])
+    least, most = np.where(np.isnan(values), -np.inf, values), np.where(np.isnan(values), np.inf, values)
     found = []
-    for choice in choices:
+    for own, choice in enumerate(choices):
         first = weight - 1 if choice.target == 1 else float(choice.target) * weight - BETWEEN
         last = np.ones_like(weight) if choice.target == 0 else float(choice.target) * weight + BETWEEN
-        low, high = np.full_like(weight, -np.inf), np.full_like(weight, np.inf)
-        for number, other in enumerate(choices):
-            if other.target < choice.target or other is choice:
-                low = np.where(below[number] <= first, np.fmax(low, other.values), low)
-            if other.target > choice.target or other is choice:
-                high = np.where(reached[number] >= last, np.fmin(high, other.values), high)
+        low = np.where(below[: own + 1] <= first, least[: own + 1], -np.inf).max(axis=0)
+        high = np.where(reached[own:] >= last, most[own:], np.inf).min(axis=0)
         known = (np.isfinite(low) | np.isfinite(high)) & np.isfinite(choice.values) & (weight > 0)
         low, high = np.maximum(low, lower), np.minimum(high, upper)
         found.append(Interval(np.where(known, low, np.nan), np.where(known, high, np.nan)))

@@ -150,8 +150,10 @@ def _uniform(dimension: int) -> Floats:
 def _noise(law: Law, dimension: int) -> Floats:
     """Returns the noise at each point, shape (1 or rows, points)."""
     if law.step and isinstance(law.scale, float):
-        return _few_steps(law.mechanism, law.scale / law.step, law.is_rounded, dimension)[None, :] * law.step
-    return _drawn(law.mechanism, dimension)[None, :] * np.reshape(law.scale, (-1, 1))
+        few: Floats = _few_steps(law.mechanism, law.scale / law.step, law.is_rounded, dimension)[None, :] * law.step
+        return few
+    found: Floats = _drawn(law.mechanism, dimension)[None, :] * np.reshape(law.scale, (-1, 1))
+    return found
 
 
 @lru_cache(maxsize=256)
@@ -161,11 +163,11 @@ def _few_steps(mechanism: Mechanism, scale: float, is_rounded: bool, dimension: 
     """
     step = min(1.0, max(scale, 1 / GRID)) / GRID if is_rounded else 1.0
     farthest = math.ceil((FARTHEST * scale + 1) / step)
-    places = np.arange(-farthest, farthest + 1) * step
-    law = _density(mechanism, places / scale)
+    places: Floats = np.arange(-farthest, farthest + 1).astype(np.float64) * step
+    law: Floats = _density(mechanism, places / scale)
     if is_rounded:
         half = round(0.5 / step)
-        sums = np.concatenate([[0.0], law.cumsum()])
+        sums: Floats = np.append(0.0, law.cumsum())
         ends = np.clip(np.arange(len(law))[:, None] + [-half, half + 1], 0, len(law))
         law = sums[ends[:, 1]] - sums[ends[:, 0]]
     below = law.cumsum() / law.sum()

@@ -93,25 +93,30 @@ class Choices:
     whole: frozenset[str]
     twice: frozenset[str]
     _places: dict[str, _Place] = field(default_factory=dict)
+    _found: dict[object, Sequence[Interval | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for table in self.tables:
-            measures = table.aggregate.measures
+            measures, sharing = table.aggregate.measures, dict[object, list[int]]()
+            counts: dict[tuple[Count, str | None, str | None], str] = {}
+            for measure in measures:
+                if measure.count in (Count.VALUES, Count.ROWS):
+                    counts[measure.count, measure.value, measure.filter] = measure.id
             for own, measure in enumerate(measures):
                 if measure.count in CHOICES:
-                    together = [i for i, other in enumerate(measures) if _values_of(other) == _values_of(measure)]
-                    together.sort(key=lambda i: measures[i].target or Fraction(0))
-                    weighed = self._weighed(measures, measure)
-                    self._places[measure.id] = _Place(table, own, tuple(together), weighed)
+                    sharing.setdefault((measure.count, measure.value, measure.filter, measure.lattice), []).append(own)
+            for indices in sharing.values():
+                indices.sort(key=lambda i: measures[i].target or Fraction(0))
+                together = tuple(indices)
+                for own in together:
+                    self._places[measures[own].id] = _Place(table, own, together, self._weighed(counts, measures[own]))
 
-    def _weighed(self, measures: Iterable[Measure], choice: Measure) -> str | None:
+    def _weighed(self, counts: Mapping[tuple[Count, str | None, str | None], str], choice: Measure) -> str | None:
         """Returns what counts the values that a quantile is chosen among."""
-        for measure in measures:
-            counts = measure.count is Count.VALUES and measure.value == choice.value
-            counts |= measure.count is Count.ROWS and choice.id in self.whole
-            if counts and measure.filter == choice.filter and choice.count is Count.QUANTILE:
-                return measure.id
-        return None
+        if choice.count is not Count.QUANTILE:
+            return None
+        rows = counts.get((Count.ROWS, None, choice.filter)) if choice.id in self.whole else None
+        return counts.get((Count.VALUES, choice.value, choice.filter), rows)
 
     def __contains__(self, id: object) -> bool:
         return id in self._places
@@ -119,7 +124,8 @@ class Choices:
     def behind(self, ids: Iterable[str]) -> frozenset[str]:
         """Returns all measures that intervals of these are computed from."""
         places = [self._places[id] for id in ids if id in self._places and id not in self.twice]
-        return frozenset(id for place in places if place.weighed is not None for id in place.ids)
+        families = {place.all: place for place in places if place.weighed is not None}
+        return frozenset(id for place in families.values() for id in place.ids)
 
     def rank_error(self, id: str, values: Mapping[str, list[Any]], failure: Fraction) -> RankError:
         """Returns how far a choice may be off in ranks; `values` are the answer's columns, by id."""
@@ -139,35 +145,36 @@ class Choices:
             failure: With which probability it may not hold; with `each`, each noisy number that is read.
         """
         place = self._places[id]
-        weighed = place.weighed
-        if weighed is None or weighed not in values or place.own not in place.all or self.twice & {*place.ids}:
+        if place.weighed is None or place.weighed not in values or self.twice & {*place.ids}:
             return None
-        measures = place.table.aggregate.measures
-        lattice = measures[place.own].lattice
-        share = failure if each else failure / len(place.ids)
-        ranks = errors_in(place.table, share)
-        weight = _floats(values[weighed]) - widths(weighed, share)
-        if lattice is None or not np.isfinite(weight).any():
-            return None
-        nothing = np.full_like(weight, np.nan)
-        chosen = [
-            Chosen(
-                target=measures[i].target or Fraction(0),
-                ranks=ranks[i],
-                beyond=_beyond(place.table, i),
-                values=_floats(values[measures[i].id]) if measures[i].id in values else nothing,
-            )
-            for i in place.all
-        ]
-        lower, upper = (float(end * lattice.grid) for end in (lattice.lower, lattice.upper))
-        with np.errstate(invalid="ignore"):
-            return brackets(chosen, weight, lower, upper)[place.all.index(place.own)]
+        key = (place.all, place.weighed, failure, each)
+        if key not in self._found:
+            self._found[key] = _brackets(place, values, widths, failure if each else failure / len(place.ids))
+        return self._found[key][place.all.index(place.own)]
 
 
-def _values_of(measure: Measure) -> object:
-    """Returns which values a measure chooses among; choices of the same ones are shown in the order of their targets,
-    as `released.to_arrow` puts them."""
-    return None if measure.target is None else (measure.value, measure.filter, measure.lattice)
+def _brackets(
+    place: _Place, values: Mapping[str, list[Any]], widths: Widths, share: Fraction
+) -> Sequence[Interval | None]:
+    """Returns the intervals of choices among the same values, where each noisy number fails with a probability."""
+    measures, table, weighed = place.table.aggregate.measures, place.table, place.weighed or ""
+    lattice = measures[place.own].lattice
+    weight = _floats(values[weighed]) - widths(weighed, share)
+    if lattice is None or not np.isfinite(weight).any():
+        return [None] * len(place.all)
+    ranks, nothing = errors_in(table, share), np.full_like(weight, np.nan)
+    chosen = [
+        Chosen(
+            target=measures[i].target or Fraction(0),
+            ranks=ranks[i],
+            beyond=_beyond(table, i),
+            values=_floats(values[measures[i].id]) if measures[i].id in values else nothing,
+        )
+        for i in place.all
+    ]
+    lower, upper = (float(end * lattice.grid) for end in (lattice.lower, lattice.upper))
+    with np.errstate(invalid="ignore"):
+        return brackets(chosen, weight, lower, upper)
 
 
 def errors_in(table: NoisyTable | AddedTable, failure: Fraction) -> Sequence[float]:

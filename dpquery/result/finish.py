@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, assert_never
 
@@ -77,7 +77,7 @@ class Finished:
     measured: Callable[[Fraction, bool], IntervalInputs]
     tables: frozenset[int]
     choices: Callable[[Fraction, bool], Mapping[str, RankError]] = lambda *_: {}
-    axes: Mapping[str, Axis] = field(default_factory=dict)
+    axes: Callable[[], Mapping[str, Axis]] = dict
     hidden: bool = False
 
     def interval(self, name: str, measured: IntervalInputs) -> Interval:
@@ -122,8 +122,8 @@ def finish(
     found = {c.name: meanings.get(c.id) for c in columns if c.id in noisy}
     read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
     read |= {column.id for id in read & again.spread.keys() for column in columns_of(again.spread[id])}
-    choices = Choices(tables=tables, whole=whole, twice=frozenset({*again, *again.values()}))
-    behind = choices.behind(read)
+    choices = _choices(tables, whole, again)
+    behind = frozenset[str]() if choices is None else choices.behind(read)
     read |= behind & {*made.column_names}
     values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), _laws(tables, again)
 
@@ -134,7 +134,7 @@ def finish(
         each = failing(confidence) if at_once else None
 
         def chosen(id: str, sharing: int) -> Interval | None:
-            if id not in choices:
+            if choices is None or id not in choices:
                 return None
             failure = (1 - confidence) / sharing if each is None else each
             return choices.interval(id, values, widths, failure, each=each is not None)
@@ -155,11 +155,12 @@ def finish(
     read_tables = frozenset(leaves[number] for number in read_by)
     empty = any(tables[i].aggregate.is_selected and not len(tables[i].keys[0]) for i in read_by)
     hidden = empty and not len(made)
-    themselves = {name: id for name, meaning in found.items() if (id := _itself(meaning, again)) in choices}
 
     def ranks(confidence: Fraction, at_once: bool) -> Mapping[str, RankError]:
         failure = failing(confidence) if at_once else 1 - confidence
-        return {name: choices.rank_error(id or "", values, failure) for name, id in themselves.items()}
+        themselves = ((name, _itself(meaning, again)) for name, meaning in found.items())
+        known = ((name, id) for name, id in themselves if id is not None and choices is not None and id in choices)
+        return {name: choices.rank_error(id, values, failure) for name, id in known if choices is not None}
 
     return Finished(
         table=table,
@@ -167,9 +168,18 @@ def finish(
         measured=measured,
         tables=read_tables,
         choices=ranks,
-        axes=_axes(columns, meanings, tables),
+        axes=lambda: _axes(columns, meanings, tables),
         hidden=hidden,
     )
+
+
+def _choices(
+    tables: Sequence[NoisyTable | AddedTable], whole: frozenset[str], again: Mapping[str, str]
+) -> Choices | None:
+    """Returns what is known of chosen values; None where there are none."""
+    if not [measure for table in tables for measure in table.aggregate.measures if measure.count in CHOICES]:
+        return None
+    return Choices(tables=tables, whole=whole, twice=frozenset({*again, *again.values()}))
 
 
 def _axes(

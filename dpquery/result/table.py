@@ -199,7 +199,7 @@ class Result:
     @property
     def axes(self) -> Mapping[str, Axis]:
         """What the group keys of the answer stand for, by column: for the axes of pictures."""
-        return self._finished.axes
+        return self._finished.axes()
 
     @property
     def biased(self) -> frozenset[str]:

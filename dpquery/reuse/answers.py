@@ -26,9 +26,9 @@ from dpquery.plan.show import names_of, show
 from dpquery.plan.types import Value
 from dpquery.result.added import AddedTable
 from dpquery.result.measurements import Measurement, measurements
-from dpquery.reuse.chosen import drawn_together, errors_of, place_of
+from dpquery.reuse.chosen import drawn_together, place_of
 from dpquery.reuse.described import described, with_combined
-from dpquery.reuse.estimates import Estimate, Found, Wanted, find
+from dpquery.reuse.estimates import Estimate, Found, Wanted, find, ranks_of
 from dpquery.reuse.frames import Asked, asked_of, unfiltered
 from dpquery.reuse.releases import Facts, Part, Release
 from dpquery.reuse.shelf import NOTHING, State
@@ -387,18 +387,8 @@ def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
         numbers=tuple(estimate.numbers for estimate in estimates),
         noises=tuple(estimate.law for estimate in estimates),
         repeats=repeats,
-        ranks=lambda failure: _ranks(aggregate, estimates, failure),
+        ranks=lambda failure: ranks_of(aggregate, estimates, failure),
     )
-
-
-def _ranks(aggregate: PrivateAggregate, estimates: Sequence[Estimate], failure: Fraction) -> list[float]:
-    """Returns how many ranks stored choices are off at most but with a probability; 0 for other numbers."""
-    found = [0.0] * len(estimates)
-    for i, (measure, estimate) in enumerate(zip(aggregate.measures, estimates, strict=True)):
-        if measure.count in CHOICES:
-            release, part = estimate.parts[0]
-            (found[i],) = errors_of(aggregate, [measure], release, [part], failure)
-    return found
 
 
 def _codes(domain: Rows | None, shown: Rows) -> NDArray[Any]:

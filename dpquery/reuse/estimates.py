@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.kernel.mechanisms import NoiseLaw, calibrated, tau_of
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.plan.cached import cached
 from dpquery.result.added import AnyNoise, of_sum
@@ -96,6 +96,16 @@ class Found:
     def is_complete(self) -> bool:
         """Whether nothing has to be measured."""
         return all(estimate is not None for estimate in self.estimates)
+
+
+def ranks_of(aggregate: PrivateAggregate, estimates: Sequence[Estimate], failure: Fraction) -> list[float]:
+    """Returns how many ranks stored choices are off at most but with a probability; 0 for other numbers."""
+    found = [0.0] * len(estimates)
+    for i, (measure, estimate) in enumerate(zip(aggregate.measures, estimates, strict=True)):
+        if measure.count in CHOICES:
+            release, part = estimate.parts[0]
+            (found[i],) = errors_of(aggregate, [measure], release, [part], failure)
+    return found
 
 
 def find(wanted: Wanted, releases: Iterable[Release], *, unit_is_row: bool, enough: bool = True) -> Found:

@@ -186,15 +186,14 @@ class Request:
         if {type(self.text), type(self.dialect)} != {str} or not {*map(type, params.values())} <= PARAMETERS:
             return None
         errors = () if self.accuracy is None else (self.accuracy.errors, self.accuracy.failure, self.accuracy.rows)
-        amounts = (
-            repr(self.offer),
-            repr(self.bounds),
-            repr(self.weights),
-            repr(errors),
-            str(self.confidence),
-            str(self.simultaneous),
+        amounts = (repr(self.offer), repr(self.bounds), repr(self.weights), repr(errors), str(self.confidence))
+        return (
+            self.text,
+            self.dialect,
+            self.simultaneous,
+            *amounts,
+            tuple((name, type(v), repr(v)) for name, v in params.items()),
         )
-        return self.text, self.dialect, *amounts, tuple((name, type(v), repr(v)) for name, v in params.items())
 
     @property
     def recorded(self) -> str:

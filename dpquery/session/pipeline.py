@@ -231,7 +231,7 @@ def _finished(
             evaluate=backend.evaluate,
             added=[(one.leaf, one.aggregate) for one in made.private.added],
             variances=made.private.variances,
-            whole=frozenset(id for grouping in made.private.groupings for id in grouping.whole),
+            whole=frozenset[str]().union(*[grouping.whole for grouping in made.private.groupings]),
         )
         own = of_tables(answered.tables, answered.measurements, finished.tables)
         results.append(

@@ -173,12 +173,13 @@ class Session:
         """Returns for each query what is known of what bounds leave out, and which of its numbers can say nothing;
         refuses errors that are out of reach."""
         measured, bounds = parts.measurements(self._ledger.declarations), requests[0].bounds
+        ranked = [made for made in measured if made.unit == "ranks"]
         for request, one in zip(requests, prepared, strict=True):
             self._profiles.require_reachable(one, request, reuse)
         return [
             pipeline.Told(
                 notes=self._profiles.notes(one, measured, bounds, reuse),
-                warnings=tuple(dict.fromkeys(self._profiles.too_small(one, measured, bounds, reuse))),
+                warnings=tuple(dict.fromkeys(self._profiles.too_small(one, measured, bounds, reuse))) if ranked else (),
             )
             for one in prepared
         ]

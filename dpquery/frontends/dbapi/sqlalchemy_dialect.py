@@ -28,7 +28,7 @@ SOURCE = "source."
 """Begins the names of a URL's parameters that name the path of a table."""
 PLACES = ("analyst", "ledger", "mark")
 COUNTS = ("max_groups", "max_rows")
-UNSAID = ("weights", "fresh")
+UNSAID = ("weights", "fresh", "simultaneous")
 """Options that a URL cannot say: for one query alone, or no text."""
 
 

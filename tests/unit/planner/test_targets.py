@@ -118,7 +118,7 @@ def test_they_do_hold_at_once_as_often_as_they_say(session: dp.Session) -> None:
     held = 0
     for _ in range(150):
         frame = session.sql(query, error=20, confidence="0.8", simultaneous=True).to_pandas()
-        held += (abs(frame["n"] - exact) <= 20).all()
+        held += bool((abs(frame["n"] - exact) <= 20).all())
     assert held >= 95  # 150 trials at 0.8: five deviations below are 95
 
 

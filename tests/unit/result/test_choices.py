@@ -35,7 +35,7 @@ def test_the_rank_error_is_said_wherever_the_number_is_shown(tmp_path: Path) -> 
     answer, plan = session.sql(query, epsilon=4), session.explain(query, epsilon=4, fresh=True)
     ranks = {made.label: made.error95 for made in answer.measurements if made.unit == "ranks"}
     assert answer.rank_errors == {"m": ranks["MEDIAN(x)"], "low": ranks["MIN(x)"], "last": ranks["MAX(at)"]}
-    assert answer.accuracy.attrs["ranks"] == answer.rank_errors and answer.accuracy["m"].isna().all(axis=None)
+    assert answer.accuracy.attrs["ranks"] == answer.rank_errors and answer.accuracy["m"].isna().to_numpy().all()
     number = {name: f"{int(np.ceil(value)):,}" for name, value in answer.rank_errors.items()}
     said = next(note for note in answer.notes if note.startswith("rank errors, 95 %: "))
     assert said.endswith(
@@ -88,7 +88,7 @@ def test_the_values_have_to_be_counted_themselves(tmp_path: Path) -> None:
         (every, "COUNT(DISTINCT id)", False),
     ):
         answer = session.sql(f"SELECT {QUARTILES}, {counted} AS n FROM t", epsilon=20)
-        assert answer.accuracy["b"].notna().all(axis=None) == known, counted
+        assert answer.accuracy["b"].notna().to_numpy().all() == known, counted
 
 
 def test_all_at_once_is_wider_or_none(tmp_path: Path) -> None:

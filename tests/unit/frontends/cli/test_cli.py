@@ -648,3 +648,43 @@ def test_an_answer_survives_a_terminal_without_its_characters(open_shop: Path) -
     )
     assert done.returncode == 0
     assert b"l\\u0142" in done.stdout
+
+
+def test_errors_of_columns_are_options(open_shop: Path, dpquery: Run) -> None:
+    sql = "SELECT town, COUNT(*) AS n, AVG(spent) AS mean, MEDIAN(spent) AS middle FROM visits GROUP BY town"
+    errors = ("--error", "n=200", "--error", "mean=400@1000", "--error", "middle=5000")
+    code, out, _ = dpquery("explain", open_shop, sql, *errors)
+    assert code == 0
+    (price,) = (line for line in out.splitlines() if line.startswith("Charge: "))
+    code, _, err = dpquery("query", open_shop, sql, *errors)
+    assert code == 0 and price.removeprefix("Charge: ") in err
+    code, out, _ = dpquery("explain", open_shop, sql, *errors, "--simultaneous")
+    assert code == 0 and price not in out
+
+
+@pytest.mark.parametrize(
+    ("errors", "words"),
+    [
+        (("--error", "20", "--error", "n=20"), "several errors name their columns"),
+        (("--error", "3@1000"), "as does one with rows"),
+        (("--error", "n=20", "--error", "n=30"), "a column has two errors"),
+        (("--error", "x=20"), "'x' has a target and is not a noisy column"),
+        (("--error", "n=many"), "the error of n"),
+        (("--error", "20", "--epsilon", "1"), "give either a privacy loss or"),
+        (("--error", "mean=3"), "Say for how many rows it is to hold: --error mean=0.5@1000, from 1000 rows on."),
+    ],
+)
+def test_errors_that_are_none_are_refused(open_shop: Path, dpquery: Run, errors: tuple[str, ...], words: str) -> None:
+    code, out, err = dpquery("query", open_shop, BY_TOWN, *errors)
+    assert (code, out) == (2, "") and words in " ".join(err.replace("│", " ").split())
+    assert charges(open_shop) == 0
+
+
+def test_prices_are_printed_and_nothing_is_charged(open_shop: Path, dpquery: Run) -> None:
+    code, out, err = dpquery("query", open_shop, BY_TOWN, "--prices")
+    lines = [line.split() for line in out.splitlines()]
+    assert code == 0 and lines[0] == ["charge", "n", "mean"] and lines[2][:2] == ["epsilon=0.01", "0.01"]
+    assert [line[0] for line in lines[5:]] == ["error=10", "error=100", "error=1000"]
+    assert "nothing was charged" in err and charges(open_shop) == 0
+    code, out, _ = dpquery("explain", open_shop, BY_TOWN, "--prices", "--error", "n=50")
+    assert code == 0 and out.index("Charge: epsilon") < out.index("Prices\n") < out.index("epsilon=0.01")
