@@ -35,6 +35,14 @@ def test_both_engines_share_the_limit() -> None:
     assert settings(backend._public)["memory_limit"] == "1.0 GiB"
 
 
+def test_each_thread_of_private_tables_gives_memory_back_and_groups_by_codes() -> None:
+    read = (
+        "SELECT current_setting('allocator_bulk_deallocation_flush_threshold'), current_setting('perfect_ht_threshold')"
+    )
+    backend = DuckDBBackend(CATALOG, DATA)
+    assert backend._private.cursor().execute(read).fetchall() == [("97.6 KiB", 16)]
+
+
 def test_by_default_a_session_takes_a_part_of_the_machine() -> None:
     machine = duckdb.connect(":memory:")
     machine.execute("SET memory_limit = '37.5%'")
