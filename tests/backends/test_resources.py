@@ -12,7 +12,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.backends.duckdb.engine import Engine
+from dpquery.backends.duckdb.engine import PRIVATE_SETTINGS, Engine
 from dpquery.backends.resources import PREFIX, Resources
 from dpquery.errors import BackendError, CatalogError
 from tests.attacks.clinic import Clinic, frames
