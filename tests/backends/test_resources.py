@@ -36,11 +36,9 @@ def test_both_engines_share_the_limit() -> None:
 
 
 def test_each_thread_of_private_tables_gives_memory_back_and_groups_by_codes() -> None:
-    read = (
-        "SELECT current_setting('allocator_bulk_deallocation_flush_threshold'), current_setting('perfect_ht_threshold')"
-    )
+    read = ", ".join(f"current_setting('{name}')" for name in PRIVATE_SETTINGS)
     backend = DuckDBBackend(CATALOG, DATA)
-    assert backend._private.cursor().execute(read).fetchall() == [("97.6 KiB", 16)]
+    assert backend._private.cursor().execute(f"SELECT {read}").fetchall() == [("97.6 KiB", 16)]
 
 
 def test_by_default_a_session_takes_a_part_of_the_machine() -> None:
