@@ -3310,8 +3310,8 @@ MUTANTS = (
     Mutant(
         name="in a group of strata of blocks rows of all blocks decide",
         place="rows_in_group",
-        old="else _rules(relation, declared, sizes)",
-        new="else _Rules(declared, sizes, by_row=True)",
+        old="weigh = _rules(relation, declared, sizes).stored",
+        new="weigh = _Rules(declared, sizes, by_row=True).stored",
         tests=STRATA,
         only="one_block",
     ),
