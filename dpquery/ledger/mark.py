@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from operator import attrgetter
 from pathlib import Path
 
 from dpquery.errors import LedgerError
@@ -139,7 +138,7 @@ class MarkFile:
             raise LedgerError(f"its mark {self.path} is damaged, or belongs to another ledger{REMEDY}")
         read = [_level(line) for line in lines]
         broken = [read[place] is None and line != BLANK for place, line in enumerate(lines)]
-        levels = sorted({*read[NEWEST:]} - {None}, key=attrgetter("mark.seq"), reverse=True)
+        levels = sorted({level for level in read[NEWEST:] if level is not None}, key=lambda level: -level.mark.seq)
         newest = [level for level in read[NEWEST:OLDER] if level is not None]
         if not newest or levels[-1].mark != Mark(0, identity):
             raise LedgerError(f"its mark {self.path} is damaged{REMEDY}")

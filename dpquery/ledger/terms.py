@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import add, sub
 
 from dpquery.kernel.accountant import Budget, LedgerAmount, limit_of, to_units
 from dpquery.ledger import accounts, schema
@@ -85,14 +84,12 @@ def units_of(budget: Budget) -> LedgerAmount:
 
 def plus(left: LedgerAmount, right: LedgerAmount) -> LedgerAmount:
     """Returns the sum of two amounts, part by part."""
-    epsilon, delta, rho = map(add, left, right)
-    return epsilon, delta, rho
+    return left[0] + right[0], left[1] + right[1], left[2] + right[2]
 
 
 def minus(most: LedgerAmount, less: LedgerAmount) -> LedgerAmount:
     """Returns what is left of an amount, part by part, nothing where less is more."""
-    epsilon, delta, rho = map(max, NOTHING, map(sub, most, less))
-    return epsilon, delta, rho
+    return max(0, most[0] - less[0]), max(0, most[1] - less[1]), max(0, most[2] - less[2])
 
 
 def widest(limit: LedgerAmount, spent: LedgerAmount) -> LedgerAmount:

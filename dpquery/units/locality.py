@@ -116,11 +116,9 @@ def _scan(scan: Scan, declared: Declarations) -> Locality:
 
 def _own_row(scan: Scan, declared: Declarations) -> StoredRow:
     """Returns of the scan's own rows the columns by which other tables name them."""
-    owners = [table.ownership for table in declared.tables.values() if table.ownership is not None]
-    steps = [owner.path[0] for owner in owners if owner.path]
+    steps = [t.ownership.path[0] for t in declared.tables.values() if t.ownership is not None and t.ownership.path]
     keys = {(name, type) for step in steps if step.parent == scan.table for _, name, type in step.on}
-    columns = ((c.name, c.type, c.id) for c in scan.columns if (c.name, c.type) in keys)
-    return StoredRow(scan.table, frozenset(columns))
+    return StoredRow(scan.table, frozenset((c.name, c.type, c.id) for c in scan.columns if (c.name, c.type) in keys))
 
 
 def _parent_row(scan: Scan, declared: Declarations) -> StoredRow | None:

@@ -93,8 +93,7 @@ def rows_in_group(
     if rules.is_one(relation, frozenset(id for key in plain for id in key.columns)):
         return 1
     agreed: Agreed = frozenset((id, None) for key in plain for id in key.columns)
-    one_block = rules if declared.blocks is None else _rules(relation, declared, sizes)
-    weigh = one_block.stored.bounds(relation, agreed).get(weight or "")
+    weigh = _rules(relation, declared, sizes).stored.bounds(relation, agreed).get(weight or "")
     most = least(rules.rows.most(relation, agreeing), weigh)
     return None if most is None else max(1, most)
 
@@ -152,9 +151,8 @@ class _Rules:
 
     def units(self, relation: Relation) -> frozenset[str]:
         """Returns the columns that hold the unit; a full join has them in the projection over it alone."""
-        if isinstance(relation, Join) and relation.kind == "full":
-            return frozenset()
-        return self._locality(relation).units
+        is_full = isinstance(relation, Join) and relation.kind == "full"
+        return frozenset() if is_full else self._locality(relation).units
 
     def _locality(self, relation: Relation) -> Locality:
         known = self._known.get(id(relation))

@@ -16,7 +16,7 @@ NUMBERS = {"decimal", "fractions", "functools", "itertools", "math", "statistics
 FILES = {"errno", "fcntl", "os", "pathlib", "stat"}
 TEXTS = {"hashlib", "json"}
 MAY = {
-    "units/": PLAIN | TEXTS | {"itertools", "math"},
+    "units/": PLAIN | TEXTS | {"functools", "itertools", "math"},
     "kernel/": PLAIN | NUMBERS | {"concurrent", "contextlib", "cryptography", "logging", "os", "sys"},
     "ledger/": PLAIN
     | TEXTS

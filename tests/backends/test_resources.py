@@ -12,7 +12,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.backends.duckdb.engine import Engine
+from dpquery.backends.duckdb.engine import PRIVATE_SETTINGS, Engine
 from dpquery.backends.resources import PREFIX, Resources
 from dpquery.errors import BackendError, CatalogError
 from tests.attacks.clinic import Clinic, frames
@@ -33,6 +33,12 @@ def test_both_engines_share_the_limit() -> None:
     backend = DuckDBBackend(CATALOG, DATA, resources=Resources("4GiB"))
     assert settings(backend._private)["memory_limit"] == "3.0 GiB"
     assert settings(backend._public)["memory_limit"] == "1.0 GiB"
+
+
+def test_each_thread_of_private_tables_gives_memory_back_and_groups_by_codes() -> None:
+    read = ", ".join(f"current_setting('{name}')" for name in PRIVATE_SETTINGS)
+    backend = DuckDBBackend(CATALOG, DATA)
+    assert backend._private.cursor().execute(f"SELECT {read}").fetchall() == [("97.6 KiB", 16)]
 
 
 def test_by_default_a_session_takes_a_part_of_the_machine() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 
 from dpquery.backends.duckdb.binding import EmptyTables
-from dpquery.backends.duckdb.engine import FREED, Domain, Engine
+from dpquery.backends.duckdb.engine import PRIVATE_SETTINGS, Domain, Engine
 from dpquery.backends.duckdb.exact_results import of_columns, with_lists
 from dpquery.backends.duckdb.private_statements import Prepared, is_small, written
 from dpquery.backends.duckdb.public_tables import PublicTables
@@ -53,7 +53,7 @@ class DuckDBBackend(PublicTables):
     def __init__(self, catalog: Catalog, sources: Mapping[str, object], *, resources: Resources | None = None) -> None:
         self._hold(catalog, sources, catalog.tables)
         opened, given = self._opened, resources or Resources()
-        private = {**given.settings(PUBLIC_PART - 1, PUBLIC_PART), **FREED}
+        private = {**given.settings(PUBLIC_PART - 1, PUBLIC_PART), **PRIVATE_SETTINGS}
         self._private = Engine(opened, keep_order=False, memory=private, spill=given.folder())
         self._serve(given)
         self._read_schemas(self._private.cursor())

@@ -31,12 +31,15 @@ LOCK = {
     "lock_configuration": "true",
 }
 """Settings of both engines, in the order in which they are made, and read back afterwards."""
-FREED = {"allocator_bulk_deallocation_flush_threshold": "'100KB'"}
-"""The setting by which an engine hands memory back at once, so that what one person's rows take does not stay and grow
-over queries (docs/proofs/work.md)."""
+PRIVATE_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'100KB'", "perfect_ht_threshold": "16"}
+"""Settings of the engine of private tables. It hands memory back at once, so that what one person's rows take does not
+stay and grow over queries (docs/proofs/work.md). It groups by up to 2^16 combinations of public keys with no hashes."""
 MOST_DOMAINS = 64
 """Public domains whose names an engine remembers, and that a thread keeps registered, before it forgets them."""
 
+
+STORED_FROM, STORED_TO = 32, 2**16
+"""How many rows domains have that are stored in the engine and not read in place."""
 
 Rows = tuple[tuple[Value, ...], ...]
 
@@ -51,6 +54,11 @@ class Domain:
     name: str
     types: tuple[Type, ...]
     rows: Rows
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it becomes a table of the engine, which then knows how far its codes reach."""
+        return STORED_FROM <= len(self.rows) <= STORED_TO
 
     @property
     def table(self) -> pa.Table:
@@ -102,7 +110,7 @@ class Engine:
         self._root.execute("SET force_mbedtls_unsafe = 'true'")
         self._root.execute(f"SET temp_directory = {quote('' if spill is None else spill.path)}")
         for setting, value in (memory or {}).items():
-            self._root.execute(f"SET {setting} = {value}")
+            self._root.execute(f"SET GLOBAL {setting} = {value}")
         _hide_progress(self._root)
         self._root.execute("SET allowed_directories = []")
         self._root.execute(f"SET allowed_paths = [{files}]")
@@ -124,7 +132,7 @@ class Engine:
             with self._guard:
                 cursor = self._root.cursor()
                 self._cursors.append(cursor)
-            self._threads.cursor, self._threads.domains = cursor, set()
+            self._threads.cursor, self._threads.domains = cursor, dict[str, Domain]()
             self._threads.held = set[str]()
             self._threads.statements = Statements(cursor)
         held: set[str] = self._threads.held
@@ -173,15 +181,20 @@ class Engine:
     def provide(self, domains: Iterable[Domain]) -> None:
         """Makes domains readable in this thread's next statement."""
         cursor, needed = self.cursor(), {domain.name: domain for domain in domains}
-        known: set[str] = self._threads.domains
+        known: dict[str, Domain] = self._threads.domains
         if len(known) >= MOST_DOMAINS:
-            for registered in known - needed.keys():
-                cursor.unregister(registered)
-            known.intersection_update(needed)
-        for domain in needed.values():
-            if domain.name not in known:
-                cursor.register(domain.name, domain.table)
-                known.add(domain.name)
+            for forgotten in known.keys() - needed.keys():
+                if known.pop(forgotten).is_stored:
+                    cursor.execute(f"DROP TABLE {forgotten}")
+                else:
+                    cursor.unregister(forgotten)
+        for name in needed.keys() - known.keys():
+            given = f"{name}_given" if needed[name].is_stored else name
+            cursor.register(given, needed[name].table)
+            if needed[name].is_stored:
+                cursor.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM {given}")
+                cursor.unregister(given)
+            known[name] = needed[name]
 
     def register(self, table: pa.Table) -> str:
         """Returns the name, for this thread, of a table that is new to the engine."""
