@@ -132,6 +132,8 @@ class Measure:
         target: For QUANTILE alone, from 0 to 1.
         domain: For MODE alone: the public values to choose from, each once.
         total: For SUM alone, with a lattice that neither shifts nor squares: the weights that it adds up with.
+        different: For DISTINCT alone: no more different values can be in one group, by the plan; None: not known.
+        pairs: For DISTINCT alone: no unit has more pairs of group and value, by the plan; None: not known.
     """
 
     id: str
@@ -143,6 +145,8 @@ class Measure:
     target: Fraction | None = None
     domain: tuple[Value, ...] | None = None
     total: Total | None = None
+    different: int | None = None
+    pairs: int | None = None
 
     def __post_init__(self) -> None:
         if (self.lattice is None) is (self.count in (Count.SUM, Count.QUANTILE)):
@@ -156,3 +160,6 @@ class Measure:
         is_plain = self.lattice is not None and not self.lattice.offset and not self.lattice.squared
         if self.total is not None and not (self.count is Count.SUM and is_plain):
             raise ValueError("only plain sums have a total")
+        limits = [limit for limit in (self.different, self.pairs) if limit is not None]
+        if limits and (self.count is not Count.DISTINCT or min(limits) < 1):
+            raise ValueError("only different values are limited, to 1 at least")

@@ -178,6 +178,7 @@ def _measure(measure: Measure, values: dict[str, Expression], names: Names) -> s
     kept = None if measure.filter is None else rename(values[measure.filter], names)
     total = None if measure.total is None else (rename(values[measure.total.column], names), measure.total.most)
     bare = replace(measure, id="", label="", value=None if value is None else "", filter=None, total=None)
+    bare = replace(bare, different=None, pairs=None)  # these change the noise of a number alone
     return text_of((bare, value, kept, total))
 
 

@@ -15,13 +15,14 @@ from dpquery.plan.aggregates.aggregate import Squares
 from dpquery.plan.aggregates.derivations import clamped, number, ratio, where_more, without_number
 from dpquery.plan.aggregates.moments import argument_of
 from dpquery.plan.aggregates.sums import SUM
-from dpquery.plan.expr import Cast, Column, Expression
+from dpquery.plan.expr import Cast, Column, Expression, substitute
 from dpquery.plan.functions import call, cast
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import FLOAT64, INT64, Kind, Type, Value, decimal, sum_type
+from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Kind, Type, Value, decimal, sum_type
 from dpquery.planner.protect import lattices, linear
+from dpquery.planner.protect.complements import halves, same_rows
 from dpquery.planner.protect.conditional import and_also, condition_of, filtered, shares
 from dpquery.planner.protect.labels import label_of
 from dpquery.planner.protect.totals import Scaling
@@ -48,6 +49,8 @@ class MeasurementSet:
         describe: An expression to a text for people.
         domain: The public values of an expression, or None.
         scalings: How columns may be added up that have a `max_total`.
+        different: How many different values an expression can have at most, and how many pairs of these and groups one
+            unit; None for what is not known.
     """
 
     prefix: str
@@ -60,8 +63,11 @@ class MeasurementSet:
     describe: Callable[[Expression], str]
     domain: Callable[[Expression], tuple[Value, ...] | None]
     scalings: Mapping[str, Scaling] = field(default_factory=dict)
+    different: Callable[[Expression], tuple[int | None, int | None]] = lambda _: (None, None)
     known: dict[object, Measure] = field(default_factory=dict)
     """What is measured, by all of it but its id and label."""
+    made: int = 0
+    """How many measures were made, also those that are sums of others now."""
     inputs: dict[Expression, str] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
     """Ids of sums over values that are never NULL."""
@@ -84,8 +90,14 @@ class MeasurementSet:
         """Returns the id of the measure that counts units, for selecting groups."""
         return self._measure(Count.UNITS, None, None, None).id
 
-    def express(self, columns: tuple[AggregateColumn, ...]) -> tuple[Computed, ...]:
-        """Returns each aggregate as an expression over measures, which are added to `found`."""
+    def express(
+        self, columns: tuple[AggregateColumn, ...], is_shared: Callable[[Measure], bool] = lambda _: False
+    ) -> tuple[Computed, ...]:
+        """Returns each aggregate as an expression over measures, which are added to `found`.
+
+        Args:
+            is_shared: Whether a measure with a filter is paid for in parallel with the same of other rows.
+        """
         columns = self._filtered(columns)
         splits = linear.split(columns, self.ranges, self.rows)
         shifted = {one.form.base for one in splits.values() if one.form.shift}  # these add up with numbers of rows
@@ -111,8 +123,26 @@ class MeasurementSet:
                 else linear.derived(asked, found.form, made, lambda: self.count(found.form.base, asked.filter))
             )
 
-        pairs = zip(columns, over, strict=True)
-        return tuple(Computed(id=a.id, name=a.name, expression=cast(expressed(a, read), a.type)) for a, read in pairs)
+        pairs = [(a, expressed(a, read)) for a, read in zip(columns, over, strict=True)]
+        sums = self._in_halves(is_shared)
+        return tuple(Computed(id=a.id, name=a.name, expression=cast(substitute(e, sums), a.type)) for a, e in pairs)
+
+    def _in_halves(self, is_shared: Callable[[Measure], bool]) -> dict[str, Expression]:
+        """Returns totals that are measured in two parts, as sums of these, by id."""
+        made: dict[str, Expression] = {}
+        inputs = {id: expression for expression, id in self.inputs.items()}
+        for one in halves(self.found, inputs, self.is_nullable):
+            if not is_shared(one.part):
+                continue
+            filters = {same_rows(expression): expression for expression in self.inputs if expression.type == BOOLEAN}
+            rest, part = filters.get(same_rows(one.rest), one.rest), one.part
+            value = None if part.value is None else inputs[part.value]
+            other = self._measure(part.count, value, rest, part.lattice, total=part.total)
+            type = INT64 if value is None or part.lattice is None else measured_type(value.type, part.lattice)
+            whole = call("add", (_read(part, type), _read(other, type)))
+            made[one.total.id] = whole if whole.type == type else Cast(argument=whole, type=type)
+            self.known = {of: measure for of, measure in self.known.items() if measure is not one.total}
+        return made
 
     def _filtered(self, columns: tuple[AggregateColumn, ...]) -> tuple[AggregateColumn, ...]:
         return filtered(columns, lambda value: range_of(value, self.ranges))
@@ -152,7 +182,9 @@ class MeasurementSet:
             if self.single:
                 return self.count(None, kept)
             return _read(self._measure(Count.UNITS, None, kept, None), INT64)
-        return _read(self._measure(Count.DISTINCT, value, kept, None), INT64)
+        limits = self.different(value)
+        few, pairs = (max(1, limit) if limit is not None and limit < self.rows else None for limit in limits)
+        return _read(self._measure(Count.DISTINCT, value, kept, None, different=few, pairs=pairs), INT64)
 
     def total(self, column: AggregateColumn) -> Expression:
         """Returns a SUM: of deviations and a count where these are measured in any case."""
@@ -253,13 +285,16 @@ class MeasurementSet:
         target: Fraction | None = None,
         domain: tuple[Value, ...] | None = None,
         total: Total | None = None,
+        different: int | None = None,
+        pairs: int | None = None,
     ) -> Measure:
         """Returns the measure, the one already found if there is an equal one."""
-        measured = (count, self._input(value), self._input(kept), lattice, target, domain, total)
+        measured = (count, self._input(value), self._input(kept), lattice, target, domain, total, different, pairs)
         if measured in self.known:
             return self.known[measured]
+        self.made += 1
         made = Measure(
-            id=f"{self.prefix}{len(self.known) + 1}",
+            id=f"{self.prefix}{self.made}",
             label=label_of(count, name or self._described(value), self._described(kept), lattice, target),
             count=count,
             value=self._input(value),
@@ -268,6 +303,8 @@ class MeasurementSet:
             target=target,
             domain=domain,
             total=total,
+            different=different,
+            pairs=pairs,
         )
         self.known[measured] = made
         if count is Count.SUM and value is not None and not range_of(value, self.ranges).nullable:

@@ -11,7 +11,7 @@ from dpquery.catalog.cached_locality import cached_locality
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, Weighing
-from dpquery.kernel.sensitivity import groups_per_unit
+from dpquery.kernel.sensitivity import groups_per_unit, weighs_together
 from dpquery.plan.aggregates.counts import COUNT_DISTINCT
 from dpquery.plan.definitions import definition
 from dpquery.plan.expr import Column, Expression
@@ -45,8 +45,11 @@ from dpquery.planner.protect.owned import owned_by_one_unit
 from dpquery.planner.protect.totals import mixes, scalings
 from dpquery.planner.protect.weighing import choose
 from dpquery.planner.ranges.ranges import ranges_of
+from dpquery.units.declarations import Neighbours
+from dpquery.units.few import different_values
 from dpquery.units.sizes import Sizes
 from dpquery.units.unit_local import Locality
+from dpquery.units.weights import pairs_of_unit, rows_in_group
 
 MAX_GROUPS = 100_000
 """Public groups that one aggregation may have."""
@@ -181,14 +184,20 @@ def _measurement(
         describe=lambda expression: show(expression, names_of(source)),
         domain=lambda expression: _domain(expression, source, known),
         scalings=scalings(chosen.source, catalog, public) if scales else {},
+        different=lambda value: _different(value, chosen.source, keys, catalog, public),
     )
-    computed = measures.express(counted)
+    unit = min(units) if units else None
+    nothing = PrivateAggregate(source=chosen.source, unit=unit, keys=keys, weights=weights, measures=())
+    comes_or_goes = catalog.declarations.neighbours is Neighbours.ADD_REMOVE
+    computed = measures.express(counted, lambda measure: comes_or_goes and weighs_together(nothing, measure))
     shows_units = any(measure.count is Count.UNITS for measure in measures.found)
     selection = measures.selection() if measures.selects else None
-    unit = min(units) if units else None
     held = [id for id in (unit, weights.column) if id is not None]
     held += [measure.total.column for measure in measures.found if measure.total is not None]
     kept = dict.fromkeys([*held, *boundary.group_by])
+    if any(measure.total is not None for measure in measures.found):  # their weights are other ones
+        one = rows_in_group(chosen.source, keys, catalog.declarations, public)
+        weights = replace(weights, rows_in_group=one if one is not None and one < weights.max_rows else None)
     types = {column.id: column.type for column in output(chosen.source)}
     columns = tuple(Computed(id=id, name="", expression=Column(id=id, type=types[id])) for id in kept)
     read = (*columns, *measures.computed)
@@ -209,6 +218,18 @@ def _measurement(
         shows_units=shows_units,
     )
     return SeparateMeasurement(aggregate=aggregate, computed=computed, boundary=boundary, grouping=grouping)
+
+
+def _different(
+    value: Expression, source: Relation, keys: tuple[Key, ...], catalog: Catalog, sizes: Sizes
+) -> tuple[int | None, int | None]:
+    """Returns how many different values an expression over a boundary's relation can have at most, and how many pairs
+    of group and value one unit; None for what is not known."""
+    if catalog.declarations.unit_is_row:
+        return None, None
+    held = [Computed(id=c.id, name="", expression=Column(id=c.id, type=c.type)) for c in output(source)]
+    over = Project(source=source, columns=(*held, Computed(id="value", name="", expression=value)))
+    return different_values(over, "value", sizes), pairs_of_unit(over, keys, "value", catalog.declarations, sizes)
 
 
 def _is_one_of(argument: Expression | None, ids: frozenset[str]) -> bool:
