@@ -100,7 +100,8 @@ def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: S
         return
     for measure in aggregate.measures:
         _check_total(measure, proved)
-        _check_different(aggregate, measure, declared, sizes)
+        if measure.count is Count.DISTINCT:
+            _check_different(aggregate, measure, declared, sizes)
     if aggregate.is_selected and groups_per_unit(aggregate) is None:
         raise InternalError("a unit may decide about any number of groups")
     rows, most = weights.most_rows, proved.rows
@@ -108,7 +109,9 @@ def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: S
     if rows is not None and (changed is None or rows < changed):
         raise InternalError("a unit may have more rows than a plan says")
     if weights.rows_in_group is not None:
-        has_total = any(measure.total is not None for measure in aggregate.measures)  # whose weights are other ones
+        has_total = [
+            measure for measure in aggregate.measures if measure.total is not None
+        ]  # whose weights are other ones
         column = None if has_total else weights.column
         one = rows_in_group(aggregate.source, aggregate.keys, declared, sizes, column)
         if one is None or weights.rows_in_group < one:

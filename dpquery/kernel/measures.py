@@ -160,6 +160,6 @@ class Measure:
         is_plain = self.lattice is not None and not self.lattice.offset and not self.lattice.squared
         if self.total is not None and not (self.count is Count.SUM and is_plain):
             raise ValueError("only plain sums have a total")
-        limits = [limit for limit in (self.different, self.pairs) if limit is not None]
-        if limits and (self.count is not Count.DISTINCT or min(limits) < 1):
+        few = (self.different, self.pairs)
+        if few != (None, None) and (self.count is not Count.DISTINCT or 0 in few):
             raise ValueError("only different values are limited, to 1 at least")

@@ -94,7 +94,10 @@ def _declared(draft: Draft, terms: PlanningTerms) -> Draft:
 
 
 def _together(draft: Draft, terms: PlanningTerms) -> Draft:
-    if len(draft.logical) > 1:  # several queries read the same boundaries
+    filters = [
+        c.filter for plan in draft.logical for b in plan.boundaries for c in b.aggregates if c.filter is not None
+    ]
+    if len(draft.logical) > 1 or len(filters) < 2:  # several queries read the same boundaries
         return draft
     return replace(draft, logical=tuple(with_sums(plan, terms.catalog) for plan in draft.logical))
 

@@ -150,7 +150,7 @@ def times(a: int | None, b: int | None) -> int | None:
 
 def least(*bounds: int | None) -> int | None:
     """Returns the smallest bound, None being none."""
-    return min((bound for bound in bounds if bound is not None), default=None)
+    return min([bound for bound in bounds if bound is not None], default=None)
 
 
 def fixed(condition: Expression) -> Ids:

@@ -68,7 +68,7 @@ def _rules(relation: Relation, declared: Declarations, sizes: Sizes) -> _Rules:
 
 def undated(declared: Declarations) -> frozenset[str]:
     """Returns the tables whose rows are in no blocks of their own."""
-    return frozenset(name for name, table in declared.tables.items() if table.dated is None)
+    return frozenset([name for name, table in declared.tables.items() if table.dated is None])
 
 
 def _own_dates(declared: Declarations) -> frozenset[str]:

@@ -3414,7 +3414,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a scan bounds a total by its values above 0",
-        place="most",
+        place="_of_scan",
         old="s.max_rows * max(-s.lower, s.upper, 1)",
         new="s.max_rows * max(s.upper, 1)",
         tests=TOTALS,

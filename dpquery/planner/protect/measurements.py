@@ -123,9 +123,12 @@ class MeasurementSet:
                 else linear.derived(asked, found.form, made, lambda: self.count(found.form.base, asked.filter))
             )
 
-        pairs = [(a, expressed(a, read)) for a, read in zip(columns, over, strict=True)]
-        sums = self._in_halves(is_shared)
-        return tuple(Computed(id=a.id, name=a.name, expression=cast(substitute(e, sums), a.type)) for a, e in pairs)
+        made = [expressed(a, read) for a, read in zip(columns, over, strict=True)]
+        if [measure for measure in self.known.values() if measure.filter]:
+            sums = self._in_halves(is_shared)
+            made = [substitute(one, sums) for one in made]
+        pairs = zip(columns, made, strict=True)
+        return tuple(Computed(id=a.id, name=a.name, expression=cast(one, a.type)) for a, one in pairs)
 
     def _in_halves(self, is_shared: Callable[[Measure], bool]) -> dict[str, Expression]:
         """Returns totals that are measured in two parts, as sums of these, by id."""

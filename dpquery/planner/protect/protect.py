@@ -195,7 +195,7 @@ def _measurement(
     held = [id for id in (unit, weights.column) if id is not None]
     held += [measure.total.column for measure in measures.found if measure.total is not None]
     kept = dict.fromkeys([*held, *boundary.group_by])
-    if any(measure.total is not None for measure in measures.found):  # their weights are other ones
+    if [measure for measure in measures.found if measure.total is not None]:  # their weights are other ones
         one = rows_in_group(chosen.source, keys, catalog.declarations, public)
         weights = replace(weights, rows_in_group=one if one is not None and one < weights.max_rows else None)
     types = {column.id: column.type for column in output(chosen.source)}
