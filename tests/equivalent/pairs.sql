@@ -280,6 +280,7 @@ SELECT COUNT(*) AS n FROM visits WHERE CASE ward WHEN 'a' THEN TRUE WHEN 'b' THE
 SELECT COUNT(score) AS n FROM visits;
 SELECT COUNT(*) AS n FROM visits WHERE score IS NOT NULL;
 SELECT COUNT(*) FILTER (WHERE score IS NOT NULL) AS n FROM visits;
+SELECT COUNT(*) FILTER (WHERE score > 5) + COUNT(*) FILTER (WHERE score <= 5) AS n FROM visits;
 SELECT SUM(CASE WHEN score IS NULL THEN 0 ELSE 1 END) AS n FROM visits;
 
 -- = sum of scores by kind
@@ -392,6 +393,12 @@ SELECT COUNT(*) FILTER (WHERE kind = 'first') + COUNT(*) FILTER (WHERE kind <> '
 -- = a visit meets itself alone
 SELECT COUNT(*) AS n FROM visits WHERE urgent;
 SELECT COUNT(*) AS n FROM visits AS a JOIN visits AS b ON b.visit_id = a.visit_id AND b.patient_id = a.patient_id WHERE b.urgent;
+
+-- = the share of visits with a high score
+SELECT 1.0 * COUNT(*) FILTER (WHERE score > 5) / COUNT(*) AS r FROM visits;
+SELECT AVG(CASE WHEN score > 5 THEN 1 ELSE 0 END) AS r FROM visits;
+SELECT AVG(CASE WHEN score > 5 THEN 1.0 ELSE 0.0 END) AS r FROM visits;
+SELECT SUM(CASE WHEN score > 5 THEN 1.0 ELSE 0.0 END) / COUNT(*) AS r FROM visits;
 
 -- = the share of urgent visits
 SELECT 1.0 * COUNT(*) FILTER (WHERE urgent) / COUNT(*) AS r FROM visits;
