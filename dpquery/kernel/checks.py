@@ -24,9 +24,10 @@ from dpquery.plan.logical import LARGEST_ROW_LIMIT, Relation, Scan, output, sour
 from dpquery.plan.types import BOOLEAN, DATE, TIMESTAMP, Type, Value, are_values
 from dpquery.units.blocks import NONE, Touched, touched
 from dpquery.units.declarations import Declarations
+from dpquery.units.few import different_values
 from dpquery.units.locality import locality
 from dpquery.units.sizes import Sizes
-from dpquery.units.weights import Weighed, rows_in_group, weighed
+from dpquery.units.weights import Weighed, pairs_of_unit, rows_in_group, weighed
 
 
 def blocks_of(plan: BudgetedPlan, declared: Declarations) -> Touched:
@@ -105,6 +106,8 @@ def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: S
         return
     for measure in aggregate.measures:
         _check_total(measure, proved)
+        if measure.count is Count.DISTINCT:
+            _check_different(aggregate, measure, declared, sizes)
     if aggregate.is_selected and groups_per_unit(aggregate) is None:
         raise InternalError("a unit may decide about any number of groups")
     rows, most = weights.most_rows, proved.rows
@@ -112,7 +115,11 @@ def _check_weights(aggregate: PrivateAggregate, declared: Declarations, sizes: S
     if rows is not None and (changed is None or rows < changed):
         raise InternalError("a unit may have more rows than a plan says")
     if weights.rows_in_group is not None:
-        one = rows_in_group(aggregate.source, aggregate.keys, declared, sizes, weights.column)
+        has_total = [
+            measure for measure in aggregate.measures if measure.total is not None
+        ]  # whose weights are other ones
+        column = None if has_total else weights.column
+        one = rows_in_group(aggregate.source, aggregate.keys, declared, sizes, column)
         if one is None or weights.rows_in_group < one:
             raise InternalError("the rows of a unit may weigh more in a group than a plan says")
     match weights.weighing:
@@ -151,6 +158,19 @@ def _check_vectors(budgeted: BudgetedAggregate) -> None:
     for measure, noise in zip(budgeted.aggregate.measures, budgeted.noise, strict=True):
         if measure.family is not None and laws.setdefault(measure.family, noise) != noise:
             raise InternalError("the terms of one vector get noise of different laws")
+
+
+def _check_different(aggregate: PrivateAggregate, measure: Measure, declared: Declarations, sizes: Sizes) -> None:
+    """Raises InternalError unless there are as few different values as a plan says; docs/proofs/weights.md, Lemma 5."""
+    value = measure.value or ""
+    if measure.different is not None:
+        most = different_values(aggregate.source, value, sizes)
+        if most is None or measure.different < most:
+            raise InternalError("there may be more different values than a plan says")
+    if measure.pairs is not None:
+        most = pairs_of_unit(aggregate.source, aggregate.keys, value, declared, sizes)
+        if most is None or measure.pairs < most:
+            raise InternalError("a unit may have more pairs of group and value than a plan says")
 
 
 def _check_choice(measure: Measure, type: Type) -> None:

@@ -166,6 +166,8 @@ class Measure:
         total: For SUM alone, with a lattice that neither shifts nor squares: the weights that it adds up with.
         second: For SUM of a Bernstein term alone: another value, whose term it is multiplied by. A row in which either
             is NULL adds nothing.
+        different: For DISTINCT alone: no more different values can be in one group, by the plan; None: not known.
+        pairs: For DISTINCT alone: no unit has more pairs of group and value, by the plan; None: not known.
     """
 
     id: str
@@ -178,6 +180,8 @@ class Measure:
     domain: tuple[Value, ...] | None = None
     total: Total | None = None
     second: Second | None = None
+    different: int | None = None
+    pairs: int | None = None
 
     def __post_init__(self) -> None:
         if (self.lattice is None) is (self.count in (Count.SUM, Count.QUANTILE)):
@@ -191,6 +195,9 @@ class Measure:
         is_plain = self.lattice is not None and (self.lattice.offset, self.lattice.degree) == (0, 1) and not self.family
         if self.total is not None and not (self.count is Count.SUM and is_plain):
             raise ValueError("only plain sums have a total")
+        few = (self.different, self.pairs)
+        if few != (None, None) and (self.count is not Count.DISTINCT or 0 in few):
+            raise ValueError("only different values are limited, to 1 at least")
         if any(one.bernstein and self.count is not Count.SUM for one in self.lattices) or (
             self.second is not None and not all(one.bernstein for one in self.lattices)
         ):

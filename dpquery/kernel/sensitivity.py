@@ -12,7 +12,16 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpquery.errors import InternalError
-from dpquery.kernel.plan import CHOICES, LARGEST_STEP, LARGEST_VALUE, Count, Measure, PrivateAggregate, Weighing
+from dpquery.kernel.plan import (
+    CHOICES,
+    LARGEST_STEP,
+    LARGEST_VALUE,
+    Count,
+    Lattice,
+    Measure,
+    PrivateAggregate,
+    Weighing,
+)
 from dpquery.kernel.quantiles import apart
 from dpquery.units.declarations import Neighbours
 
@@ -85,12 +94,14 @@ def groups_per_unit(aggregate: PrivateAggregate) -> int | None:
 
 def in_groups(aggregate: PrivateAggregate, measure: Measure) -> tuple[int, int]:
     """Returns m and M, what one unit weighs at most in one group and in all groups, in rows. For how many different
-    values a unit stands in a group is not limited by its rows there."""
+    values a unit stands in a group is not limited by its rows there, but by how many there can be."""
     weights, groups = aggregate.weights, aggregate.public_groups
-    if measure.count is Count.DISTINCT or weights.rows_in_group is None:
-        return weights.max_rows, weights.max_rows
-    one = min(weights.max_rows, weights.rows_in_group)
-    return one, weights.max_rows if groups is None else min(weights.max_rows, max(1, groups) * one)
+    most = min(weights.max_rows, measure.pairs or weights.max_rows)
+    limit = measure.different if measure.count is Count.DISTINCT else weights.rows_in_group
+    if limit is None:
+        return most, most
+    one = min(most, limit)
+    return one, most if groups is None else min(most, max(1, groups) * one)
 
 
 def cells(aggregate: PrivateAggregate, neighbours: Neighbours) -> int | None:
@@ -158,10 +169,11 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         With m and M of `in_groups`, B and W of `magnitude`, K all groups and g of `groups_per_unit`:
         add_remove: sums and counts m B, M B, m M B^2 (squared); units 1, g, g (squared).
         replace_one, one group: m W; 1.
-        replace_one, more groups: sums and counts m W, min(2 M B, K m W), m M max(2 B^2, W^2); units 1, and twice
-        min(2 g, K).
+        replace_one, more groups: sums and counts m W, min(2 M B, K m W), and min(m M max(2 B^2, W^2), K m^2 W^2)
+        (squared); units 1, and twice min(2 g, K).
         Units that decide in rounds: 1, sqrt(g) rounded up, 1 (squared); replaced: 1, and twice both.
-        Of a sum with a total S in place of M B, and S or 2 S in place of M W.
+        Of a sum with a total S, with c the least of S and m B, N of S, K m B and n B for n rows, and d that of both
+        ends: add_remove c, N, c N (squared); replace_one d, min(2 N, K d), and the product of both (squared).
         Of a Bernstein term that of the vector of all terms of its family: m B, M B, m M B^2; replaced m B, 2 M B,
         2 m M B^2.
         Where a sum is released coarser, as many coarse steps more as groups may change.
@@ -182,11 +194,10 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         raise InternalError(f"one unit could move {measure.id} by {most} lattice steps; its grid is too fine")
     size, width = magnitude(measure)
     one, all = in_groups(aggregate, measure)
-    if measure.total is not None and measure.lattice is not None:  # as one row that counts for S, or s S apart
-        least, greatest = measure.lattice.values
-        one, all, size = 1, 1, measure.total.most
-        width = 2 * size if least < 0 < greatest else size
     groups = aggregate.public_groups
+    if measure.total is not None and measure.lattice is not None:
+        exact = _of_total(aggregate, measure.lattice, measure.total.most, neighbours)
+        return _coarser(exact, aggregate, measure, neighbours, step)
     match neighbours:
         case Neighbours.ADD_REMOVE:
             exact = Sensitivity(linf=one * size, l1=all * size, l2_squared=one * all * size**2)
@@ -195,11 +206,29 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
         case Neighbours.REPLACE_ONE if groups is not None and groups <= 1:
             exact = Sensitivity(linf=one * width, l1=one * width, l2_squared=(one * width) ** 2)
         case Neighbours.REPLACE_ONE:
-            both = 2 * all * size if groups is None else min(2 * all * size, groups * one * width)
-            exact = Sensitivity(linf=one * width, l1=both, l2_squared=one * all * max(2 * size**2, width**2))
+            both, squares = 2 * all * size, one * all * max(2 * size**2, width**2)
+            if groups is not None:
+                both, squares = min(both, groups * one * width), min(squares, groups * (one * width) ** 2)
+            exact = Sensitivity(linf=one * width, l1=both, l2_squared=squares)
         case _:
             assert_never(neighbours)
     return _coarser(exact, aggregate, measure, neighbours, step)
+
+
+def _of_total(aggregate: PrivateAggregate, lattice: Lattice, most: int, neighbours: Neighbours) -> Sensitivity:
+    """Of a sum with a total S: no row weighs more than 1, so that m rows move a group by m values at most."""
+    weights, groups = aggregate.weights, aggregate.public_groups
+    rows = weights.max_rows if weights.weighing is Weighing.WHOLE else weights.most_rows
+    each = min((limit for limit in (rows, weights.rows_in_group) if limit is not None), default=most)
+    below, above = (min(most, each * max(0, end)) for end in (-lattice.lower, lattice.upper))
+    one, size = max(below, above, 1), max(-lattice.lower, lattice.upper)
+    limits = [most, *([] if groups is None else [groups * one]), *([] if rows is None else [rows * size])]
+    all = max(1, min(limits))
+    if neighbours is Neighbours.ADD_REMOVE:
+        return Sensitivity(linf=one, l1=all, l2_squared=one * all)
+    width = max(1, below + above)
+    both = 2 * all if groups is None else min(2 * all, max(1, groups) * width)
+    return Sensitivity(linf=width, l1=both, l2_squared=width * both)
 
 
 def _of_units(aggregate: PrivateAggregate, neighbours: Neighbours) -> Sensitivity:

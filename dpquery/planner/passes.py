@@ -28,6 +28,7 @@ from dpquery.planner.protect.protect import (
     private_plan,
     separate_measurements,
 )
+from dpquery.planner.protect.together import with_sums
 from dpquery.planner.ranges.declared import with_declared
 from dpquery.units.declarations import Neighbours
 from dpquery.units.sizes import Sizes
@@ -92,6 +93,15 @@ def _declared(draft: Draft, terms: PlanningTerms) -> Draft:
     return replace(draft, logical=tuple(with_declared(plan, terms.catalog) for plan in draft.logical))
 
 
+def _together(draft: Draft, terms: PlanningTerms) -> Draft:
+    filters = [
+        c.filter for plan in draft.logical for b in plan.boundaries for c in b.aggregates if c.filter is not None
+    ]
+    if len(draft.logical) > 1 or len(filters) < 2:  # several queries read the same boundaries
+        return draft
+    return replace(draft, logical=tuple(with_sums(plan, terms.catalog) for plan in draft.logical))
+
+
 def _reports(draft: Draft, terms: PlanningTerms) -> Draft:
     known = has_public_keys(terms.catalog, terms.public)
     pairs = [
@@ -132,6 +142,12 @@ PROTECT = (
         reason="counts and sums that follow from the declarations are constants: nothing is measured for them. "
         "First, as boundaries may vanish",
         run=_declared,
+    ),
+    Pass(
+        name="together",
+        reason="of counts of disjoint rows that are only added up, one is measured. Before reports, whose counts are "
+        "estimates",
+        run=_together,
     ),
     Pass(
         name="reports",

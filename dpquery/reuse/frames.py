@@ -198,11 +198,12 @@ def _key(key: Key, columns: tuple[str, ...]) -> KeyText:
 
 
 def _measure(measure: Measure, values: dict[str, Expression], names: Names) -> str:
-    """Returns the text of a measure: all that it is but its id and its label."""
+    """Returns the text of a measure: all that it is but its id and its label, and what changes its noise alone."""
     value = None if measure.value is None else rename(values[measure.value], names)
     kept = None if measure.filter is None else rename(values[measure.filter], names)
     total = None if measure.total is None else (rename(values[measure.total.column], names), measure.total.most)
-    bare = replace(measure, id="", label="", value=None if value is None else "", filter=None, total=None)
+    named = None if value is None else ""
+    bare = replace(measure, id="", label="", value=named, filter=None, total=None, different=None, pairs=None)
     if measure.second is not None:
         other = rename(values[measure.second.value], names)
         return text_of((replace(bare, second=replace(measure.second, value="")), value, kept, total, other))

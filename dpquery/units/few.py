@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
-from dpquery.plan.expr import Call, Column, Expression, Literal, columns_of, conjuncts
+from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of, conjuncts
 from dpquery.plan.logical import (
     Aggregate,
     Filter,
@@ -22,6 +22,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.types import BOOLEAN, FLOAT64
 from dpquery.units.meeting import Ids, Meeting, least
+from dpquery.units.sizes import Sizes
 
 _FLIPPED = {"eq": "eq", "le": "ge", "lt": "gt", "ge": "le", "gt": "lt"}
 """Comparisons, and what they are when their sides are exchanged."""
@@ -158,10 +159,27 @@ class FewRows(Meeting):
             known = VALUES[made.function] + 1
         if made.type == BOOLEAN:
             known = 3
+        if isinstance(made, Case):
+            results = [made.otherwise, *(result for _, result in made.branches)]
+            known = len({*map(repr, results)}) if all(isinstance(one, Literal) for one in results) else known
         read = tuple(columns_of(made))
         if not isinstance(made, Column) and any(column.type == FLOAT64 for column in read):
             return known  # 0.0 and -0.0 are one value to a group, and two to a function
         return least(known, self.combinations(relation, frozenset(column.id for column in read)))
+
+
+def different_values(relation: Relation, id: str, sizes: Sizes) -> int | None:
+    """Returns how many different values, NULL left out, a column can have in all rows of all units, or None.
+
+    Source:
+        docs/proofs/weights.md, Lemma 5.
+    """
+    made = (
+        [column.expression for column in relation.columns if column.id == id] if isinstance(relation, Project) else []
+    )
+    known = [VALUES.get(one.function) for one in made if isinstance(one, Call)]
+    known += [2 for column in output(relation) if column.id == id and column.type == BOOLEAN]
+    return least(FewRows(sizes, lambda _: frozenset()).values(relation, id), *known)
 
 
 class RowsOfUnit(FewRows):

@@ -148,10 +148,9 @@ def times(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a * b
 
 
-def least(a: int | None, b: int | None) -> int | None:
-    """Returns the smaller bound, None being none."""
-    known = [bound for bound in (a, b) if bound is not None]
-    return min(known, default=None)
+def least(*bounds: int | None) -> int | None:
+    """Returns the smallest bound, None being none."""
+    return min([bound for bound in bounds if bound is not None], default=None)
 
 
 def fixed(condition: Expression) -> Ids:

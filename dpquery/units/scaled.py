@@ -79,7 +79,12 @@ class ScaledRules:
         if scan.ownership is None or scan.table not in self.limited:
             return {}
         ids = {s.id: frozenset(c.id for c in scan.columns if c.name == s.column) for s in scan.scaled}
-        return {s.id: Totalled(values=ids[s.id], lattice=s.lattice, most=s.most) for s in scan.scaled}
+        return {
+            s.id: Totalled(
+                values=ids[s.id], lattice=s.lattice, most=min(s.most, s.max_rows * max(-s.lower, s.upper, 1))
+            )
+            for s in scan.scaled
+        }
 
     def _met(self, join: Join, *, left: bool) -> Pairs:
         """A row is there as often as it meets rows of the other side, or once; filled up, it has no value."""

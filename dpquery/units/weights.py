@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 from dpquery.plan.expr import Column
 from dpquery.plan.keys import Key
 from dpquery.plan.logical import Aggregate, Filter, Join, Project, Relation, Scan, SetOperation, Window, is_private
 from dpquery.plan.types import FLOAT64
 from dpquery.units.declarations import Declarations
-from dpquery.units.few import FewRows, RowsOfUnit
+from dpquery.units.few import FewRows, RowsOfUnit, different_values
 from dpquery.units.locality import Locality, locality
-from dpquery.units.meeting import least
+from dpquery.units.meeting import least, times
 from dpquery.units.scaled import Pairs, ScaledRules
 from dpquery.units.sizes import Sizes
 from dpquery.units.stored import StoredRules
@@ -69,6 +70,22 @@ def _rules(relation: Relation, declared: Declarations, sizes: Sizes) -> _Rules:
 def distinct_groups(relation: Relation, columns: frozenset[str], declared: Declarations, sizes: Sizes) -> int | None:
     """Returns in how many groups of these columns one unit can have rows, or None."""
     return _Rules(declared, sizes, by_row=False).rows.combinations(relation, columns)
+
+
+def pairs_of_unit(
+    relation: Relation, keys: Iterable[Key], value: str, declared: Declarations, sizes: Sizes
+) -> int | None:
+    """Returns how many pairs of group and non-NULL value one unit has at most, or None.
+
+    Source:
+        docs/proofs/weights.md, Lemma 5.
+    """
+    rules = _Rules(declared, sizes, by_row=False).rows
+    domains = [key.domain for key in keys]
+    public = None if None in domains else prod(len(domain or ()) for domain in domains)
+    groups = least(public, rules.combinations(relation, frozenset(id for key in keys for id in key.columns)))
+    each = least(rules.values(relation, value), different_values(relation, value, sizes))
+    return least(times(groups, each), rules.most(relation, frozenset()))
 
 
 def rows_in_group(

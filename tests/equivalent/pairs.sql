@@ -280,6 +280,7 @@ SELECT COUNT(*) AS n FROM visits WHERE CASE ward WHEN 'a' THEN TRUE WHEN 'b' THE
 SELECT COUNT(score) AS n FROM visits;
 SELECT COUNT(*) AS n FROM visits WHERE score IS NOT NULL;
 SELECT COUNT(*) FILTER (WHERE score IS NOT NULL) AS n FROM visits;
+SELECT COUNT(*) FILTER (WHERE score > 5) + COUNT(*) FILTER (WHERE score <= 5) AS n FROM visits;
 SELECT SUM(CASE WHEN score IS NULL THEN 0 ELSE 1 END) AS n FROM visits;
 
 -- = sum of scores by kind
@@ -386,19 +387,27 @@ SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY v.cost) AS m FROM visits AS v
 -- = all visits, from halves that no row is in twice
 SELECT COUNT(*) AS n FROM visits;
 SELECT COUNT(*) AS n FROM (SELECT patient_id FROM visits WHERE urgent UNION ALL SELECT patient_id FROM visits WHERE NOT urgent) AS v;
--- not yet: two counts of disjoint rows are two measurements, though only their sum is asked for
 SELECT COUNT(*) FILTER (WHERE urgent) + COUNT(*) FILTER (WHERE NOT urgent) AS n FROM visits;
+SELECT COUNT(*) FILTER (WHERE kind = 'first') + COUNT(*) FILTER (WHERE kind <> 'first') AS n FROM visits;
 
 -- = a visit meets itself alone
 SELECT COUNT(*) AS n FROM visits WHERE urgent;
 SELECT COUNT(*) AS n FROM visits AS a JOIN visits AS b ON b.visit_id = a.visit_id AND b.patient_id = a.patient_id WHERE b.urgent;
 
+-- = the share of visits with a high score
+SELECT 1.0 * COUNT(*) FILTER (WHERE score > 5) / COUNT(*) AS r FROM visits;
+SELECT AVG(CASE WHEN score > 5 THEN 1 ELSE 0 END) AS r FROM visits;
+SELECT AVG(CASE WHEN score > 5 THEN 1.0 ELSE 0.0 END) AS r FROM visits;
+SELECT SUM(CASE WHEN score > 5 THEN 1.0 ELSE 0.0 END) / COUNT(*) AS r FROM visits;
+
 -- = the share of urgent visits
 SELECT 1.0 * COUNT(*) FILTER (WHERE urgent) / COUNT(*) AS r FROM visits;
 SELECT 1.0 * SUM(CASE WHEN urgent THEN 1 ELSE 0 END) / COUNT(*) AS r FROM visits;
--- not yet: a mean of the decimals 0.0 and 1.0 is measured by deviations from 0.5, with half the noise of counts
 SELECT AVG(CASE WHEN urgent THEN 1.0 ELSE 0.0 END) AS r FROM visits;
 SELECT AVG(CAST(urgent AS int)) AS r FROM visits;
+SELECT AVG(1.0 * CAST(urgent AS int)) AS r FROM visits;
+SELECT AVG(CAST(CASE WHEN urgent THEN 1 ELSE 0 END AS double precision)) AS r FROM visits;
+SELECT SUM(CASE WHEN urgent THEN 1.0 ELSE 0.0 END) / COUNT(*) AS r FROM visits;
 
 -- # Forms of one meaning
 

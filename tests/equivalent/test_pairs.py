@@ -20,7 +20,7 @@ from tests.scripted import zero_noise
 
 GROUPS = read_groups()
 HEAVY, LIGHT = tables(heavy=True), tables(heavy=False)
-PROMISED = 215
+PROMISED = 230
 """Pairs that hold, at least."""
 
 

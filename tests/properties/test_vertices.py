@@ -113,11 +113,68 @@ def test_sums_with_a_total_move_as_far_as_is_declared_and_no_farther(
     assert real == declared(measure, 50, groups, neighbours)
 
 
+def of_rows(most: int, one: int, rows: int, groups: int, ends: tuple[int, int]) -> set[Vector]:
+    """Returns what a unit of so many rows can add, at most `one` of them in a group, with magnitudes of `most` in all.
+
+    A row of weight 1 or less adds any number between 0 and an end.
+    """
+    below, above = max(0, -ends[0]), max(0, ends[1])
+    in_one = {(0, 0, 0)}
+    for low, high in itertools.product(range(one + 1), repeat=2):
+        if low + high <= one:
+            in_one |= {
+                (a, b, low + high)
+                for a in range(min(most, low * below) + 1)
+                for b in range(min(most, high * above) + 1)
+            }
+    found = set()
+    for given in itertools.product(in_one, repeat=groups):
+        if sum(a + b for a, b, _ in given) <= most and sum(count for *_, count in given) <= rows:
+            found.add(tuple(Fraction(b - a) for a, b, _ in given))
+    return found
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("ends", [(0, 3), (-2, 3), (-3, 1), (-2, 0), (-1, 1), (1, 2)])
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize(("most", "one", "rows"), [(5, 1, 3), (2, 1, 2), (4, 1, 1), (5, 2, 2), (3, 2, 3)])
+def test_sums_with_a_total_of_few_rows(
+    most: int, one: int, rows: int, groups: int, ends: tuple[int, int], neighbours: Neighbours
+) -> None:
+    """Few rows in a group, or in all, move a sum by less than its total may be."""
+    measure = replace(total(*ends), total=Total(column="v_total", most=most))
+    real = moved(of_rows(most, one, rows, groups, ends), neighbours)
+    for weighing in (Weighing.WHOLE, Weighing.COUNTED):
+        made = weights(weighing, rows if weighing is Weighing.WHOLE else 50)
+        made = replace(made, rows_in_group=one, most_rows=None if weighing is Weighing.WHOLE else rows)
+        found = sensitivity(aggregate(measure, weights=made, keys=groups), measure, neighbours)
+        limits = found.linf, found.l1, found.l2_squared
+        assert all(a <= b for a, b in zip(real, limits, strict=True))
+        if neighbours is ADD:
+            assert real[:2] == limits[:2], "reached"
+        if neighbours is REPLACE and groups == 1:
+            assert real[0] <= found.linf <= real[0] + (one * rows > 1) * most
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize(("most", "few", "pairs"), [(4, 2, None), (4, 1, None), (4, None, 1), (4, 2, 3), (2, 3, 3)])
+def test_few_different_values(
+    most: int, few: int | None, pairs: int | None, groups: int, neighbours: Neighbours
+) -> None:
+    """Pairs that a unit adds are no more than it has, nor in a group than there are values; most of it is reached."""
+    measure = Measure(id="d", label="", count=Count.DISTINCT, value="v_visit", different=few, pairs=pairs)
+    real = moved(within(min(most, pairs or most), few or most, groups, 0, 1), neighbours)
+    limits = declared(measure, most, groups, neighbours)
+    assert all(a <= b for a, b in zip(real, limits, strict=True))
+    assert real[0] == limits[0] and (real[1] == limits[1] or neighbours is REPLACE)
+
+
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("groups", [1, 2])
 def test_sums_with_a_total_that_are_rounded_down_to_coarser_steps(groups: int, neighbours: Neighbours) -> None:
     most = 2**20 + 1
-    measure = replace(total(-5, 2**10), total=Total(column="v_total", most=most))
+    measure = replace(total(-(2**20), 2**20), total=Total(column="v_total", most=most))
     plan = aggregate(measure, weights=weights(Weighing.COUNTED, 3, most=3), keys=groups)
     steps, found = plan.steps(measure), sensitivity(plan, measure, neighbours)
     coarse = coarseness(plan, measure)

@@ -18,9 +18,9 @@ from dpquery.kernel.plan import WEIGHT, Key, Lattice
 from dpquery.plan.logical import Relation, Released, output
 from dpquery.plan.types import Value
 from dpquery.units.declarations import Declarations
-from dpquery.units.few import RowsOfUnit
+from dpquery.units.few import RowsOfUnit, different_values
 from dpquery.units.locality import NotUnitLocal, locality
-from dpquery.units.weights import rows_in_group, weighed
+from dpquery.units.weights import pairs_of_unit, rows_in_group, weighed
 from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
 from tests.reference.backend import ReferenceBackend
 from tests.reference.relations import Interpreter, Row
@@ -155,6 +155,44 @@ def test_no_column_has_more_values_in_a_unit_than_is_proved() -> None:
             assert proved is not None and most <= proved, (column, most, proved, relation)
             tight += most == proved > 1
     assert tight > PLANS // 10
+
+
+def test_there_are_no_more_different_values_than_are_proved() -> None:
+    tried = tight = 0
+    for maker, relation, backend, units in relations(2 * PLANS):
+        for column in output(relation):
+            proved = different_values(relation, column.id, backend)
+            if proved is not None and column.id not in maker.units(relation):
+                there = {row[column.id] for rows in units for row in rows} - {None}
+                assert len(there) <= proved, (column, there, proved, relation)
+                tried, tight = tried + 1, tight + (len(there) == proved)
+    assert tried > PLANS // 4 and tight > PLANS // 20, (tried, tight)
+
+
+def test_no_unit_has_more_pairs_of_group_and_value_than_are_proved() -> None:
+    tried = tight = 0
+    for maker, relation, backend, units in relations(2 * PLANS):
+        columns = [column for column in output(relation) if column.id not in maker.units(relation)][:3]
+        for value, key in itertools.permutations(columns, 2):
+            groups = {row[key.id] for rows in units for row in rows}
+            for domain in (None, sorted(groups, key=repr)[:2]):
+                keys = [Key.of(key.id, key.type, domain or None)]
+                proved = pairs_of_unit(relation, keys, value.id, maker.declared, backend)
+                if proved is None:
+                    continue
+                inside = groups if not domain else {*domain}
+                pairs = [
+                    {
+                        (row[key.id], row[value.id])
+                        for row in rows
+                        if row[key.id] in inside and row[value.id] is not None
+                    }
+                    for rows in units
+                ]
+                most = max(map(len, pairs), default=0)
+                assert most <= proved, (value, key, domain, most, proved, relation)
+                tried, tight = tried + 1, tight + (most == proved)
+    assert tried > PLANS and tight > PLANS // 4, (tried, tight)
 
 
 def _units(relation: Relation, declared: Declarations) -> frozenset[str]:

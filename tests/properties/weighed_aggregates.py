@@ -29,8 +29,10 @@ from dpquery.kernel.sensitivity import magnitude
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Type, Value
+from dpquery.units.declarations import Declarations
+from dpquery.units.few import different_values
 from dpquery.units.sizes import Sizes
-from dpquery.units.weights import Weighed, rows_in_group, weighed
+from dpquery.units.weights import Weighed, pairs_of_unit, rows_in_group, weighed
 from tests.properties.weighed_plans import DAYS, Maker
 from tests.reference.relations import Row
 
@@ -69,20 +71,41 @@ def aggregates_of(
     made = []
     for weights in offered:
         columns = [c for c in maker.columns(source, INT64, FLOAT64) if c.id not in maker.units(source)]
-        counted = _measures(random, columns, passes, inside, group)
-        measures = (units, *counted, *_totals(random, proved, passes))
-        aggregate = PrivateAggregate(
-            source=source,
-            unit=unit,
-            keys=keys,
-            weights=replace(
-                weights, max_groups=most, rows_in_group=rows_in_group(source, keys, declared, sizes, weights.column)
-            ),
-            measures=measures,
-            selection=selection,
-        )
-        made.append(aggregate)
+        counted = _limited(_measures(random, columns, passes, inside, group), source, keys, declared, sizes)
+        for measures in (counted, _totals(random, proved, passes)):
+            column = weights.column if measures is counted else None  # weights of a total are other ones
+            one = rows_in_group(source, keys, declared, sizes, column)
+            aggregate = PrivateAggregate(
+                source=source,
+                unit=unit,
+                keys=keys,
+                weights=replace(weights, max_groups=most, rows_in_group=one),
+                measures=(units, *measures),
+                selection=selection,
+            )
+            if measures:
+                made.append(aggregate)
     return made
+
+
+def _limited(
+    measures: Sequence[Measure], source: Relation, keys: tuple[Key, ...], declared: Declarations, sizes: Sizes
+) -> list[Measure]:
+    """Returns the measures, those of different values with the least bounds on these."""
+    return [
+        replace(
+            one,
+            different=_positive(different_values(source, one.value or "", sizes)),
+            pairs=_positive(pairs_of_unit(source, keys, one.value or "", declared, sizes)),
+        )
+        if one.count is Count.DISTINCT
+        else one
+        for one in measures
+    ]
+
+
+def _positive(limit: int | None) -> int | None:
+    return None if limit is None else max(1, limit)
 
 
 def _keys(

@@ -1,6 +1,6 @@
 """CASE inside an aggregate as FILTER: SUM(CASE WHEN c THEN x ELSE 0 END) is SUM(x) over the rows where c is true.
 
-An integer that is 1 where a condition holds and else 0 is that condition: its sum counts rows, and its mean is a share.
+A number that is 1 where a condition holds and else 0 is that condition: its sum counts rows, and its mean is a share.
 
 So rows that add nothing do not weigh, equal numbers are measured once however they are written, and measures of
 disjoint conditions are paid for in parallel (docs/proofs/disjoint.md).
@@ -14,22 +14,41 @@ from dataclasses import replace
 from dpquery.plan.aggregates.counts import COUNT
 from dpquery.plan.aggregates.moments import AVG
 from dpquery.plan.aggregates.sums import SUM
-from dpquery.plan.expr import Case, Cast, Expression, Literal
+from dpquery.plan.expr import Call, Case, Cast, Expression, Literal
 from dpquery.plan.functions import call
 from dpquery.plan.logical import AggregateColumn
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import BOOLEAN, INT64
+from dpquery.plan.types import BOOLEAN, INT64, Kind, Type
 
 
 def condition_of(value: Expression | None) -> Expression | None:
-    """Returns the condition for which an integer of 0 and 1 stands: 1 where it is true; None for other values."""
+    """Returns the condition for which a number of 0 and 1 stands: 1 where it is true; None for other values.
+
+    The number may be of any type: what is added up is 0 and 1 all the same.
+    """
     match value:
         case Cast(argument=condition, type=type) if type == INT64 and condition.type == BOOLEAN:
             return condition
-        case Case(branches=((condition, Literal(value=1)),), otherwise=Literal(value=0), type=type) if type == INT64:
-            return condition
-        case _:
-            return None
+        case Cast(argument=number, type=type) if type.is_numeric and number.type.is_numeric and _holds_one(type):
+            return condition_of(number)
+        case Case(branches=((condition, one),), otherwise=zero, type=type) if type.is_numeric:
+            return condition if _is_number(one, 1) and _is_number(zero, 0) else None
+        case Call(function="multiply", arguments=(first, second)) if _holds_one(value.type):
+            for one, other in ((first, second), (second, first)):
+                if _is_number(one, 1):
+                    return condition_of(other)
+    return None
+
+
+def _is_number(value: Expression | None, number: int) -> bool:
+    while isinstance(value, Cast) and value.type.is_numeric and _holds_one(value.type):
+        value = value.argument
+    return isinstance(value, Literal) and value.type.is_numeric and value.value == number
+
+
+def _holds_one(type: Type) -> bool:
+    """Whether 1 is a number of a type."""
+    return type.is_numeric and (type.kind is not Kind.DECIMAL or type.precision > type.scale)
 
 
 def and_also(kept: Expression | None, condition: Expression | None) -> Expression | None:

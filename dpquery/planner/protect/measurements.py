@@ -15,13 +15,14 @@ from dpquery.plan.aggregates.aggregate import Squares
 from dpquery.plan.aggregates.derivations import clamped, number, ratio, where_more, without_number
 from dpquery.plan.aggregates.moments import WIDEST_SPREAD, argument_of
 from dpquery.plan.aggregates.sums import SUM
-from dpquery.plan.expr import Cast, Column, Expression
+from dpquery.plan.expr import Cast, Column, Expression, substitute
 from dpquery.plan.functions import call, cast
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import FLOAT64, INT64, Kind, Type, Value, decimal, sum_type
+from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Kind, Type, Value, decimal, sum_type
 from dpquery.planner.protect import lattices, linear
+from dpquery.planner.protect.complements import halves, same_rows
 from dpquery.planner.protect.conditional import and_also, condition_of, filtered, shares
 from dpquery.planner.protect.labels import label_of, term_of
 from dpquery.planner.protect.totals import Scaling
@@ -49,6 +50,8 @@ class MeasurementSet:
         describe: An expression to a text for people.
         domain: The public values of an expression, or None.
         scalings: How columns may be added up that have a `max_total`.
+        different: How many different values an expression can have at most, and how many pairs of these and groups one
+            unit; None for what is not known.
     """
 
     prefix: str
@@ -61,8 +64,11 @@ class MeasurementSet:
     describe: Callable[[Expression], str]
     domain: Callable[[Expression], tuple[Value, ...] | None]
     scalings: Mapping[str, Scaling] = field(default_factory=dict)
+    different: Callable[[Expression], tuple[int | None, int | None]] = lambda _: (None, None)
     known: dict[object, Measure] = field(default_factory=dict)
     """What is measured, by all of it but its id and label."""
+    made: int = 0
+    """How many measures were made, also those that are sums of others now."""
     inputs: dict[Expression, str] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
     """Ids of sums and quantiles over values that are never NULL."""
@@ -91,8 +97,14 @@ class MeasurementSet:
         """Returns the id of the measure of units that selects groups: by their number, or in rounds."""
         return self._measure(Count.DECIDING if in_rounds else Count.UNITS, None, None, None).id
 
-    def express(self, columns: tuple[AggregateColumn, ...]) -> tuple[Computed, ...]:
-        """Returns each aggregate as an expression over measures, which are added to `found`."""
+    def express(
+        self, columns: tuple[AggregateColumn, ...], is_shared: Callable[[Measure], bool] = lambda _: False
+    ) -> tuple[Computed, ...]:
+        """Returns each aggregate as an expression over measures, which are added to `found`.
+
+        Args:
+            is_shared: Whether a measure with a filter is paid for in parallel with the same of other rows.
+        """
         columns = self._filtered(columns)
         splits = linear.split(columns, self.ranges, self.rows)
         shifted = {one.form.base for one in splits.values() if one.form.shift}  # these add up with numbers of rows
@@ -126,8 +138,29 @@ class MeasurementSet:
                 else linear.derived(asked, found.form, made, lambda: self.count(found.form.base, asked.filter))
             )
 
-        pairs = zip(columns, over, strict=True)
-        return tuple(Computed(id=a.id, name=a.name, expression=cast(expressed(a, read), a.type)) for a, read in pairs)
+        made = [expressed(a, read) for a, read in zip(columns, over, strict=True)]
+        if [measure for measure in self.known.values() if measure.filter]:
+            sums = self._in_halves(is_shared)
+            made = [substitute(one, sums) for one in made]
+        pairs = zip(columns, made, strict=True)
+        return tuple(Computed(id=a.id, name=a.name, expression=cast(one, a.type)) for a, one in pairs)
+
+    def _in_halves(self, is_shared: Callable[[Measure], bool]) -> dict[str, Expression]:
+        """Returns totals that are measured in two parts, as sums of these, by id."""
+        made: dict[str, Expression] = {}
+        inputs = {id: expression for expression, id in self.inputs.items()}
+        for one in halves(self.found, inputs, self.is_nullable):
+            if not is_shared(one.part):
+                continue
+            filters = {same_rows(expression): expression for expression in self.inputs if expression.type == BOOLEAN}
+            rest, part = filters.get(same_rows(one.rest), one.rest), one.part
+            value = None if part.value is None else inputs[part.value]
+            other = self._measure(part.count, value, rest, part.lattice, total=part.total)
+            type = INT64 if value is None or part.lattice is None else measured_type(value.type, part.lattice)
+            whole = call("add", (_read(part, type), _read(other, type)))
+            made[one.total.id] = whole if whole.type == type else Cast(argument=whole, type=type)
+            self.known = {of: measure for of, measure in self.known.items() if measure is not one.total}
+        return made
 
     def _filtered(self, columns: tuple[AggregateColumn, ...]) -> tuple[AggregateColumn, ...]:
         return filtered(columns, lambda value: range_of(value, self.ranges))
@@ -172,7 +205,9 @@ class MeasurementSet:
             if self.single:
                 return self.count(None, kept)
             return _read(self._measure(Count.UNITS, None, kept, None), INT64)
-        return _read(self._measure(Count.DISTINCT, value, kept, None), INT64)
+        limits = self.different(value)
+        few, pairs = (max(1, limit) if limit is not None and limit < self.rows else None for limit in limits)
+        return _read(self._measure(Count.DISTINCT, value, kept, None, different=few, pairs=pairs), INT64)
 
     def total(self, column: AggregateColumn) -> Expression:
         """Returns a SUM: of deviations and a count where these are measured in any case."""
@@ -327,14 +362,18 @@ class MeasurementSet:
         domain: tuple[Value, ...] | None = None,
         total: Total | None = None,
         second: tuple[Expression, Lattice] | None = None,
+        different: int | None = None,
+        pairs: int | None = None,
     ) -> Measure:
         """Returns the measure, the one already found if there is an equal one."""
         other = None if second is None else Second(value=self._input(second[0]) or "", lattice=second[1])
-        measured = (count, self._input(value), self._input(kept), lattice, target, domain, total, other)
+        few = different, pairs
+        measured = (count, self._input(value), self._input(kept), lattice, target, domain, total, other, few)
         if measured in self.known:
             return self.known[measured]
+        self.made += 1
         made = Measure(
-            id=f"{self.prefix}{len(self.known) + 1}",
+            id=f"{self.prefix}{self.made}",
             label=label_of(count, self._labelled(value, name, lattice, second), self._described(kept), lattice, target),
             count=count,
             value=self._input(value),
@@ -344,6 +383,8 @@ class MeasurementSet:
             domain=domain,
             total=total,
             second=other,
+            different=different,
+            pairs=pairs,
         )
         self.known[measured] = made
         read = [one for one in (value, second and second[0]) if one is not None]

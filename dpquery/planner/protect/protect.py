@@ -11,7 +11,7 @@ from dpquery.catalog.cached_locality import cached_locality
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, Weighing, Weights
-from dpquery.kernel.sensitivity import groups_per_unit
+from dpquery.kernel.sensitivity import groups_per_unit, weighs_together
 from dpquery.plan.aggregates.counts import COUNT, COUNT_DISTINCT
 from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.definitions import definition
@@ -46,8 +46,11 @@ from dpquery.planner.protect.owned import owned_by_one_unit
 from dpquery.planner.protect.totals import mixes, scalings
 from dpquery.planner.protect.weighing import GROUPS_IN_ROUNDS, SELECTED_GROUPS, choose
 from dpquery.planner.ranges.ranges import ranges_of
+from dpquery.units.declarations import Neighbours
+from dpquery.units.few import different_values
 from dpquery.units.sizes import Sizes
 from dpquery.units.unit_local import Locality
+from dpquery.units.weights import pairs_of_unit, rows_in_group
 
 MAX_GROUPS = 100_000
 """Public groups that one aggregation may have."""
@@ -205,14 +208,15 @@ def _measurement(
         describe=lambda expression: show(expression, names_of(source)),
         domain=lambda expression: _domain(expression, source, known),
         scalings=scalings(chosen.source, catalog, public) if scales else {},
+        different=lambda value: _different(value, chosen.source, keys, catalog, public),
     )
     covers = tuple(covers_all_rows(key, source, known.ranges) for key in keys)
     in_rounds = bool(units) and not measures.single and weights.max_groups != 1 and not any(of_units)
-    rest = (counted, boundary, keys, weights, chosen.source, catalog, covers)
+    rest = (counted, boundary, keys, weights, chosen.source, catalog, public, covers)
     made = _measured(measures, *rest, in_rounds=in_rounds)
     if adds_up and any(c.function in (COUNT, SUM) and c.type != FLOAT64 for c in counted):
         return made  # whole numbers that follow from vectors are rounded, and sums of rounded ones are others
-    joint = replace(measures, joint=True, known={}, inputs={}, whole=set(), vectors={})
+    joint = replace(measures, joint=True, known={}, made=0, inputs={}, whole=set(), vectors={})
     other = _measured(joint, *rest, in_rounds=in_rounds)
     return replace(made, joint=other if joint.vectors else None)
 
@@ -225,18 +229,24 @@ def _measured(
     weights: Weights,
     source: Relation,
     catalog: Catalog,
+    public: Sizes,
     covering: tuple[bool, ...],
     *,
     in_rounds: bool,
 ) -> SeparateMeasurement:
     """Returns a boundary with the measures that its aggregates are expressed by."""
-    computed = measures.express(counted)
+    unit = min(measures.units) if measures.units else None
+    nothing = PrivateAggregate(source=source, unit=unit, keys=keys, weights=weights, measures=())
+    in_parts = catalog.declarations.neighbours is Neighbours.ADD_REMOVE and not measures.joint
+    computed = measures.express(counted, lambda measure: in_parts and weighs_together(nothing, measure))
     shows_units = any(measure.count is Count.UNITS for measure in measures.found)
     selection = measures.selection(in_rounds=in_rounds) if measures.selects else None
-    unit = min(measures.units) if measures.units else None
     held = [id for id in (unit, weights.column) if id is not None]
     held += [measure.total.column for measure in measures.found if measure.total is not None]
     kept = dict.fromkeys([*held, *boundary.group_by])
+    if [measure for measure in measures.found if measure.total is not None]:  # their weights are other ones
+        one = rows_in_group(source, keys, catalog.declarations, public)
+        weights = replace(weights, rows_in_group=one if one is not None and one < weights.max_rows else None)
     types = {column.id: column.type for column in output(source)}
     columns = tuple(Computed(id=id, name="", expression=Column(id=id, type=types[id])) for id in kept)
     read = (*columns, *measures.computed)
@@ -257,6 +267,18 @@ def _measured(
         shows_units=shows_units,
     )
     return SeparateMeasurement(aggregate=aggregate, computed=computed, boundary=boundary, grouping=grouping)
+
+
+def _different(
+    value: Expression, source: Relation, keys: tuple[Key, ...], catalog: Catalog, sizes: Sizes
+) -> tuple[int | None, int | None]:
+    """Returns how many different values an expression over a boundary's relation can have at most, and how many pairs
+    of group and value one unit; None for what is not known."""
+    if catalog.declarations.unit_is_row:
+        return None, None
+    held = [Computed(id=c.id, name="", expression=Column(id=c.id, type=c.type)) for c in output(source)]
+    over = Project(source=source, columns=(*held, Computed(id="value", name="", expression=value)))
+    return different_values(over, "value", sizes), pairs_of_unit(over, keys, "value", catalog.declarations, sizes)
 
 
 def _is_one_of(argument: Expression | None, ids: frozenset[str]) -> bool:

@@ -201,6 +201,28 @@ def test_fewer_rows_in_a_group_than_are_proved_are_refused(said: int) -> None:
     checked(plan(FEW, replace(weights(COUNTED, 5), rows_in_group=7), keys=2), declarations())
 
 
+@pytest.mark.parametrize("keys", [0, 2])
+def test_fewer_different_values_and_pairs_than_are_proved_are_refused(keys: int) -> None:
+    many = Measure(id="d", label="", count=Count.DISTINCT, value="v_kind")
+    few, groups = replace(many, value="v_ok"), max(1, keys)
+    read = aggregate(few, source=scan("visits", "v"), weights=weights(COUNTED, 5), keys=keys)
+
+    def checks(measure: Measure) -> None:
+        checked(replace(read, measures=(measure,)), declarations())
+
+    checks(replace(few, different=2, pairs=2 * groups))
+    for wrong in (replace(few, different=1), replace(many, different=10**6)):
+        with pytest.raises(InternalError, match="more different values"):
+            checks(wrong)
+    for wrong in (replace(few, pairs=2 * groups - 1), replace(many, pairs=999)):
+        with pytest.raises(InternalError, match="more pairs"):
+            checks(wrong)
+    with pytest.raises(ValueError, match="to 1 at least"):
+        replace(few, different=0)
+    with pytest.raises(ValueError, match="only different values"):
+        Measure(id="r", label="", count=Count.ROWS, pairs=1)
+
+
 def test_two_scans_of_a_table_read_the_same_rows() -> None:
     made = join(FEW, scan("visits", "w", limit=8), ("v_person", "w_person"))
     with pytest.raises(InternalError, match="different numbers"):

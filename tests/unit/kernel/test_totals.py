@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import (
     BudgetedAggregate,
     Count,
+    Key,
     Lattice,
     Measure,
     Mechanism,
@@ -23,14 +25,30 @@ from dpquery.kernel.plan import (
     Weighing,
     Weights,
 )
+from dpquery.plan.calendar import By
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Aggregate, Filter, Relation
 from dpquery.plan.scaled import Scaled
-from dpquery.plan.types import BOOLEAN
+from dpquery.plan.strata import Strata
+from dpquery.plan.types import BOOLEAN, DATE
 from dpquery.units.declarations import Declarations, Neighbours
 from dpquery.units.scaled import Totalled
 from dpquery.units.weights import weighed
-from tests.weighing import Facts, aggregate, both, declarations, join, kept, listed, number, numbered, of, scan, total
+from tests.weighing import (
+    ROWS,
+    Facts,
+    aggregate,
+    both,
+    declarations,
+    join,
+    kept,
+    listed,
+    number,
+    numbered,
+    of,
+    scan,
+    total,
+)
 
 LATTICE = (Fraction(1), -2, 9)
 V = replace(
@@ -73,6 +91,25 @@ def test_a_scan_bounds_the_column_that_it_says() -> None:
         values=frozenset({"v_visit"}), lattice=LATTICE, most=20
     )
     assert pairs(V) == {"v_s": ({"v_visit"}, 20), "v_c": ({"v_cost"}, 7)}
+
+
+def test_a_scan_bounds_no_more_than_its_rows_weigh() -> None:
+    """Three rows of 9 at most are 27, whatever the total is; also of values below 0."""
+    ends = ((-2, 9, 27), (-9, 2, 27), (-5, 0, 15))
+    for lower, upper, most in ends:
+        scaled = Scaled(id="v_s", column="visit", grid=Fraction(1), lower=lower, upper=upper, most=100, max_rows=3)
+        assert pairs(replace(V, scaled=(scaled,))) == {"v_s": ({"v_visit"}, most)}
+
+
+def test_what_rows_weigh_in_a_group_says_nothing_of_weights_of_a_total() -> None:
+    """Rows of a day weigh 1 together in a stratum, and up to 1 each under a total."""
+    source = replace(V, strata=Strata(column="day", by=By.DAY, max_rows=1))
+    key = Key.of("v_day", DATE, [datetime.date(2024, 3, 5), datetime.date(2024, 4, 5)])
+    stored = Weights(weighing=Weighing.STORED, max_rows=3, column="v_w", rows_in_group=1)
+    made = replace(aggregate(ROWS, weights=stored, source=source), keys=(key,))
+    assert accepted(made)
+    assert not accepted(replace(made, measures=(SUM,)))
+    assert accepted(replace(made, measures=(SUM,), weights=replace(stored, rows_in_group=1000)))
 
 
 def test_filters_windows_and_semi_joins_pass_pairs_on() -> None:

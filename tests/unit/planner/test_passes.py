@@ -99,7 +99,7 @@ def test_each_pass_says_why_and_has_invariants() -> None:
 
 def test_the_passes_are_shown_on_request(shop: dp.Session) -> None:
     shown = str(shop.explain(QUERIES[0], passes=True))
-    assert [f"Pass {number}, {one.name}: {one.reason}" in shown for number, one in enumerate(PASSES, 1)] == [True] * 6
+    assert [f"Pass {number}, {one.name}: {one.reason}" in shown for number, one in enumerate(PASSES, 1)] == [True] * 7
     assert str(shop.explain(QUERIES[0])) in shown and "nothing changed" in shown
 
 
@@ -176,6 +176,7 @@ LOGICAL: tuple[Invariant, ...] = (names_resolve, boundaries_are_read)
 MEASURED: tuple[Invariant, ...] = (*LOGICAL, reports_are_estimated, sensitivity_is_finite)
 HOLDS: dict[str, tuple[Invariant, ...]] = {
     "declared": LOGICAL,
+    "together": LOGICAL,
     "reports": (*LOGICAL, reports_are_estimated),
     "blocks": (*LOGICAL, reports_are_estimated),
     "measure": MEASURED,

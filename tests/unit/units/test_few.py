@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.expr import Call, Case, Cast, Expression, Literal
 from dpquery.plan.functions import call
+from dpquery.plan.keys import Key
 from dpquery.plan.logical import Aggregate, AggregateColumn, Filter, Project, Relation
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT
+from dpquery.units.few import different_values
 from dpquery.units.unit_local import NotUnitLocal
-from dpquery.units.weights import distinct_groups, weighed
+from dpquery.units.weights import distinct_groups, pairs_of_unit, weighed
 from tests.weighing import Facts, both, declarations, join, kept, listed, number, numbered, of, scan, where
 
 MANY = 10**9
@@ -66,8 +70,8 @@ GROUPED = {
     ("v_person", "month", "v_ok"): 39,
     ("v_person", "v_place"): None,
     ("v_person", "constant"): 1,
-    ("v_person", "either"): 3,
-    ("v_person", "listed"): 3,
+    ("v_person", "either"): 2,
+    ("v_person", "listed"): 2,
     ("v_person", "cost"): None,
 }
 
@@ -301,6 +305,40 @@ def test_values_of_other_operators() -> None:
     assert values(numbered(few, "v_day", "v_person"), "rn") is None
     assert values(V, "v_ok", "v_person") == 3
     assert values(P, "p_sex", "p_cost") == 1
+
+
+def test_values_of_all_units_together() -> None:
+    """What bounds those of one unit by its own rows says nothing of all."""
+
+    def of_all(relation: Relation, id: str) -> int | None:
+        return different_values(relation, id, Facts())
+
+    assert of_all(V, "v_ok") == 2, "NULL is left out"
+    assert of_all(V, "v_person") is None and of_all(P, "p_sex") is None
+    assert of_all(scan("visits", "v", limit=3), "v_place") is None
+    assert of_all(grouped(V, "v_person", "v_place"), "t") is None
+    assert of_all(where(V, "in", of("v_place"), number(1), number(2)), "v_place") == 2
+    assert of_all(projected(m=call("extract_month", (DAY,))), "m") == 12
+    assert of_all(projected(b=call("gt", (COST, COST))), "b") == 2
+    arms = Case(branches=((OK, Literal(value="a", type=TEXT)),), otherwise=Literal(value="b", type=TEXT), type=TEXT)
+    assert of_all(projected(c=arms), "c") == 2
+    other = replace(arms, branches=((call("gt", (COST, COST)), of("v_kind", TEXT)),))
+    assert of_all(projected(c=other), "c") is None
+
+
+def test_pairs_of_group_and_value_of_one_unit() -> None:
+    def pairs(relation: Relation, value: str, *keys: Key) -> int | None:
+        found = pairs_of_unit(relation, keys, value, declarations(), Facts())
+        return None if found is None or found >= MANY else found
+
+    public = Key.of("v_place", INT64, [1, 2, 3])
+    assert pairs(V, "v_ok") == 2
+    assert pairs(V, "v_ok", public) == 6
+    assert pairs(V, "v_ok", Key.of("v_place", INT64, None)) is None
+    assert pairs(where(V, "in", of("v_place"), number(1), number(2)), "v_ok", public) == 4
+    assert pairs(join(V, P, ("v_person", "p_person")), "p_sex") == 1
+    assert pairs(join(V, P, ("v_person", "p_person")), "p_sex", public) == 3
+    assert pairs(scan("visits", "v", limit=5), "v_kind", public) == 5
 
 
 def test_with_blocks_rows_of_one_are_not_those_of_all() -> None:
