@@ -137,7 +137,7 @@ def test_pictures_have_the_form_of_their_keys(frame: pd.DataFrame) -> None:
     figure = days.plot()
     line = figure.axes[0].lines[0]
     kept = days.to_pandas().dropna()
-    assert list(line.get_ydata()) == kept["n"].tolist() and figure.axes[0].get_xlabel() == "m"
+    assert list(line.get_ydata()) == kept["n"].tolist() and figure.axes[0].get_xlabel() == "m: DATE_TRUNC('month', day)"
     matplotlib.pyplot.close(figure)
     frame.dp.crosstab("sex", "k", epsilon=5)
     figure = frame.dp.last.plot()
