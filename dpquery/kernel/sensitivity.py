@@ -63,8 +63,7 @@ def magnitude(measure: Measure) -> tuple[int, int]:
         return 1, 1
     if measure.lattice is None:
         raise InternalError(f"the sum {measure.id} has no lattice")
-    ends = [end for lattice in measure.lattices for end in (-lattice.lower, lattice.upper)]
-    if max(ends) > LARGEST_STEP:
+    if any(max(-lattice.lower, lattice.upper) > LARGEST_STEP for lattice in measure.lattices):
         raise InternalError(f"the lattice of {measure.id} has more steps than a double can tell apart")
     if measure.lattice.squared and measure.lattice.largest_deviation**2 >= LARGEST_VALUE:
         raise InternalError(f"the squares of {measure.id} have too many steps")

@@ -21,8 +21,8 @@ from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
 from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.plan import CHOICES, BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.sensitivity import Sensitivity, finer_steps, sensitivity
-from dpquery.plan.aggregates.derivations import unrounded
 from dpquery.plan.expr import Cast, Column
+from dpquery.plan.types import FLOAT64, Kind
 from dpquery.planner.budget.aims import Aim, check_names
 from dpquery.planner.budget.allocate import QueryBudget, deviation_of, plan_of, selection_delta
 from dpquery.planner.budget.rank_targets import choices_for
@@ -107,10 +107,10 @@ def half_width_of(
         rows: How many rows each group is assumed to have at least; averages and ratios have a half-width then.
         pairs: The measures, by id.
     """
-    inner = unrounded(aim.expression)
-    if inner is not aim.expression:  # a number of rows that is rounded to be shown
-        found = half_width_of(replace(aim, expression=inner), half_width, rows, pairs)
-        return None if found is None else found + Fraction(1, 2)
+    made = aim.expression
+    if isinstance(made, Cast) and made.type.kind in (Kind.INT64, Kind.DECIMAL) and made.argument.type == FLOAT64:
+        found = half_width_of(replace(aim, expression=made.argument), half_width, rows, pairs)  # it is rounded to be shown
+        return None if found is None else found + Fraction(1, 2 * 10**made.type.scale)
     parts = parts_of_mean(aim.expression) if aim.is_itself and rows is not None else None
     if parts is not None and rows is not None:
         sides = [factors_of(side, lambda id: half_width(id, 1) is not None) for side in parts[:2]]

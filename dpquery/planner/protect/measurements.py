@@ -282,6 +282,8 @@ class MeasurementSet:
             lower, upper = self.bounds(asking[0], value)
             scaling = self.scalings.get(value.id) if isinstance(value, Column) else None
             scaled = scaling is not None and scaling.is_better(lower, upper, self.rows)
+            if value.type != FLOAT64 and max(-lower, upper) > 2**53:
+                return None  # sums follow from terms in floats, which do not have these digits
             if not lower < upper <= lower + WIDEST_SPREAD or (scaled and all(one.function is SUM for one in asking)):
                 return None
             found.append(lattices.for_terms(value.type, lower, upper, self.rows, degree, len(values)))

@@ -11,7 +11,7 @@ from tests.unit.reuse.shop import Shop
 
 QUERIES = [
     "SELECT region, COUNT(*) AS n FROM sales GROUP BY region",
-    "SELECT region, SUM(price) AS s, COUNT(*) AS n FROM sales GROUP BY region",
+    "SELECT region, SUM(price) FILTER (WHERE kind = 'a') AS s, COUNT(*) AS n FROM sales GROUP BY region",
     "SELECT COUNT(*) AS n FROM sales WHERE score > 3",
 ]
 FREE = dp.PrivacyLoss()
