@@ -109,7 +109,9 @@ def half_width_of(
     """
     made = aim.expression
     if isinstance(made, Cast) and made.type.kind in (Kind.INT64, Kind.DECIMAL) and made.argument.type == FLOAT64:
-        found = half_width_of(replace(aim, expression=made.argument), half_width, rows, pairs)  # it is rounded to be shown
+        found = half_width_of(
+            replace(aim, expression=made.argument), half_width, rows, pairs
+        )  # it is rounded to be shown
         return None if found is None else found + Fraction(1, 2 * 10**made.type.scale)
     parts = parts_of_mean(aim.expression) if aim.is_itself and rows is not None else None
     if parts is not None and rows is not None:
