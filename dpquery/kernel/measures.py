@@ -113,12 +113,12 @@ class Lattice:
         """The largest magnitude of a value less the offset."""
         return max(abs(self.lower - self.offset), abs(self.upper - self.offset))
 
-    @property
+    @cached_property
     def degree(self) -> int:
         """Of the lattice value as a polynomial of t."""
         return sum(self.bernstein) if self.bernstein is not None else 2 if self.squared else 1
 
-    @property
+    @cached_property
     def unit(self) -> Fraction:
         """What one step of the lattice value is in the unit of the released number."""
         return self.grid if self.degree == 1 else self.grid**self.degree
@@ -150,7 +150,7 @@ class Second:
     lattice: Lattice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Measure:
     """One integer per group; of a choice, the lattice value or the place in the domain that was chosen.
 
@@ -203,21 +203,21 @@ class Measure:
         ):
             raise ValueError("Bernstein terms are added up, and only they are multiplied")
 
-    @property
+    @cached_property
     def lattices(self) -> tuple[Lattice, ...]:
         """Those of its value and of the second one, as far as there are any."""
         if self.lattice is None:
             return ()
         return (self.lattice,) if self.second is None else (self.lattice, self.second.lattice)
 
-    @property
+    @cached_property
     def unit(self) -> Fraction:
         """What one step of the released number is in its unit: 1 for what is counted."""
         if self.lattice is None:
             return Fraction(1)
         return self.lattice.unit if self.second is None else self.lattice.unit * self.second.lattice.unit
 
-    @property
+    @cached_property
     def family(self) -> tuple[object, ...] | None:
         """Of a Bernstein term what it has in common with the others of its vector; None for others."""
         if self.lattice is None or self.lattice.bernstein is None:
@@ -225,12 +225,12 @@ class Measure:
         bare = tuple((replace(one, bernstein=None), one.degree) for one in self.lattices)
         return (self.value, self.filter, self.second and self.second.value, *bare)
 
-    @property
+    @cached_property
     def powers(self) -> tuple[object, ...]:
         """Of a Bernstein term which one of its vector it is."""
         return tuple(one.bernstein for one in self.lattices)
 
-    @property
+    @cached_property
     def terms(self) -> int:
         """How many Bernstein terms its vector has; 1 for others."""
         if self.lattice is None or self.lattice.bernstein is None:
