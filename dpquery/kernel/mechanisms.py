@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from dpquery.errors import InternalError, InvalidLossError
 from dpquery.kernel import exponential, samplers, tails
+from dpquery.kernel.contributions import groups_per_unit
 from dpquery.kernel.plan import CHOICES, WEIGHT, BudgetedAggregate, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import divider, drawn_with
 from dpquery.kernel.rounds import Round, rounds_of
-from dpquery.kernel.sensitivity import Sensitivity, coarseness, coarsest, finer_steps, groups_per_unit, sensitivity
+from dpquery.kernel.sensitivity import Sensitivity, coarseness, coarsest, finer_steps, sensitivity
 from dpquery.units.declarations import Neighbours
 
 

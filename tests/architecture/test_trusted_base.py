@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.package import ROOT, TRUSTED, Module, attributes, code_lines, for_each, imported, modules, nodes
 
 MOST_LINES = {**dict.fromkeys(TRUSTED, 260), "": 400}
-MOST_CODE_LINES = {"units/": 1_825, "kernel/": 2_100, "ledger/": 1_650}
+MOST_CODE_LINES = {"units/": 1_825, "kernel/": 2_130, "ledger/": 1_650}
 """All of a package together, without blank lines, comments and docstrings. Grow it knowingly."""
 
 RANDOMNESS = (

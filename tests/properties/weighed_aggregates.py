@@ -10,6 +10,7 @@ from fractions import Fraction
 from random import Random
 
 from dpquery.backends.lattice import lattice_value
+from dpquery.kernel.contributions import magnitude
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import (
     BudgetedAggregate,
@@ -25,7 +26,6 @@ from dpquery.kernel.plan import (
     Weighing,
     Weights,
 )
-from dpquery.kernel.sensitivity import magnitude
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Type, Value

@@ -13,10 +13,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.kernel.contributions import groups_per_unit
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import Count, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
-from dpquery.kernel.sensitivity import Sensitivity, coarseness, finer_steps, groups_per_unit
+from dpquery.kernel.sensitivity import Sensitivity, coarseness, finer_steps
 from dpquery.kernel.utilities import candidates, rank_of_extreme, utilities
 
 Group = tuple[object, ...]

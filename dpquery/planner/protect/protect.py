@@ -10,8 +10,9 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.cached_locality import cached_locality
 from dpquery.errors import InvalidLossError, MissingDeltaError, QueryError, UnsupportedQueryError
 from dpquery.kernel.accountant import BudgetKind
+from dpquery.kernel.contributions import groups_per_unit
 from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, Weighing, Weights
-from dpquery.kernel.sensitivity import groups_per_unit, weighs_together
+from dpquery.kernel.sensitivity import weighs_together
 from dpquery.plan.aggregates.counts import COUNT, COUNT_DISTINCT
 from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.definitions import definition

@@ -9,17 +9,9 @@ from math import isqrt
 import pytest
 
 from dpquery.errors import InternalError
+from dpquery.kernel.contributions import cells, groups_per_unit, magnitude
 from dpquery.kernel.plan import WEIGHT, Count, Key, Lattice, Measure, PrivateAggregate, Weighing
-from dpquery.kernel.sensitivity import (
-    MOST_FINE_STEPS,
-    Sensitivity,
-    cells,
-    coarseness,
-    finer_steps,
-    groups_per_unit,
-    magnitude,
-    sensitivity,
-)
+from dpquery.kernel.sensitivity import MOST_FINE_STEPS, Sensitivity, coarseness, finer_steps, sensitivity
 from dpquery.plan.types import INT64
 from dpquery.units.declarations import Neighbours
 from tests.weighing import ROWS, UNITS, aggregate, total, weights
