@@ -11,6 +11,9 @@ from dpquery.plan.functions import call
 from dpquery.plan.functions.casts import EXACT
 from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Kind, Type, decimal
 
+COUNTED = decimal(19, 0)
+"""The type of a count among decimals."""
+
 
 def number(value: Fraction, type: Type) -> Literal:
     """Returns a constant: an integer or decimal where the type is one and holds it, else the nearest float."""
@@ -58,6 +61,18 @@ def where_more(count: Expression, least: int, value: Expression) -> Expression:
     given = unrounded(count)
     enough = call("gt", (given, number(Fraction(least), given.type)))
     return Case(branches=((enough, value),), otherwise=Literal(value=None, type=value.type), type=value.type)
+
+
+def around(centre: Fraction, deviations: Expression, count: Expression, type: Type) -> Expression:
+    """Returns centre * count + sum of deviations as a number of this type, exact where 38 digits suffice."""
+    middle = number(centre, deviations.type)
+    if middle.type.kind is Kind.DECIMAL:
+        count = Cast(argument=count, type=COUNTED)
+    part: Expression = call("multiply", (count, middle))
+    if part.type.kind is Kind.DECIMAL:
+        part = Cast(argument=part, type=deviations.type)
+    total = call("add", (part, deviations))
+    return total if total.type == type else Cast(argument=total, type=type)
 
 
 def _down(value: Fraction) -> float:

@@ -1,4 +1,4 @@
-"""Which lattice a value is put on before it is summed or chosen from: a choice from the plan alone.
+"""Which lattice a value is put on before it is summed or chosen from, and the type of its sum: from the plan alone.
 
 The grid is exact for integers and decimals, and a power of two far below the noise for floats. It is made coarser
 where one unit could otherwise move a sum by more lattice steps than the samplers' widest noise allows for.
@@ -7,11 +7,15 @@ where one unit could otherwise move a sum by more lattice steps than the sampler
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
+from dpquery.errors import MissingBoundsError
 from dpquery.kernel.plan import LARGEST_STEP, Lattice
-from dpquery.plan.types import Kind, Type
+from dpquery.plan.expr import Expression
+from dpquery.plan.logical import AggregateColumn
+from dpquery.plan.types import FLOAT64, Kind, Type, sum_type
 
 FLOAT_STEPS = 2**32
 """Lattice steps between 0 and the largest magnitude of a float."""
@@ -29,6 +33,8 @@ MOST_PAIRED = 2**60
 """Lattice steps by which one unit may move a product of terms: it is released in coarser steps."""
 QUANTILE_STEPS = 2**48
 """Lattice steps of a range that a quantile is chosen from, at most; of floats there are `FLOAT_STEPS`."""
+MANY = 10**12
+"""Values of the largest size whose sum, noise included, has to fit its type."""
 
 
 def for_sum(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
@@ -96,6 +102,34 @@ def for_quantile(type: Type, lower: Fraction, upper: Fraction) -> Lattice:
     grid = max(grid, _power(base, max(abs(lower), abs(upper), grid) / MOST_STEPS))
     first, last = math.ceil(lower / grid), math.floor(upper / grid)
     return Lattice(grid=grid, lower=first, upper=max(first, last))
+
+
+def measured_type(type: Type, lattice: Lattice) -> Type:
+    """Returns the type of a measured sum of lattice values: exact where the digits of sums suffice, else float64."""
+    return (
+        FLOAT64
+        if lattice.squared or lattice.bernstein or not _has_room(type, lattice.largest_deviation * lattice.grid)
+        else sum_type(type)
+    )
+
+
+def check_room(
+    column: AggregateColumn, value: Expression, largest: Fraction, describe: Callable[[Expression], str]
+) -> None:
+    """Raises MissingBoundsError if a SUM of values of this size does not fit its type."""
+    if not _has_room(value.type, largest):
+        name = describe(value)
+        raise MissingBoundsError(
+            f"SUM({name}) of values up to {float(largest):.0e} does not fit {sum_type(value.type)}",
+            advice=f"CLAMP the value to narrower bounds, or write SUM(CAST({name} AS double precision)).",
+            span=column.span,
+        )
+
+
+def _has_room(type: Type, largest: Fraction) -> bool:
+    """Whether `MANY` values of this size add up within the type of their sum."""
+    total = sum_type(type)
+    return type.kind is Kind.FLOAT64 or largest * MANY < 10 ** (total.precision - total.scale)
 
 
 def _finest(type: Type, magnitude: Fraction) -> Fraction:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from dpquery.errors import MissingBoundsError, UnsupportedQueryError
 from dpquery.kernel.plan import Count, Lattice, Measure, Second, Total
 from dpquery.plan.aggregates.aggregate import Squares
-from dpquery.plan.aggregates.derivations import clamped, number, ratio, where_more, without_number
+from dpquery.plan.aggregates.derivations import around, clamped, ratio, where_more, without_number
 from dpquery.plan.aggregates.moments import WIDEST_SPREAD, argument_of
 from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.expr import Cast, Column, Expression, substitute
@@ -20,19 +20,13 @@ from dpquery.plan.functions import call, cast
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Kind, Type, Value, decimal, sum_type
+from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Type, Value
 from dpquery.planner.protect import lattices, linear
 from dpquery.planner.protect.complements import halves, same_rows
 from dpquery.planner.protect.conditional import and_also, condition_of, filtered, shares
 from dpquery.planner.protect.labels import label_of, term_of
 from dpquery.planner.protect.totals import Scaling
 from dpquery.planner.protect.vectors import Moments, Vector, degrees, pair_with, powers, term, values_of
-
-MANY = 10**12
-"""Values of the largest size whose sum, noise included, has to fit its type."""
-
-COUNTED = decimal(19, 0)
-"""The type of a count among decimals."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,7 +150,7 @@ class MeasurementSet:
             rest, part = filters.get(same_rows(one.rest), one.rest), one.part
             value = None if part.value is None else inputs[part.value]
             other = self._measure(part.count, value, rest, part.lattice, total=part.total)
-            type = INT64 if value is None or part.lattice is None else measured_type(value.type, part.lattice)
+            type = INT64 if value is None or part.lattice is None else lattices.measured_type(value.type, part.lattice)
             whole = call("add", (_read(part, type), _read(other, type)))
             made[one.total.id] = whole if whole.type == type else Cast(argument=whole, type=type)
             self.known = {of: measure for of, measure in self.known.items() if measure is not one.total}
@@ -213,7 +207,7 @@ class MeasurementSet:
         """Returns a SUM: of deviations and a count where these are measured in any case."""
         value = argument_of(column)
         lower, upper = self.bounds(column, value)
-        self._check_room(column, value, max(-lower, upper))
+        lattices.check_room(column, value, max(-lower, upper), self.describe)
         if (own := self._moments_of(value, column.filter)) is not None:
             return cast(self._power(own, value, 1, Fraction(0)), column.type)
         if (value, column.filter) in self.moments:
@@ -321,30 +315,14 @@ class MeasurementSet:
 
     def _sum_of(self, value: Expression, kept: Expression | None, lattice: Lattice, name: str = "") -> Expression:
         measure = self._measure(Count.SUM, value, kept, lattice, name)
-        return _read(measure, measured_type(value.type, lattice))
-
-    def _check_room(self, column: AggregateColumn, value: Expression, largest: Fraction) -> None:
-        if not _has_room(value.type, largest):
-            name = self.describe(value)
-            raise MissingBoundsError(
-                f"SUM({name}) of values up to {float(largest):.0e} does not fit {sum_type(value.type)}",
-                advice=f"CLAMP the value to narrower bounds, or write SUM(CAST({name} AS double precision)).",
-                span=column.span,
-            )
+        return _read(measure, lattices.measured_type(value.type, lattice))
 
     def _shared_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
-        """Returns middle * count + sum of deviations, exact where 38 digits suffice."""
+        """Returns a sum from deviations and a count."""
         value = argument_of(column)
         deviations = self.deviations(value, column.filter, lower, upper)
-        middle = number(self.centre(value, lower, upper), deviations.type)
-        count = self.count(value, column.filter)
-        if middle.type.kind is Kind.DECIMAL:
-            count = Cast(argument=count, type=COUNTED)
-        part: Expression = call("multiply", (count, middle))
-        if part.type.kind is Kind.DECIMAL:
-            part = Cast(argument=part, type=deviations.type)
-        total = call("add", (part, deviations))
-        return total if total.type == column.type else Cast(argument=total, type=column.type)
+        centre = self.centre(value, lower, upper)
+        return around(centre, deviations, self.count(value, column.filter), column.type)
 
     def _share(self, column: AggregateColumn) -> Expression:
         """Returns the mean of an integer of 0 and 1: how many rows have 1, by how many are not NULL."""
@@ -410,21 +388,6 @@ class MeasurementSet:
         if expression is None:
             return None
         return self.inputs.setdefault(expression, f"{self.prefix}v{len(self.inputs) + 1}")
-
-
-def measured_type(type: Type, lattice: Lattice) -> Type:
-    """Returns the type of a measured sum of lattice values: exact where the digits of sums suffice, else float64."""
-    return (
-        FLOAT64
-        if lattice.squared or lattice.bernstein or not _has_room(type, lattice.largest_deviation * lattice.grid)
-        else sum_type(type)
-    )
-
-
-def _has_room(type: Type, largest: Fraction) -> bool:
-    """Whether `MANY` values of this size add up within the type of their sum."""
-    total = sum_type(type)
-    return type.kind is Kind.FLOAT64 or largest * MANY < 10 ** (total.precision - total.scale)
 
 
 def _read(measure: Measure, type: Type) -> Column:

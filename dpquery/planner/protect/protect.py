@@ -42,7 +42,8 @@ from dpquery.planner.keys.passing import between_keys
 from dpquery.planner.protect import grouping_sets
 from dpquery.planner.protect.grouping_sets import Added, Grouping, SeparateMeasurement, Sum
 from dpquery.planner.protect.joined_owners import without_second_joins
-from dpquery.planner.protect.measurements import MeasurementSet, measured_type
+from dpquery.planner.protect.lattices import measured_type
+from dpquery.planner.protect.measurements import MeasurementSet
 from dpquery.planner.protect.owned import owned_by_one_unit
 from dpquery.planner.protect.totals import mixes, scalings
 from dpquery.planner.protect.weighing import GROUPS_IN_ROUNDS, SELECTED_GROUPS, choose
