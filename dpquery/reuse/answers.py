@@ -9,35 +9,25 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Noise, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Noise
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.kernel.selection import all_codes
-from dpquery.plan.expr import Column
-from dpquery.plan.show import names_of, show
-from dpquery.plan.types import Value
 from dpquery.result.added import AddedTable
 from dpquery.result.measurements import Measurement, measurements
 from dpquery.reuse.chosen import drawn_together, place_of
 from dpquery.reuse.described import described, with_combined
 from dpquery.reuse.estimates import Estimate, Found, Wanted, find, ranks_of
 from dpquery.reuse.frames import Asked, asked_of, unfiltered
-from dpquery.reuse.releases import Facts, Part, Release
+from dpquery.reuse.releases import Facts, Part, Release, column_of, labels_of, values_of
 from dpquery.reuse.shelf import NOTHING, State
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints, NotCanonical
 from dpquery.units.declarations import Declarations
-
-Rows = tuple[tuple[Value, ...], ...]
-"""Values of the columns of a key, by group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,6 +296,7 @@ def _release(
 ) -> Release:
     texts = {m.id: text for m, text in zip(wanted.budgeted.aggregate.measures, asked.measures, strict=True)}
     released = zip(table.aggregate.measures, table.noises, budgeted.noise, table.numbers, strict=True)
+    keys = zip(wanted.budgeted.aggregate.keys, table.keys, strict=True)
     selected = table.aggregate.is_selected
     return Release(
         entry=entry,
@@ -313,8 +304,8 @@ def _release(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         frame=asked.frame,
         facts=wanted.facts,
-        names=_names(table.aggregate),
-        groups=tuple(_values(wanted, place, table) for place in range(len(table.keys))) if selected else None,
+        names=labels_of(table.aggregate),
+        groups=tuple(values_of(key, column) for key, column in keys) if selected else None,
         tau=wanted.tau,
         delta=budgeted.selection_delta,
         parts=tuple(
@@ -327,20 +318,6 @@ def _release(
         ),
         linear=asked.following([texts[measure.id] for measure in table.aggregate.measures]),
     )
-
-
-def _names(aggregate: PrivateAggregate) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns what the keys and the measures are, for people."""
-    names = names_of(aggregate.source)
-    columns = (column for key in aggregate.keys for column in zip(key.columns, key.types, strict=True))
-    keys = (show(Column(id=id, type=type), names) for id, type in columns)
-    return tuple(keys), tuple(measure.label for measure in aggregate.measures)
-
-
-def _values(wanted: Wanted, place: int, table: NoisyTable) -> Rows:
-    domain = wanted.budgeted.aggregate.keys[place].domain
-    column = table.keys[place].tolist()
-    return tuple((value,) for value in column) if domain is None else tuple(domain[code] for code in column)
 
 
 def _store(made: Sequence[Release], reuse: Reuse) -> None:
@@ -380,7 +357,7 @@ def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
         keys = all_codes(aggregate.keys, aggregate.public_groups or 0)
     else:
         groups = zip(aggregate.keys, release.groups or (), strict=True)
-        keys = tuple(_codes(key.domain, values) for key, values in groups)
+        keys = tuple(column_of(key, values) for key, values in groups)
     return AddedTable(
         aggregate=aggregate,
         keys=keys,
@@ -389,13 +366,3 @@ def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
         repeats=repeats,
         ranks=lambda failure: ranks_of(aggregate, estimates, failure),
     )
-
-
-def _codes(domain: Rows | None, shown: Rows) -> NDArray[Any]:
-    """Returns the values of a key as a released table holds them: themselves, or their places in its domain."""
-    if domain is not None:
-        places = {values: place for place, values in enumerate(domain)}
-        return np.array([places[values] for values in shown], dtype=np.int64)
-    found = np.empty(len(shown), dtype=object)
-    found[:] = [value for (value,) in shown]
-    return found

@@ -14,13 +14,18 @@ from numpy.typing import NDArray
 
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import WEIGHT, Count, Lattice, Measure, Mechanism, Weighing
+from dpquery.kernel.plan import WEIGHT, Count, Key, Lattice, Measure, Mechanism, PrivateAggregate, Weighing
 from dpquery.kernel.quantiles import families, places_of
 from dpquery.kernel.sensitivity import COARSEST_TERM
+from dpquery.plan.expr import Column
+from dpquery.plan.show import names_of, show
 from dpquery.plan.types import Value
 from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.reuse.frames import Frame, KeyText, Weighed
 from dpquery.reuse.text import text_of, value_of
+
+Rows = tuple[tuple[Value, ...], ...]
+"""Values of the columns of a key, by group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +98,7 @@ class Release:
     frame: Frame
     facts: Facts
     names: tuple[tuple[str, ...], tuple[str, ...]]
-    groups: tuple[tuple[tuple[Value, ...], ...], ...] | None
+    groups: tuple[Rows, ...] | None
     tau: int | None
     delta: Fraction
     parts: tuple[Part, ...]
@@ -300,3 +305,27 @@ def _read_numbers(content: str | list[int]) -> NDArray[Any]:
     if not all(type(number) is int for number in content):
         raise ValueError("no integers")
     return np.array(content, dtype=object)
+
+
+def labels_of(aggregate: PrivateAggregate) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns what the keys and the measures are, for people."""
+    names = names_of(aggregate.source)
+    columns = (column for key in aggregate.keys for column in zip(key.columns, key.types, strict=True))
+    keys = (show(Column(id=id, type=type), names) for id, type in columns)
+    return tuple(keys), tuple(measure.label for measure in aggregate.measures)
+
+
+def values_of(key: Key, column: NDArray[Any]) -> Rows:
+    """Returns the values of a key, of which a released table holds themselves, or their places in the domain."""
+    found = column.tolist()
+    return tuple((value,) for value in found) if key.domain is None else tuple(key.domain[code] for code in found)
+
+
+def column_of(key: Key, values: Rows) -> NDArray[Any]:
+    """Returns the values of a key as a released table holds them: themselves, or their places in its domain."""
+    if key.domain is not None:
+        places = {each: place for place, each in enumerate(key.domain)}
+        return np.array([places[each] for each in values], dtype=np.int64)
+    found = np.empty(len(values), dtype=object)
+    found[:] = [value for (value,) in values]
+    return found
