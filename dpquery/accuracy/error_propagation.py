@@ -171,7 +171,7 @@ class _Slopes(Follower[_Number]):
         return isinstance(expression, Literal)
 
     def exact(self, expression: Expression) -> _Number | None:
-        number = _constant(expression)
+        number = constant_of(expression)
         return None if number is None else _Number(np.float64(number), None)  # which divides by 0 without raising
 
     def column(self, column: Column) -> _Number | None:
@@ -220,16 +220,12 @@ class _Factors(Follower[Factors]):
         return {column.id: Fraction(1)}
 
     def keeps(self, cast: Cast) -> bool:
-        """Whether a cast between numbers changes none that fits."""
-        source, target = cast.argument.type, cast.type
-        if target.kind is Kind.FLOAT64:
-            return source.is_numeric
-        return source.kind in (Kind.INT64, Kind.DECIMAL) and target.is_numeric and target.scale >= source.scale
+        return keeps_numbers(cast)
 
     def apply(self, rule: Rule, parts: list[Factors], call: Call) -> Factors | None:
         if not rule.is_linear:
             return None
-        constants = [_constant(part) or math.nan for part in call.arguments]  # 0 is none to multiply with
+        constants = [constant_of(part) or math.nan for part in call.arguments]  # 0 is none to multiply with
         total: Factors = {}
         for part, slope in zip(parts, rule.slopes, strict=True):
             by = slope(*constants) if part else 0
@@ -239,7 +235,15 @@ class _Factors(Follower[Factors]):
         return total if all(total.values()) else None
 
 
-def _constant(expression: Expression) -> Fraction | None:
+def keeps_numbers(cast: Cast) -> bool:
+    """Whether a cast between numbers changes none that fits."""
+    source, target = cast.argument.type, cast.type
+    if target.kind is Kind.FLOAT64:
+        return source.is_numeric
+    return source.kind in (Kind.INT64, Kind.DECIMAL) and target.is_numeric and target.scale >= source.scale
+
+
+def constant_of(expression: Expression) -> Fraction | None:
     """Returns a finite constant, behind casts between numbers."""
     while isinstance(expression, Cast) and expression.type.is_numeric:
         expression = expression.argument
@@ -247,90 +251,38 @@ def _constant(expression: Expression) -> Fraction | None:
     return Fraction(value) if isinstance(value, int | float | Decimal) and math.isfinite(value) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mean:
-    """An average as it is computed: a middle plus the sum of deviations from it, divided by the count.
-
-    Attributes:
-        deviations, count: The measures.
-        reach: The largest deviation of a mean from the middle.
-        factor: That the sum of deviations is multiplied with.
-    """
-
-    deviations: str
-    count: str
-    reach: Fraction
-    factor: Fraction = Fraction(1)
-
-    def factors(self, error: Fraction, rows: Fraction) -> Factors:
-        """Returns with which factors half-widths add up to at most `error`, if there are `rows` rows or more.
-
-        With noises d and c, |(D + d) / (N + c) - D / N| = |d - (D / N) c| / (N + c) <= error follows from
-        |d| + (reach + error) |c| <= error N, and N only helps.
-        """
-        return {self.deviations: self.factor / rows, self.count: (self.reach + error) / rows}
-
-    def half_width(self, deviations: Fraction, count: Fraction, rows: Fraction) -> Fraction | None:
-        """Returns the half-width for `rows` rows from those of the measures; None where the count may be lost in it."""
-        return (self.factor * deviations + self.reach * count) / (rows - count) if rows > count else None
+ROUNDING = "rounding"
+"""Before the number of a rounding among the factors of a sum, with what half a unit of its last digit is."""
 
 
-def quotient_of(expression: Expression, reach: Callable[[str, str], Fraction | None]) -> Mean | None:
-    """Returns the ratio that an expression is, as an average around 0; None if it is none, or may be of any size.
-
-    Args:
-        reach: The largest that one measure divided by another one can be; None where that is not bounded.
-    """
-    factor = Fraction(1)
-    expression = _bare(expression)
-    while isinstance(expression, Call) and expression.function == "multiply":
-        first, second = expression.arguments
-        known, rest = (_constant(first), second) if _constant(first) is not None else (_constant(second), first)
-        if not known:
-            return None
-        factor, expression = factor * abs(known), _bare(rest)
-    if not isinstance(expression, Call) or expression.function != "divide":
-        return None
-    over, under = (_bare(part) for part in expression.arguments)
-    if isinstance(under, Call) and under.function == "nullif" and _constant(under.arguments[1]) == 0:
-        under = _bare(under.arguments[0])
-    own = factors_of(over, lambda _: True)
-    if not own or len(own) != 1 or not isinstance(under, Column):
-        return None
-    ((measure, times),) = own.items()
-    most = reach(measure, under.id) if measure != under.id else None
-    factor *= abs(times)
-    return None if most is None else Mean(deviations=measure, count=under.id, reach=most * factor, factor=factor)
+def rounded_factors_of(expression: Expression, is_measure: Callable[[str], bool]) -> tuple[Factors, Factors] | None:
+    """Returns a number as a sum of measures and roundings with constant factors, and how far each rounding may move
+    it; None if it is no such sum."""
+    rounding = _Rounded(is_measure)
+    found = rounding.follow(expression)
+    return None if found is None else (found, rounding.widths)
 
 
-def mean_of(expression: Expression) -> Mean | None:
-    """Returns the average of two measures that an expression is, or None if it is none."""
-    parts = parts_of_mean(expression)
-    if parts is None:
-        return None
-    over, under = _bare(parts[0]), _bare(parts[1])
-    if not isinstance(over, Column) or not isinstance(under, Column):
-        return None
-    return Mean(deviations=over.id, count=under.id, reach=parts[2])
+class _Rounded(_Factors):
+    """Factors where a number that is rounded has one more part: what the rounding adds."""
+
+    def __init__(self, is_measure: Callable[[str], bool]) -> None:
+        super().__init__(is_measure)
+        self.widths: Factors = {}
+
+    def follow(self, expression: Expression) -> Factors | None:
+        if self.is_exact(expression) or not isinstance(expression, Cast) or not is_rounding(expression):
+            return super().follow(expression)
+        found = self.follow(expression.argument)
+        if not found:
+            return found
+        id = f"{ROUNDING} {expression!r}"  # equal expressions are rounded alike
+        self.widths[id] = Fraction(1, 2 * 10**expression.type.scale)
+        return found | {id: Fraction(1)}
 
 
-def parts_of_mean(expression: Expression) -> tuple[Expression, Expression, Fraction] | None:
-    """Returns the sum of deviations and the count that an average is computed from, and its largest deviation from the
-    middle; None if the expression is no average."""
-    if not isinstance(expression, Case) or len(expression.branches) != 1:
-        return None
-    mean = expression.branches[0][1]
-    if not isinstance(mean, Call) or mean.function != "clamp":
-        return None
-    total, *ends = mean.arguments
-    if not isinstance(total, Call) or total.function != "add":
-        return None
-    middle, quotient = total.arguments
-    if not isinstance(quotient, Call) or quotient.function != "divide":
-        return None
-    known = [_constant(part) for part in (middle, *ends)]
-    if None in known:
-        return None
-    centre, lower, upper = (number for number in known if number is not None)
-    over, under = quotient.arguments
-    return over, under, max(upper - centre, centre - lower)
+def is_rounding(expression: Expression) -> bool:
+    """Whether an expression is a number rounded to the nearest of some digits."""
+    if not isinstance(expression, Cast) or expression.type.kind not in (Kind.INT64, Kind.DECIMAL):
+        return False
+    return expression.argument.type.kind is Kind.FLOAT64

@@ -136,13 +136,16 @@ class _Points(Follower[Floats]):
 def _uniform(dimension: int) -> Floats:
     """Returns points that lie evenly in (0, 1), and with those of the other dimensions evenly in the cube.
 
+    The cube's opposite corners mirror each other, so sums of symmetric noise have symmetric intervals.
+
     Source:
         Kronecker's sequence for the powers of the positive root of x^(d + 1) = x + 1, d = MOST_MEASURES (Roberts 2018).
     """
     root = 1.0
     for _ in range(64):
         root = (1 + root) ** (1 / (MOST_MEASURES + 1))
-    points = (0.5 + np.arange(1, POINTS + 1) * (root ** -(dimension + 1))) % 1.0
+    points = (0.5 + (np.arange(POINTS // 2) + 0.5) * (root ** -(dimension + 1))) % 1.0
+    points = np.append(points, 1 - points)
     even: Floats = (np.argsort(np.argsort(points)) + 0.5) / POINTS
     return even
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpquery.accuracy.brackets import Chosen, brackets
+from dpquery.accuracy.counting import COUNTS, families, share
 from dpquery.accuracy.rules import Floats, Interval
 from dpquery.errors import InternalError
 from dpquery.kernel.mechanisms import NoiseLaw
@@ -63,20 +64,29 @@ def within(ranks: float) -> str:
     return f"within {number:,} {'rank' if number == 1 else 'ranks'}"
 
 
+_Weighed = tuple[tuple[str, float], ...]
+"""A number of rows as a sum of measures, each with its factor; empty where it is not measured."""
+_Rows = tuple[Count, str | None, str | None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A choice, in its table, and those of the same values, in the order of their targets, all by their indices."""
+    """A choice, in its table, and those of the same values, in the order of their targets, all by their indices.
+
+    Attributes:
+        weighed: What counts the values that it is chosen among.
+    """
 
     table: NoisyTable | AddedTable
     own: int
     all: tuple[int, ...]
-    weighed: str | None
+    weighed: _Weighed
 
     @property
     def ids(self) -> tuple[str, ...]:
         """What its interval is computed from."""
         measures = self.table.aggregate.measures
-        return (*(measures[i].id for i in self.all), *(() if self.weighed is None else (self.weighed,)))
+        return (*(measures[i].id for i in self.all), *(id for id, _ in self.weighed))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,10 +108,7 @@ class Choices:
     def __post_init__(self) -> None:
         for table in self.tables:
             measures, sharing = table.aggregate.measures, dict[object, list[int]]()
-            counts: dict[tuple[Count, str | None, str | None], str] = {}
-            for measure in measures:
-                if measure.count in (Count.VALUES, Count.ROWS):
-                    counts[measure.count, measure.value, measure.filter] = measure.id
+            counts = self._counts(measures)
             for own, measure in enumerate(measures):
                 if measure.count in CHOICES:
                     sharing.setdefault((measure.count, measure.value, measure.filter, measure.lattice), []).append(own)
@@ -111,11 +118,25 @@ class Choices:
                 for own in together:
                     self._places[measures[own].id] = _Place(table, own, together, self._weighed(counts, measures[own]))
 
-    def _weighed(self, counts: Mapping[tuple[Count, str | None, str | None], str], choice: Measure) -> str | None:
+    def _counts(self, measures: Sequence[Measure]) -> dict[_Rows, _Weighed]:
+        """Returns what counts rows, or those in which a value is not NULL: a measure, or else all terms of a vector."""
+        counts: dict[_Rows, _Weighed] = {}
+        for measure in measures:
+            if measure.count in COUNTS:
+                counts[measure.count, measure.value, measure.filter] = ((measure.id, 1.0),)
+        for terms in families(measures):
+            first, made = terms[0], tuple((term.id, float(share(term))) for term in terms)
+            if first.second is None:
+                counts.setdefault((Count.VALUES, first.value, first.filter), made)
+            if all(term.id in self.whole for term in terms):
+                counts.setdefault((Count.ROWS, None, first.filter), made)
+        return counts
+
+    def _weighed(self, counts: Mapping[_Rows, _Weighed], choice: Measure) -> _Weighed:
         """Returns what counts the values that a quantile is chosen among."""
         if choice.count is not Count.QUANTILE:
-            return None
-        rows = counts.get((Count.ROWS, None, choice.filter)) if choice.id in self.whole else None
+            return ()
+        rows = counts.get((Count.ROWS, None, choice.filter), ()) if choice.id in self.whole else ()
         return counts.get((Count.VALUES, choice.value, choice.filter), rows)
 
     def __contains__(self, id: object) -> bool:
@@ -124,15 +145,15 @@ class Choices:
     def behind(self, ids: Iterable[str]) -> frozenset[str]:
         """Returns all measures that intervals of these are computed from."""
         places = [self._places[id] for id in ids if id in self._places and id not in self.twice]
-        families = {place.all: place for place in places if place.weighed is not None}
+        families = {place.all: place for place in places if place.weighed}
         return frozenset(id for place in families.values() for id in place.ids)
 
     def rank_error(self, id: str, values: Mapping[str, list[Any]], failure: Fraction) -> RankError:
         """Returns how far a choice may be off in ranks; `values` are the answer's columns, by id."""
         place = self._places[id]
         ranks, small = errors_in(place.table, failure)[place.own], 0
-        if place.weighed is not None and place.weighed in values and place.weighed not in self.twice:
-            small = int((_floats(values[place.weighed]) <= 2 * ranks).sum())
+        if self._is_known(place.weighed, values):
+            small = int((_total(place.weighed, values) <= 2 * ranks).sum())
         return RankError(ranks, place.table.aggregate.measures[place.own].target, small)
 
     def interval(
@@ -145,24 +166,34 @@ class Choices:
             failure: With which probability it may not hold; with `each`, each noisy number that is read.
         """
         place = self._places[id]
-        if place.weighed is None or place.weighed not in values or self.twice & {*place.ids}:
+        if not self._is_known(place.weighed, values) or self.twice & {*place.ids}:
             return None
         key = (place.all, place.weighed, failure, each)
         if key not in self._found:
             self._found[key] = _brackets(place, values, widths, failure if each else failure / len(place.ids))
         return self._found[key][place.all.index(place.own)]
 
+    def _is_known(self, weighed: _Weighed, values: Mapping[str, list[Any]]) -> bool:
+        return bool(weighed) and all(id in values and id not in self.twice for id, _ in weighed)
+
+
+def _total(weighed: _Weighed, values: Mapping[str, list[Any]]) -> Floats:
+    parts = [factor * _floats(values[id]) for id, factor in weighed]
+    total: Floats = np.sum(parts, axis=0)
+    return total
+
 
 def _brackets(
-    place: _Place, values: Mapping[str, list[Any]], widths: Widths, share: Fraction
+    place: _Place, values: Mapping[str, list[Any]], widths: Widths, failure: Fraction
 ) -> Sequence[Interval | None]:
     """Returns the intervals of choices among the same values, where each noisy number fails with a probability."""
-    measures, table, weighed = place.table.aggregate.measures, place.table, place.weighed or ""
+    measures, table = place.table.aggregate.measures, place.table
     lattice = measures[place.own].lattice
-    weight = _floats(values[weighed]) - widths(weighed, share)
+    off = sum(factor * widths(id, failure) for id, factor in place.weighed)
+    weight = _total(place.weighed, values) - off
     if lattice is None or not np.isfinite(weight).any():
         return [None] * len(place.all)
-    ranks, nothing = errors_in(table, share), np.full_like(weight, np.nan)
+    ranks, nothing = errors_in(table, failure), np.full_like(weight, np.nan)
     chosen = [
         Chosen(
             target=measures[i].target or Fraction(0),

@@ -10,6 +10,8 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
+from dpquery.accuracy.counting import is_count
+from dpquery.accuracy.error_propagation import rounded_factors_of
 from dpquery.accuracy.intervals import IntervalInputs
 from dpquery.accuracy.rounded import half_width as half_width_of
 from dpquery.accuracy.rules import Interval
@@ -70,6 +72,7 @@ class Finished:
         choices: Of the columns that are chosen values, how far they may be off in ranks; arguments as of `measured`.
         axes: What the answer's group keys stand for, by column.
         hidden: Whether groups were selected, and none was.
+        counts: The noisy columns that are numbers of rows.
     """
 
     table: pa.Table
@@ -79,6 +82,7 @@ class Finished:
     choices: Callable[[Fraction, bool], Mapping[str, RankError]] = lambda *_: {}
     axes: Callable[[], Mapping[str, Axis]] = dict
     hidden: bool = False
+    counts: Callable[[], frozenset[str]] = frozenset
 
     def interval(self, name: str, measured: IntervalInputs) -> Interval:
         """Returns the intervals of a noisy column."""
@@ -170,6 +174,7 @@ def finish(
         choices=ranks,
         axes=lambda: _axes(columns, meanings, tables),
         hidden=hidden,
+        counts=lambda: _counts(found, tables, again),
     )
 
 
@@ -180,6 +185,24 @@ def _choices(
     if not [measure for table in tables for measure in table.aggregate.measures if measure.count in CHOICES]:
         return None
     return Choices(tables=tables, whole=whole, twice=frozenset({*again, *again.values()}))
+
+
+def _counts(
+    found: Mapping[str, Expression | None], tables: Sequence[NoisyTable | AddedTable], again: Mapping[str, str]
+) -> frozenset[str]:
+    """Returns the columns of the answer that are numbers of rows, whatever they are measured as."""
+    measures = {measure.id: measure for table in tables for measure in table.aggregate.measures}
+    measures |= {id: measures[own] for id, own in again.items() if own in measures}
+    sums = {
+        name: rounded_factors_of(meaning, measures.__contains__)
+        for name, meaning in found.items()
+        if meaning is not None and meaning.type.is_numeric
+    }
+    return frozenset(
+        name
+        for name, known in sums.items()
+        if known is not None and is_count({id: f for id, f in known[0].items() if id not in known[1]}, measures)
+    )
 
 
 def _axes(

@@ -18,7 +18,6 @@ from dpquery.accuracy.intervals import MOST_DIGITS, IntervalInputs, digits_of
 from dpquery.accuracy.rules import Interval
 from dpquery.data.arrow import for_pandas
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.plan.expr import Column
 from dpquery.result.bins import Axis
 from dpquery.result.choices import ABOVE, RankError, sentence
 from dpquery.result.finish import Finished
@@ -206,9 +205,7 @@ class Result:
         """The counts of the answer of which rows are known to be left out, more than the noise: they are too low."""
         if not any(ABOVE in note for note in self._told):
             return frozenset()
-        counts = {measurement.id for measurement in self.measurements if measurement.aggregate == "count"}
-        noisy = self._finished.noisy.items()
-        return frozenset(name for name, m in noisy if isinstance(m, Column) and m.id in counts)
+        return self._finished.counts()
 
     @property
     def level(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dpquery.accuracy.counting import families, share
 from dpquery.backends.base import PublicFacts
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import plain
@@ -143,10 +144,12 @@ class KnownProfiles:
             weighed = (
                 [] if self.catalog.declarations.unit_is_row else weighed_tables(aggregate, limited=grouping.limited)
             )
+            noises = noises_of_counts(aggregate, described, grouping.whole)
             for name in dict.fromkeys(weighed):
                 if has_many_rows(self.catalog.tables[name]):
                     rows.setdefault(name, self._note(name, bounds, reuse))
-                    rows[name] += "" if ABOVE in rows[name] else self._above(name, aggregate, described, bounds, reuse)
+                    groups_of = aggregate.public_groups
+                    rows[name] += "" if ABOVE in rows[name] else self._above(name, groups_of, noises, bounds, reuse)
             for name, column in clamped_columns(aggregate):
                 units = self.values(name, column, reuse)
                 if units is not None and is_beyond(units):
@@ -215,16 +218,13 @@ class KnownProfiles:
     def _above(
         self,
         name: str,
-        aggregate: PrivateAggregate,
-        described: Sequence[Measurement],
+        groups: int | None,
+        noises: Sequence[float],
         bounds: ContributionBounds,
         reuse: Reuse | None,
     ) -> str:
         """Returns that what is left out of the table, spread over the groups, is more than the noise of a count."""
         lost = self._lost(name, bounds, reuse)
-        pairs = zip(aggregate.measures, described, strict=True)
-        noises = [made.error95 for measure, made in pairs if measure.count is Count.ROWS]
-        groups = aggregate.public_groups
         if groups is None or not noises or lost <= groups * min(noises):
             return ""
         over = f" over {groups:,} groups" if groups > 1 else ""
@@ -264,6 +264,22 @@ class KnownProfiles:
                     f"rows or more that max_rows leaves out{each}",
                     advice="Raise max_rows of the table, which noise grows with, or ask for a larger error.",
                 )
+
+
+def noises_of_counts(
+    aggregate: PrivateAggregate, described: Sequence[Measurement], whole: frozenset[str]
+) -> list[float]:
+    """Returns how far numbers of rows are off, but for one in twenty: of counts, and of what vectors add up to.
+
+    The noises of a vector's terms are of one law, so those of k terms together are of k^(1/2) times the size.
+
+    Args:
+        whole: Ids of the sums over values that are never NULL.
+    """
+    errors = {measure.id: made.error95 for measure, made in zip(aggregate.measures, described, strict=True)}
+    found = [errors[measure.id] for measure in aggregate.measures if measure.count is Count.ROWS]
+    counting = [terms for terms in families(aggregate.measures) if all(term.id in whole for term in terms)]
+    return found + [math.sqrt(len(terms)) * max(errors[t.id] * float(share(t)) for t in terms) for terms in counting]
 
 
 def is_known(note: str) -> bool:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import assert_never
 
-from dpquery.accuracy.error_propagation import Mean, factors_of, mean_of, parts_of_mean, quotient_of
+from dpquery.accuracy.counting import is_count
+from dpquery.accuracy.error_propagation import Factors, factors_of, is_rounding
+from dpquery.accuracy.ratios import Bounds, Mean, mean_of, quotient_of
 from dpquery.errors import InternalError, InvalidLossError, UnsupportedQueryError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
@@ -22,7 +24,6 @@ from dpquery.kernel.mechanisms import calibrate
 from dpquery.kernel.plan import CHOICES, BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.sensitivity import Sensitivity, finer_steps, sensitivity
 from dpquery.plan.expr import Cast, Column
-from dpquery.plan.types import FLOAT64, Kind
 from dpquery.planner.budget.aims import Aim, check_names
 from dpquery.planner.budget.allocate import QueryBudget, deviation_of, plan_of, selection_delta
 from dpquery.planner.budget.rank_targets import choices_for
@@ -107,26 +108,15 @@ def half_width_of(
         rows: How many rows each group is assumed to have at least; averages and ratios have a half-width then.
         pairs: The measures, by id.
     """
+    if rows is not None and (mean := _mean(aim, pairs or {})) is not None:
+        read = mean.measures
+        widths = {id: half_width(id, len(read)) for id in read}
+        known = {id: width for id, width in widths.items() if width is not None}
+        return mean.half_width(known, rows) if len(known) == len(read) else None
     made = aim.expression
-    if isinstance(made, Cast) and made.type.kind in (Kind.INT64, Kind.DECIMAL) and made.argument.type == FLOAT64:
-        found = half_width_of(
-            replace(aim, expression=made.argument), half_width, rows, pairs
-        )  # it is rounded to be shown
+    if isinstance(made, Cast) and is_rounding(made):  # it is rounded to be shown
+        found = half_width_of(replace(aim, expression=made.argument), half_width, rows, pairs)
         return None if found is None else found + Fraction(1, 2 * 10**made.type.scale)
-    parts = parts_of_mean(aim.expression) if aim.is_itself and rows is not None else None
-    if parts is not None and rows is not None:
-        sides = [factors_of(side, lambda id: half_width(id, 1) is not None) for side in parts[:2]]
-        read = {id for side in sides for id in side or {}}
-        widths = [
-            sum((abs(f) * (half_width(id, len(read)) or 0) for id, f in (side or {}).items()), Fraction(0))
-            for side in sides
-        ]
-        mean = Mean(deviations="", count="", reach=parts[2])
-        return mean.half_width(widths[0], widths[1], rows) if all(sides) else None
-    ratio = _mean(aim, pairs or {}) if rows is not None else None
-    if ratio is not None and rows is not None:
-        over, under = half_width(ratio.deviations, 2), half_width(ratio.count, 2)
-        return None if over is None or under is None else ratio.half_width(over, under, rows)
     factors = factors_of(aim.expression, lambda id: half_width(id, 1) is not None) if aim.is_itself else None
     if not factors:
         return None
@@ -192,20 +182,48 @@ def _mean(aim: Aim, pairs: Mapping[str, Pair]) -> Mean | None:
     return mean_of(aim.expression) or quotient_of(aim.expression, lambda over, under: _reach(over, under, pairs))
 
 
-def _reach(over: str, under: str, pairs: Mapping[str, Pair]) -> Fraction | None:
-    """Returns the largest size of one measure divided by another: of a count, or a sum of bounded values, divided by a
-    count of all the rows, or values, that count in it; None where the other may be smaller."""
-    if over not in pairs or under not in pairs or pairs[over][0] is not pairs[under][0]:
+def _reach(over: Factors, under: Factors, pairs: Mapping[str, Pair]) -> Bounds | None:
+    """Returns between what one sum of measures divided by another lies; None where the other may be too small.
+
+    The divisor D = sum b_j U_j is a number of rows: of counts, and of Bernstein terms, so that each U_j >= 0 and
+    b_j > 0. Each measure M_i of the other sum has a U_j with lower U_j <= M_i <= upper U_j; one that is in both sums
+    has itself, as a part has of a total that is measured in halves. With s_j, the sum of the largest that each a_i M_i
+    is in U_j, the other sum is at most sum s_j U_j <= max(0, s_j / b_j) D; at least it is what the smallest make it.
+    """
+    read = (*over, *under)
+    if not all(id in pairs for id in read) or any(pairs[id][0] is not pairs[read[0]][0] for id in read):
         return None
-    part, whole = pairs[over][1], pairs[under][1]
+    if not is_count(under, {id: pairs[id][1] for id in under}):
+        return None
+    least, most = (dict.fromkeys(under, Fraction(0)) for _ in range(2))
+    for id, factor in over.items():
+        within = ((other, _bounds(pairs[id][1], pairs[other][1])) for other in sorted(under, key=lambda u: u != id))
+        other, ends = next(((other, ends) for other, ends in within if ends is not None), ("", None))
+        if ends is None:
+            return None
+        low, high = sorted(factor * end for end in ends)
+        least[other], most[other] = least[other] + low, most[other] + high
+    nothing = Fraction(0)
+    return (
+        min(nothing, *(least[id] / factor for id, factor in under.items())),
+        max(nothing, *(most[id] / factor for id, factor in under.items())),
+    )
+
+
+def _bounds(part: Measure, whole: Measure) -> Bounds | None:
+    """Returns between which multiples of one measure another lies: of a count, or a sum of bounded values, those of a
+    count of all the rows, or values, that count in it; None where the one may be smaller."""
+    if part.id == whole.id:
+        return Fraction(1), Fraction(1)
     counts_it = whole.count is Count.ROWS or (whole.count is Count.VALUES and whole.value == part.value)
     if not counts_it or whole.filter not in (None, part.filter):
         return None
     match part.count:
         case Count.ROWS | Count.VALUES:
-            return Fraction(1)
-        case Count.SUM if part.lattice is not None:
-            return max(map(abs, part.lattice.values)) * part.lattice.unit
+            return Fraction(0), Fraction(1)
+        case Count.SUM if part.lattice is not None and part.family is None and part.total is None:
+            low, high = part.lattice.values
+            return min(0, low) * part.lattice.unit, max(0, high) * part.lattice.unit
         case _:
             return None
 
