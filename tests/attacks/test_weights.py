@@ -20,7 +20,7 @@ from tests.properties.weighed_pairs import KINDS, Found, check_plan, look
 from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
 from tests.reference.backend import ReferenceBackend
 
-PLANS, GUESTS, SLOW_PAIRS = 12, 40, 1_000_000
+PLANS, GUESTS, SLOW_PAIRS = 20, 40, 1_000_000
 
 
 @pytest.mark.parametrize("kind", KINDS)
