@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dpquery.kernel.plan import Count, Measure
@@ -11,6 +12,19 @@ from dpquery.kernel.plan import Count, Measure
 CLOSE = 1e-9
 """Factors are floats in a plan: two that are as close as this are equal."""
 COUNTS = (Count.ROWS, Count.VALUES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halved:
+    """A total that is measured in two parts, so that each of its rows counts in one of them.
+
+    Attributes:
+        total: What it would be as one measure.
+        parts: The ids of the two measures.
+    """
+
+    total: Measure
+    parts: tuple[str, str]
 
 
 def families(measures: Sequence[Measure]) -> list[tuple[Measure, ...]]:

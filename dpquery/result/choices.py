@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpquery.accuracy.brackets import Chosen, brackets
-from dpquery.accuracy.counting import COUNTS, families, share
+from dpquery.accuracy.counting import COUNTS, Halved, families, share
 from dpquery.accuracy.rules import Floats, Interval
 from dpquery.errors import InternalError
 from dpquery.kernel.mechanisms import NoiseLaw
@@ -96,12 +96,14 @@ class Choices:
     Attributes:
         tables: The released tables.
         whole: Ids of the choices among values that are never NULL.
+        halved: Totals that are measured in two parts.
         twice: Ids of what is read twice: rows of both copies stand beside each other, so no value bounds another.
     """
 
     tables: Sequence[NoisyTable | AddedTable]
     whole: frozenset[str]
     twice: frozenset[str]
+    halved: Sequence[Halved] = ()
     _places: dict[str, _Place] = field(default_factory=dict)
     _found: dict[object, Sequence[Interval | None]] = field(default_factory=dict)
 
@@ -124,6 +126,11 @@ class Choices:
         for measure in measures:
             if measure.count in COUNTS:
                 counts[measure.count, measure.value, measure.filter] = ((measure.id, 1.0),)
+        own = {measure.id for measure in measures}
+        for one in self.halved:
+            if one.total.count in COUNTS and own.issuperset(one.parts):
+                total = one.total
+                counts.setdefault((total.count, total.value, total.filter), tuple((id, 1.0) for id in one.parts))
         for terms in families(measures):
             first, made = terms[0], tuple((term.id, float(share(term))) for term in terms)
             if first.second is None:

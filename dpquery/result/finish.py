@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
-from dpquery.accuracy.counting import is_count
+from dpquery.accuracy.counting import Halved, is_count
 from dpquery.accuracy.error_propagation import rounded_factors_of
 from dpquery.accuracy.intervals import IntervalInputs
 from dpquery.accuracy.rounded import half_width as half_width_of
@@ -97,6 +97,7 @@ def finish(
     added: Sequence[tuple[int, PrivateAggregate]] = (),
     variances: Mapping[str, Expression] | None = None,
     whole: frozenset[str] = frozenset(),
+    halved: Sequence[Halved] = (),
 ) -> Finished:
     """Returns what the query computes from the released tables.
 
@@ -107,7 +108,8 @@ def finish(
         added: Tables added up from released ones, as (number of the released table, what it gives); they are read
             after the released ones.
         variances: For columns of the result that stand for the randomness of reports, how large it is.
-        whole: Ids of the choices among values that are never NULL.
+        whole: Ids of the choices among values that are never NULL, and of such sums.
+        halved: Totals that are measured in two parts.
     """
     tables = with_added(released, added)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
@@ -126,7 +128,7 @@ def finish(
     found = {c.name: meanings.get(c.id) for c in columns if c.id in noisy}
     read = {column.id for meaning in found.values() if meaning is not None for column in columns_of(meaning)}
     read |= {column.id for id in read & again.spread.keys() for column in columns_of(again.spread[id])}
-    choices = _choices(tables, whole, again)
+    choices = _choices(tables, whole, halved, again)
     behind = frozenset[str]() if choices is None else choices.behind(read)
     read |= behind & {*made.column_names}
     values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), _laws(tables, again)
@@ -179,12 +181,15 @@ def finish(
 
 
 def _choices(
-    tables: Sequence[NoisyTable | AddedTable], whole: frozenset[str], again: Mapping[str, str]
+    tables: Sequence[NoisyTable | AddedTable],
+    whole: frozenset[str],
+    halved: Sequence[Halved],
+    again: Mapping[str, str],
 ) -> Choices | None:
     """Returns what is known of chosen values; None where there are none."""
     if not [measure for table in tables for measure in table.aggregate.measures if measure.count in CHOICES]:
         return None
-    return Choices(tables=tables, whole=whole, twice=frozenset({*again, *again.values()}))
+    return Choices(tables=tables, whole=whole, halved=halved, twice=frozenset({*again, *again.values()}))
 
 
 def _counts(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpquery.accuracy.counting import families, share
+from dpquery.accuracy.error_propagation import factors_of
 from dpquery.backends.base import PublicFacts
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import plain
@@ -18,7 +19,7 @@ from dpquery.errors import InternalError, UnsupportedQueryError
 from dpquery.kernel.plan import Count, PrivateAggregate, Weighing
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.cached import cached
-from dpquery.plan.expr import Column, columns_of
+from dpquery.plan.expr import columns_of
 from dpquery.plan.logical import Aggregate, Filter, Project, Relation, Scan, SetOperation, sources
 from dpquery.plan.types import Value
 from dpquery.planner.budget.aims import aims_of
@@ -243,9 +244,13 @@ class KnownProfiles:
             return
         errors = request.accuracy.errors
         reached = {
-            measure.id: (name, aggregate.public_groups)
-            for aggregate in (budgeted.aggregate for budgeted in prepared.budgeted.aggregates)
-            for measure in aggregate.measures
+            frozenset(ids): (name, aggregate.public_groups)
+            for budgeted, grouping in zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True)
+            for aggregate in (budgeted.aggregate,)
+            for ids, measure in (
+                *(((one.id,), one) for one in aggregate.measures),
+                *((one.parts, one.total) for one in grouping.halved),
+            )
             if measure.count is Count.ROWS
             and measure.filter is None
             and (name := whole_table(aggregate)) is not None
@@ -253,9 +258,10 @@ class KnownProfiles:
         }
         for aim in aims_of(prepared.private, {}):
             error = errors if isinstance(errors, Fraction) else errors.get(aim.name)
-            if error is None or not isinstance(aim.expression, Column) or aim.expression.id not in reached:
+            factors = None if error is None else factors_of(aim.expression, lambda _: True)
+            if error is None or factors is None or {*factors.values()} != {1} or frozenset(factors) not in reached:
                 continue
-            name, groups = reached[aim.expression.id]
+            name, groups = reached[frozenset(factors)]
             lost = self._lost(name, request.bounds, reuse)
             if groups is not None and lost > error * groups:
                 each = f", {lost / groups:,.0f} of each of {groups:,} groups on average" if groups > 1 else ""

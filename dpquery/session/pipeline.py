@@ -232,6 +232,7 @@ def _finished(
             added=[(one.leaf, one.aggregate) for one in made.private.added],
             variances=made.private.variances,
             whole=frozenset[str]().union(*[grouping.whole for grouping in made.private.groupings]),
+            halved=[one for grouping in made.private.groupings for one in grouping.halved],
         )
         own = of_tables(answered.tables, answered.measurements, finished.tables)
         results.append(

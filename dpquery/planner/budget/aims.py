@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpquery.accuracy.counting import Halved
 from dpquery.errors import InvalidLossError
 from dpquery.plan.expr import Column, Expression, columns_of, size_of, substitute
 from dpquery.plan.logical import (
@@ -65,12 +66,14 @@ class Aim:
         expression: The number, over the ids of measures of released tables, and columns of public ones.
         weight: How much its error counts.
         is_itself: Whether the column is this number, in the rows that it is asked for.
+        halved: Totals that are measured in two parts.
     """
 
     name: str
     expression: Expression
     weight: Fraction
     is_itself: bool = True
+    halved: tuple[Halved, ...] = ()
 
 
 def aims_of(private: PrivatePlan, weights: Mapping[str, Fraction]) -> tuple[Aim, ...]:
@@ -82,13 +85,17 @@ def aims_of(private: PrivatePlan, weights: Mapping[str, Fraction]) -> tuple[Aim,
         for mine, theirs in zip(one.aggregate.measures, private.aggregates[one.leaf].measures, strict=True)
     }
     meanings = _meanings(private.result)
+    halved = tuple(one for grouping in private.groupings for one in grouping.halved)
     found = []
     for column in output(private.result):
         meant = meanings.get(column.id, UNKNOWN)
         numbers = dict.fromkeys(_own(expression, own) for expression in meant.numbers)
         noisy = [e for e in numbers if any(read.id in measured for read in columns_of(e))]
         weight = weights.get(column.name, Fraction(1))
-        found += [Aim(name=column.name, expression=e, weight=weight, is_itself=meant.is_itself) for e in noisy]
+        found += [
+            Aim(name=column.name, expression=number, weight=weight, is_itself=meant.is_itself, halved=halved)
+            for number in noisy
+        ]
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import assert_never
 
-from dpquery.accuracy.counting import is_count
+from dpquery.accuracy.counting import Halved, is_count
 from dpquery.accuracy.error_propagation import Factors, factors_of, is_rounding
 from dpquery.accuracy.ratios import Bounds, Mean, mean_of, quotient_of
 from dpquery.errors import InternalError, InvalidLossError, UnsupportedQueryError
@@ -179,30 +179,38 @@ def _mean(aim: Aim, pairs: Mapping[str, Pair]) -> Mean | None:
     """Returns the average that a number is, or its ratio to a number of rows; None if it is neither."""
     if not aim.is_itself:
         return None
-    return mean_of(aim.expression) or quotient_of(aim.expression, lambda over, under: _reach(over, under, pairs))
+    return mean_of(aim.expression) or quotient_of(
+        aim.expression, lambda over, under: _reach(over, under, pairs, aim.halved)
+    )
 
 
-def _reach(over: Factors, under: Factors, pairs: Mapping[str, Pair]) -> Bounds | None:
+def _reach(over: Factors, under: Factors, pairs: Mapping[str, Pair], halved: Sequence[Halved] = ()) -> Bounds | None:
     """Returns between what one sum of measures divided by another lies; None where the other may be too small.
 
     The divisor D = sum b_j U_j is a number of rows: of counts, and of Bernstein terms, so that each U_j >= 0 and
     b_j > 0. Each measure M_i of the other sum has a U_j with lower U_j <= M_i <= upper U_j; one that is in both sums
-    has itself, as a part has of a total that is measured in halves. With s_j, the sum of the largest that each a_i M_i
-    is in U_j, the other sum is at most sum s_j U_j <= max(0, s_j / b_j) D; at least it is what the smallest make it.
+    has itself, as a part has of a total that is measured in halves, and others may have the sum of both halves. With
+    s_j, the sum of the largest that each a_i M_i is in U_j, the other sum is at most
+    sum s_j U_j <= max(0, s_j / b_j) D; at least it is what the smallest make it.
     """
     read = (*over, *under)
     if not all(id in pairs for id in read) or any(pairs[id][0] is not pairs[read[0]][0] for id in read):
         return None
     if not is_count(under, {id: pairs[id][1] for id in under}):
         return None
+    wholes: list[tuple[tuple[str, ...], Measure]] = [((id,), pairs[id][1]) for id in under]
+    wholes += [(one.parts, one.total) for one in halved if {*one.parts} <= under.keys()]
     least, most = (dict.fromkeys(under, Fraction(0)) for _ in range(2))
     for id, factor in over.items():
-        within = ((other, _bounds(pairs[id][1], pairs[other][1])) for other in sorted(under, key=lambda u: u != id))
-        other, ends = next(((other, ends) for other, ends in within if ends is not None), ("", None))
+        within = (
+            (others, _bounds(pairs[id][1], whole)) for others, whole in sorted(wholes, key=lambda w: w[0] != (id,))
+        )
+        others, ends = next(((others, ends) for others, ends in within if ends is not None), ((), None))
         if ends is None:
             return None
         low, high = sorted(factor * end for end in ends)
-        least[other], most[other] = least[other] + low, most[other] + high
+        for other in others:
+            least[other], most[other] = least[other] + low, most[other] + high
     nothing = Fraction(0)
     return (
         min(nothing, *(least[id] / factor for id, factor in under.items())),

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from dpquery.accuracy.counting import Halved
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.mechanisms import NoiseLaw, calibrated
 from dpquery.kernel.plan import BudgetedPlan, Count, Measure, Mechanism, PrivateAggregate
@@ -36,6 +37,7 @@ class Grouping:
         covering: For each key whether its public values cover every row.
         one_group: Whether each unit has one group.
         whole: Ids of the sums and quantiles over values that are never NULL.
+        halved: Totals that are measured in two parts.
         limited: Whether totals of one unit are clamped to what `max_rows` rows can make.
         shows_units: Whether numbers of units are asked for, and not only used to select groups.
     """
@@ -43,6 +45,7 @@ class Grouping:
     covering: tuple[bool, ...]
     one_group: bool
     whole: frozenset[str] = frozenset()
+    halved: tuple[Halved, ...] = ()
     limited: bool = False
     shows_units: bool = False
 

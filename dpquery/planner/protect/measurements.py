@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from dpquery.accuracy.counting import Halved
 from dpquery.errors import MissingBoundsError, UnsupportedQueryError
 from dpquery.kernel.plan import Count, Lattice, Measure, Second, Total
 from dpquery.plan.aggregates.aggregate import Squares
@@ -66,6 +67,7 @@ class MeasurementSet:
     inputs: dict[Expression, str] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
     """Ids of sums and quantiles over values that are never NULL."""
+    halved: list[Halved] = field(default_factory=list)
     moments: Collection[tuple[Expression | None, Expression | None]] = ()
     """Values, each with the condition of its rows, of which deviations and counts are measured in any case."""
     joint: bool = False
@@ -152,6 +154,7 @@ class MeasurementSet:
             other = self._measure(part.count, value, rest, part.lattice, total=part.total)
             type = INT64 if value is None or part.lattice is None else lattices.measured_type(value.type, part.lattice)
             whole = call("add", (_read(part, type), _read(other, type)))
+            self.halved.append(Halved(total=one.total, parts=(part.id, other.id)))
             made[one.total.id] = whole if whole.type == type else Cast(argument=whole, type=type)
             self.known = {of: measure for of, measure in self.known.items() if measure is not one.total}
         return made

@@ -61,8 +61,29 @@ def test_a_ratio_to_a_number_of_rows_has_a_target(session: dp.Session, ratio: st
 
 
 @pytest.mark.parametrize(
+    ("beside", "ratio", "error"),
+    [
+        ("COUNT(*) FILTER (WHERE x > 50)", "1.0 * COUNT(y) / COUNT(*)", "0.05"),
+        ("COUNT(*) FILTER (WHERE y > 5)", "1.0 * COUNT(*) FILTER (WHERE x > 70) / COUNT(*)", "0.05"),
+        ("COUNT(*) FILTER (WHERE x > 5)", "1.0 * SUM(x) / COUNT(*)", 4),
+    ],
+)
+def test_a_total_in_two_halves_counts_all_that_it_is_the_total_of(
+    session: dp.Session, beside: str, ratio: str, error: object
+) -> None:
+    """The total is measured as the rows that another column asks for, and all others."""
+    query = f"SELECT sex, {beside} AS part, {ratio} AS r FROM t GROUP BY sex"
+    answer = session.sql(query, error={"r": (error, ROWS // 2 - 100)})
+    widths = (answer.accuracy["r", "upper"] - answer.accuracy["r", "lower"]) / 2
+    assert (widths <= float(str(error))).all() and (widths > float(str(error)) / 10).all()
+
+
+@pytest.mark.parametrize(
     "ratio",
     [
+        "1.0 * COUNT(*) / (COUNT(*) FILTER (WHERE x > 50) + COUNT(*) FILTER (WHERE x > 70))",
+        "1.0 * SUM(x) / (2 * COUNT(*))",
+        "1.0 * SUM(x) / (COUNT(*) - COUNT(y))",
         "1.0 * SUM(x) / SUM(y)",
         "1.0 * COUNT(*) / COUNT(y)",
         "1.0 * COUNT(*) / COUNT(*) FILTER (WHERE x > 50)",
