@@ -82,6 +82,10 @@ def test_the_values_have_to_be_counted_themselves(tmp_path: Path) -> None:
     nullable, every = opened(tmp_path / "nullable", nullable=True), opened(tmp_path / "all")
     for session, counted, known in (
         (nullable, "COUNT(*)", False),
+        (nullable, "AVG(x)", True),
+        (nullable, "AVG(CLAMP(half, 0, 2))", False),
+        (every, "AVG(CLAMP(half, 0, 2))", True),
+        (every, "COUNT(*) FILTER (WHERE half = 1) AS one, COUNT(*)", True),
         (nullable, "COUNT(x)", True),
         (every, "COUNT(*)", True),
         (every, "COUNT(*) FILTER (WHERE half = 1)", False),
