@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from dpquery.backends.duckdb.sql.lattice_sql import lattice_value
 from dpquery.backends.duckdb.sql.reading import SHORT, limited, read
-from dpquery.backends.duckdb.sql.sql_names import name
+from dpquery.backends.duckdb.sql.values_sql import lattice_value, name
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
 from dpquery.data.owners import leading_to_owners

@@ -29,9 +29,8 @@ from dpquery.backends.duckdb.sql.distinct_sql import (
     same,
     units_in_some,
 )
-from dpquery.backends.duckdb.sql.lattice_sql import lattice_value
 from dpquery.backends.duckdb.sql.relations import RelationWriter
-from dpquery.backends.duckdb.sql.sql_names import name, normal
+from dpquery.backends.duckdb.sql.values_sql import lattice_value, name, normal
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing
 from dpquery.plan.logical import Filter, Project, Relation, Scan, output

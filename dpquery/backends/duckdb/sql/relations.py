@@ -8,7 +8,7 @@ from typing import assert_never
 
 from dpquery.backends.duckdb.sql.aggregates_sql import exact
 from dpquery.backends.duckdb.sql.sql_expressions import lower
-from dpquery.backends.duckdb.sql.sql_names import name, normal
+from dpquery.backends.duckdb.sql.values_sql import name, normal
 from dpquery.backends.duckdb.sql.windows_sql import over
 from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.logical import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpquery.backends.duckdb.sql.sql_casts import type_name
-from dpquery.backends.duckdb.sql.sql_names import name, normal
+from dpquery.backends.duckdb.sql.values_sql import name, normal
 from dpquery.errors import InternalError
 from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.logical import Frame, OutputColumn, WindowColumn
