@@ -28,15 +28,15 @@ class Mean:
     upper: Fraction
     roundings: Factors = field(default_factory=dict)
 
-    def _weights(self) -> Factors:
-        """Returns for each measure and rounding the largest size of its factor in `over` less r times its factor in
-        `under`, for a ratio r: a linear function of r, so largest at an end."""
-        ends = (self.lower, self.upper)
-        nothing = Fraction(0)
-        return {
-            id: max(abs(self.over.get(id, nothing) - end * self.under.get(id, nothing)) for end in ends)
-            for id in {**self.over, **self.under}
-        }
+    def _weights(self) -> tuple[Factors, Factors]:
+        """Returns for a ratio r at each of its ends the size of each measure's or rounding's factor in `over` less r
+        times that in `under`. The sizes are convex in r, and so are their sums: both are largest at an end."""
+        read, nothing = {**self.over, **self.under}, Fraction(0)
+        low, high = (
+            {id: abs(self.over.get(id, nothing) - end * self.under.get(id, nothing)) for id in read}
+            for end in (self.lower, self.upper)
+        )
+        return low, high
 
     def factors(self, error: Fraction, rows: Fraction) -> Factors | None:
         """Returns with which factors half-widths add up to at most `error`, if `under` is `rows` or more; None where
@@ -46,7 +46,8 @@ class Mean:
         |d - (D / N) c| + error |c| <= error N, and N only helps. d and c are sums over the same measures, and each
         one's part of d - (D / N) c has the factor of `_weights` at most.
         """
-        needed = {id: w + error * abs(self.under.get(id, Fraction(0))) for id, w in self._weights().items()}
+        low, high = self._weights()
+        needed = {id: max(low[id], high[id]) + error * abs(self.under.get(id, Fraction(0))) for id in low}
         left = error * rows - sum((needed[id] * width for id, width in self.roundings.items()), Fraction(0))
         if left <= 0:
             return None
@@ -56,7 +57,7 @@ class Mean:
         """Returns the half-width for `rows` from those of the measures; None where `under` may be lost in its noise."""
         known = {**widths, **self.roundings}
         lost = sum((abs(factor) * known[id] for id, factor in self.under.items()), Fraction(0))
-        moved = sum((weight * known[id] for id, weight in self._weights().items()), Fraction(0))
+        moved = max(sum((weight * known[id] for id, weight in end.items()), Fraction(0)) for end in self._weights())
         return moved / (rows - lost) if rows > lost else None
 
     @property
