@@ -109,11 +109,11 @@ class MeasurementSet:
         }
         over = self._filtered(tuple(splits[c.id].column or c if c.id in splits else c for c in columns))
         if self.joint:
-            asked = degrees(over, self.is_nullable).items()
+            moments = [c for c in over if c.id not in shares(over)]
+            asked = degrees(moments, shifted, self.is_nullable).items()
             found = {moments: (degree, self._lattices_of(moments, degree, over)) for moments, degree in asked}
             self.vectors = {moments: (degree, each) for moments, (degree, each) in found.items() if each}
-        vectors = {c.id for c in over if self._moments_of(c.argument, c.filter) is not None}
-        by_rows = shares(over) - vectors
+        by_rows = shares(over)
         self.moments = {side for c in over if c.id not in by_rows for side in c.function.deviations_of(c, self)}
 
         def expressed(asked: AggregateColumn, read: AggregateColumn) -> Expression:

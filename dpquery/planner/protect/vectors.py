@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -90,9 +90,15 @@ def term(lattice: Lattice, power: int, degree: int) -> Lattice:
     return replace(lattice, offset=0, squared=False, offset_of_square=0, bernstein=(power, degree - power))
 
 
-def degrees(columns: Sequence[AggregateColumn], is_nullable: Callable[[Expression], bool]) -> dict[Moments, int]:
+def degrees(
+    columns: Sequence[AggregateColumn], shifted: Collection[Expression | None], is_nullable: Callable[[Expression], bool]
+) -> dict[Moments, int]:
     """Returns of which values a vector is measured, and of which degree: of means, covariances, and sums whose rows are
-    counted 1, of variances and what needs them 2."""
+    counted 1, of variances and what needs them 2.
+
+    Args:
+        shifted: Values to whose sums numbers of rows are added.
+    """
     pairs = [(c.function, (values_of(c), c.filter)) for c in columns if isinstance(c.function, PairAggregate)]
     found = {own: 1 for function, own in pairs if function.reads_both and len(own[0]) == 2}
     for function, own in pairs:
@@ -101,7 +107,7 @@ def degrees(columns: Sequence[AggregateColumn], is_nullable: Callable[[Expressio
     counted = {_rows_of((c.argument, c.filter), is_nullable) for c in columns if c.function is COUNT}
     for column in columns:
         side = column.argument, column.filter
-        is_sum = column.function is SUM and _rows_of(side, is_nullable) in counted
+        is_sum = column.function is SUM and (column.argument in shifted or _rows_of(side, is_nullable) in counted)
         if column.argument is None or not (column.function.is_moment or is_sum):
             continue
         degree = 2 if isinstance(column.function, Spread) else 1
