@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 SHOWN_ROWS = 40
 ROUNDING = 1e-9
 """Half-widths of whole numbers are written as whole ones, rounded up but for this."""
+ROUNDED = 0.5
+"""A whole number is nearer than this to the middle of the interval of what it was rounded from."""
 NONE = "[none]"
 """In place of an interval: nothing is known of how far the value may be off."""
 
@@ -282,6 +284,8 @@ def shown(value: object, low: float, high: float, none: str = NONE) -> tuple[str
     Example:
         >>> shown(8011, 7987.0, 8035.0), shown(39.2984, 38.8, 40.12), shown(40.0, float("nan"), float("nan"))
         (('8,011', '± 24'), ('39.30', '[38.80, 40.12]'), ('40', '[none]'))
+        >>> shown(354, 286.3, 422.1), shown(354, 354.0, 422.0)
+        (('354', '± 69'), ('354', '[354, 422]'))
     """
     if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
         return _value(value), none if isinstance(value, datetime.date) else ""
@@ -293,8 +297,9 @@ def shown(value: object, low: float, high: float, none: str = NONE) -> tuple[str
         return text.rstrip("0").rstrip(".") if isinstance(value, float) and "." in text else text, none
     digits = 0 if isinstance(value, int) else digits_of((high - low) / 2)
     text = _value(value, digits)
-    if math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
-        half = high - value
+    is_rounded = isinstance(value, int) and abs((high + low) / 2 - value) < ROUNDED
+    if is_rounded or math.isclose(high - value, value - low, rel_tol=1e-6, abs_tol=1e-12):
+        half = max(high - value, value - low)
         return text, f"± {_value(half if digits else math.ceil(half - ROUNDING), digits)}"
     return text, f"[{_value(low, digits)}, {_value(high, digits)}]"
 
