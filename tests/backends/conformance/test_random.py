@@ -131,6 +131,6 @@ def test_random_plans_are_not_empty() -> None:
         selected += plan.is_selected
         filled += total_units(found) > 1
         bound += total_units(run(reference, bounded(plan, 2, 2))) < total_units(found)
-    assert counts == set(Count)
+    assert counts == set(Count) - {Count.DECIDING}
     assert min(selected, filled) > 40
     assert bound > 15
