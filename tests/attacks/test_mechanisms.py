@@ -187,17 +187,39 @@ def test_gaussian_noise_keeps_its_promise_for_large_epsilon(epsilon: str) -> Non
 
 
 def test_laplace_is_scaled_by_l1_and_gauss_by_l2(clinic: Clinic) -> None:
-    """MEC-08, MEC-10: b = l1 / epsilon and sigma = l2 / sqrt(2 rho), of each measurement's own share."""
+    """MEC-08, MEC-10: b = l1 / epsilon and sigma = l2 / sqrt(2 rho), of each measurement's own share.
+
+    What one person moves is written here. The terms of one vector (of `loss` from -80 to -20, of `age` from 0 to 100)
+    have one loss, that of the vector, and are charged once; everything else adds up.
+    """
     query = "SELECT ward, COUNT(*), SUM(loss), AVG(age) FROM visits JOIN people USING (id) GROUP BY ward"
-    for options in ({"epsilon": "0.5"}, {"rho": "0.1"}):
+    moves = {
+        "SUM(-20 - loss)": ("loss", 5 * 60),
+        "SUM(loss + 80)": ("loss", 5 * 60),
+        "SUM(100 - age)": ("age", 5 * 100),
+        "SUM(age)": ("age", 5 * 100),
+        "COUNT(*)": ("count", 5),
+        "SUM(loss)": ("sum", 5 * 80),
+        "SUM(age - 50)": ("deviations", 5 * 50),
+    }
+    for options, size in (({"epsilon": "0.5"}, 4), ({"rho": "0.1"}, 3)):
         plan = clinic.session.explain(query, **options)  # type: ignore[arg-type]
+        assert len(plan.measurements) == size
+        shares: dict[str, set[tuple[Fraction, Fraction]]] = {}
         for made in plan.measurements:
+            vector, most = moves[made.label]
+            shares.setdefault(vector, set()).add((made.loss.epsilon, made.loss.rho))
+            assert made.l1 >= most
+            assert float(made.l2) >= most * (1 - 1e-9)
             if made.mechanism == "laplace":
                 assert made.scale >= float(made.l1 / made.loss.epsilon) * (1 - 1e-12)
             else:
                 assert made.scale >= float(made.l2) / math.sqrt(2 * made.loss.rho) * (1 - 1e-9)
-        total = sum(m.loss.epsilon for m in plan.measurements), sum(m.loss.rho for m in plan.measurements)
-        assert total <= (Fraction(1, 2), Fraction(1, 10))
+        assert all(len(losses) == 1 for losses in shares.values()), "terms of one vector have one loss"
+        once = [loss for losses in shares.values() for loss in losses]
+        assert sum(epsilon for epsilon, _ in once) <= Fraction(1, 2)
+        assert sum(rho for _, rho in once) <= Fraction(1, 10)
+        assert plan.charge.rho == sum(rho + epsilon**2 / 2 for epsilon, rho in once)
 
 
 @pytest.mark.parametrize(

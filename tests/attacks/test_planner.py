@@ -198,8 +198,10 @@ LINF = [
     ("SEN-15", "SELECT COUNT(DISTINCT id) FROM (SELECT id AS x, visit AS id FROM visits) v", {}, 5),
     ("SEN-15", "SELECT COUNT(DISTINCT x) FROM (SELECT id AS x, visit AS id FROM visits) v", {}, 1),
     ("SEN-15", "SELECT COUNT(DISTINCT id + 0) FROM visits", {}, 1),
-    ("SEN-15", "SELECT COUNT(DISTINCT id % 7) FROM visits", {}, 5),
-    ("SEN-15", "SELECT COUNT(DISTINCT id * 0) FROM visits", {}, 5),
+    ("SEN-15", "SELECT COUNT(DISTINCT id % 7) FROM visits", {}, 1),  # one value for each unit
+    ("SEN-15", "SELECT COUNT(DISTINCT id * 0) FROM visits", {}, 1),
+    ("SEN-15", "SELECT COUNT(DISTINCT (id + visit) % 7) FROM visits", {}, 5),
+    ("SEN-15", "SELECT COUNT(DISTINCT id % visit) FROM visits", {}, 5),
     ("SEN-15", "SELECT COUNT(DISTINCT id + visit) FROM visits", {}, 5),
     ("SEN-15", "SELECT COUNT(DISTINCT referrer) FROM referrals", {}, 3),
     ("SEN-16", "SELECT COUNT(*) FROM visits JOIN tags ON ward = code", {}, 5 * 3),
@@ -250,11 +252,18 @@ def test_what_the_text_says_of_no_row_measures_nothing(tmp_path: Path, condition
 
 
 def test_a_mean_is_two_charged_measurements(clinic: Clinic) -> None:
-    """SEN-04: noisy sum of deviations and noisy count, never (upper - lower) / n."""
+    """SEN-04: two noisy sums, never (upper - lower) / n: what is above 0 and below 100, or count and deviations."""
     plan = clinic.session.explain("SELECT AVG(age) FROM people", epsilon=1)
+    assert [m.label for m in plan.measurements] == ["SUM(100 - age)", "SUM(age)"]
+    assert all((m.mechanism, m.linf, m.l1, m.loss.epsilon) == ("laplace", 100, 100, 1) for m in plan.measurements)
+    assert all(m.scale >= 100 for m in plan.measurements)
+    assert plan.charge == dp.PrivacyLoss(rho=Fraction(1, 2)), "epsilon 1 once, counted in rho"
+    plan = clinic.session.explain("SELECT AVG(age) FROM people", rho=1)
     assert [m.aggregate for m in plan.measurements] == ["count", "sum"]
     assert [m.linf for m in plan.measurements] == [1, 50]
-    assert sum(m.loss.epsilon for m in plan.measurements) <= 1
+    assert sum(m.loss.rho for m in plan.measurements) == plan.charge.rho <= 1
+    for made in plan.measurements:
+        assert made.scale >= float(made.linf) / float(2 * made.loss.rho) ** 0.5 * (1 - 1e-9)
 
 
 def test_a_mean_over_nobody_is_null_or_a_number_within_the_bounds(tmp_path: Path) -> None:

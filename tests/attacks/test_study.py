@@ -21,7 +21,7 @@ import duckdb
 import pytest
 
 from dpquery.errors import BackendError, DPQueryError, InsufficientBudgetError, InternalError, QueryError
-from dpquery.kernel import exponential, mechanisms
+from dpquery.kernel import exponential, mechanisms, rounds
 from dpquery.result.table import Result
 from tests.attacks.clinic import Clinic
 from tests.attacks.combinations import Mixed, Mixture
@@ -141,6 +141,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     zero_noise(monkeypatch)
     shown = mechanisms.tau_of
     monkeypatch.setattr(mechanisms, "tau_of", lambda *given: None if shown(*given) is None else 1)
+    monkeypatch.setattr(rounds, "_threshold", lambda *_: 1)
     monkeypatch.setattr(exponential, "rank_of_extreme", lambda *_: 1)
     return Study(tmp_path)
 
