@@ -7,7 +7,7 @@ the search found. Written without the package: a mistake there is not repeated h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -32,6 +32,27 @@ def laplace_surprise(noise: Floats, scale: float, rounded: bool = False) -> tupl
         return math.log(1 - at_all + at_all * (1 - ratio) * math.exp(t) / (1 - grown))
 
     return _tails(float(np.abs(noise).sum()), noise.size, log_moment, 1 / scale)
+
+
+def laplaces_surprise(noise: Floats, scales: Sequence[float], rounded: bool = False) -> tuple[float, float]:
+    """Returns bounds for sums of independent Laplace noise, one for each of these scales, as `laplace_surprise` does.
+
+    For different scales P(|X| >= x) is the sum of a_i exp(-x / b_i), a_i the product of b_i^2 / (b_i^2 - b_j^2) over
+    the others. Equal scales are told apart by a thousandth, of which 4000 draws show nothing.
+
+    Args:
+        rounded: The sum is rounded to whole numbers; otherwise it is so fine that it counts as continuous.
+    """
+    apart = [scale * (1 + place / 1000) for place, scale in enumerate(sorted(scales)) if scale]
+    parts = [math.prod(b * b / (b * b - c * c) for j, c in enumerate(apart) if j != i) for i, b in enumerate(apart)]
+
+    def log_moment(t: float) -> float:
+        pairs = zip(parts, apart, strict=True)
+        if rounded:  # E[exp(tK)] = 1 + (e^t - 1) sum over k >= 1 of exp(t (k - 1)) P(K >= k)
+            return math.log1p(math.expm1(t) * sum(a * math.exp(-0.5 / b) / (1 - math.exp(t - 1 / b)) for a, b in pairs))
+        return math.log1p(t * sum(a / (1 / b - t) for a, b in pairs))
+
+    return _tails(float(np.abs(noise).sum()), noise.size, log_moment, 1 / max(apart))
 
 
 def gaussian_surprise(noise: Floats, variance: float, rounded: bool = False) -> tuple[float, float]:

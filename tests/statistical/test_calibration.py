@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -21,7 +21,7 @@ import pytest
 import dpquery as dp
 from tests.properties.neighbours import folder
 from tests.statistical.laws import Floats, plausible
-from tests.statistical.tails_of_sums import FALSE_ALARM, gaussian_surprise, laplace_surprise
+from tests.statistical.tails_of_sums import FALSE_ALARM, gaussian_surprise, laplace_surprise, laplaces_surprise
 
 CELLS = 500
 QUERIES = 8  # 4000 draws of each kind: a scale that is off by a half has a chance below 1e-15 to pass
@@ -125,6 +125,48 @@ STEP = {"SUM(cost)": 2.0**-12, "SUM(rate)": 0.01}
 
 
 @dataclass(frozen=True, kw_only=True)
+class Vector:
+    """A count and a sum of one value, measured as the sums of what it is above `lower` and of what it is below `upper`.
+
+    With B = upper - lower both move, in all groups together, by M B in L1 and (M B)^2 in L2 squared; in place of others
+    by 2 M B and 2 (M B)^2. Each has noise of the vector's loss, which is charged once.
+    """
+
+    counted: str
+    summed: str
+    lower: int
+    upper: int
+    l1: float
+    l2_squared: float
+    share: Fraction = Fraction(1)
+    """Of the loss."""
+
+    @property
+    def factors(self) -> dict[str, tuple[float, float]]:
+        """With which factors the two sums, above and below, add up to the count, and to the sum: by hand
+        n = (above + below) / B, and s = above + lower n."""
+        width = self.upper - self.lower
+        of_sum = self.upper / width, self.lower / width
+        return {name: of for name, of in ((self.counted, (1 / width,) * 2), (self.summed, of_sum)) if name}
+
+
+def check_vector(law: str, noise: Floats, scale: float, factors: tuple[float, ...], rounded: bool = True) -> None:
+    """Asserts that noise is that of several numbers times these factors, each of this scale (or variance)."""
+
+    def surprise(by: float) -> tuple[float, float]:
+        if law == "gaussian":
+            return gaussian_surprise(noise.ravel(), by * scale * sum(f * f for f in factors), rounded)
+        return laplaces_surprise(noise.ravel(), [by * scale * abs(f) for f in factors], rounded)
+
+    low, high = surprise(1)
+    assert low > FALSE_ALARM, f"too little noise: chance {low}"
+    assert high > FALSE_ALARM, f"too much noise: chance {high}"
+    wrong = 1.5 if law == "laplace" else 1.5**2
+    assert surprise(wrong)[0] < FALSE_ALARM, "the test is blind to too little noise"
+    assert surprise(1 / wrong)[1] < FALSE_ALARM, "the test is blind to too much noise"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Case:
     """A query and the sensitivities of its measures, by hand: l1 and the square of l2, in the unit of the number.
 
@@ -132,7 +174,10 @@ class Case:
     M^2 max(2 B^2, W^2). `groups` limits what persons count where they are counted: g and g.
     """
 
-    aggregates: dict[str, tuple[float, float]]
+    aggregates: dict[str, tuple[float, float]] = field(default_factory=dict)
+    vectors: tuple[Vector, ...] = ()
+    """Of the other aggregates."""
+    laws: tuple[str, ...] = ("laplace", "gaussian")
     groups: int = 1
     rows: int = 1
     unit: str = "person"
@@ -142,6 +187,12 @@ class Case:
     """How many of the aggregates are paid for at once."""
     most: int | None = None
     """Rows that a person is declared to have."""
+
+    @property
+    def share(self) -> Fraction:
+        """Of the loss, for each aggregate that is measured as such; all shares that are charged add up to 1."""
+        left = 1 - sum(vector.share for vector in self.vectors)
+        return left * self.parallel / max(1, len(self.aggregates))
 
 
 CASES = {
@@ -156,7 +207,17 @@ CASES = {
     "sum of floats": Case(groups=2, rows=1, aggregates={"SUM(cost)": (512, 262_144)}),
     "sum of decimals": Case(groups=3, rows=2, aggregates={"SUM(rate)": (10, 100)}),
     "filtered": Case(
-        groups=2, aggregates={"COUNT(*) FILTER (WHERE even)": (1, 1), "SUM(score) FILTER (WHERE even)": (40, 1600)}
+        groups=2,
+        vectors=(
+            Vector(
+                counted="COUNT(*) FILTER (WHERE even)",
+                summed="SUM(score) FILTER (WHERE even)",
+                lower=-20,
+                upper=40,
+                l1=60,
+                l2_squared=3600,
+            ),
+        ),
     ),
     "disjoint rows": Case(
         unit="row",
@@ -187,18 +248,59 @@ CASES = {
     "three share": Case(
         groups=2,
         rows=2,
-        aggregates={"COUNT(*)": (2, 4), "SUM(cost)": (1024, 1_048_576), "COUNT(DISTINCT note)": (2, 4)},
+        aggregates={"COUNT(DISTINCT note)": (2, 4)},
+        vectors=(
+            Vector(
+                counted="COUNT(*)",
+                summed="SUM(cost)",
+                lower=0,
+                upper=512,
+                l1=1024,
+                l2_squared=1_048_576,
+                share=Fraction(2, 3),
+            ),
+        ),
     ),
     "four share": Case(
-        aggregates={"COUNT(*)": (1, 1), "SUM(score)": (40, 1600), "SUM(cost)": (512, 262_144), "SUM(rate)": (5, 25)}
+        laws=("gaussian",),
+        aggregates={"COUNT(*)": (1, 1), "SUM(score)": (40, 1600), "SUM(cost)": (512, 262_144), "SUM(rate)": (5, 25)},
     ),
-    "row": Case(unit="row", aggregates={"COUNT(*)": (1, 1), "SUM(score)": (40, 1600)}),
-    "replaced": Case(neighbours="replace_one", aggregates={"COUNT(*)": (2, 2), "SUM(score)": (80, 3600)}),
+    "four share, in vectors": Case(
+        laws=("laplace",),
+        vectors=(
+            Vector(
+                counted="COUNT(*)",
+                summed="SUM(score)",
+                lower=-20,
+                upper=40,
+                l1=60,
+                l2_squared=3600,
+                share=Fraction(2, 5),
+            ),
+            Vector(
+                counted="", summed="SUM(cost)", lower=0, upper=512, l1=512, l2_squared=262_144, share=Fraction(2, 5)
+            ),
+            Vector(counted="", summed="SUM(rate)", lower=-5, upper=3, l1=8, l2_squared=64, share=Fraction(1, 5)),
+        ),
+    ),
+    "row": Case(
+        unit="row",
+        vectors=(Vector(counted="COUNT(*)", summed="SUM(score)", lower=-20, upper=40, l1=60, l2_squared=3600),),
+    ),
+    "replaced": Case(
+        neighbours="replace_one",
+        vectors=(Vector(counted="COUNT(*)", summed="SUM(score)", lower=-20, upper=40, l1=120, l2_squared=7200),),
+    ),
     "replaced, g=3 m=2": Case(
-        neighbours="replace_one", groups=3, rows=2, aggregates={"COUNT(*)": (4, 8), "SUM(score)": (160, 14_400)}
+        neighbours="replace_one",
+        groups=3,
+        rows=2,
+        vectors=(Vector(counted="COUNT(*)", summed="SUM(score)", lower=-20, upper=40, l1=240, l2_squared=28_800),),
     ),
     "row, replaced": Case(
-        unit="row", neighbours="replace_one", aggregates={"COUNT(*)": (2, 2), "SUM(cost)": (1024, 524_288)}
+        unit="row",
+        neighbours="replace_one",
+        vectors=(Vector(counted="COUNT(*)", summed="SUM(cost)", lower=0, upper=512, l1=1024, l2_squared=524_288),),
     ),
 }
 
@@ -238,23 +340,29 @@ def check(law: str, noise: Floats, parameter: float, rounded: bool = False) -> N
     assert surprises(law, noise, parameter / wrong, rounded)[1] < FALSE_ALARM, "the test is blind to too much noise"
 
 
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "law"), [(name, law) for name, case in CASES.items() for law in case.laws])
 def test_noise_has_the_scale_that_the_charge_pays_for(name: str, law: str, shelf: str) -> None:
     case, laplace = CASES[name], law == "laplace"
     opened = session(
         shelf, PURE if laplace else CONCENTRATED, unit=case.unit, neighbours=case.neighbours, most=case.most
     )
-    items = ", ".join(f"{aggregate} AS a{i}" for i, aggregate in enumerate(case.aggregates))
+    names = [*(name for vector in case.vectors for name in vector.factors), *case.aggregates]
+    items = ", ".join(f"{aggregate} AS a{i}" for i, aggregate in enumerate(names))
     loss = {"epsilon": EPSILON} if laplace else {"rho": RHO}
     text = f"SELECT cell, {items} FROM visits GROUP BY cell"
     bounds = {} if case.unit == "row" else {"max_groups": case.groups, "max_rows": case.rows}
     found, charge = answers(opened, text, **loss, **bounds)
     assert charge == (dp.PrivacyLoss(epsilon=EPSILON) if laplace else dp.PrivacyLoss(rho=RHO))
-    measures = len(case.aggregates) / case.parallel
-    for i, (aggregate, (l1, l2_squared)) in enumerate(case.aggregates.items()):
+    noises = {name: numbers(found, f"a{i}") - EXACT[name] for i, name in enumerate(names)}
+    for vector in case.vectors:
+        lost = float(vector.share * (charge.epsilon if laplace else charge.rho))
+        scale = vector.l1 / lost if laplace else vector.l2_squared / (2 * lost)
+        for aggregate, factors in vector.factors.items():
+            step = STEP.get(aggregate, 1.0)
+            check_vector(law, noises[aggregate] / step, scale / (step if laplace else step**2), factors)
+    for aggregate, (l1, l2_squared) in case.aggregates.items():
         step = STEP.get(aggregate, 1.0)
-        noise = (numbers(found, f"a{i}") - EXACT[aggregate]) / step
+        noise, measures = noises[aggregate] / step, 1 / float(case.share)
         rounded = case.unit != "row" and aggregate != "COUNT(DISTINCT note)"  # rows of persons count in finer steps
         if laplace:
             check(law, noise, l1 / step * measures / float(charge.epsilon), rounded)
@@ -297,7 +405,7 @@ def test_the_parts_of_averages_and_variances_have_their_scales(law: str, groups:
         else:
             check(law, noise, most**2 / (2 * float(share.rho)), rounded=True)
 
-    found, charge = answers(opened, text, **({"epsilon": 20} if laplace else {"rho": 20}), **bounds)
+    found, charge = answers(opened, text, **({"epsilon": 50} if laplace else {"rho": 20}), **bounds)
     n, s = numbers(found, "n"), numbers(found, "s")
     shares = shares_of(found[0], charge)
     expect(s - 10 * n - in_cells(lambda p: SCORE(p) - 10), 30 * rows, shares[1])
@@ -309,6 +417,23 @@ def test_the_parts_of_averages_and_variances_have_their_scales(law: str, groups:
     expect(squares - in_cells(lambda p: (SCORE(p) - 10) ** 2 - 450), 450 * rows, shares_of(found[0], charge)[2])
 
 
+@pytest.mark.parametrize(("neighbours", "factor"), [("add_remove", 1), ("replace_one", 2)])
+@pytest.mark.parametrize(("groups", "rows"), [(3, 2), (1, 4)])
+def test_three_terms_of_squares_lose_their_epsilon_once(
+    groups: int, rows: int, neighbours: str, factor: int, shelf: str
+) -> None:
+    """With z from 0 to 1 between -20 and 40, the terms (1 - z)^2, 2 z (1 - z) and z^2 add up to 1 in each row, so
+    together they move by `rows` of them, twice that in place of others. The count is their sum, and SUM(score) that of
+    -20, 10 and 40 times each of them."""
+    opened = session(shelf, PURE, neighbours=neighbours)
+    text = "SELECT cell, COUNT(*) AS n, SUM(score) AS s, VAR_POP(score) AS v FROM visits GROUP BY cell"
+    found, charge = answers(opened, text, epsilon=EPSILON, max_groups=groups, max_rows=rows)
+    assert charge == dp.PrivacyLoss(epsilon=EPSILON)
+    scale = factor * rows / float(charge.epsilon)
+    check_vector("laplace", numbers(found, "n") - ONE, scale, (1, 1, 1))
+    check_vector("laplace", numbers(found, "s") - EXACT["SUM(score)"], scale, (-20, 10, 40))
+
+
 def shares_of(result: dp.Result, charge: dp.PrivacyLoss) -> list[dp.PrivacyLoss]:
     """Returns what each measure says it lost, after checking that together they lost what the ledger was charged."""
     shares = [measurement.loss for measurement in result.measurements]
@@ -316,46 +441,63 @@ def shares_of(result: dp.Result, charge: dp.PrivacyLoss) -> list[dp.PrivacyLoss]
     return shares
 
 
-def test_an_average_is_the_quotient_of_its_noisy_parts(shelf: str) -> None:
-    """AVG adds no measure to COUNT and SUM, and uses their noisy numbers: nothing exact is left in it."""
-    opened = session(shelf, PURE)
-    text = "SELECT cell, COUNT(*) AS n, SUM(score) AS s, AVG(score) AS m FROM visits GROUP BY cell"
-    found, charge = answers(opened, text, epsilon=EPSILON, max_groups=1, max_rows=1)
+@pytest.mark.parametrize("form", ["vector", "centred"])
+def test_an_average_is_the_quotient_of_its_noisy_parts(form: str, shelf: str) -> None:
+    """AVG adds no measure to COUNT and SUM, and uses their noisy numbers: nothing exact is left in it.
+
+    In a vector the count is rounded after the quotient was taken: where the average is within its bounds, the sum over
+    it is a number that rounds to the count. What is above 0 was measured by itself, what is below 512 follows.
+    """
+    law = "laplace" if form == "vector" else "gaussian"
+    opened = session(shelf, PURE if form == "vector" else CONCENTRATED)
+    text = "SELECT cell, COUNT(*) AS n, SUM(cost) AS s, AVG(cost) AS m FROM visits GROUP BY cell"
+    loss = {"epsilon": EPSILON} if form == "vector" else {"rho": RHO}
+    found, charge = answers(opened, text, **loss, max_groups=1, max_rows=1)
     n, s, m = (numbers(found, name) for name in ("n", "s", "m"))
-    there = n > 0
-    assert 0.3 < there.mean() < 1
-    assert np.isnan(m[~there]).all()
-    expected = np.clip(s[there] / n[there], -20, 40)
-    assert np.allclose(m[there], expected, atol=1e-9)
-    of_count, of_sum = (float(share.epsilon) for share in shares_of(found[0], charge))
-    check("laplace", n - ONE, 1 / of_count, rounded=True)
-    check("laplace", s - 10 * n - in_cells(lambda p: SCORE(p) - 10), 30 / of_sum, rounded=True)
+    assert np.isnan(m[n < 0]).all()
+    assert not np.isnan(m[n > 0]).any()
+    assert 0.3 < (n > 0).mean() < 1
+    assert (m[(n > 0) & (s <= 0)] == 0).all()
+    within = (n > 0) & (m > 0) & (m < 512)
+    assert 0.2 < within.mean() < 0.8
+    of_count = s[within] / m[within]
+    assert np.abs(of_count - n[within]).max() <= (0.5 if form == "vector" else 0) + 1e-9
+    if form == "vector":
+        lost = float(charge.epsilon)
+        check_vector(law, n - ONE, 512 / lost, (1 / 512, 1 / 512))
+        check(law, s - EXACT["SUM(cost)"], 512 / lost)
+        assert np.abs(of_count - n[within]).max() > 0.4, "the count was rounded first"
+        return
+    shares = shares_of(found[0], charge)
+    check(law, n - ONE, 1 / (2 * float(shares[0].rho)), rounded=True)
+    check(law, s - 256 * n - in_cells(lambda p: COST(p) - 256), 256**2 / (2 * float(shares[1].rho)))
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(4)])
 def test_what_an_epsilon_buys_of_an_approximate_budget(epsilon: Fraction, shelf: str) -> None:
-    """The ledger counts rho. Laplace noise of epsilon/2 each costs epsilon^2/8 each, two Gaussians share theirs."""
+    """The ledger counts rho. Count and sum are one vector: Laplace noise of epsilon costs epsilon^2 / 2 once."""
     opened = session(shelf, APPROXIMATE)
     text = "SELECT cell, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY cell"
     found, charge = answers(opened, text, epsilon=epsilon, delta="1e-6", max_groups=2, max_rows=1)
     assert charge.epsilon == 0
-    share = float(charge.rho) / 2
-    for name, exact, l1, l2_squared, step in (
-        ("n", ONE, 1, 1, 1.0),
-        ("s", EXACT["SUM(cost)"], 512, 262_144, 2.0**-12),
-    ):
-        noise = (numbers(found, name) - exact) / step
+    lost = float(charge.rho)
+    vector = Vector(counted="n", summed="s", lower=0, upper=512, l1=512, l2_squared=262_144)
+    for name, exact, step in (("n", ONE, 1.0), ("s", EXACT["SUM(cost)"], 2.0**-12)):
+        noise, factors = (numbers(found, name) - exact) / step, vector.factors[name]
         if found[0].measurements[0].mechanism == "laplace":
-            check("laplace", noise, l1 / step / (2 * share) ** 0.5, rounded=True)
+            check_vector("laplace", noise, vector.l1 / step / (2 * lost) ** 0.5, factors)
         else:
-            check("gaussian", noise, l2_squared / step**2 / (2 * share), rounded=True)
+            check_vector("gaussian", noise, vector.l2_squared / step**2 / (2 * lost), factors)
     # A Gaussian of this rho alone keeps the epsilon with delta: the simple conversion bounds the better one.
     assert float(charge.rho) <= max(float(epsilon) ** 2 / 2, float(epsilon) ** 2 / (4 * 13.8) * 1.5)
 
 
 @pytest.mark.parametrize(("neighbours", "factor"), [("add_remove", 1), ("replace_one", 2)])
-def test_selected_groups_have_the_noise_of_three_measures(neighbours: str, factor: int, shelf: str) -> None:
-    """COUNT, SUM and the number of units that decides. Four groups of 250 people are far above any threshold."""
+def test_selected_groups_have_the_noise_of_a_vector_and_the_rest_decides(
+    neighbours: str, factor: int, shelf: str
+) -> None:
+    """COUNT and SUM are a vector with two thirds of the loss; a third is for the units that decide, in rounds. Four
+    groups of 250 people are far above any threshold."""
     opened = session(shelf, CONCENTRATED, neighbours=neighbours)
     text = "SELECT free, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY free"
     many = [opened.sql(text, rho=Fraction(3, 2), delta="1e-6", max_groups=2, max_rows=2) for _ in range(100)]
@@ -363,8 +505,8 @@ def test_selected_groups_have_the_noise_of_three_measures(neighbours: str, facto
     n = numbers(many, "n") - len(PEOPLE) / 4
     s = numbers(many, "s") - np.array([sum(COST(p) for p in PEOPLE if p % 4 == free) for free in range(4)])
     # 400 draws each: off by a factor of two is found with certainty.
-    for noise, l2_squared in ((n, 4), (s, 1024**2)):
-        variance = factor * l2_squared * 3 / (2 * 1.5)
+    for noise, of_terms in ((n, 2 / 512**2), (s, 1)):
+        variance = of_terms * factor * 1024**2 / (2 * 1.5 * 2 / 3)
         low, high = surprises("gaussian", noise, variance)
         assert min(low, high) > FALSE_ALARM
         assert surprises("gaussian", noise, 4 * variance)[0] < FALSE_ALARM
