@@ -191,7 +191,7 @@ class Case:
     @property
     def share(self) -> Fraction:
         """Of the loss, for each aggregate that is measured as such; all shares that are charged add up to 1."""
-        left = 1 - sum(vector.share for vector in self.vectors)
+        left = 1 - sum((vector.share for vector in self.vectors), start=Fraction(0))
         return left * self.parallel / max(1, len(self.aggregates))
 
 

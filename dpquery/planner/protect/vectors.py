@@ -91,7 +91,9 @@ def term(lattice: Lattice, power: int, degree: int) -> Lattice:
 
 
 def degrees(
-    columns: Sequence[AggregateColumn], shifted: Collection[Expression | None], is_nullable: Callable[[Expression], bool]
+    columns: Sequence[AggregateColumn],
+    shifted: Collection[Expression | None],
+    is_nullable: Callable[[Expression], bool],
 ) -> dict[Moments, int]:
     """Returns of which values a vector is measured, and of which degree: of means, covariances, and sums whose rows are
     counted 1, of variances and what needs them 2.
@@ -110,7 +112,8 @@ def degrees(
         is_sum = column.function is SUM and (column.argument in shifted or _rows_of(side, is_nullable) in counted)
         if column.argument is None or not (column.function.is_moment or is_sum):
             continue
-        degree = 2 if isinstance(column.function, Spread) else 1
+        is_square = column.second is not None and len(values_of(column)) == 1  # of a pair of equal values
+        degree = 2 if is_square or isinstance(column.function, Spread) else 1
         own = pair_with(column.argument, column.filter, found, is_nullable) or ((column.argument,), column.filter)
         found[own] = max(found.get(own, 1), degree)
     return found

@@ -24,9 +24,12 @@ COUNT = "SELECT COUNT(*) FROM labs"
         (f"SELECT ({COUNT}), (SELECT COUNT(DISTINCT test) FROM labs)", ["COUNT(*)", "COUNT(DISTINCT test)"]),
         (
             f"SELECT ({COUNT}), (SELECT COUNT(*) FILTER (WHERE urgent) FROM labs)",
-            ["COUNT(*)", "COUNT(*) FILTER (WHERE urgent)"],
+            ["COUNT(*) FILTER (WHERE NOT (urgent))", "COUNT(*) FILTER (WHERE urgent)"],
         ),
-        ("SELECT (SELECT SUM(age) FROM patients), (SELECT SUM(age + 1) FROM patients)", ["SUM(age)", "COUNT(*)"]),
+        (
+            "SELECT (SELECT SUM(age) FROM patients), (SELECT SUM(age + 1) FROM patients)",
+            ["SUM(98 - age)", "SUM(age - 18)"],
+        ),
         ("SELECT (SELECT SUM(severity) FROM lab_flags), (SELECT SUM(severity) FROM lab_flags)", ["SUM(severity)"]),
         (
             "SELECT (SELECT COUNT(*) FROM labs JOIN patients USING (id)), (SELECT COUNT(*) FROM labs AS l"
