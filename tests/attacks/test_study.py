@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     zero_noise(monkeypatch)
     shown = mechanisms.tau_of
     monkeypatch.setattr(mechanisms, "tau_of", lambda *given: None if shown(*given) is None else 1)
+    rounds = mechanisms.rounds_of
+    monkeypatch.setattr(mechanisms, "rounds_of", lambda *given: tuple(replace(each, tau=1) for each in rounds(*given)))
     monkeypatch.setattr(exponential, "rank_of_extreme", lambda *_: 1)
     return Study(tmp_path)
 
