@@ -23,6 +23,7 @@ import pytest
 
 from dpquery.errors import BackendError, DPQueryError, InsufficientBudgetError, InternalError, QueryError
 from dpquery.kernel import exponential, mechanisms
+from dpquery.kernel.rounds import rounds_of
 from dpquery.result.table import Result
 from tests.attacks.clinic import Clinic
 from tests.attacks.combinations import Mixed, Mixture
@@ -142,8 +143,9 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     zero_noise(monkeypatch)
     shown = mechanisms.tau_of
     monkeypatch.setattr(mechanisms, "tau_of", lambda *given: None if shown(*given) is None else 1)
-    rounds = mechanisms.rounds_of
-    monkeypatch.setattr(mechanisms, "rounds_of", lambda *given: tuple(replace(each, tau=1) for each in rounds(*given)))
+    monkeypatch.setattr(
+        mechanisms, "rounds_of", lambda *given: tuple(replace(each, tau=1) for each in rounds_of(*given))
+    )
     monkeypatch.setattr(exponential, "rank_of_extreme", lambda *_: 1)
     return Study(tmp_path)
 
