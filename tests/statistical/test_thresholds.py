@@ -190,11 +190,14 @@ def test_nothing_tells_how_many_groups_were_suppressed(shelf: str, monkeypatch: 
     assert [row["note"] for row in seen[0][3]] == ["common", "usual"]
 
 
-def test_the_threshold_is_on_people_not_on_rows(shelf: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("counted", ["COUNT(*) AS n", "COUNT(*) AS n, COUNT(DISTINCT person) AS people"])
+def test_the_threshold_is_on_people_not_on_rows(counted: str, shelf: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand rows of one person stay hidden; as many people with one row each are shown."""
     zero_noise(monkeypatch)
     rows = [(1, "one person")] * 1000 + [(2 + i, "many people") for i in range(1000)]
-    answer = session(shelf, rows).sql(TEXT, rho="1", delta="1e-6", max_groups=2, max_rows=1000)
+    answer = session(shelf, rows).sql(
+        f"SELECT note, {counted} FROM visits GROUP BY note", rho="1", delta="1e-6", max_groups=2, max_rows=1000
+    )
     assert answer.to_arrow()["note"].to_pylist() == ["many people"]
 
 
