@@ -110,9 +110,9 @@ def degrees(
     for column in columns:
         side = column.argument, column.filter
         is_sum = column.function is SUM and (column.argument in shifted or _rows_of(side, is_nullable) in counted)
-        if column.argument is None or not (column.function.is_moment or is_sum):
-            continue
         is_square = column.second is not None and len(values_of(column)) == 1  # of a pair of equal values
+        if column.argument is None or not (column.function.is_moment or is_sum or is_square):
+            continue
         degree = 2 if is_square or isinstance(column.function, Spread) else 1
         own = pair_with(column.argument, column.filter, found, is_nullable) or ((column.argument,), column.filter)
         found[own] = max(found.get(own, 1), degree)
