@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any

@@ -739,7 +739,7 @@ def test_a_unit_counts_in_no_more_selected_groups_than_is_said(shelf: str, engin
     hall = Hall(catalog_of(), shelf, engine)
     database = empty(hall, visits(9, *in_kinds("abcd")))
     prepared = database.prepare(
-        Query(text="SELECT note, COUNT(*) AS n, COUNT(DISTINCT id) AS u FROM visits GROUP BY note", max_groups=3)
+        Query(text="SELECT note, COUNT(*) AS n, COUNT(DISTINCT person) AS u FROM visits GROUP BY note", max_groups=3)
     )
     chosen = set()
     for key in range(10):
