@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import gc
 
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")  # what an example takes says something about the machine, and nothing about the code
+
 
 def pytest_collection_finish() -> None:
     """Has the collector of garbage pass over what was imported and collected, and look at the rest less often."""
