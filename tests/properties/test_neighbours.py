@@ -232,7 +232,7 @@ WORST_CASES = {
         [N(80, 80, 6400)],
     ),
     "selected": (
-        *(ADD, "SUM(score)", "note", 5, 2),
+        *(ADD, "SUM(score) AS s, COUNT(DISTINCT person)", "note", 5, 2),
         [(NOBODY, visits(9, *SHARED)), (NOBODY, visits(9, *in_kinds("abcd")))],
         [N(80, 80, 6400), N(1, 5, 5)],
     ),

@@ -108,12 +108,12 @@ class MeasurementSet:
             id: one for id, one in self.scalings.items() if id not in {b.id for b in shifted if isinstance(b, Column)}
         }
         over = self._filtered(tuple(splits[c.id].column or c if c.id in splits else c for c in columns))
+        by_rows = shares(over)
         if self.joint:
-            moments = [c for c in over if c.id not in shares(over)]
+            moments = [c for c in over if c.id not in by_rows]
             asked = degrees(moments, shifted, self.is_nullable).items()
             found = {moments: (degree, self._lattices_of(moments, degree, over)) for moments, degree in asked}
             self.vectors = {moments: (degree, each) for moments, (degree, each) in found.items() if each}
-        by_rows = shares(over)
         self.moments = {side for c in over if c.id not in by_rows for side in c.function.deviations_of(c, self)}
 
         def expressed(asked: AggregateColumn, read: AggregateColumn) -> Expression:
