@@ -197,10 +197,11 @@ def _prices(engine: Engine) -> Iterator[str]:
 
 What each aggregate costs where it stands alone, over the lab values of all patients, of which one patient weighs at
 most 20: an epsilon of 1 is shared by the measurements of the line; the terms of one vector, and halves with opposite
-filters, have all of it each. *l1* and *linf* say how far one patient moves a measurement, or its vector. 95 % of the noise is at most *error95*, in the measurement's own unit; the error of a mean, a covariance or
-a slope follows from these and from the number of rows, and `accuracy` of an answer has its interval. Measurements that
-several aggregates of one query share are made once: `AVG`, `VAR_POP`, `CORR` and `REGR_SLOPE` of the same two columns
-cost no more than `CORR` alone.
+filters, have all of it each. *l1* and *linf* say how far one patient moves a measurement, or its vector. 95 % of the
+noise is at most *error95*, in the measurement's own unit; the error of a mean, a covariance or a slope follows from
+these and from the number of rows, and `accuracy` of an answer has its interval. Measurements that several aggregates
+of one query share are made once: `AVG`, `VAR_POP`, `CORR` and `REGR_SLOPE` of the same two columns cost no more than
+`CORR` alone.
 """
     rows = []
     for call in PRICED:
