@@ -165,6 +165,7 @@ def test_the_terms_of_a_vector_are_paid_for_once(loss: PrivacyLoss, neighbours: 
     assert charge_of(paid(*vector, *other, loss=loss), kind, neighbours) == loss + loss
     wider = tuple(replace(measure, id=f"{measure.id}w") for measure in terms(((2, 4),)))
     assert charge_of(paid(*vector, *wider, loss=loss), kind, neighbours) == loss + loss
+    assert charge_of(paid(vector[0], wider[1], loss=loss), kind, neighbours) == loss + loss
     filtered = terms(((2, 3),), filter="v_ok")
     assert charge_of(paid(*vector, *filtered, loss=loss), kind, neighbours) == loss + loss
 
@@ -173,9 +174,10 @@ def test_vectors_of_two_aggregates_are_paid_for_apart() -> None:
     loss, vector = PrivacyLoss(epsilon=Fraction(1)), terms(((1, 3),))
     by_row = aggregate(*vector, weights=WHOLE_ROW, source=scan("visits", "v", by_row=True), unit=None)
     one = paid(*vector, loss=loss, plan=by_row).aggregates[0]
-    both = BudgetedPlan(aggregates=(one, one))
     assert charge_of(BudgetedPlan(aggregates=(one,)), BudgetKind.PURE, ADD) == loss
-    assert charge_of(both, BudgetKind.PURE, ADD) == loss + loss
+    parts = tuple(paid(term, loss=loss, plan=replace(by_row, measures=(term,))).aggregates[0] for term in vector)
+    for both in ((one, one), parts):
+        assert charge_of(BudgetedPlan(aggregates=both), BudgetKind.PURE, ADD) == loss + loss
 
 
 def test_a_vector_in_coarser_steps_shares_its_loss_with_no_disjoint_filter() -> None:
