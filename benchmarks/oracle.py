@@ -41,7 +41,7 @@ from dpquery.session.options import Request
 from dpquery.session.pipeline import plan
 from dpquery.units.costs import STEP
 
-EPSILON = "1e-9"
+EPSILON = "1e-4"
 SETTINGS = f"SET dpquery.epsilon = '{EPSILON}'; SET statement_timeout = '10s'"
 ALARM = 1e-6
 """A p-value below it is a difference."""
