@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpquery.frontends.admin.accounts import PARTS, Account, accounts_of, analysts_of
-from dpquery.frontends.cli.options import CatalogFile
+from dpquery.frontends.cli.options import CatalogFile, LedgerFile, opt
 from dpquery.frontends.opening import is_url, ledger_beside, shown
 from dpquery.frontends.text import bar, grid, percent
 
@@ -29,17 +29,13 @@ if TYPE_CHECKING:
 ledger_commands = typer.Typer(help="Create, show and verify ledgers: what has been spent.", no_args_is_help=True)
 
 LedgerPlace = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger's file, or postgresql://...")]
-MarkPath = Annotated[
-    Path | None, typer.Option("--mark", metavar="FILE", help="The ledger's mark, where it was moved since.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+MarkPath = Annotated[Path | None, opt("--mark", "FILE", "The ledger's mark, where it was moved since.")]
+Json = Annotated[bool, opt("--json", None, "Print JSON.")]
 
 
 def budget(
     place: Annotated[str, typer.Argument(metavar="CATALOG|LEDGER", help="The catalog, or the ledger itself.")],
-    ledger: Annotated[
-        str | None, typer.Option("--ledger", "-l", metavar="FILE|URL", help="Unless DATASET.ledger beside the catalog.")
-    ] = None,
+    ledger: LedgerFile = None,
     as_json: Json = False,
 ) -> None:
     """Print limits, what is spent and what is left: for the dataset, and for each analyst."""
@@ -70,9 +66,7 @@ def create(
     ledger: Annotated[
         str | None, typer.Argument(metavar="LEDGER", help="A file or postgresql://...; else DATASET.ledger beside it.")
     ] = None,
-    mark: Annotated[
-        Path | None, typer.Option("--mark", metavar="FILE", help="Its high-water mark, best on another disk.")
-    ] = None,
+    mark: Annotated[Path | None, opt("--mark", "FILE", "Its high-water mark, best on another disk.")] = None,
 ) -> None:
     """Create a catalog's ledger, once: it starts the budget, and is never to be deleted."""
     from dpquery.catalog import Catalog
@@ -94,10 +88,8 @@ def create(
 @ledger_commands.command()
 def show(
     ledger: LedgerPlace,
-    analyst: Annotated[str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Only this analyst's.")] = None,
-    totals: Annotated[
-        bool, typer.Option("--totals", help="Sums by analyst and query, the most expensive first.")
-    ] = False,
+    analyst: Annotated[str | None, opt("--analyst -a", "NAME", "Only this analyst's.")] = None,
+    totals: Annotated[bool, opt("--totals", None, "Sums by analyst and query, the most expensive first.")] = False,
     as_json: Json = False,
 ) -> None:
     """Print all charges and acts of the owner, oldest first.
@@ -139,9 +131,7 @@ def _line(entry: Entry) -> list[str]:
 @ledger_commands.command()
 def verify(
     ledger: LedgerPlace,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="MARK", help="A mark printed before; an older ledger is refused.")
-    ] = None,
+    since: Annotated[str | None, opt("--since", "MARK", "A mark printed before; an older ledger is refused.")] = None,
     mark: MarkPath = None,
 ) -> None:
     """Check every entry of a ledger, and print a mark that tells a later check whether this state was ever undone."""

@@ -14,13 +14,13 @@ import typer
 from dpquery.errors import CatalogError, LedgerError
 from dpquery.frontends.cli.answer import say
 from dpquery.frontends.cli.ledger import LedgerPlace, MarkPath, ledger_commands
-from dpquery.frontends.cli.options import Analyst, CatalogFile, Sources
+from dpquery.frontends.cli.options import Analyst, CatalogFile, LedgerFile, Sources, opt
 from dpquery.frontends.opening import ledger_beside, session_over, shown
 
 data_commands = typer.Typer(help="Tell the ledger that the data changed.", no_args_is_help=True)
 
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; the ledger keeps it.")]
-By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides; by default the user of the system.")]
+Why = Annotated[str, opt("--why", "TEXT", "The reason; the ledger keeps it.")]
+By = Annotated[str | None, opt("--by", "NAME", "Who decides; by default the user of the system.")]
 Amount = Annotated[str | None, typer.Option(metavar="AMOUNT")]
 
 
@@ -31,10 +31,7 @@ def limit(
     epsilon: Amount = None,
     delta: Amount = None,
     rho: Amount = None,
-    analyst: Annotated[
-        str | None,
-        typer.Option("--analyst", "-a", metavar="NAME", help="Whose limit; by default that of all analysts together."),
-    ] = None,
+    analyst: Annotated[str | None, opt("--analyst -a", "NAME", "Whose limit; by default that of all together.")] = None,
     by: By = None,
     mark: MarkPath = None,
 ) -> None:
@@ -52,8 +49,8 @@ def limit(
 def extend(
     ledger: LedgerPlace,
     why: Why,
-    first: Annotated[str | None, typer.Option("--first", metavar="BLOCK", help="The first block, as 2024-01.")] = None,
-    last: Annotated[str | None, typer.Option("--last", metavar="BLOCK", help="The last block, as 2025-12.")] = None,
+    first: Annotated[str | None, opt("--first", "BLOCK", "The first block, as 2024-01.")] = None,
+    last: Annotated[str | None, opt("--last", "BLOCK", "The last block, as 2025-12.")] = None,
     by: By = None,
     mark: MarkPath = None,
 ) -> None:
@@ -72,9 +69,7 @@ def extend(
 def amend(
     catalog: CatalogFile,
     why: Why,
-    ledger: Annotated[
-        str | None, typer.Option("--ledger", "-l", metavar="FILE|URL", help="Unless DATASET.ledger beside the catalog.")
-    ] = None,
+    ledger: LedgerFile = None,
     by: By = None,
     mark: MarkPath = None,
 ) -> None:
@@ -98,9 +93,7 @@ def reconcile(
     why: Why,
     by: By = None,
     mark: MarkPath = None,
-    mark_is_lost: Annotated[
-        bool, typer.Option("--mark-is-lost", help="The mark is lost: spend all that was left.")
-    ] = False,
+    mark_is_lost: Annotated[bool, opt("--mark-is-lost", None, "The mark is lost: spend all that was left.")] = False,
 ) -> None:
     """Accept a ledger that was restored from a backup: every account pays for what may have been lost."""
     from dpquery.ledger.ledger import Ledger
@@ -132,10 +125,7 @@ def new_version(
     why: Why,
     by: By = None,
     mark: MarkPath = None,
-    catalog: Annotated[
-        Path | None,
-        typer.Option("--catalog", metavar="CATALOG", help="Buy the profile, at the price in this catalog."),
-    ] = None,
+    catalog: Annotated[Path | None, opt("--catalog", "CATALOG", "Buy the profile, at this catalog's price.")] = None,
     source: Sources = None,
     analyst: Analyst = None,
 ) -> None:

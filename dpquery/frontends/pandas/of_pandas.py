@@ -9,9 +9,8 @@ import pandas as pd
 
 from dpquery.errors import CatalogError
 from dpquery.frontends.pandas.accuracy import accuracy_of
-from dpquery.frontends.pandas.datasets import Handle
+from dpquery.frontends.pandas.datasets import Handle, own
 from dpquery.frontends.pandas.declare import protect
-from dpquery.frontends.pandas.marks import own
 from dpquery.frontends.pandas.protected import Protected
 
 

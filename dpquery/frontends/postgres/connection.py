@@ -9,7 +9,7 @@ from typing import Any
 
 from dpquery.frontends.postgres.commands.commands import read
 from dpquery.frontends.postgres.commands.gucs import REPORTED
-from dpquery.frontends.postgres.commands.portals import Outcome, Portal, Prepared
+from dpquery.frontends.postgres.commands.portals import Outcome, Portal
 from dpquery.frontends.postgres.commands.statements import Statement, split
 from dpquery.frontends.postgres.execution import Executor
 from dpquery.frontends.postgres.process.log import Log
@@ -221,7 +221,7 @@ class Connection:
         self.executor.check_usable(command)
         if not message.name:
             self.executor.store.statements.pop("", None)
-        self.executor.store.add_statement(message.name, Prepared.of(statement, command, message.oids))
+        self.executor.keep(message.name, statement, command, message.oids)
         self.channel.write(messages.PARSE_COMPLETE)
 
     async def _bind(self, message: wire.Bind) -> None:

@@ -19,9 +19,9 @@ from dpquery.frontends.postgres.engine.declared import Known, known_answer
 from dpquery.frontends.postgres.engine.parameters import infer, values_of
 from dpquery.frontends.postgres.engine.routing import Route, Statement, position_of, route
 from dpquery.frontends.postgres.engine.settings import Caps, options_of
+from dpquery.frontends.postgres.pg_catalog.contents import virtual_table
 from dpquery.frontends.postgres.pg_catalog.emulation import Emulation
 from dpquery.frontends.postgres.pg_catalog.rewrite import Asking
-from dpquery.frontends.postgres.pg_catalog.virtual import empty_virtual_table, virtual_table
 from dpquery.frontends.postgres.wire.answers import Answered, Asked, Described, Field, Refusal
 from dpquery.frontends.postgres.wire.names import example_of, field_of, field_of_arrow, oid_of
 from dpquery.frontends.postgres.wire.oids import FLOAT8, TEXT
@@ -195,9 +195,8 @@ class Engine:
         asking = Asking(analyst=asked.analyst, database=self._catalog.dataset, settings=asked.settings)
 
         def virtual(name: str) -> pa.Table:
-            if rows == 0:
-                return empty_virtual_table(name)
-            return virtual_table(name, self._catalog, self._ledger, self._session(asked.analyst).analyst)
+            analyst = None if rows == 0 else self._session(asked.analyst).analyst
+            return virtual_table(name, self._catalog, self._ledger, analyst)
 
         return self._emulation.run(tree, asking, virtual, rows=rows), asking.is_lasting
 
