@@ -14,7 +14,7 @@ from dpquery.data.arrow import arrow_type
 from dpquery.frontends.postgres.engine.engine import bounded
 from dpquery.frontends.postgres.engine.settings import Caps, check, options_of
 from dpquery.frontends.postgres.wire.answers import Answerer, Asked, Field, Refusal
-from dpquery.frontends.postgres.wire.names import field_of, oid_of
+from dpquery.frontends.postgres.wire.oids import field_of, oid_of
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP
 from tests.scripted import zero_noise
 from tests.server.orders import Study, catalog, tables

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpquery.frontends.admin.accounts import PARTS, Account, accounts_of, analysts_of
+from dpquery.frontends.admin.audit import SHOWN, Account, accounts_of, analysts_of
 from dpquery.frontends.cli.options import CatalogFile, LedgerFile, opt
 from dpquery.frontends.opening import is_url, ledger_beside, shown
 from dpquery.frontends.text import bar, grid, percent
@@ -170,7 +170,7 @@ def _rows(name: str | None, limit: PrivacyLoss, spent: PrivacyLoss, left: Privac
     from dpquery.kernel.loss import show_amount
 
     shown = "all together" if name is None else plain(name)
-    for part in PARTS:
+    for part in SHOWN:
         most, used, rest = (getattr(loss, part) for loss in (limit, spent, left))
         if most:
             share = Fraction(used, most)
@@ -194,7 +194,7 @@ def left_by_block(by_block: Mapping[str, Mapping[str, PrivacyLoss]]) -> Iterator
 
 def _budget_json(ledger: Ledger, accounts: list[Account]) -> dict[str, object]:
     budget = ledger.budget
-    declared = {part: float(getattr(budget, part)) for part in PARTS if getattr(budget, part)}
+    declared = {part: float(getattr(budget, part)) for part in SHOWN if getattr(budget, part)}
     return {
         "dataset": ledger.declarations.dataset,
         "budget": declared,
@@ -206,7 +206,7 @@ def _budget_json(ledger: Ledger, accounts: list[Account]) -> dict[str, object]:
 
 
 def _amounts(loss: PrivacyLoss) -> dict[str, float]:
-    return {part: float(getattr(loss, part)) for part in PARTS}
+    return {part: float(getattr(loss, part)) for part in SHOWN}
 
 
 def _fit(lines: list[str]) -> list[str]:

@@ -46,7 +46,7 @@ from dpquery.frontends.cli.owner import data_commands
 from dpquery.frontends.cli.server import serve, user_commands
 from dpquery.frontends.cli.start import import_smartnoise, init, profile, suggest_bounds
 from dpquery.frontends.opening import find_sources, is_url, ledger_beside, read_params, read_query
-from dpquery.frontends.wording import as_options
+from dpquery.frontends.text import as_options
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog

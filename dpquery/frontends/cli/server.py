@@ -135,7 +135,7 @@ def _open_page(
 
     for library in ("jinja2", "prometheus_client", "starlette", "uvicorn"):
         extra(library, of="admin", purpose="the owner's page")
-    from dpquery.frontends.admin.observed import Running
+    from dpquery.frontends.admin.app import Running
     from dpquery.frontends.admin.overview import Watch
     from dpquery.frontends.admin.serving import OwnersPage
     from dpquery.frontends.postgres.login.tokens import new_token, read_token

@@ -23,8 +23,7 @@ from dpquery.frontends.postgres.pg_catalog.contents import virtual_table
 from dpquery.frontends.postgres.pg_catalog.emulation import Emulation
 from dpquery.frontends.postgres.pg_catalog.rewrite import Asking
 from dpquery.frontends.postgres.wire.answers import Answered, Asked, Described, Field, Refusal
-from dpquery.frontends.postgres.wire.names import example_of, field_of, field_of_arrow, oid_of
-from dpquery.frontends.postgres.wire.oids import FLOAT8, TEXT
+from dpquery.frontends.postgres.wire.oids import FLOAT8, TEXT, example_of, field_of, field_of_arrow, oid_of
 from dpquery.frontends.postgres.wire.states import NO_ANALYST, refusal_of, row_level
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.types import FLOAT64, Type

@@ -12,8 +12,7 @@ from dpquery.catalog.describe import rows_in_words
 from dpquery.catalog.tables import ColumnDeclaration, Table
 from dpquery.frontends.postgres.commands.gucs import DEFAULTS
 from dpquery.frontends.postgres.pg_catalog.relations import ANALYST, Relation, oid_of_code, text_of
-from dpquery.frontends.postgres.wire.names import field_of
-from dpquery.frontends.postgres.wire.oids import BOOL, FLOAT8, INT8, TEXT
+from dpquery.frontends.postgres.wire.oids import BOOL, FLOAT8, INT8, TEXT, field_of
 from dpquery.ledger.entries import State
 from dpquery.ledger.ledger import Ledger
 from dpquery.ledger.schema import Kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpquery import errors
 from dpquery.frontends.postgres.wire.answers import Refusal
-from dpquery.frontends.wording import as_settings
+from dpquery.frontends.text import as_settings
 
 SYNTAX, UNSUPPORTED, FORBIDDEN = "42601", "0A000", "42501"
 NO_TABLE, NO_COLUMN, NO_FUNCTION, AMBIGUOUS, UNGROUPED = "42P01", "42703", "42883", "42702", "42803"
