@@ -62,7 +62,7 @@ def serve(
 ) -> None:
     """Answer PostgreSQL clients and BI tools: every answer is private, and charged to who asks."""
     from dpquery.catalog import Catalog
-    from dpquery.frontends.postgres.engine.opening import FACTORY
+    from dpquery.frontends.postgres.engine.engine import FACTORY
     from dpquery.frontends.postgres.listener import Limits, Server
     from dpquery.frontends.postgres.login.tls import tls_context
     from dpquery.frontends.postgres.login.users import Users
@@ -138,23 +138,21 @@ def _open_page(
     from dpquery.frontends.admin.app import Running
     from dpquery.frontends.admin.overview import Watch
     from dpquery.frontends.admin.serving import OwnersPage
-    from dpquery.frontends.postgres.login.tokens import new_token, read_token
+    from dpquery.frontends.postgres.login.tokens import token_of
 
     opened = Ledger.open(ledger)
     pages.callback(opened.close)
-    secret = new_token() if token is None else read_token(token)
+    secret, shown = token_of(token)
     page = OwnersPage(Watch(opened, catalog.analysts), Running(server), secret, host=address[0], port=address[1])
     pages.enter_context(page)
-    where = f"http://{address[0]}:{page.port}/?token={secret if token is None else f'(the word in {token})'}"
-    typer.echo(f"The owner's page: {where}", err=True)
+    typer.echo(f"The owner's page: http://{address[0]}:{page.port}/?token={shown}", err=True)
 
 
 def _metrics_token(address: str, token: Path | None) -> str:
-    from dpquery.frontends.postgres.login.tokens import new_token, read_token
+    from dpquery.frontends.postgres.login.tokens import token_of
 
-    secret = new_token() if token is None else read_token(token)
-    where = f"{secret}" if token is None else f"(the word in {token})"
-    typer.echo(f"Metrics: http://{address}/metrics with Authorization: Bearer {where}", err=True)
+    secret, shown = token_of(token)
+    typer.echo(f"Metrics: http://{address}/metrics with Authorization: Bearer {shown}", err=True)
     return secret
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpquery.frontends.postgres.commands.commands import read
@@ -44,11 +44,9 @@ class Connection:
     is_ending: bool = False
     is_busy: bool = False
     _is_skipping: bool = False
-    _task: asyncio.Task[None] | None = field(default=None)
 
     async def serve(self) -> None:
         """Answers until the client ends it, is silent for too long, or the server ends."""
-        self._task = asyncio.current_task()
         self._ready()
         while not self.is_ending:
             try:

@@ -13,8 +13,7 @@ from dpquery.frontends.postgres.commands.gucs import Settings
 from dpquery.frontends.postgres.commands.portals import Outcome, Portal, Prepared, Store
 from dpquery.frontends.postgres.commands.statements import Statement
 from dpquery.frontends.postgres.commands.transactions import Block
-from dpquery.frontends.postgres.login.kept import key_of
-from dpquery.frontends.postgres.login.shares import Shares
+from dpquery.frontends.postgres.login.shares import Shares, key_of
 from dpquery.frontends.postgres.login.users import User
 from dpquery.frontends.postgres.process import crossing
 from dpquery.frontends.postgres.process.supervisor import Call, Reply, Supervisor

@@ -9,8 +9,7 @@ from sqlglot import exp
 
 from dpquery.backends.duckdb.system_process import TOO_LONG_SERIES
 from dpquery.frontends.postgres.pg_catalog.relations import text_of
-from dpquery.frontends.postgres.wire.answers import Refusal
-from dpquery.frontends.postgres.wire.states import TOO_MUCH
+from dpquery.frontends.postgres.wire.answers import TOO_MUCH, Refusal
 
 _RESERVED = ", ".join(f"'{word}'" for word in text_of("reserved.txt").split())
 _TEXT = text_of("macros.sql").replace("{reserved}", _RESERVED)

@@ -21,8 +21,15 @@ from dpquery.frontends.postgres.pg_catalog import contents
 from dpquery.frontends.postgres.pg_catalog.allowed import MACROS, bound_series, refused_function
 from dpquery.frontends.postgres.pg_catalog.relations import Relation, oid_of_code, relations, text_of
 from dpquery.frontends.postgres.pg_catalog.rewrite import Asking, rewrite
-from dpquery.frontends.postgres.wire.answers import Refusal
-from dpquery.frontends.postgres.wire.states import CANCELLED, NO_COLUMN, NO_FUNCTION, NO_MEMORY, TOO_MUCH, UNSUPPORTED
+from dpquery.frontends.postgres.wire.answers import (
+    CANCELLED,
+    NO_COLUMN,
+    NO_FUNCTION,
+    NO_MEMORY,
+    TOO_MUCH,
+    UNSUPPORTED,
+    Refusal,
+)
 from dpquery.sql.parse.lists import with_lists_as_in
 
 LIMITS = StatementLimits()

@@ -14,8 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, Refusal
-from dpquery.frontends.postgres.wire.states import failed
+from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, Refusal, failed
 
 HEAD = struct.Struct(">III")
 """Of a frame: the number of its request, the bytes of its JSON, the bytes of its table."""

@@ -16,8 +16,7 @@ from typing import Any
 from dpquery.errors import BackendError
 from dpquery.frontends.postgres.process import crossing
 from dpquery.frontends.postgres.process.log import LOGGER
-from dpquery.frontends.postgres.wire.answers import Refusal
-from dpquery.frontends.postgres.wire.states import failed
+from dpquery.frontends.postgres.wire.answers import Refusal, failed
 
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
