@@ -306,7 +306,7 @@ _BINARY: dict[int, Callable[..., bytes]] = {
 
 MOST_ITEMS = 65_535
 _SPACE = " \t\n\r\v\f"
-_SPECIAL = frozenset('{}",\\' + _SPACE)
+_IN_QUOTES = frozenset('{}",\\' + _SPACE)
 _ITEM = re.compile(rf'[{_SPACE}]*+(?:"((?:[^"\\]|\\.)*+)"[{_SPACE}]*+|((?:[^{{}}",\\]|\\.)++))', re.DOTALL)
 """An item in quotes, or one without."""
 
@@ -339,7 +339,7 @@ def write_array(items: Sequence[str | None]) -> str:
 
 
 def _written(item: str) -> str:
-    if item and item.upper() != "NULL" and not _SPECIAL & set(item):
+    if item and item.upper() != "NULL" and not _IN_QUOTES & set(item):
         return item
     return '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
