@@ -110,7 +110,9 @@ def _modes(reader: Reader) -> str | None:
     """Reads the modes of a transaction, and returns its level of isolation, where one is given."""
     words: list[str] = []
     while reader.left:
-        words.append(reader.need(*_MODES))
+        if reader.peek() not in _MODES:
+            raise reader.unexpected()
+        words.append(reader.token().text.lower())
     found = _ISOLATION.search(" ".join(words))
     return None if found is None else found[1]
 

@@ -150,11 +150,12 @@ class Reader:
 
     def take(self, *phrases: str) -> str:
         """Reads the phrase of which the first word or sign comes next, its others have to follow; returns it, or ""."""
-        for phrase in phrases:
-            first, *others = phrase.split()
-            if self.peek() == first:
+        found = self.peek()
+        for phrase in phrases if found else ():
+            first, _, others = phrase.partition(" ")
+            if found == first:
                 self._place += 1
-                for word in others:
+                for word in others.split():
                     self.need(word)
                 return phrase
         return ""
