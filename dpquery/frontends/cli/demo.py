@@ -20,6 +20,7 @@ from rich.text import Text
 
 from dpquery.errors import QueryError
 from dpquery.frontends.cli.demo_files import CATALOG, LEDGER, TABLES, prepare
+from dpquery.frontends.opening import open_ledger
 from dpquery.frontends.text import bar, number, percent
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ def run_demo(folder: Path) -> None:
     """Writes the study into a folder, answers the queries, and says how to go on."""
     import duckdb
 
-    from dpquery.ledger.ledger import Ledger
     from dpquery.session.connecting import connect
 
     is_new = prepare(folder)
@@ -45,7 +45,7 @@ def run_demo(folder: Path) -> None:
     if not screen.is_terminal or screen.width > WIDTH:
         screen.width = WIDTH
     paths = {name: str(folder / f"{name}.parquet") for name in TABLES}
-    with contextlib.closing(Ledger.open(folder / LEDGER)) as ledger, duckdb.connect() as public:
+    with contextlib.closing(open_ledger(folder / LEDGER)) as ledger, duckdb.connect() as public:
         session = connect(folder / CATALOG, paths, ledger=ledger, analyst=ANALYST, reuse=False)
         _open(screen, folder, is_new)
         for name, path in paths.items():

@@ -18,7 +18,7 @@ import typer
 
 from dpquery.frontends.admin.audit import SHOWN, Account, accounts_of, analysts_of
 from dpquery.frontends.cli.options import CatalogFile, LedgerFile, opt
-from dpquery.frontends.opening import is_url, ledger_beside, shown
+from dpquery.frontends.opening import is_url, ledger_beside, open_ledger, shown
 from dpquery.frontends.text import bar, grid, percent
 
 if TYPE_CHECKING:
@@ -98,9 +98,8 @@ def show(
     """
     from dpquery.catalog.names import plain
     from dpquery.frontends.admin.audit import record, totals_of
-    from dpquery.ledger.ledger import Ledger
 
-    entries = [entry for entry in Ledger.open(ledger).entries() if analyst in (None, entry.analyst)]
+    entries = [entry for entry in open_ledger(ledger).entries() if analyst in (None, entry.analyst)]
     if totals:
         summed = totals_of(entries)
         if as_json:
@@ -135,9 +134,7 @@ def verify(
     mark: MarkPath = None,
 ) -> None:
     """Check every entry of a ledger, and print a mark that tells a later check whether this state was ever undone."""
-    from dpquery.ledger.ledger import Ledger
-
-    opened = Ledger.open(ledger, since=since, mark=mark)
+    opened = open_ledger(ledger, since=since, mark=mark)
     count = opened.verify()
     typer.echo(f"{shown(ledger)}: {count:,} {'entry' if count == 1 else 'entries'}, unbroken\nmark {opened.mark}")
 
@@ -145,13 +142,12 @@ def verify(
 def _open(place: str, ledger: str | None) -> tuple[Ledger, list[str]]:
     """Returns the ledger at, or named by, a place, and the analysts that are known."""
     from dpquery.catalog import Catalog
-    from dpquery.ledger.ledger import Ledger
 
     if _is_ledger(place):
-        opened, named = Ledger.open(place), list[str]()
+        opened, named = open_ledger(place), list[str]()
     else:
         declared = Catalog.load(place)
-        opened, named = Ledger.open(ledger or ledger_beside(declared, Path(place))), list(declared.analysts)
+        opened, named = open_ledger(ledger or ledger_beside(declared, Path(place))), list(declared.analysts)
     return opened, analysts_of(opened, named)
 
 

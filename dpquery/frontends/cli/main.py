@@ -45,7 +45,7 @@ from dpquery.frontends.cli.options import (
 from dpquery.frontends.cli.owner import data_commands
 from dpquery.frontends.cli.server import serve, user_commands
 from dpquery.frontends.cli.start import import_smartnoise, init, profile, suggest_bounds
-from dpquery.frontends.opening import find_sources, is_url, ledger_beside, read_params, read_query
+from dpquery.frontends.opening import find_sources, is_url, ledger_beside, open_ledger, read_params, read_query
 from dpquery.frontends.text import as_options
 
 if TYPE_CHECKING:
@@ -242,7 +242,6 @@ def show_profiles(catalog: Catalog, ledger: str | None, path: Path) -> None:
     Raises:
         LedgerError: The ledger that is named cannot be read.
     """
-    from dpquery.ledger.ledger import Ledger
     from dpquery.session.known_profile import stored_profiles
 
     if ledger is None and Path(catalog.dataset).name != catalog.dataset:
@@ -251,7 +250,7 @@ def show_profiles(catalog: Catalog, ledger: str | None, path: Path) -> None:
     if ledger is None and not is_url(place) and not Path(place).exists():
         return
     try:
-        opened = Ledger.open(place)
+        opened = open_ledger(place)
         try:
             profiles = stored_profiles(catalog, opened)
         finally:

@@ -15,7 +15,7 @@ from dpquery.errors import CatalogError, LedgerError
 from dpquery.frontends.cli.answer import say
 from dpquery.frontends.cli.ledger import LedgerPlace, MarkPath, ledger_commands
 from dpquery.frontends.cli.options import Analyst, CatalogFile, LedgerFile, Sources, opt
-from dpquery.frontends.opening import ledger_beside, session_over, shown
+from dpquery.frontends.opening import ledger_beside, open_ledger, session_over, shown
 
 data_commands = typer.Typer(help="Tell the ledger that the data changed.", no_args_is_help=True)
 
@@ -37,10 +37,9 @@ def limit(
 ) -> None:
     """Give the dataset or an analyst another limit, or add an analyst; then write the same in the catalog."""
     from dpquery.kernel.accountant import Budget, promise
-    from dpquery.ledger.ledger import Ledger
 
     budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho)
-    number = Ledger.open(ledger, mark=mark).set_limit(analyst, budget, by=by or _user(), why=why)
+    number = open_ledger(ledger, mark=mark).set_limit(analyst, budget, by=by or _user(), why=why)
     who = "all analysts together" if analyst is None else f"analyst {analyst}"
     typer.echo(f"Entry {number}: {who} may now spend {promise(budget)}\nWrite the same in the catalog.")
 
@@ -55,9 +54,7 @@ def extend(
     mark: MarkPath = None,
 ) -> None:
     """Give more blocks of rows a budget, for new data; then write the bounds in the catalog."""
-    from dpquery.ledger.ledger import Ledger
-
-    opened = Ledger.open(ledger, mark=mark)
+    opened = open_ledger(ledger, mark=mark)
     number = opened.extend_blocks(first=first, last=last, by=by or _user(), why=why)
     axis = opened.declarations.blocks
     assert axis is not None
@@ -76,10 +73,9 @@ def amend(
     """Have the ledger know a catalog's new tables, under the same budget; what would change the promise is refused."""
     from dpquery.catalog import Catalog
     from dpquery.catalog.names import plain
-    from dpquery.ledger.ledger import Ledger
 
     declared = Catalog.load(catalog)
-    opened = Ledger.open(ledger or ledger_beside(declared, catalog), mark=mark)
+    opened = open_ledger(ledger or ledger_beside(declared, catalog), mark=mark)
     number = opened.amend(declared.declarations, by=by or _user(), why=why)
     if number is None:
         typer.echo("The ledger knows these tables. Columns, keys, bounds and max_rows need no entry.")
@@ -113,9 +109,8 @@ def export(
 ) -> None:
     """Write every entry to a file for an audit: charges with whole queries, and the owner's acts."""
     from dpquery.frontends.admin.audit import export_ledger
-    from dpquery.ledger.ledger import Ledger
 
-    count = export_ledger(Ledger.open(ledger, mark=mark), output)
+    count = export_ledger(open_ledger(ledger, mark=mark), output)
     typer.echo(f"{output}: {count:,} {'entry' if count == 1 else 'entries'}")
 
 
@@ -130,10 +125,8 @@ def new_version(
     analyst: Analyst = None,
 ) -> None:
     """Record that the data changed: answers that are stored for the data before are not given again."""
-    from dpquery.ledger.ledger import Ledger
-
     price = None if catalog is None else _price(catalog, mark)
-    version = Ledger.open(ledger, mark=mark).new_data_version(by=by or _user(), why=why)
+    version = open_ledger(ledger, mark=mark).new_data_version(by=by or _user(), why=why)
     typer.echo(f"The data are now version {version}")
     if catalog is not None and price is not None:
         with session_over(catalog, source or (), ledger, analyst) as session:

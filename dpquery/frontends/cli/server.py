@@ -16,7 +16,7 @@ import typer
 
 from dpquery.errors import CatalogError
 from dpquery.frontends.cli.options import CatalogFile, LedgerFile, MemoryLimit, Sources, SpillTo, opt, spill_of
-from dpquery.frontends.opening import find_sources, ledger_beside
+from dpquery.frontends.opening import find_sources, ledger_beside, open_ledger
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
@@ -131,7 +131,6 @@ def _open_page(
     token: Path | None,
 ) -> None:
     from dpquery.errors import extra
-    from dpquery.ledger.ledger import Ledger
 
     for library in ("jinja2", "prometheus_client", "starlette", "uvicorn"):
         extra(library, of="admin", purpose="the owner's page")
@@ -140,7 +139,7 @@ def _open_page(
     from dpquery.frontends.admin.serving import OwnersPage
     from dpquery.frontends.postgres.login.tokens import token_of
 
-    opened = Ledger.open(ledger)
+    opened = open_ledger(ledger)
     pages.callback(opened.close)
     secret, shown = token_of(token)
     page = OwnersPage(Watch(opened, catalog.analysts), Running(server), secret, host=address[0], port=address[1])
