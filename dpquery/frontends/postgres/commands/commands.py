@@ -40,8 +40,10 @@ def _read(first: str, reader: Reader) -> Command | None:
     """Returns the statement that begins with a word, as far as it was read; None for those of the engine."""
     match first:
         case "begin" | "start":
-            if not reader.take("transaction", "work") and first == "start":
-                raise reader.unexpected()
+            if first == "start":
+                reader.need("transaction")
+            else:
+                reader.take("transaction", "work")
             return Transaction("BEGIN", _modes(reader))
         case "commit" | "end" | "rollback" | "abort":
             reader.take("transaction", "work")

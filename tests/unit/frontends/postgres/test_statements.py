@@ -103,6 +103,7 @@ def test_statements_are_told_apart(text: str, kind: type, said: str | None) -> N
     [
         ("BEGIN; -- fine", None),
         ("BEGIN nonsense", "42601"),
+        ("START WORK", "42601"),
         ("COMMIT PREPARED 'x'", "42601"),
         ("PREPARE TRANSACTION 'x'", "0A000"),
         ("COPY t FROM STDIN", "42501"),
