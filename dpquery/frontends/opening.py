@@ -17,6 +17,7 @@ from dpquery.errors import CatalogError, InvalidLossError, LedgerError
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
+    from dpquery.ledger.ledger import Ledger
     from dpquery.session.session import Session
 
 _WORDS = {"null": None, "true": True, "false": False}
@@ -90,7 +91,6 @@ def session_over(
         LedgerError: The ledger is missing, or it belongs to another dataset.
     """
     from dpquery.catalog import Catalog
-    from dpquery.ledger.ledger import Ledger
     from dpquery.session.connecting import connect
 
     declared = Catalog.load(catalog)
@@ -103,10 +103,17 @@ def session_over(
     asks = analyst or only_analyst(declared)
     with (
         interruptible_work(),
-        contextlib.closing(Ledger.open(place)) as opened,
+        contextlib.closing(open_ledger(place)) as opened,
         connect(declared, found, ledger=opened, analyst=asks, memory_limit=memory_limit, spill=spill) as session,
     ):
         yield session
+
+
+def open_ledger(place: str | Path, *, mark: Path | None = None, since: str | None = None) -> Ledger:
+    """Returns the ledger at a place, as `Ledger.open`; what that needs is loaded here."""
+    from dpquery.ledger.ledger import Ledger
+
+    return Ledger.open(place, mark=mark, since=since)
 
 
 def find_sources(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -1,7 +1,12 @@
-"""Text for terminals: tables, numbers and bars. Values may hold any character, so what is not printable is escaped."""
+"""Text for people: tables, numbers and bars, and advice on arguments of `Session.sql` in the words of the command line
+and of the server. Values may hold any character, so what is not printable is escaped.
+
+Tables are written here, not by `rich`: they go into files and pipes too, and loading it would slow down every answer.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
@@ -51,3 +56,40 @@ def percent(part: Fraction) -> str:
     """Returns a part as a percentage of at most two digits that count, or as less than 0.1 %."""
     shown = float(part * 100)
     return "< 0.1 %" if 0 < shown < 0.1 else f"{shown:.{0 if shown >= 9.95 or shown == 0 else 1}f} %"
+
+
+_ARGUMENT = re.compile(r"\b(epsilon|delta|rho|max_groups|max_rows)=(\.\.\.|'[^']*'|[\w.]*\w)")
+_ERROR = re.compile(r"\berror=\{'([^']*)': (?:([\d.]+)|\(([\d.]+), (\d+)\))\}")
+
+
+def as_options(advice: str) -> str:
+    """Returns advice for the command line.
+
+    Example:
+        >>> as_options("Write error=100, or error={'mean': (0.5, 1000)}, or error={'n': 20}.")
+        'Write --error 100, or --error mean=0.5@1000, or --error n=20.'
+        >>> as_options("Ask with epsilon=... or max_rows=3.")
+        'Ask with --epsilon ... or --max-rows 3.'
+    """
+    told = _as_errors(advice)
+    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2].strip(chr(39))}", told)
+
+
+def _as_errors(advice: str) -> str:
+    """Returns advice with each `error=` as the option that says it."""
+
+    def option(found: re.Match[str]) -> str:
+        rows = f"@{found[4]}" if found[4] else ""
+        return f"--error {found[1]}={found[2] or found[3]}{rows}"
+
+    return re.sub(r"\berror=([\d.]*\d)", r"--error \1", _ERROR.sub(option, advice))
+
+
+def as_settings(advice: str) -> str:
+    """Returns advice for clients of the server, which say such a thing before the query.
+
+    Example:
+        >>> as_settings("epsilon=0.2 would still fit.")
+        "SET dpquery.epsilon = '0.2' would still fit."
+    """
+    return _ARGUMENT.sub(lambda found: f"SET dpquery.{found[1]} = '{found[2].strip(chr(39))}'", advice)

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.oracle import Ward, bounds, compare, in_process, make_ward, opened, over_the_wire, refused, smirnov
 from benchmarks.shapes import ANSWERED, REFUSED, asked
-from dpquery.frontends.postgres.wire import states
+from dpquery.frontends.postgres.wire import answers
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_the_shapes_have_names_of_their_own() -> None:
 def test_what_causes_much_work_is_refused_over_the_wire_before_the_charge(served: Ward, shape: str) -> None:
     said = refused((served, served), shape)
     assert len(said) == 1
-    assert next(iter(said))[:5] in (states.UNSUPPORTED, states.NO_FUNCTION)
+    assert next(iter(said))[:5] in (answers.UNSUPPORTED, answers.NO_FUNCTION)
 
 
 def test_a_time_out_is_an_outcome_and_an_answer_is_another(served: Ward) -> None:

@@ -12,9 +12,9 @@ from dpquery.backends.base import Backend
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.data.arrow import arrow_type
 from dpquery.frontends.postgres.engine.engine import bounded
-from dpquery.frontends.postgres.engine.settings import Caps, check, options_of
+from dpquery.frontends.postgres.engine.settings import Caps, options_of
 from dpquery.frontends.postgres.wire.answers import Answerer, Asked, Field, Refusal
-from dpquery.frontends.postgres.wire.names import field_of, oid_of
+from dpquery.frontends.postgres.wire.oids import field_of, oid_of
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP
 from tests.scripted import zero_noise
 from tests.server.orders import Study, catalog, tables
@@ -127,7 +127,7 @@ def test_settings_are_checked_and_held_below_the_caps(name: str, value: str) -> 
 
     caps = Caps(epsilon=Fraction(2), max_groups=50)
     with pytest.raises(Refusal) as raised:
-        check(name, value, caps)
+        options_of({name: value}, caps)
     assert raised.value.sqlstate == "22023"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import jinja2
 from prometheus_client import CollectorRegistry, generate_latest
@@ -18,12 +18,52 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from dpquery.errors import LedgerError
-from dpquery.frontends.admin.accounts import PARTS
-from dpquery.frontends.admin.observed import Observed
+from dpquery.frontends.admin.audit import SHOWN
 from dpquery.frontends.admin.overview import Overview, Watch
+from dpquery.frontends.postgres.listener import Server
 from dpquery.frontends.postgres.login.tokens import SHORTEST_TOKEN
+from dpquery.frontends.postgres.metrics import metrics_text
+from dpquery.frontends.postgres.process.log import Refused
 
 COOKIE = "dpquery-owner"
+
+
+class Observed(Protocol):
+    """A running server, read from another thread."""
+
+    @property
+    def open(self) -> int:
+        """How many clients are logged in."""
+
+    @property
+    def refused(self) -> list[Refused]:
+        """The last refusals, newest first."""
+
+    @property
+    def metrics(self) -> str:
+        """What it counts, in Prometheus' text format."""
+
+
+class Running:
+    """A server of this process."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    @property
+    def open(self) -> int:
+        """How many clients are logged in."""
+        return self._server.open
+
+    @property
+    def refused(self) -> list[Refused]:
+        """The last refusals, newest first."""
+        return list(reversed(self._server.counts.refused.copy()))
+
+    @property
+    def metrics(self) -> str:
+        """What it counts, in Prometheus' text format."""
+        return metrics_text(self._server)
 
 
 def application(watch: Watch, server: Observed, token: str) -> Starlette:
@@ -124,7 +164,7 @@ class _Figures(Collector):
         )
         spent = GaugeMetricFamily("dpquery_budget_spent", "What was spent; analyst '' is all together.", labels=labels)
         for name, most, used, _ in accounts:
-            for part in PARTS:
+            for part in SHOWN:
                 if getattr(most, part):
                     limits.add_metric([name or "", part], float(getattr(most, part)))
                     spent.add_metric([name or "", part], float(getattr(used, part)))

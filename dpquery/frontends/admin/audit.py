@@ -1,11 +1,11 @@
-"""The ledger's entries for an audit: as JSON lines or Parquet, and summed by query."""
+"""What a ledger says: its entries as JSON lines or Parquet and summed by query, and its accounts."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dpquery.errors import InvalidLossError
 
 if TYPE_CHECKING:
+    from dpquery.kernel.loss import PrivacyLoss
     from dpquery.ledger.ledger import Entry, Ledger
 
 PARTS = ("epsilon", "delta", "rho")
@@ -94,3 +95,29 @@ def _decimal(amount: Fraction) -> str:
     """Returns an amount of the ledger, which is whole in units of 1e-18, without exponent or loss."""
     whole, rest = divmod(amount.numerator * 10**18 // amount.denominator, 10**18)
     return f"{whole}.{rest:018d}".rstrip("0").rstrip(".")
+
+
+# Accounts.
+
+SHOWN = ("epsilon", "rho", "delta")
+Account = tuple[str | None, "PrivacyLoss", "PrivacyLoss", "PrivacyLoss"]
+"""a name, None for the dataset; limit, spent, left"""
+
+
+def analysts_of(ledger: Ledger, named: Iterable[str] = ()) -> list[str]:
+    """Returns the analysts who have a limit, are named by the catalog, or were charged, each once."""
+    charged = [entry.analyst for entry in ledger.entries() if entry.analyst]
+    return list(dict.fromkeys([*ledger.budgets, *named, *charged]))
+
+
+def accounts_of(ledger: Ledger, analysts: Iterable[str]) -> Iterator[Account]:
+    """Yields limit, spent and left of the dataset, under the name None, and of each analyst."""
+    from dpquery.kernel.loss import PrivacyLoss
+
+    limit, spent = ledger.limit(None), ledger.spent(None)
+    left = PrivacyLoss(
+        epsilon=limit.epsilon - spent.epsilon, delta=limit.delta - spent.delta, rho=limit.rho - spent.rho
+    )
+    yield None, limit, spent, left
+    for analyst in analysts:
+        yield analyst, ledger.limit(analyst), ledger.spent(analyst), ledger.remaining(analyst)

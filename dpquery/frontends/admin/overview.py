@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpquery.errors import LedgerError
-from dpquery.frontends.admin.accounts import PARTS, Account, accounts_of, analysts_of
-from dpquery.frontends.admin.audit import told
+from dpquery.frontends.admin.audit import SHOWN, Account, accounts_of, analysts_of, told
 from dpquery.frontends.text import percent
 from dpquery.kernel.accountant import promise
 from dpquery.kernel.loss import show_amount
@@ -106,7 +105,7 @@ class Watch:
 
 def _bars(account: Account) -> Iterator[Bar]:
     _, limit, spent, left = account
-    for part in PARTS:
+    for part in SHOWN:
         most, used, rest = (getattr(loss, part) for loss in (limit, spent, left))
         if most:
             share = Fraction(used, most)

@@ -10,8 +10,7 @@ from starlette.applications import Starlette
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from dpquery.errors import DPQueryError
-from dpquery.frontends.admin.app import application
-from dpquery.frontends.admin.observed import Observed
+from dpquery.frontends.admin.app import Observed, application
 from dpquery.frontends.admin.overview import Watch
 
 BETWEEN_CHECKS = 300.0  # seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,52 +20,8 @@ OWN = {
     *(f"{t}.parquet" for t in TABLES),
 }
 
-NAFLD = """\
-# The NAFLD study: fatty liver disease in a county of Minnesota, 1997 to 2014 (Allen and others, Hepatology 67, 2018).
-# It is public, so its patients need no protection. The demo treats it as if it were not.
-version: 2                     # of the language of catalogs
-dataset: nafld                 # the ledger is bound to this name
-privacy_unit: patient          # each patient is protected, with all rows of that patient in all tables
-neighbours: add_remove         # answers hardly tell whether a patient is in the study at all
-
-budget: {epsilon: 4, delta: 1e-6}                 # the hard limit, all analysts together, for ever
-analysts: {reader: {epsilon: 3, delta: 8e-7}}     # who may ask, and how much of it
-defaults: {epsilon: 0.1}                          # for queries that do not say themselves
-
-# Bounds are medical common sense, not looked up in the data: that would tell something about single patients.
-# Values beyond are clamped. The files hold one more column, case_id: as it is not declared, no query can name it.
-tables:
-  patients:
-    unit: id
-    unique: [[id]]             # one row per patient, so each column is an attribute of the patient
-    columns:
-      id: {type: int64}
-      age: {type: int64, lower: 18, upper: 100, description: years at entry}
-      sex: {type: text, keys: [F, M]}
-      weight: {type: float64, lower: 30, upper: 250, nullable: true, description: kg}
-      height: {type: float64, lower: 120, upper: 220, nullable: true, description: cm}
-      bmi: {type: float64, lower: 12, upper: 70, nullable: true, description: kg per square metre}
-      futime: {type: int64, lower: 0, upper: 7300, description: days to death or last follow-up}
-      died: {type: boolean, description: whether the follow-up ended by death}
-  labs:
-    unit: id
-    max_rows: 100              # rows of one patient in all: of a patient with more, each row weighs less
-    columns:
-      id: {type: int64}
-      days: {type: int64, lower: -7300, upper: 7300, description: since the index date}
-      # HDL cholesterol in mg/dl and systolic blood pressure in mmHg. The file has more tests; without keys they appear
-      # in no group, and can be asked for by WHERE.
-      test: {type: text, keys: [hdl, sbp]}
-      value: {type: float64, lower: 0, upper: 400}
-  events:
-    unit: id
-    max_rows: 24
-    max_groups: 8              # types of event in which one patient counts
-    columns:
-      id: {type: int64}
-      days: {type: int64, lower: -18250, upper: 7300, description: since the index date}
-      event: {type: text}      # no keys: types of event are shown if enough patients have them
-"""
+NAFLD = files(__package__).joinpath("nafld.yaml").read_text(encoding="utf-8")
+"""Its catalog."""
 
 
 def prepare(folder: Path) -> bool:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpquery.frontends.admin.accounts import PARTS, Account, accounts_of, analysts_of
-from dpquery.frontends.cli.options import CatalogFile
-from dpquery.frontends.opening import is_url, ledger_beside, shown
+from dpquery.frontends.admin.audit import SHOWN, Account, accounts_of, analysts_of
+from dpquery.frontends.cli.options import CatalogFile, LedgerFile, opt
+from dpquery.frontends.opening import is_url, ledger_beside, open_ledger, shown
 from dpquery.frontends.text import bar, grid, percent
 
 if TYPE_CHECKING:
@@ -29,17 +29,13 @@ if TYPE_CHECKING:
 ledger_commands = typer.Typer(help="Create, show and verify ledgers: what has been spent.", no_args_is_help=True)
 
 LedgerPlace = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger's file, or postgresql://...")]
-MarkPath = Annotated[
-    Path | None, typer.Option("--mark", metavar="FILE", help="The ledger's mark, where it was moved since.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+MarkPath = Annotated[Path | None, opt("--mark", "FILE", "The ledger's mark, where it was moved since.")]
+Json = Annotated[bool, opt("--json", None, "Print JSON.")]
 
 
 def budget(
     place: Annotated[str, typer.Argument(metavar="CATALOG|LEDGER", help="The catalog, or the ledger itself.")],
-    ledger: Annotated[
-        str | None, typer.Option("--ledger", "-l", metavar="FILE|URL", help="Unless DATASET.ledger beside the catalog.")
-    ] = None,
+    ledger: LedgerFile = None,
     as_json: Json = False,
 ) -> None:
     """Print limits, what is spent and what is left: for the dataset, and for each analyst."""
@@ -70,9 +66,7 @@ def create(
     ledger: Annotated[
         str | None, typer.Argument(metavar="LEDGER", help="A file or postgresql://...; else DATASET.ledger beside it.")
     ] = None,
-    mark: Annotated[
-        Path | None, typer.Option("--mark", metavar="FILE", help="Its high-water mark, best on another disk.")
-    ] = None,
+    mark: Annotated[Path | None, opt("--mark", "FILE", "Its high-water mark, best on another disk.")] = None,
 ) -> None:
     """Create a catalog's ledger, once: it starts the budget, and is never to be deleted."""
     from dpquery.catalog import Catalog
@@ -94,10 +88,8 @@ def create(
 @ledger_commands.command()
 def show(
     ledger: LedgerPlace,
-    analyst: Annotated[str | None, typer.Option("--analyst", "-a", metavar="NAME", help="Only this analyst's.")] = None,
-    totals: Annotated[
-        bool, typer.Option("--totals", help="Sums by analyst and query, the most expensive first.")
-    ] = False,
+    analyst: Annotated[str | None, opt("--analyst -a", "NAME", "Only this analyst's.")] = None,
+    totals: Annotated[bool, opt("--totals", None, "Sums by analyst and query, the most expensive first.")] = False,
     as_json: Json = False,
 ) -> None:
     """Print all charges and acts of the owner, oldest first.
@@ -106,9 +98,8 @@ def show(
     """
     from dpquery.catalog.names import plain
     from dpquery.frontends.admin.audit import record, totals_of
-    from dpquery.ledger.ledger import Ledger
 
-    entries = [entry for entry in Ledger.open(ledger).entries() if analyst in (None, entry.analyst)]
+    entries = [entry for entry in open_ledger(ledger).entries() if analyst in (None, entry.analyst)]
     if totals:
         summed = totals_of(entries)
         if as_json:
@@ -139,15 +130,11 @@ def _line(entry: Entry) -> list[str]:
 @ledger_commands.command()
 def verify(
     ledger: LedgerPlace,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="MARK", help="A mark printed before; an older ledger is refused.")
-    ] = None,
+    since: Annotated[str | None, opt("--since", "MARK", "A mark printed before; an older ledger is refused.")] = None,
     mark: MarkPath = None,
 ) -> None:
     """Check every entry of a ledger, and print a mark that tells a later check whether this state was ever undone."""
-    from dpquery.ledger.ledger import Ledger
-
-    opened = Ledger.open(ledger, since=since, mark=mark)
+    opened = open_ledger(ledger, since=since, mark=mark)
     count = opened.verify()
     typer.echo(f"{shown(ledger)}: {count:,} {'entry' if count == 1 else 'entries'}, unbroken\nmark {opened.mark}")
 
@@ -155,13 +142,12 @@ def verify(
 def _open(place: str, ledger: str | None) -> tuple[Ledger, list[str]]:
     """Returns the ledger at, or named by, a place, and the analysts that are known."""
     from dpquery.catalog import Catalog
-    from dpquery.ledger.ledger import Ledger
 
     if _is_ledger(place):
-        opened, named = Ledger.open(place), list[str]()
+        opened, named = open_ledger(place), list[str]()
     else:
         declared = Catalog.load(place)
-        opened, named = Ledger.open(ledger or ledger_beside(declared, Path(place))), list(declared.analysts)
+        opened, named = open_ledger(ledger or ledger_beside(declared, Path(place))), list(declared.analysts)
     return opened, analysts_of(opened, named)
 
 
@@ -180,7 +166,7 @@ def _rows(name: str | None, limit: PrivacyLoss, spent: PrivacyLoss, left: Privac
     from dpquery.kernel.loss import show_amount
 
     shown = "all together" if name is None else plain(name)
-    for part in PARTS:
+    for part in SHOWN:
         most, used, rest = (getattr(loss, part) for loss in (limit, spent, left))
         if most:
             share = Fraction(used, most)
@@ -204,7 +190,7 @@ def left_by_block(by_block: Mapping[str, Mapping[str, PrivacyLoss]]) -> Iterator
 
 def _budget_json(ledger: Ledger, accounts: list[Account]) -> dict[str, object]:
     budget = ledger.budget
-    declared = {part: float(getattr(budget, part)) for part in PARTS if getattr(budget, part)}
+    declared = {part: float(getattr(budget, part)) for part in SHOWN if getattr(budget, part)}
     return {
         "dataset": ledger.declarations.dataset,
         "budget": declared,
@@ -216,7 +202,7 @@ def _budget_json(ledger: Ledger, accounts: list[Account]) -> dict[str, object]:
 
 
 def _amounts(loss: PrivacyLoss) -> dict[str, float]:
-    return {part: float(getattr(loss, part)) for part in PARTS}
+    return {part: float(getattr(loss, part)) for part in SHOWN}
 
 
 def _fit(lines: list[str]) -> list[str]:

@@ -29,27 +29,24 @@ from dpquery.frontends.cli.answer import (
 from dpquery.frontends.cli.help import show_help
 from dpquery.frontends.cli.ledger import budget, ledger_commands
 from dpquery.frontends.cli.options import (
-    Analyst,
+    QUERY,
+    RESOURCES,
+    SESSION,
     CatalogFile,
-    Confidence,
-    Delta,
-    Epsilon,
-    Error,
+    Fresh,
     LedgerFile,
-    MemoryLimit,
     Prices,
-    Rho,
-    Simultaneous,
     Sources,
-    SpillTo,
-    error_of,
-    spill_of,
+    opt,
+    options_of,
+    session_of,
+    takes,
 )
 from dpquery.frontends.cli.owner import data_commands
 from dpquery.frontends.cli.server import serve, user_commands
 from dpquery.frontends.cli.start import import_smartnoise, init, profile, suggest_bounds
-from dpquery.frontends.opening import find_sources, is_url, ledger_beside, read_params, read_query, session_over
-from dpquery.frontends.wording import as_options
+from dpquery.frontends.opening import find_sources, is_url, ledger_beside, open_ledger, read_params, read_query
+from dpquery.frontends.text import as_options
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
@@ -64,24 +61,14 @@ app = typer.Typer(
 )
 
 Query = Annotated[str | None, typer.Argument(metavar="SQL", help="One SELECT statement; - reads standard input.")]
-QueryFile = Annotated[Path | None, typer.Option("--file", "-f", metavar="FILE", help="A file that holds the query.")]
+QueryFile = Annotated[Path | None, opt("--file -f", "FILE", "A file that holds the query.")]
 Parameters = Annotated[
-    list[str] | None,
-    typer.Option("--param", "-p", metavar="NAME=VALUE", help="A value for :NAME, or for $1 as 1=VALUE; see the docs."),
+    list[str] | None, opt("--param -p", "NAME=VALUE", "A value for :NAME, or for $1 as 1=VALUE; see the docs.")
 ]
-MaxGroups = Annotated[
-    int | None,
-    typer.Option("--max-groups", metavar="N", help="Groups in which a unit counts, where units are counted."),
-]
-MaxRows = Annotated[
-    int | None,
-    typer.Option("--max-rows", metavar="N", help="Rows of a unit that weigh in full, in place of its table's."),
-]
-Dialect = Annotated[str, typer.Option("--dialect", metavar="NAME", help="The query's SQL dialect.")]
 
 
 @app.callback(invoke_without_command=True)
-def root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+def root(version: Annotated[bool, opt("--version", None, "Print the version and stop.")] = False) -> None:
     """SQL aggregate queries over people's data, answered under differential privacy."""
     if version:
         from dpquery import __version__
@@ -124,97 +111,43 @@ def check(catalog: CatalogFile, source: Sources = None, ledger: LedgerFile = Non
         typer.echo(f"  {name}: {path}")
 
 
+@takes(SESSION, QUERY)
 def explain(
     catalog: CatalogFile,
     sql: Query = None,
     file: QueryFile = None,
-    source: Sources = None,
-    ledger: LedgerFile = None,
-    analyst: Analyst = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    error: Error = None,
-    max_groups: MaxGroups = None,
-    max_rows: MaxRows = None,
-    dialect: Dialect = "postgres",
     param: Parameters = None,
-    confidence: Confidence = "0.95",
-    simultaneous: Simultaneous = False,
     prices: Prices = False,
-    passes: Annotated[bool, typer.Option("--passes", help="Show what each pass of planning makes.")] = False,
+    passes: Annotated[bool, opt("--passes", None, "Show what each pass of planning makes.")] = False,
+    **asked: Any,
 ) -> None:
     """Print what a query would measure and cost. Reads no private row and charges nothing."""
-    text = read_query(sql, file)
-    with session_over(catalog, source or (), ledger, analyst) as session:
-        plan = session.explain(
-            text,
-            params=read_params(param),
-            epsilon=epsilon,
-            delta=delta,
-            rho=rho,
-            error=error_of(error),
-            max_groups=max_groups,
-            max_rows=max_rows,
-            dialect=dialect,
-            confidence=confidence,
-            simultaneous=simultaneous,
-            passes=passes,
-        )
+    text, options = read_query(sql, file), options_of(asked)
+    with session_of(catalog, asked) as session:
+        plan = session.explain(text, params=read_params(param), options=options, passes=passes)
         typer.echo(str(plan))
         if prices:
             typer.echo(f"Prices\n{prices_text(plan)}", nl=False)
         show_prospect(plan, session)
 
 
+@takes(SESSION, QUERY, RESOURCES)
 def query(
     catalog: CatalogFile,
     sql: Query = None,
     file: QueryFile = None,
-    source: Sources = None,
-    ledger: LedgerFile = None,
-    analyst: Analyst = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    error: Error = None,
-    max_groups: MaxGroups = None,
-    max_rows: MaxRows = None,
-    dialect: Dialect = "postgres",
     param: Parameters = None,
-    format: Annotated[Format, typer.Option("--format", help="The form of the answer.")] = Format.TABLE,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it; parquet needs a file.")
-    ] = None,
-    intervals: Annotated[
-        bool, typer.Option("--intervals", help="Add columns NAME_low and NAME_high for each noisy number.")
-    ] = False,
-    confidence: Confidence = "0.95",
-    simultaneous: Simultaneous = False,
+    format: Annotated[Format, opt("--format", None, "The form of the answer.")] = Format.TABLE,
+    output: Annotated[Path | None, opt("--output -o", "FILE", "Where to write it; parquet needs a file.")] = None,
+    intervals: Annotated[bool, opt("--intervals", None, "Add NAME_low and NAME_high for each noisy number.")] = False,
     prices: Prices = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it again and ignore stored answers.")] = False,
-    memory_limit: MemoryLimit = None,
-    spill: SpillTo = None,
+    fresh: Fresh = False,
+    **asked: Any,
 ) -> None:
     """Answer a query with noise, and charge the ledger for what is not stored already."""
-    from dpquery.session.options import Options
-
     check_output(format, output)
-    text = read_query(sql, file)
-    resources: dict[str, Any] = {"memory_limit": memory_limit, "spill": spill_of(spill)}
-    options = Options(
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        error=error_of(error),
-        max_groups=max_groups,
-        max_rows=max_rows,
-        dialect=dialect,
-        confidence=confidence,
-        simultaneous=simultaneous,
-        fresh=fresh,
-    )
-    with session_over(catalog, source or (), ledger, analyst, **resources) as session:
+    text, options = read_query(sql, file), options_of(asked, fresh=fresh)
+    with session_of(catalog, asked) as session:
         if prices:
             plan = session.explain(text, params=read_params(param), options=options)
             typer.echo(prices_text(plan), nl=False)
@@ -309,7 +242,6 @@ def show_profiles(catalog: Catalog, ledger: str | None, path: Path) -> None:
     Raises:
         LedgerError: The ledger that is named cannot be read.
     """
-    from dpquery.ledger.ledger import Ledger
     from dpquery.session.known_profile import stored_profiles
 
     if ledger is None and Path(catalog.dataset).name != catalog.dataset:
@@ -318,7 +250,7 @@ def show_profiles(catalog: Catalog, ledger: str | None, path: Path) -> None:
     if ledger is None and not is_url(place) and not Path(place).exists():
         return
     try:
-        opened = Ledger.open(place)
+        opened = open_ledger(place)
         try:
             profiles = stored_profiles(catalog, opened)
         finally:

@@ -14,13 +14,13 @@ import typer
 from dpquery.errors import CatalogError, LedgerError
 from dpquery.frontends.cli.answer import say
 from dpquery.frontends.cli.ledger import LedgerPlace, MarkPath, ledger_commands
-from dpquery.frontends.cli.options import Analyst, CatalogFile, Sources
-from dpquery.frontends.opening import ledger_beside, session_over, shown
+from dpquery.frontends.cli.options import Analyst, CatalogFile, LedgerFile, Sources, opt
+from dpquery.frontends.opening import ledger_beside, open_ledger, session_over, shown
 
 data_commands = typer.Typer(help="Tell the ledger that the data changed.", no_args_is_help=True)
 
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; the ledger keeps it.")]
-By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides; by default the user of the system.")]
+Why = Annotated[str, opt("--why", "TEXT", "The reason; the ledger keeps it.")]
+By = Annotated[str | None, opt("--by", "NAME", "Who decides; by default the user of the system.")]
 Amount = Annotated[str | None, typer.Option(metavar="AMOUNT")]
 
 
@@ -31,19 +31,15 @@ def limit(
     epsilon: Amount = None,
     delta: Amount = None,
     rho: Amount = None,
-    analyst: Annotated[
-        str | None,
-        typer.Option("--analyst", "-a", metavar="NAME", help="Whose limit; by default that of all analysts together."),
-    ] = None,
+    analyst: Annotated[str | None, opt("--analyst -a", "NAME", "Whose limit; by default that of all together.")] = None,
     by: By = None,
     mark: MarkPath = None,
 ) -> None:
     """Give the dataset or an analyst another limit, or add an analyst; then write the same in the catalog."""
     from dpquery.kernel.accountant import Budget, promise
-    from dpquery.ledger.ledger import Ledger
 
     budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho)
-    number = Ledger.open(ledger, mark=mark).set_limit(analyst, budget, by=by or _user(), why=why)
+    number = open_ledger(ledger, mark=mark).set_limit(analyst, budget, by=by or _user(), why=why)
     who = "all analysts together" if analyst is None else f"analyst {analyst}"
     typer.echo(f"Entry {number}: {who} may now spend {promise(budget)}\nWrite the same in the catalog.")
 
@@ -52,15 +48,13 @@ def limit(
 def extend(
     ledger: LedgerPlace,
     why: Why,
-    first: Annotated[str | None, typer.Option("--first", metavar="BLOCK", help="The first block, as 2024-01.")] = None,
-    last: Annotated[str | None, typer.Option("--last", metavar="BLOCK", help="The last block, as 2025-12.")] = None,
+    first: Annotated[str | None, opt("--first", "BLOCK", "The first block, as 2024-01.")] = None,
+    last: Annotated[str | None, opt("--last", "BLOCK", "The last block, as 2025-12.")] = None,
     by: By = None,
     mark: MarkPath = None,
 ) -> None:
     """Give more blocks of rows a budget, for new data; then write the bounds in the catalog."""
-    from dpquery.ledger.ledger import Ledger
-
-    opened = Ledger.open(ledger, mark=mark)
+    opened = open_ledger(ledger, mark=mark)
     number = opened.extend_blocks(first=first, last=last, by=by or _user(), why=why)
     axis = opened.declarations.blocks
     assert axis is not None
@@ -72,19 +66,16 @@ def extend(
 def amend(
     catalog: CatalogFile,
     why: Why,
-    ledger: Annotated[
-        str | None, typer.Option("--ledger", "-l", metavar="FILE|URL", help="Unless DATASET.ledger beside the catalog.")
-    ] = None,
+    ledger: LedgerFile = None,
     by: By = None,
     mark: MarkPath = None,
 ) -> None:
     """Have the ledger know a catalog's new tables, under the same budget; what would change the promise is refused."""
     from dpquery.catalog import Catalog
     from dpquery.catalog.names import plain
-    from dpquery.ledger.ledger import Ledger
 
     declared = Catalog.load(catalog)
-    opened = Ledger.open(ledger or ledger_beside(declared, catalog), mark=mark)
+    opened = open_ledger(ledger or ledger_beside(declared, catalog), mark=mark)
     number = opened.amend(declared.declarations, by=by or _user(), why=why)
     if number is None:
         typer.echo("The ledger knows these tables. Columns, keys, bounds and max_rows need no entry.")
@@ -98,9 +89,7 @@ def reconcile(
     why: Why,
     by: By = None,
     mark: MarkPath = None,
-    mark_is_lost: Annotated[
-        bool, typer.Option("--mark-is-lost", help="The mark is lost: spend all that was left.")
-    ] = False,
+    mark_is_lost: Annotated[bool, opt("--mark-is-lost", None, "The mark is lost: spend all that was left.")] = False,
 ) -> None:
     """Accept a ledger that was restored from a backup: every account pays for what may have been lost."""
     from dpquery.ledger.ledger import Ledger
@@ -120,9 +109,8 @@ def export(
 ) -> None:
     """Write every entry to a file for an audit: charges with whole queries, and the owner's acts."""
     from dpquery.frontends.admin.audit import export_ledger
-    from dpquery.ledger.ledger import Ledger
 
-    count = export_ledger(Ledger.open(ledger, mark=mark), output)
+    count = export_ledger(open_ledger(ledger, mark=mark), output)
     typer.echo(f"{output}: {count:,} {'entry' if count == 1 else 'entries'}")
 
 
@@ -132,18 +120,13 @@ def new_version(
     why: Why,
     by: By = None,
     mark: MarkPath = None,
-    catalog: Annotated[
-        Path | None,
-        typer.Option("--catalog", metavar="CATALOG", help="Buy the profile, at the price in this catalog."),
-    ] = None,
+    catalog: Annotated[Path | None, opt("--catalog", "CATALOG", "Buy the profile, at this catalog's price.")] = None,
     source: Sources = None,
     analyst: Analyst = None,
 ) -> None:
     """Record that the data changed: answers that are stored for the data before are not given again."""
-    from dpquery.ledger.ledger import Ledger
-
     price = None if catalog is None else _price(catalog, mark)
-    version = Ledger.open(ledger, mark=mark).new_data_version(by=by or _user(), why=why)
+    version = open_ledger(ledger, mark=mark).new_data_version(by=by or _user(), why=why)
     typer.echo(f"The data are now version {version}")
     if catalog is not None and price is not None:
         with session_over(catalog, source or (), ledger, analyst) as session:

@@ -15,20 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpquery.errors import CatalogError
-from dpquery.frontends.cli.options import CatalogFile, LedgerFile, MemoryLimit, Sources, SpillTo, spill_of
-from dpquery.frontends.opening import find_sources, ledger_beside
+from dpquery.frontends.cli.options import CatalogFile, LedgerFile, MemoryLimit, Sources, SpillTo, opt, spill_of
+from dpquery.frontends.opening import find_sources, ledger_beside, open_ledger
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
     from dpquery.frontends.postgres.listener import Server
 
-UsersFile = Annotated[
-    Path, typer.Option("--users", "-u", metavar="FILE", help="The users' file; dpquery user add makes it.")
-]
+UsersFile = Annotated[Path, opt("--users -u", "FILE", "The users' file; dpquery user add makes it.")]
+TOKEN = "A file with the token; created if missing. By default a new token each time."
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user, as a client logs in.")]
-FromInput = Annotated[
-    bool, typer.Option("--password-stdin", help="Read the password from the standard input instead of asking for it.")
-]
+FromInput = Annotated[bool, opt("--password-stdin", None, "Read the password from the standard input.")]
 
 user_commands = typer.Typer(help="Who may connect to the server.", no_args_is_help=True)
 
@@ -36,76 +33,36 @@ user_commands = typer.Typer(help="Who may connect to the server.", no_args_is_he
 def serve(
     catalog: CatalogFile,
     users: UsersFile,
-    listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where clients connect.")
-    ] = "127.0.0.1:5433",
+    listen: Annotated[str, opt("--listen", "HOST:PORT", "Where clients connect.")] = "127.0.0.1:5433",
     source: Sources = None,
     ledger: LedgerFile = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate chain, PEM.")
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key, PEM.")] = None,
+    tls_cert: Annotated[Path | None, opt("--tls-cert", "FILE", "The server's certificate chain, PEM.")] = None,
+    tls_key: Annotated[Path | None, opt("--tls-key", "FILE", "Its private key, PEM.")] = None,
     tls_client_ca: Annotated[
-        Path | None, typer.Option("--tls-client-ca", metavar="FILE", help="Who signs certificates of clients, PEM.")
+        Path | None, opt("--tls-client-ca", "FILE", "Who signs clients' certificates, PEM.")
     ] = None,
-    require_tls: Annotated[
-        bool, typer.Option("--require-tls", help="Refuse clear text from this machine, too.")
-    ] = False,
-    most_epsilon: Annotated[
-        str | None, typer.Option("--most-epsilon", metavar="AMOUNT", help="The most that SET dpquery.epsilon takes.")
-    ] = None,
-    row_level: Annotated[
-        str, typer.Option("--row-level", metavar="error|empty", help="What queries for single rows get.")
-    ] = "error",
-    statement_timeout: Annotated[
-        float, typer.Option("--statement-timeout", min=0.001, metavar="SECONDS", help="Of one statement.")
-    ] = 600.0,
-    idle_timeout: Annotated[
-        float, typer.Option("--idle-timeout", min=0.001, metavar="SECONDS", help="Of a silent connection.")
-    ] = 3600.0,
-    most_connections: Annotated[
-        int, typer.Option("--most-connections", min=1, metavar="N", help="At the same time.")
-    ] = 200,
-    threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Statements that run at once.")] = 16,
+    require_tls: Annotated[bool, opt("--require-tls", None, "Refuse clear text from this machine, too.")] = False,
+    most_epsilon: Annotated[str | None, opt("--most-epsilon", "AMOUNT", "The most of SET dpquery.epsilon.")] = None,
+    row_level: Annotated[str, opt("--row-level", "error|empty", "What queries for single rows get.")] = "error",
+    statement_timeout: Annotated[float, opt("--statement-timeout", "SECONDS", "Of one statement.", min=0.001)] = 600.0,
+    idle_timeout: Annotated[float, opt("--idle-timeout", "SECONDS", "Of a silent connection.", min=0.001)] = 3600.0,
+    most_connections: Annotated[int, opt("--most-connections", "N", "At the same time.", min=1)] = 200,
+    threads: Annotated[int, opt("--threads", "N", "Statements that run at once.", min=1)] = 16,
     statements_per_user: Annotated[
-        int | None,
-        typer.Option("--statements-per-user", min=1, metavar="N", help="Of them; by default a quarter of the threads."),
+        int | None, opt("--statements-per-user", "N", "Else a quarter of them.", min=1)
     ] = None,
-    most_results: Annotated[
-        int,
-        typer.Option("--most-results", min=4, metavar="MB", help="Results that clients keep; one user has a quarter."),
-    ] = 512,
-    tick: Annotated[
-        float, typer.Option("--tick", min=0.01, max=60, metavar="SECONDS", help="When cancelled statements end.")
-    ] = 0.25,
+    most_results: Annotated[int, opt("--most-results", "MB", "Results kept; one user has a quarter.", min=4)] = 512,
+    tick: Annotated[float, opt("--tick", "SECONDS", "When cancelled statements end.", min=0.01, max=60)] = 0.25,
     memory_limit: MemoryLimit = None,
     spill: SpillTo = None,
-    metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Where Prometheus reads /metrics.")
-    ] = None,
-    metrics_token: Annotated[
-        Path | None,
-        typer.Option(
-            "--metrics-token",
-            metavar="FILE",
-            help="A file with the token; created if missing. By default a new token each time.",
-        ),
-    ] = None,
-    admin: Annotated[
-        str | None, typer.Option("--admin", metavar="HOST:PORT", help="Where the owner's page is, as 127.0.0.1:8080.")
-    ] = None,
-    admin_token: Annotated[
-        Path | None,
-        typer.Option(
-            "--admin-token",
-            metavar="FILE",
-            help="A file with the token; created if missing. By default a new token each time.",
-        ),
-    ] = None,
+    metrics: Annotated[str | None, opt("--metrics", "HOST:PORT", "Where Prometheus reads /metrics.")] = None,
+    metrics_token: Annotated[Path | None, opt("--metrics-token", "FILE", TOKEN)] = None,
+    admin: Annotated[str | None, opt("--admin", "HOST:PORT", "Where the owner's page is, as 127.0.0.1:8080.")] = None,
+    admin_token: Annotated[Path | None, opt("--admin-token", "FILE", TOKEN)] = None,
 ) -> None:
     """Answer PostgreSQL clients and BI tools: every answer is private, and charged to who asks."""
     from dpquery.catalog import Catalog
-    from dpquery.frontends.postgres.engine.opening import FACTORY
+    from dpquery.frontends.postgres.engine.engine import FACTORY
     from dpquery.frontends.postgres.listener import Limits, Server
     from dpquery.frontends.postgres.login.tls import tls_context
     from dpquery.frontends.postgres.login.users import Users
@@ -174,30 +131,27 @@ def _open_page(
     token: Path | None,
 ) -> None:
     from dpquery.errors import extra
-    from dpquery.ledger.ledger import Ledger
 
     for library in ("jinja2", "prometheus_client", "starlette", "uvicorn"):
         extra(library, of="admin", purpose="the owner's page")
-    from dpquery.frontends.admin.observed import Running
+    from dpquery.frontends.admin.app import Running
     from dpquery.frontends.admin.overview import Watch
     from dpquery.frontends.admin.serving import OwnersPage
-    from dpquery.frontends.postgres.login.tokens import new_token, read_token
+    from dpquery.frontends.postgres.login.tokens import token_of
 
-    opened = Ledger.open(ledger)
+    opened = open_ledger(ledger)
     pages.callback(opened.close)
-    secret = new_token() if token is None else read_token(token)
+    secret, shown = token_of(token)
     page = OwnersPage(Watch(opened, catalog.analysts), Running(server), secret, host=address[0], port=address[1])
     pages.enter_context(page)
-    where = f"http://{address[0]}:{page.port}/?token={secret if token is None else f'(the word in {token})'}"
-    typer.echo(f"The owner's page: {where}", err=True)
+    typer.echo(f"The owner's page: http://{address[0]}:{page.port}/?token={shown}", err=True)
 
 
 def _metrics_token(address: str, token: Path | None) -> str:
-    from dpquery.frontends.postgres.login.tokens import new_token, read_token
+    from dpquery.frontends.postgres.login.tokens import token_of
 
-    secret = new_token() if token is None else read_token(token)
-    where = f"{secret}" if token is None else f"(the word in {token})"
-    typer.echo(f"Metrics: http://{address}/metrics with Authorization: Bearer {where}", err=True)
+    secret, shown = token_of(token)
+    typer.echo(f"Metrics: http://{address}/metrics with Authorization: Bearer {shown}", err=True)
     return secret
 
 
@@ -247,18 +201,9 @@ def _is_loopback(host: str) -> bool:
 def add(
     name: Name,
     users: UsersFile,
-    analyst: Annotated[
-        str | None,
-        typer.Option("--analyst", "-a", metavar="NAME", help="The analyst whose budget is used; by default the user."),
-    ] = None,
-    certificate: Annotated[
-        str | None,
-        typer.Option("--certificate", metavar="NAME", help="The common name of a client certificate that is enough."),
-    ] = None,
-    delegate_for: Annotated[
-        list[str] | None,
-        typer.Option("--delegate-for", metavar="USER", help="A user it may act for; * for all others."),
-    ] = None,
+    analyst: Annotated[str | None, opt("--analyst -a", "NAME", "Whose budget is used; by default the user's.")] = None,
+    certificate: Annotated[str | None, opt("--certificate", "NAME", "Name in a certificate that is enough.")] = None,
+    delegate_for: Annotated[list[str] | None, opt("--delegate-for", "USER", "Whom it may act for; * for all.")] = None,
     password_stdin: FromInput = False,
 ) -> None:
     """Add a user; makes the file if there is none."""

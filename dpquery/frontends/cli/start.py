@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dpquery.frontends.cli.answer import left_if_interrupted, say
-from dpquery.frontends.cli.options import Analyst, CatalogFile, Delta, Epsilon, LedgerFile, Rho, Sources
-from dpquery.frontends.opening import session_over
+from dpquery.frontends.cli.options import LOSS, SESSION, CatalogFile, Fresh, opt, session_of, takes
 
-Dataset = Annotated[str, typer.Option("--dataset", metavar="NAME", help="The dataset's name.")]
+Dataset = Annotated[str, opt("--dataset", "NAME", "The dataset's name.")]
 
 
 def init(
@@ -35,48 +34,40 @@ def import_smartnoise(
     typer.echo(imported(str(file), dataset), nl=False)
 
 
+@takes(SESSION, LOSS)
 def suggest_bounds(
     catalog: CatalogFile,
     columns: Annotated[
         list[str] | None, typer.Argument(metavar="COLUMN...", help="TABLE.COLUMN; by default all without bounds.")
     ] = None,
-    source: Sources = None,
-    ledger: LedgerFile = None,
-    analyst: Analyst = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    coverage: Annotated[str, typer.Option("--coverage", metavar="PART", help="Of units, to be within.")] = "0.99",
+    coverage: Annotated[str, opt("--coverage", "PART", "Of units, to be within.")] = "0.99",
+    **asked: Any,
 ) -> None:
     """Print the catalog with bounds found with noise, and charge the ledger for it."""
-    with session_over(catalog, source or (), ledger, analyst) as session:
+    with session_of(catalog, asked) as session:
         with left_if_interrupted(session):
-            found = session.suggest_bounds(columns or None, epsilon=epsilon, delta=delta, rho=rho, coverage=coverage)
+            found = session.suggest_bounds(columns or None, coverage=coverage, **asked)
         typer.echo(str(found), nl=False)
         say(f"[charged {found.charge}; left for {session.analyst}: {session.remaining}]")
 
 
+@takes(SESSION, LOSS)
 def profile(
     catalog: CatalogFile,
     table: Annotated[
         str | None, typer.Argument(metavar="TABLE", help="One private table; by default all of them.")
     ] = None,
-    source: Sources = None,
-    ledger: LedgerFile = None,
-    analyst: Analyst = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    groups: Annotated[int, typer.Option("--groups", metavar="K", help="Groups of the usual queries.")] = 24,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure all of it again and ignore stored answers.")] = False,
+    groups: Annotated[int, opt("--groups", "K", "Groups of the usual queries.")] = 24,
+    fresh: Fresh = False,
+    **asked: Any,
 ) -> None:
     """Print how rows and values of units lie against the declared bounds, with noise, and charge the ledger once."""
     from dpquery.session.profile_ladder import check_groups
 
     check_groups(groups)
-    with session_over(catalog, source or (), ledger, analyst) as session:
+    with session_of(catalog, asked) as session:
         with left_if_interrupted(session):
-            found = session.profile(table, epsilon=epsilon, delta=delta, rho=rho, fresh=fresh)
+            found = session.profile(table, fresh=fresh, **asked)
         typer.echo(found.to_text(groups=groups))
         charged = f"charged {found.charge}" if found.charge.epsilon or found.charge.rho else "nothing was charged"
         say(f"[95 % intervals of the noise; {charged}; left for {session.analyst}: {session.remaining}]")

@@ -16,9 +16,9 @@ import pandas as pd
 
 from dpquery.catalog.names import shown, suggestion
 from dpquery.errors import QuerySyntaxError, UnknownNameError
-from dpquery.frontends.pandas.names import ASKED
 from dpquery.frontends.pandas.of_pandas import Accessor
 from dpquery.frontends.pandas.protected import Protected
+from dpquery.frontends.pandas.values import ASKED
 from dpquery.frontends.pandas.working import working
 from dpquery.session.session import Session
 

@@ -1,31 +1,80 @@
-"""pandas' names of aggregates, and SQL's."""
+"""pandas' aggregates, one row each: its name, its SQL, of which columns it is, and what the method says of itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from dpquery.catalog.names import suggestion
 from dpquery.errors import MissingBoundsError, UnsupportedQueryError
 from dpquery.frontends.pandas.columns import Column
-from dpquery.frontends.pandas.names import quoted
+from dpquery.frontends.pandas.values import quoted
 
-FORMS: Mapping[str, str] = {
-    "size": "COUNT(*)",
-    "count": "COUNT({})",
-    "nunique": "COUNT(DISTINCT {})",
-    "sum": "SUM({})",
-    "mean": "AVG({})",
-    "var": "VAR_SAMP({})",
-    "std": "STDDEV_SAMP({})",
-    "median": "MEDIAN({})",
-    "min": "MIN({})",
-    "max": "MAX({})",
-    "mode": "MODE({})",
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One of pandas' aggregates.
+
+    Attributes:
+        sql: Of a column, which stands for `{}`; of a sample, where `of_population` is what `ddof=0` asks for.
+        doc: What it returns.
+        of: "all" columns, which need no bounds; "numbers"; "ranked": numbers, dates and timestamps, but no booleans; or
+            "plain" numbers, without booleans.
+    """
+
+    sql: str
+    doc: str
+    of: str = "numbers"
+    of_population: str = ""
+
+    def form(self, asked: dict[str, Any]) -> str:
+        """Returns its SQL for the arguments of a call, and takes `ddof` out of them."""
+        if not self.of_population:
+            return self.sql
+        ddof = asked.pop("ddof", 1)
+        if ddof not in (0, 1) or isinstance(ddof, bool):
+            raise UnsupportedQueryError("ddof must be 1 (sample) or 0 (population)")
+        return self.sql if ddof else self.of_population
+
+    def fits(self, column: Column) -> bool:
+        """Whether a column's type has it."""
+        if column.type == "boolean":
+            return self.of in ("all", "numbers")
+        return self.of == "all" or column.is_number or (self.of == "ranked" and column.is_moment)
+
+
+_SPREAD = "of a sample, or with `ddof=0` of a population"
+AGGREGATES: Mapping[str, Aggregate] = {
+    "size": Aggregate("COUNT(*)", "the number of rows", "all"),
+    "count": Aggregate("COUNT({})", "how many values are not missing", "all"),
+    "nunique": Aggregate("COUNT(DISTINCT {})", "how many different values there are", "all"),
+    "sum": Aggregate("SUM({})", "sums"),
+    "mean": Aggregate("AVG({})", "means"),
+    "var": Aggregate("VAR_SAMP({})", f"variances: {_SPREAD}", of_population="VAR_POP({})"),
+    "std": Aggregate("STDDEV_SAMP({})", f"standard deviations: {_SPREAD}", of_population="STDDEV_POP({})"),
+    "median": Aggregate("MEDIAN({})", "values near the median: chosen by rank, privately", "ranked"),
+    "min": Aggregate("MIN({})", "values near the least that several units reach: that of one is never shown", "ranked"),
+    "max": Aggregate("MAX({})", "values near the greatest that several units reach", "ranked"),
+    "mode": Aggregate("MODE({})", "the most frequent of public values", "all"),
 }
-COUNTS = frozenset({"size", "count", "nunique", "mode"})
-"""Aggregates that need no bounds."""
-ORDERED = ("min", "max", "median", "quantile")
-"""Aggregates by rank: dates and timestamps have them too, booleans do not."""
+_OTHERS = {
+    "quantile": Aggregate("QUANTILE_CONT({}, {})", "values near quantiles", "ranked"),
+    "describe": Aggregate("", "several of these", "plain"),
+}
+"""What methods of their own ask, which `agg` does not know; what is in neither table is of numbers."""
+
+
+def method(name: str) -> Callable[..., Any]:
+    """Returns a method that asks one aggregate of the columns that it is given, of which its class has `_reduced`."""
+    row = AGGREGATES[name]
+
+    def asks(self: Any, *columns: Any, **asked: Any) -> Any:
+        return self._reduced(name, row.form(asked), *columns, **asked)
+
+    asks.__name__ = asks.__qualname__ = name
+    asks.__doc__ = f"Returns {row.doc}; in SQL {row.sql.format('column')}."
+    return asks
 
 
 def aggregate(function: object, column: Column) -> str:
@@ -35,21 +84,21 @@ def aggregate(function: object, column: Column) -> str:
         UnsupportedQueryError: No such aggregate, or not of such a column.
         MissingBoundsError: It needs bounds, and the column has none.
     """
-    if not isinstance(function, str) or function not in FORMS:
-        if not isinstance(function, str):
-            reason = "name an aggregate with a string; functions are never called on rows"
-        else:
-            reason = f"there is no aggregate {function!r}; {suggestion(function, FORMS)}"
-        raise UnsupportedQueryError(reason, advice=f"Known: {', '.join(FORMS)}.")
+    if not isinstance(function, str) or function not in AGGREGATES:
+        reason = "name an aggregate with a string; functions are never called on rows"
+        if isinstance(function, str):
+            reason = f"there is no aggregate {function!r}; {suggestion(function, AGGREGATES)}"
+        raise UnsupportedQueryError(reason, advice=f"Known: {', '.join(AGGREGATES)}.")
     demand(function, column)
-    return FORMS[function].format(quoted(column.name))
+    return AGGREGATES[function].sql.format(quoted(column.name))
 
 
 def demand(function: str, column: Column) -> None:
     """Refuses an aggregate that a column's type or missing bounds do not allow."""
-    if function in COUNTS:
+    row = _row(function)
+    if row.of == "all":
         return
-    if not _fits(function, column):
+    if not row.fits(column):
         reason = f"{function} of {column.name}: its values are of type {column.type}"
         raise UnsupportedQueryError(reason, advice=_instead(column))
     if not column.has_bounds:
@@ -61,11 +110,9 @@ def demand(function: str, column: Column) -> None:
         )
 
 
-def _fits(function: object, column: Column) -> bool:
-    """Whether a column's type has an aggregate; that of `describe` is all that it shows."""
-    if column.type == "boolean":
-        return function not in (*ORDERED, "describe")
-    return column.is_number or (column.is_moment and function in ORDERED)
+def _row(function: object) -> Aggregate:
+    name = function if isinstance(function, str) else ""
+    return AGGREGATES.get(name) or _OTHERS.get(name) or Aggregate("", "")
 
 
 def _instead(column: Column) -> str:
@@ -81,7 +128,8 @@ def numbers(function: object, columns: Mapping[str, Column], without: tuple[str,
     Raises:
         MissingBoundsError: There are none.
     """
-    found = [name for name, c in columns.items() if c.is_number and _fits(function, c) and name not in without]
+    row = _row(function)
+    found = [name for name, c in columns.items() if c.is_number and row.fits(c) and name not in without]
     bounded = [name for name in found if columns[name].has_bounds]
     if not bounded:
         first = repr(found[0]) if found else "'column'"

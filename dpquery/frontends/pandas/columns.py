@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dpquery.catalog.names import fold, name_fault
 from dpquery.errors import CatalogError
-from dpquery.frontends.pandas.zones import zone_of_dtype
+from dpquery.frontends.pandas.values import zone_of_dtype
 from dpquery.plan.zones import tzinfo_of
 
 NUMBERS = ("int64", "float64", "boolean", "decimal")

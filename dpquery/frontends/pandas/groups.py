@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from dpquery.errors import UnsupportedQueryError
 from dpquery.frontends.pandas import shapes
-from dpquery.frontends.pandas.aggregates import aggregate, demand, numbers
+from dpquery.frontends.pandas.aggregates import aggregate, demand, method, numbers
 from dpquery.frontends.pandas.columns import Column
-from dpquery.frontends.pandas.names import ASKED, known, quoted
-from dpquery.frontends.pandas.statistics import Names, Statistics, _spread
+from dpquery.frontends.pandas.values import ASKED, quoted
 from dpquery.result.table import Result
+
+if TYPE_CHECKING:
+    from dpquery.frontends.pandas.statistics import Statistics
 
 Item = tuple[str, Any, Column | None]
 """An aggregate in SQL, the label of its column, and the column of the frame whose sort of dtype it has, if any."""
@@ -29,7 +31,7 @@ class Groups:
     def __init__(self, of: Statistics, keys: Sequence[str], *, as_index: bool, sort: bool, dropna: bool) -> None:
         self._of, self._keys = of, list(keys)
         self._as_index, self._sort, self._dropna = as_index, sort, dropna
-        self._chosen: Names = None
+        self._chosen: str | Sequence[str] | None = None
 
     def __getitem__(self, columns: str | list[str]) -> Groups:
         self._of._known([columns] if isinstance(columns, str) else columns)
@@ -47,7 +49,7 @@ class Groups:
         if func is None:
             return self._table([self._named(label, pair) for label, pair in named.items()], asked)
         if isinstance(func, str):
-            return self._each(func, asked)
+            return self._table([self._item(func, name, name) for name in self._names(func)], asked)
         given = func if isinstance(func, Mapping) else dict.fromkeys(self._names("count"), func)
         pairs = [(name, functions) for name, functions in given.items()]
         is_flat = all(isinstance(functions, str) for _, functions in pairs)
@@ -69,41 +71,8 @@ class Groups:
 
         return self._select([("COUNT(*)", "size", None)], asked, shape)
 
-    def count(self, **asked: Any) -> Any:
-        """Returns how many values of each column are not missing."""
-        return self._each("count", asked)
-
-    def nunique(self, **asked: Any) -> Any:
-        """Returns how many different values each column has."""
-        return self._each("nunique", asked)
-
-    def sum(self, **asked: Any) -> Any:
-        """Returns sums."""
-        return self._each("sum", asked)
-
-    def mean(self, **asked: Any) -> Any:
-        """Returns means."""
-        return self._each("mean", asked)
-
-    def var(self, *, ddof: int = 1, **asked: Any) -> Any:
-        """Returns variances."""
-        return self._each("var", asked, form=_spread("VAR", ddof))
-
-    def std(self, *, ddof: int = 1, **asked: Any) -> Any:
-        """Returns standard deviations."""
-        return self._each("std", asked, form=_spread("STDDEV", ddof))
-
-    def median(self, **asked: Any) -> Any:
-        """Returns values near the medians."""
-        return self._each("median", asked)
-
-    def min(self, **asked: Any) -> Any:
-        """Returns values near the least that several units reach."""
-        return self._each("min", asked)
-
-    def max(self, **asked: Any) -> Any:
-        """Returns values near the greatest that several units reach."""
-        return self._each("max", asked)
+    count, nunique, sum, mean, var = map(method, ("count", "nunique", "sum", "mean", "var"))
+    std, median, min, max = map(method, ("std", "median", "min", "max"))
 
     def quantile(self, q: float = 0.5, **asked: Any) -> Any:
         """Returns values near one quantile."""
@@ -111,18 +80,20 @@ class Groups:
         place = self._of._view.value(q, params)
         names = self._names("quantile")
         for name in names:
-            demand("quantile", self._column(name))
-        items: list[Item] = [(f"QUANTILE_CONT({quoted(name)}, {place})", name, self._column(name)) for name in names]
+            demand("quantile", self._of._column(name))
+        items: list[Item] = [
+            (f"QUANTILE_CONT({quoted(name)}, {place})", name, self._of._column(name)) for name in names
+        ]
         return self._table(items, asked, params=params)
 
-    def _each(self, function: str, asked: Mapping[str, Any], form: str | None = None) -> Any:
-        items = [self._item(function, name, name) for name in self._names(function)]
-        if form is not None:
-            items = [(form.format(quoted(label)), label, column) for _, label, column in items]
-        return self._table(items, asked)
+    def _reduced(self, function: str, form: str, /, **asked: Any) -> Any:
+        """Returns one aggregate of the chosen columns, or of all that it fits."""
+        names = self._names(function)
+        items: list[Item] = [self._item(function, name, name) for name in names]
+        return self._table([(form.format(quoted(label)), label, column) for _, label, column in items], asked)
 
     def _item(self, function: object, name: object, label: Any) -> Item:
-        column = self._column(name)
+        column = self._of._column(name)
         return aggregate(function, column), label, None if function == "nunique" else column
 
     def _named(self, label: str, pair: Any) -> Item:
@@ -180,9 +151,6 @@ class Groups:
 
     def _seen(self) -> list[Column]:
         return [self._of._view.columns[name] for name in self._keys]
-
-    def _column(self, name: object) -> Column:
-        return self._of._view.columns[known(name, self._of._view.columns, self._of._held.why_not)]
 
     def _names(self, function: str) -> list[str]:
         """Returns the columns to aggregate: the chosen ones, or all that the aggregate fits."""

@@ -9,13 +9,28 @@ import pandas as pd
 
 from dpquery.errors import CatalogError
 from dpquery.frontends.pandas.accuracy import accuracy_of
-from dpquery.frontends.pandas.datasets import Handle
+from dpquery.frontends.pandas.datasets import Handle, own
 from dpquery.frontends.pandas.declare import protect
-from dpquery.frontends.pandas.marks import own
 from dpquery.frontends.pandas.protected import Protected
 
 
-class Accessor:
+class Answers:
+    """The intervals of an answer."""
+
+    def __init__(self, shown: Any) -> None:
+        self._frame = shown
+
+    @property
+    def accuracy(self) -> pd.DataFrame:
+        """The intervals, beside the answer's rows: "lower" and "upper", or of a frame (name, "lower"), ...."""
+        return accuracy_of(self._frame)
+
+    def intervals(self, confidence: object = None, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Returns the intervals for another confidence, or all at once; see `Result.intervals`."""
+        return accuracy_of(self._frame, confidence, simultaneous)
+
+
+class Accessor(Answers):
     """Private statistics of one DataFrame.
 
     `df.dp.protect(...)` says once whose rows these are and what may be spent. From then on `df.dp` has the words of
@@ -23,21 +38,9 @@ class Accessor:
     anew, and draws on the same budget.
     """
 
-    def __init__(self, frame: pd.DataFrame) -> None:
-        self._frame = frame
-
     def protect(self, **said: Any) -> Protected:
         """Returns the frame's private statistics; arguments as in `dpquery.protect`."""
         return protect(self._frame, **said)
-
-    @property
-    def accuracy(self) -> pd.DataFrame:
-        """The intervals of an answer, beside its rows: columns (name, "lower") and (name, "upper")."""
-        return accuracy_of(self._frame)
-
-    def intervals(self, confidence: object = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Returns the intervals of an answer for another confidence, or all at once; see `Result.intervals`."""
-        return accuracy_of(self._frame, confidence, simultaneous)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -51,22 +54,6 @@ class Accessor:
 
     def __repr__(self) -> str:
         return repr(_protected(self._frame))
-
-
-class SeriesAccessor:
-    """The intervals of an answer that is a Series."""
-
-    def __init__(self, series: pd.Series[Any]) -> None:
-        self._series = series
-
-    @property
-    def accuracy(self) -> pd.DataFrame:
-        """The intervals of an answer, beside its rows: columns "lower" and "upper"."""
-        return accuracy_of(self._series)
-
-    def intervals(self, confidence: object = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Returns the intervals of an answer for another confidence, or all at once; see `Result.intervals`."""
-        return accuracy_of(self._series, confidence, simultaneous)
 
 
 _said = inspect.signature(protect)

@@ -16,9 +16,8 @@ from dpquery.errors import AccuracyWarning, UnknownNameError, UnsupportedQueryEr
 from dpquery.frontends.pandas.accuracy import with_accuracy
 from dpquery.frontends.pandas.columns import Column, columns_of_pandas
 from dpquery.frontends.pandas.datasets import MARK, Handle
-from dpquery.frontends.pandas.declare_values import plain
-from dpquery.frontends.pandas.distributions import Distributions
-from dpquery.frontends.pandas.names import ASKED, known
+from dpquery.frontends.pandas.statistics import Statistics
+from dpquery.frontends.pandas.values import ASKED, known, plain
 from dpquery.frontends.pandas.views import MOST_CELLS, View, clamped, filtered, joined, with_view
 from dpquery.frontends.pandas.working import working
 from dpquery.kernel.loss import PrivacyLoss
@@ -86,7 +85,7 @@ def _shown(value: Value) -> Value:
     return str(value) if isinstance(value, datetime.date) else value
 
 
-class Protected(Distributions):
+class Protected(Statistics):
     """Private statistics of a frame. Every call is charged to the dataset's ledger, which all its frames share.
 
     Each call takes `epsilon=`, or `delta=`, `rho=`, `error=`, `weights=`, `max_groups=`, `max_rows=` and `confidence=`

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from dpquery.catalog.names import shown
 from dpquery.errors import QueryError, QuerySyntaxError, Span, UnsupportedQueryError
 from dpquery.frontends.pandas.columns import Column
-from dpquery.frontends.pandas.declare_values import plain
-from dpquery.frontends.pandas.names import known, quoted
+from dpquery.frontends.pandas.values import known, plain, quoted
 
 LONGEST = 10_000
 _PARTS = re.compile(

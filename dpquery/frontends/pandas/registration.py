@@ -38,9 +38,9 @@ def _accessor(frame: Any) -> object:
 
 def _of_series(series: Any) -> object:
     """Returns the accessor of a Series."""
-    from dpquery.frontends.pandas.of_pandas import SeriesAccessor
+    from dpquery.frontends.pandas.of_pandas import Answers
 
-    return SeriesAccessor(series)
+    return Answers(series)
 
 
 class _AwaitsPandas(MetaPathFinder):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dpquery.data.arrow import for_pandas
 from dpquery.frontends.pandas.columns import Column
-from dpquery.frontends.pandas.zones import localized, localized_moment
+from dpquery.frontends.pandas.values import localized, localized_moment
 from dpquery.result.table import Result
 
 ATTRS = "dp"

@@ -1,9 +1,11 @@
-"""Statistics in pandas' words: each call writes one query and shapes its answer as pandas would."""
+"""Statistics in pandas' words: each call writes one query and shapes its answer as pandas would. What is one row of
+`aggregates.AGGREGATES` is a method made from it.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,11 @@ import pandas as pd
 from dpquery.data.arrow import for_pandas
 from dpquery.errors import UnsupportedQueryError
 from dpquery.frontends.pandas import shapes
-from dpquery.frontends.pandas.aggregates import aggregate, demand, numbers
+from dpquery.frontends.pandas.accuracy import proportions
+from dpquery.frontends.pandas.aggregates import AGGREGATES, aggregate, demand, method, numbers
 from dpquery.frontends.pandas.columns import Column
-from dpquery.frontends.pandas.names import known, quoted
+from dpquery.frontends.pandas.groups import Groups
+from dpquery.frontends.pandas.values import known, quoted
 from dpquery.frontends.pandas.views import View
 from dpquery.result.table import Result
 
@@ -24,62 +28,21 @@ PERCENTILES = (0.25, 0.5, 0.75)
 MOST_BINS = 500
 
 
-class Statistics(ABC):
-    """The statistics of one view."""
+class Statistics:
+    """The statistics of one view: of all its rows, or by groups. `_ask` returns the shaped answer to a SELECT."""
 
     _view: View
     _held: Any
-
-    @abstractmethod
-    def _ask(
-        self,
-        select: Sequence[str],
-        asked: Mapping[str, Any],
-        shape: Callable[[Result], Any],
-        *,
-        source: str = "",
-        rest: str = "",
-        params: Mapping[str, object] | None = None,
-    ) -> Any:
-        """Returns the shaped answer to a SELECT of these items over the view, or over `source`; or its plan."""
+    _ask: Callable[..., Any]
 
     def count(self, columns: Names = None, **asked: Any) -> Any:
         """Returns the number of rows, `len(df)`; of columns, how many values are not missing."""
         if columns is None:
             return self._ask(["COUNT(*) AS count"], asked, lambda result: shapes.cells(result)[0])
-        return self._reduce("count", columns, asked)
+        return self._reduced("count", AGGREGATES["count"].sql, columns, **asked)
 
-    def sum(self, columns: Names = None, **asked: Any) -> Any:
-        """Returns sums."""
-        return self._reduce("sum", columns, asked)
-
-    def mean(self, columns: Names = None, **asked: Any) -> Any:
-        """Returns means."""
-        return self._reduce("mean", columns, asked)
-
-    def var(self, columns: Names = None, *, ddof: int = 1, **asked: Any) -> Any:
-        """Returns variances: of a sample, or with `ddof=0` of a population."""
-        return self._reduce("var", columns, asked, form=_spread("VAR", ddof))
-
-    def std(self, columns: Names = None, *, ddof: int = 1, **asked: Any) -> Any:
-        """Returns standard deviations: of a sample, or with `ddof=0` of a population."""
-        return self._reduce("std", columns, asked, form=_spread("STDDEV", ddof))
-
-    def median(self, columns: Names = None, **asked: Any) -> Any:
-        """Returns values near the median: chosen by rank, privately."""
-        return self._reduce("median", columns, asked)
-
-    def min(self, columns: Names = None, **asked: Any) -> Any:
-        """Returns values near the least that several units reach: that of a single one is never shown."""
-        return self._reduce("min", columns, asked)
-
-    def max(self, columns: Names = None, **asked: Any) -> Any:
-        """Returns values near the greatest that several units reach."""
-        return self._reduce("max", columns, asked)
-
-    def nunique(self, columns: Names = None, **asked: Any) -> Any:
-        """Returns how many different values there are."""
-        return self._reduce("nunique", columns, asked)
+    sum, mean, var, std, median = map(method, ("sum", "mean", "var", "std", "median"))
+    min, max, nunique = map(method, ("min", "max", "nunique"))
 
     def mode(self, columns: Names, **asked: Any) -> Any:
         """Returns the most frequent of public values: a Series of one; of several columns a frame of one row."""
@@ -91,7 +54,7 @@ class Statistics(ABC):
             frame = frame.assign(**{c.name: shapes.as_frame_has_it(frame[c.name], c) for c in seen})
             return shapes.priced(frame[columns] if isinstance(columns, str) else frame, result)
 
-        return self._ask(self._items("mode", names), asked, shape)
+        return self._ask(self._items("mode", names, AGGREGATES["mode"].sql), asked, shape)
 
     def quantile(self, q: float | Sequence[float] = 0.5, columns: Names = None, **asked: Any) -> Any:
         """Returns values near quantiles, chosen by rank; one `q` or several, as `DataFrame.quantile`."""
@@ -147,6 +110,124 @@ class Statistics(ABC):
 
         return self._ask(items, asked, shape)
 
+    def groupby(
+        self, by: str | Sequence[str], *, as_index: bool = True, sort: bool = True, dropna: bool = True
+    ) -> Groups:
+        """Returns the groups of one or several keys; arguments as in `DataFrame.groupby`."""
+        keys = self._known([by] if isinstance(by, str) else by)
+        return Groups(self, keys, as_index=as_index, sort=sort, dropna=dropna)
+
+    def value_counts(
+        self,
+        columns: str | Sequence[str],
+        *,
+        normalize: bool = False,
+        sort: bool = True,
+        ascending: bool = False,
+        dropna: bool = True,
+        **asked: Any,
+    ) -> Any:
+        """Returns how often each value, or combination of values, occurs, the most frequent first."""
+        groups = self.groupby(columns, dropna=dropna)
+        name = "proportion" if normalize else "count"
+
+        def shape(result: Result) -> Any:
+            def counts(of: Result) -> pd.Series[Any]:
+                return shapes.keyed(of, groups._seen(), [name], sort=not sort)[name]
+
+            made = proportions(counts, result) if normalize else counts(result)
+            made = made.sort_values(ascending=ascending, kind="stable") if sort else made
+            return shapes.priced(made, result)
+
+        return groups._select([("COUNT(*)", name, None)], asked, shape)
+
+    def histogram(self, column: str, bins: int | Sequence[float] = 10, **asked: Any) -> Any:
+        """Returns how many values lie in each bin, as `numpy.histogram`: of equal width between the bounds, or at given
+        edges. The last bin holds its upper edge too; values beyond the edges are not counted."""
+        seen = self._column(column)
+        if not seen.is_number or seen.type == "boolean":
+            raise UnsupportedQueryError(f"histogram of {column}: its values are of type {seen.type}")
+        edges = self._edges(column, bins)
+        params: dict[str, object] = {}
+        values = [self._view.value(float(edge), params) for edge in edges]
+        arms = " ".join(f"WHEN {quoted(column)} < {edge} THEN {i}" for i, edge in enumerate(values[1:-1]))
+        place, by = (f"CASE {arms} ELSE {len(edges) - 2} END", " GROUP BY 1") if arms else ("0", "")
+        inside = f"WHERE {quoted(column)} >= {values[0]} AND {quoted(column)} <= {values[-1]}"
+        counts = f"SELECT {place} AS place, COUNT(*) AS count FROM {self._view.source} {inside}{by}"
+        shown = _bins(edges)
+        names = f"(VALUES {', '.join(f'({i}, {bin!r})' for i, bin in enumerate(shown))}) AS named (place, bin)"
+
+        def shape(result: Result) -> Any:
+            found, counts = shapes.columns_of(result)
+            numbers = counts.to_numpy()
+            filled = np.zeros(len(shown), dtype=numbers.dtype)
+            filled[[shown.index(bin) for bin in found]] = numbers
+            index = pd.IntervalIndex.from_breaks(edges, closed="left", name=column)
+            made = pd.Series(filled, index=index, name="count")
+            return shapes.priced(made, result)
+
+        source = f"({counts}) AS counted JOIN {names} USING (place)"
+        items = [f"bin AS {quoted(column)}", "count"]
+        return self._ask(items, asked, shape, source=source, rest=" ORDER BY place", params=params)
+
+    def crosstab(self, index: str | Sequence[str], columns: str | Sequence[str], **asked: Any) -> Any:
+        """Returns the number of rows for each combination of keys; NaN where a combination was not shown."""
+        rows, across = self._sides(index, columns)
+        groups = self.groupby([*rows, *across])
+
+        def shape(result: Result) -> Any:
+            seen = groups._seen()
+            return shapes.priced(shapes.grid(result, seen[: len(rows)], seen[len(rows) :]), result)
+
+        return groups._select([("COUNT(*)", "count", None)], asked, shape)
+
+    def pivot_table(
+        self,
+        values: str | Sequence[str] | None = None,
+        index: str | Sequence[str] = (),
+        columns: str | Sequence[str] = (),
+        aggfunc: str = "mean",
+        **asked: Any,
+    ) -> Any:
+        """Returns an aggregate for each combination of keys, as `DataFrame.pivot_table`."""
+        rows, across = self._sides(index, columns, is_half_enough=True)
+        keys = [*rows, *across]
+        names = (
+            numbers(aggfunc, self._view.columns, (*keys, self._held.unit))
+            if values is None
+            else self._known([values] if isinstance(values, str) else values)
+        )
+        groups = self.groupby(keys)
+        items = [groups._item(aggfunc, name, name) for name in names]
+
+        def shape(result: Result) -> Any:
+            seen = groups._seen()
+            if across and isinstance(values, str):
+                return shapes.priced(shapes.grid(result, seen[: len(rows)], seen[len(rows) :]), result)
+            made = shapes.keyed(result, seen, names, sort=not across)[sorted(names)]
+            return shapes.priced(made.unstack(list(range(len(rows), len(keys)))) if across else made, result)
+
+        return groups._select(items, asked, shape)
+
+    def _edges(self, column: str, bins: int | Sequence[float]) -> list[float]:
+        if isinstance(bins, int) and not isinstance(bins, bool):
+            demand("histogram", self._column(column))
+            if not 1 <= bins <= MOST_BINS:
+                raise UnsupportedQueryError(f"a histogram has 1 to {MOST_BINS} bins")
+            lower, upper = (float(str(end)) for end in self._column(column).bounds or ())
+            return [float(edge) for edge in np.linspace(lower, upper, bins + 1)]
+        edges = [float(edge) for edge in bins] if isinstance(bins, list | tuple | np.ndarray | range) else []
+        if not 2 <= len(edges) <= MOST_BINS + 1 or not all(a < b for a, b in pairwise(edges)):
+            raise UnsupportedQueryError("bins must be a number, or a list of increasing edges")
+        return edges
+
+    def _sides(self, index: Any, columns: Any, is_half_enough: bool = False) -> tuple[list[str], list[str]]:
+        sides = [[side] if isinstance(side, str) else list(side) for side in (index, columns)]
+        if not sides[0] or not (is_half_enough or sides[1]):
+            raise UnsupportedQueryError("name the keys of rows and columns", advice="index='sex', columns='region'")
+        self._known([*sides[0], *sides[1]])
+        return sides[0], sides[1]
+
     def _pairs(self, function: str, x: Names, y: str | None, asked: Mapping[str, Any]) -> Any:
         if isinstance(x, str) is (y is None):
             raise UnsupportedQueryError("give two columns, or a list of them", advice="Write corr('x', 'y').")
@@ -171,26 +252,23 @@ class Statistics(ABC):
 
         return self._ask(items, asked, shape)
 
-    def _reduce(self, function: str, columns: Names, asked: Mapping[str, Any], form: str | None = None) -> Any:
+    def _reduced(self, function: str, form: str, columns: Names = None, **asked: Any) -> Any:
+        """Returns one aggregate of columns."""
         names = self._names(function, columns)
-        items = self._items(function, names, form)
 
         def shape(result: Result) -> Any:
             row = [for_pandas(column)[0].as_py() for column in result.to_arrow().columns]
-            values = [
-                shapes.scalar_as_frame_has_it(value, self._view.columns[name])
-                for value, name in zip(row, names, strict=True)
-            ]
+            seen = [self._view.columns[name] for name in names]
+            values = [shapes.scalar_as_frame_has_it(value, column) for value, column in zip(row, seen, strict=True)]
             return values[0] if isinstance(columns, str) else shapes.series(values, names, result)
 
-        return self._ask(items, asked, shape)
+        return self._ask(self._items(function, names, form), asked, shape)
 
-    def _items(self, function: str, names: Sequence[str], form: str | None = None) -> list[str]:
+    def _items(self, function: str, names: Sequence[str], form: str) -> list[str]:
         """Returns what stands behind SELECT for an aggregate of these columns."""
-        made = [aggregate(function, self._view.columns[name]) for name in names]
-        if form is not None:
-            made = [form.format(quoted(name)) for name in names]
-        return [f"{sql} AS {quoted(name)}" for sql, name in zip(made, names, strict=True)]
+        for name in names:
+            demand(function, self._view.columns[name])
+        return [f"{form.format(quoted(name))} AS {quoted(name)}" for name in names]
 
     def _names(self, function: str, columns: Names) -> list[str]:
         """Returns the columns that are meant; None are all that the aggregate fits."""
@@ -213,12 +291,6 @@ class Statistics(ABC):
         return self._view.columns[known(name, self._view.columns, self._held.why_not)]
 
 
-def _spread(function: str, ddof: int) -> str:
-    if ddof not in (0, 1) or isinstance(ddof, bool):
-        raise UnsupportedQueryError("ddof must be 1 (sample) or 0 (population)")
-    return f"{function}_{'SAMP' if ddof else 'POP'}({{}})"
-
-
 def _quantiles(made: dict[str, list[Any]], fractions: list[float], q: Any, columns: Names) -> Any:
     """Returns quantiles as pandas has them: by q, by column, both or none."""
     if isinstance(columns, str):
@@ -226,3 +298,15 @@ def _quantiles(made: dict[str, list[Any]], fractions: list[float], q: Any, colum
         return values[0] if isinstance(q, float | int) else pd.Series(values, index=fractions, name=columns)
     frame = pd.DataFrame(made, index=fractions)
     return frame.iloc[0] if isinstance(q, float | int) else frame
+
+
+def _bins(edges: Sequence[float]) -> list[str]:
+    """Returns the bins between edges as people write intervals, with as few digits as keep the edges apart.
+
+    Example:
+        >>> _bins([0.0, 0.1, 1000000.0])
+        ['[0, 0.1)', '[0.1, 1000000]']
+    """
+    written = ([f"{edge:.{digits}g}" for edge in edges] for digits in (9, 15, 17))
+    ends = next(ends for ends in written if len(set(ends)) == len(edges))
+    return [f"[{a}, {b}{']' if b is ends[-1] else ')'}" for a, b in pairwise(ends)]

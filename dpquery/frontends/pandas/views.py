@@ -9,9 +9,8 @@ from types import MappingProxyType
 
 from dpquery.errors import ParameterError, UnsupportedQueryError
 from dpquery.frontends.pandas.columns import Column
-from dpquery.frontends.pandas.declare_values import plain
-from dpquery.frontends.pandas.names import TABLE, known, quoted
 from dpquery.frontends.pandas.query_text import condition_of
+from dpquery.frontends.pandas.values import TABLE, known, plain, quoted
 
 _WITH = re.compile(r"\s*with\s+(?!recursive\b)", re.IGNORECASE)
 MOST_CELLS = 900

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpquery.frontends.postgres.commands.commands import read
 from dpquery.frontends.postgres.commands.gucs import REPORTED
-from dpquery.frontends.postgres.commands.portals import Outcome, Portal, Prepared
+from dpquery.frontends.postgres.commands.portals import Outcome, Portal
 from dpquery.frontends.postgres.commands.statements import Statement, split
 from dpquery.frontends.postgres.execution import Executor
 from dpquery.frontends.postgres.process.log import Log
@@ -44,11 +44,9 @@ class Connection:
     is_ending: bool = False
     is_busy: bool = False
     _is_skipping: bool = False
-    _task: asyncio.Task[None] | None = field(default=None)
 
     async def serve(self) -> None:
         """Answers until the client ends it, is silent for too long, or the server ends."""
-        self._task = asyncio.current_task()
         self._ready()
         while not self.is_ending:
             try:
@@ -221,7 +219,7 @@ class Connection:
         self.executor.check_usable(command)
         if not message.name:
             self.executor.store.statements.pop("", None)
-        self.executor.store.add_statement(message.name, Prepared.of(statement, command, message.oids))
+        self.executor.keep(message.name, statement, command, message.oids)
         self.channel.write(messages.PARSE_COMPLETE)
 
     async def _bind(self, message: wire.Bind) -> None:

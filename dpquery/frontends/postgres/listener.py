@@ -23,12 +23,11 @@ from dpquery.frontends.postgres.login.users import Users
 from dpquery.frontends.postgres.process.log import LOGGER, Counts, Log
 from dpquery.frontends.postgres.process.supervisor import Supervisor
 from dpquery.frontends.postgres.wire import messages, wire
-from dpquery.frontends.postgres.wire.answers import Answered, Field, Refusal
+from dpquery.frontends.postgres.wire.answers import TOO_MANY, Answered, Field, Refusal
 from dpquery.frontends.postgres.wire.channel import Channel, Closed
 from dpquery.frontends.postgres.wire.columns import stored
 from dpquery.frontends.postgres.wire.oids import TEXT
 from dpquery.frontends.postgres.wire.rows import data_rows
-from dpquery.frontends.postgres.wire.states import TOO_MANY
 
 BACKLOG = 4096
 """Connections that wait with the system."""

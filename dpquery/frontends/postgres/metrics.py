@@ -16,21 +16,17 @@ PATIENCE = 5.0
 
 def metrics_text(server: Server) -> str:
     """Returns the counts in Prometheus' text format."""
-    lines = [
-        "# TYPE dpquery_connections_open gauge",
-        f"dpquery_connections_open {server.open}",
-        "# TYPE dpquery_statements_running gauge",
-        f"dpquery_statements_running {server.shares.statements.busy}",
-        "# TYPE dpquery_statements_waiting gauge",
-        f"dpquery_statements_waiting {server.shares.statements.waiting}",
-        "# TYPE dpquery_results_bytes gauge",
-        f"dpquery_results_bytes {server.shares.room.held}",
-        "# TYPE dpquery_engine_restarts_total counter",
-        f"dpquery_engine_restarts_total {server.engine.restarts}",
-        "# TYPE dpquery_statement_seconds_total counter",
-        f"dpquery_statement_seconds_total {server.counts.seconds:.6f}",
-        "# TYPE dpquery_events_total counter",
-    ]
+    shares, engine = server.shares, server.engine
+    figures = (
+        ("connections_open", "gauge", server.open),
+        ("statements_running", "gauge", shares.statements.busy),
+        ("statements_waiting", "gauge", shares.statements.waiting),
+        ("results_bytes", "gauge", shares.room.held),
+        ("engine_restarts_total", "counter", engine.restarts),
+        ("statement_seconds_total", "counter", f"{server.counts.seconds:.6f}"),
+    )
+    lines = [f"# TYPE dpquery_{name} {kind}\ndpquery_{name} {value}" for name, kind, value in figures]
+    lines.append("# TYPE dpquery_events_total counter")
     for (kind, what), count in sorted(server.counts.totals.copy().items()):
         lines.append(f'dpquery_events_total{{kind="{kind}",what="{what}"}} {count}')
     return "\n".join(lines) + "\n"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpquery.frontends.postgres.commands.nodes import Ask, Command
-from dpquery.frontends.postgres.commands.statements import Statement
-from dpquery.frontends.postgres.wire.answers import Described, Field, Refusal
+from dpquery.frontends.postgres.wire import oids
+from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, Refusal
 from dpquery.frontends.postgres.wire.rows import CopyForm
 
+if TYPE_CHECKING:
+    from dpquery.frontends.postgres.commands.nodes import Command
+
+PRICE = (Field(name="QUERY PLAN", oid=oids.TEXT),)
+ALL_SETTINGS = tuple(Field(name=name, oid=oids.TEXT) for name in ("name", "setting", "description"))
 MOST_STATEMENTS = 1_000
 MOST_PORTALS = 200
 MOST_TEXT = 4 << 20
@@ -34,6 +39,21 @@ class Outcome:
     copy: CopyForm | None = None
     notices: tuple[tuple[str, str], ...] = ()
 
+    @staticmethod
+    def of(answered: Answered, tag: str = "SELECT", copy: CopyForm | None = None) -> Outcome:
+        """Returns the rows of an answer."""
+        notices = tuple(("00000", words) for words in answered.notices)
+        if not answered.fields and copy is None:
+            return Outcome(tag=f"{tag} 0", notices=notices)
+        fields, table = answered.fields, answered.table
+        return Outcome(tag=tag, fields=fields, table=table, is_counted=True, copy=copy, notices=notices)
+
+    @staticmethod
+    def of_texts(fields: tuple[Field, ...], rows: list[tuple[str, ...]]) -> Outcome:
+        """Returns rows of texts, as SHOW gives them."""
+        columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(len(fields))]
+        return Outcome(tag="SHOW", fields=fields, table=pa.table(columns, names=[str(i) for i in range(len(fields))]))
+
     @property
     def rows(self) -> int:
         """How many rows there are."""
@@ -56,14 +76,6 @@ class Prepared:
     described: Described | None = None
     has_intervals: bool = False
     is_told: bool = False
-
-    @staticmethod
-    def of(statement: Statement, command: Command | None, oids: tuple[int, ...]) -> Prepared:
-        """Returns a statement as it is kept: without its tokens, which take more room than its text."""
-        has_parameters = bool(oids) or any(token.kind == "parameter" for token in statement.tokens)
-        if isinstance(command, Ask):
-            command = Ask(Statement(statement.text, (), statement.start))
-        return Prepared(statement.text, command, oids, has_parameters)
 
 
 @dataclass(slots=True)
@@ -117,18 +129,11 @@ class Store:
             raise Refusal("26000", f"{what} does not exist")
         return found
 
-    def portal(self, name: str) -> Portal:
-        """Returns a portal or cursor."""
+    def portal(self, name: str, what: str = "portal") -> Portal:
+        """Returns a portal or cursor; `what` names it where there is none."""
         found = self.portals.get(name)
         if found is None:
-            raise Refusal("34000", f'portal "{name[:63]}" does not exist')
-        return found
-
-    def cursor(self, name: str) -> Portal:
-        """Returns a cursor or portal, with a cursor's words for its absence."""
-        found = self.portals.get(name)
-        if found is None:
-            raise Refusal("34000", f'cursor "{name[:63]}" does not exist')
+            raise Refusal("34000", f'{what} "{name[:63]}" does not exist')
         return found
 
     def add_statement(self, name: str, prepared: Prepared) -> None:
@@ -161,7 +166,7 @@ class Store:
         if name is None:
             self.portals = {known: portal for known, portal in self.portals.items() if not portal.is_cursor}
         else:
-            self.cursor(name)
+            self.portal(name, "cursor")
             del self.portals[name]
 
     def end_transaction(self, *, is_committed: bool) -> None:
@@ -181,6 +186,10 @@ class Motion:
     count: int
     step: int
     place: int
+
+    def is_forward(self, place: int) -> bool:
+        """Whether it passes only rows behind a place."""
+        return self.place >= place and self.step > 0 and (self.count == 0 or self.first > place)
 
     def rows(self, table: pa.Table) -> pa.Table:
         """Returns the rows, in the order in which they are passed."""

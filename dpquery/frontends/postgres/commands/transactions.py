@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dpquery.frontends.postgres.commands import nodes
 from dpquery.frontends.postgres.commands.gucs import Settings
 from dpquery.frontends.postgres.commands.portals import Outcome, Store
 from dpquery.frontends.postgres.wire.answers import Refusal
@@ -32,28 +31,32 @@ class Block:
     in_block: bool = False
     _savepoints: list[str] = field(default_factory=list)
 
-    def run(self, command: nodes.Begin | nodes.Commit | nodes.Rollback | nodes.Savepoint | nodes.Release) -> Outcome:
-        """Runs a statement about transactions."""
-        match command:
-            case nodes.Begin(isolation):
-                return self._begin(isolation)
-            case nodes.Commit():
-                is_sound = self.status != "E"
-                return self._end("COMMIT" if is_sound else "ROLLBACK", is_committed=is_sound)
-            case nodes.Rollback(savepoint):
-                return self._end("ROLLBACK", is_committed=False) if savepoint is None else self._back_to(savepoint)
-            case nodes.Savepoint(name):
-                self.demand("SAVEPOINT")
-                if len(self._savepoints) >= MOST_SAVEPOINTS:
-                    raise Refusal("54000", "too many savepoints")
-                self._savepoints.append(name)
-                self.settings.begin(name)
-                return Outcome(tag="SAVEPOINT")
-            case nodes.Release(name):
-                self.demand("RELEASE SAVEPOINT")
-                self._cut(name, is_kept=False)
-                self.settings.release(name)
-                return Outcome(tag="RELEASE")
+    def run(self, act: str, name: str | None) -> Outcome:
+        """Runs a statement about transactions; see `nodes.Transaction`."""
+        if act == "BEGIN":
+            return self._begin(name)
+        if act in ("COMMIT", "ROLLBACK"):
+            is_sound = act == "COMMIT" and self.status != "E"
+            return self._end("COMMIT" if is_sound else "ROLLBACK", is_committed=is_sound)
+        self.demand(act)
+        assert name is not None
+        if act == "SAVEPOINT":
+            if len(self._savepoints) >= MOST_SAVEPOINTS:
+                raise Refusal("54000", "too many savepoints")
+            self._savepoints.append(name)
+            self.settings.begin(name)
+            return Outcome(tag="SAVEPOINT")
+        is_kept = act == "ROLLBACK TO SAVEPOINT"
+        if name not in self._savepoints:
+            raise Refusal("3B001", f'savepoint "{name[:63]}" does not exist')
+        last = len(self._savepoints) - 1 - self._savepoints[::-1].index(name)
+        del self._savepoints[last + is_kept :]
+        if not is_kept:
+            self.settings.release(name)
+            return Outcome(tag="RELEASE")
+        self.tell_changes(lambda: self.settings.roll_back(name))
+        self.status = "T" if self.status == "E" else self.status
+        return Outcome(tag="ROLLBACK")
 
     def _begin(self, isolation: str | None) -> Outcome:
         if self.status == "T":
@@ -74,20 +77,6 @@ class Block:
         self._savepoints.clear()
         self.store.end_transaction(is_committed=is_committed)
         return Outcome(tag=tag, notices=notices)
-
-    def _back_to(self, name: str) -> Outcome:
-        self.demand("ROLLBACK TO SAVEPOINT")
-        self._cut(name, is_kept=True)
-        self.tell_changes(lambda: self.settings.roll_back(name))
-        if self.status == "E":
-            self.status = "T"
-        return Outcome(tag="ROLLBACK")
-
-    def _cut(self, name: str, *, is_kept: bool) -> None:
-        if name not in self._savepoints:
-            raise Refusal("3B001", f'savepoint "{name[:63]}" does not exist')
-        last = len(self._savepoints) - 1 - self._savepoints[::-1].index(name)
-        del self._savepoints[last + is_kept :]
 
     def end_implicit(self, *, is_committed: bool) -> None:
         """Ends what a query or a Sync was by itself, outside of a transaction."""

@@ -177,12 +177,15 @@ def _is_grouped_by(select: exp.Select, item: exp.Expr) -> bool:
         return False
     if any(value for name, value in group.args.items() if name != "expressions") or len(group.expressions) != 1:
         return False
-    (by,) = group.expressions
+    return _means(group.expressions[0], select, item)
+
+
+def _means(by: exp.Expr, select: exp.Select, item: exp.Expr) -> bool:
+    """Whether a term of GROUP BY or ORDER BY is the one item of a SELECT: its place, its alias, or itself."""
     alias = select.expressions[0].alias if isinstance(select.expressions[0], exp.Alias) else ""
     is_position = isinstance(by, exp.Literal) and by.name == "1" and not by.is_string
-    return (
-        is_position or by == item or (isinstance(by, exp.Column) and not by.table and bool(alias) and by.name == alias)
-    )
+    is_alias = isinstance(by, exp.Column) and not by.table and bool(alias) and by.name == alias
+    return is_position or is_alias or by == item
 
 
 def _ordered(keys: list[Value], select: exp.Select, item: exp.Expr) -> list[Value] | None:
@@ -196,11 +199,7 @@ def _ordered(keys: list[Value], select: exp.Select, item: exp.Expr) -> list[Valu
     if not terms:
         return [*present, *nulls]
     term = terms[0]
-    by = term.this if isinstance(term, exp.Ordered) else term
-    alias = select.expressions[0].alias if isinstance(select.expressions[0], exp.Alias) else ""
-    is_position = isinstance(by, exp.Literal) and by.name == "1" and not by.is_string
-    is_alias = isinstance(by, exp.Column) and not by.table and bool(alias) and by.name == alias
-    if not (is_position or is_alias or by == item):
+    if not _means(term.this if isinstance(term, exp.Ordered) else term, select, item):
         return None
     if bool(term.args.get("desc")):
         present.reverse()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
 
 from dpquery.backends.base import Backend
+from dpquery.backends.opening import open_backend
+from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog
 from dpquery.data.arrow import arrow_type
 from dpquery.errors import DataChangedError, InvalidLossError, QueryError
@@ -19,13 +21,21 @@ from dpquery.frontends.postgres.engine.declared import Known, known_answer
 from dpquery.frontends.postgres.engine.parameters import infer, values_of
 from dpquery.frontends.postgres.engine.routing import Route, Statement, position_of, route
 from dpquery.frontends.postgres.engine.settings import Caps, options_of
+from dpquery.frontends.postgres.pg_catalog.contents import virtual_table
 from dpquery.frontends.postgres.pg_catalog.emulation import Emulation
 from dpquery.frontends.postgres.pg_catalog.rewrite import Asking
-from dpquery.frontends.postgres.pg_catalog.virtual import empty_virtual_table, virtual_table
-from dpquery.frontends.postgres.wire.answers import Answered, Asked, Described, Field, Refusal
-from dpquery.frontends.postgres.wire.names import example_of, field_of, field_of_arrow, oid_of
-from dpquery.frontends.postgres.wire.oids import FLOAT8, TEXT
-from dpquery.frontends.postgres.wire.states import NO_ANALYST, refusal_of, row_level
+from dpquery.frontends.postgres.wire.answers import (
+    NO_ANALYST,
+    Answered,
+    Asked,
+    Described,
+    Field,
+    Refusal,
+    refusal_of,
+    row_level,
+)
+from dpquery.frontends.postgres.wire.oids import FLOAT8, TEXT, example_of, field_of, field_of_arrow, oid_of
+from dpquery.kernel.loss import parse_amount
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.types import FLOAT64, Type
 from dpquery.result.beside import names_beside, with_intervals
@@ -195,9 +205,8 @@ class Engine:
         asking = Asking(analyst=asked.analyst, database=self._catalog.dataset, settings=asked.settings)
 
         def virtual(name: str) -> pa.Table:
-            if rows == 0:
-                return empty_virtual_table(name)
-            return virtual_table(name, self._catalog, self._ledger, self._session(asked.analyst).analyst)
+            analyst = None if rows == 0 else self._session(asked.analyst).analyst
+            return virtual_table(name, self._catalog, self._ledger, analyst)
 
         return self._emulation.run(tree, asking, virtual, rows=rows), asking.is_lasting
 
@@ -242,7 +251,7 @@ class Engine:
             return found
 
 
-@contextmanager
+@contextlib.contextmanager
 def _refusals() -> Iterator[None]:
     """Turns every error into a Refusal; none of an engine's own words go out."""
     try:
@@ -325,3 +334,46 @@ def _without_intervals(table: pa.Table, made: Shape, fields: tuple[Field, ...]) 
 
 def _numbers(made: Shape) -> frozenset[int]:
     return frozenset(place for place in made.noisy if made.columns[place][1].is_numeric)
+
+
+FACTORY = f"{__name__}:open_engine"
+
+
+@contextlib.contextmanager
+def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, Any]]]:
+    """Gives the engine over a catalog, its data and its ledger; see `worker.Factory`.
+
+    Args:
+        arguments: The paths `catalog`, `sources` by table, `ledger`; `row_level`; `most_epsilon`, or None;
+            `memory_limit` and `spill` as for `dpquery.connect`.
+
+    Raises:
+        DPQueryError: Mistakes in the catalog, tables without data, a ledger that is missing or another's.
+    """
+    catalog = Catalog.load(arguments["catalog"])
+    ledger = Ledger.open(arguments["ledger"])
+    resources = Resources(arguments["memory_limit"], arguments["spill"])
+    with contextlib.ExitStack() as ending:
+        ending.callback(ledger.close)
+        version, current = ledger.data_version, list[Backend]()
+        ending.callback(lambda: current[0].close() if current else None)
+
+        def open_data() -> Backend:
+            current[:] = [open_backend(catalog, arguments["sources"], resources=resources)]
+            return current[0]
+
+        backend = open_data()
+        someone = next(iter(catalog.analysts), "analyst")
+        Session(catalog, backend=backend, ledger=ledger, analyst=someone)  # whether they belong together
+        most = arguments["most_epsilon"]
+        caps = Caps(epsilon=None if most is None else parse_amount(most, name="--most-epsilon"))
+        engine = Engine(
+            catalog,
+            backend=backend,
+            ledger=ledger,
+            caps=caps,
+            row_level=arguments["row_level"],
+            data_version=version,
+            reopen=open_data,
+        )
+        yield engine, {"dataset": catalog.dataset}

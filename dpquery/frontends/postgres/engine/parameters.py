@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from dpquery.frontends.postgres.wire import oids
-from dpquery.frontends.postgres.wire.answers import Refusal
-from dpquery.frontends.postgres.wire.states import INVALID_VALUE, SYNTAX
+from dpquery.frontends.postgres.wire.answers import INVALID_VALUE, SYNTAX, Refusal
 from dpquery.sql.parse.lists import is_list_place
 from dpquery.sql.parse.parameters import MAX_PARAMETERS, Placeholder, number_of
 

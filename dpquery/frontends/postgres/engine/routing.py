@@ -11,8 +11,7 @@ from sqlglot import exp
 
 from dpquery.catalog import Catalog
 from dpquery.errors import QueryError
-from dpquery.frontends.postgres.wire.answers import Refusal
-from dpquery.frontends.postgres.wire.states import FORBIDDEN, UNSUPPORTED, refusal_of
+from dpquery.frontends.postgres.wire.answers import FORBIDDEN, UNSUPPORTED, Refusal, refusal_of
 from dpquery.sql.parse.parameters import Placeholder
 from dpquery.sql.parse.parse import read, span_of
 

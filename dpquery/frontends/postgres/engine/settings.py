@@ -8,8 +8,7 @@ from fractions import Fraction
 from typing import cast
 
 from dpquery.errors import QueryError
-from dpquery.frontends.postgres.wire.answers import Refusal
-from dpquery.frontends.postgres.wire.states import INVALID_VALUE
+from dpquery.frontends.postgres.wire.answers import INVALID_VALUE, Refusal
 from dpquery.kernel.loss import parse_amount, show_amount
 from dpquery.session.options import Asked
 
@@ -28,11 +27,6 @@ class Caps:
     rho: Fraction | None = None
     max_groups: int | None = None
     max_rows: int | None = None
-
-
-def check(name: str, value: str, caps: Caps) -> None:
-    """Raises Refusal unless a setting may have this value; names that are not of dpquery pass."""
-    options_of({name: value}, caps)
 
 
 def options_of(settings: Mapping[str, str], caps: Caps) -> Asked:

@@ -138,13 +138,13 @@ async def _authenticate(channel: Channel, door: Door, name: str) -> User:
         return user
     binding = door.binding if channel.is_tls else None
     mechanisms = [PLAIN] if binding is None else [BOUND, PLAIN]
-    channel.write(messages.sasl_mechanisms(mechanisms))
+    channel.write(messages.sasl(messages.MECHANISMS, b"".join(map(messages.text, mechanisms)) + b"\0"))
     try:
         mechanism, data = _initial(await _password(channel))
         if mechanism not in mechanisms:
             raise ScramError
         exchange = Exchange(verifier, mechanism, binding)
-        channel.write(messages.sasl_continue(exchange.first(data)))
+        channel.write(messages.sasl(messages.CONTINUE, exchange.first(data)))
         final = exchange.final(await _password(channel))
         if user is None:
             raise ScramError
@@ -152,7 +152,7 @@ async def _authenticate(channel: Channel, door: Door, name: str) -> User:
         door.guesses.wrong(channel.address, name)
         await asyncio.sleep(PENALTY)
         raise Refusal("28P01", f'password authentication failed for user "{name[:63]}"') from None
-    channel.write(messages.sasl_final(final))
+    channel.write(messages.sasl(messages.FINAL, final))
     return user
 
 

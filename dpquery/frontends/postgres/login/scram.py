@@ -1,4 +1,8 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the server's side: RFC 5802 and 7677, as PostgreSQL speaks them."""
+"""SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the server's side: RFC 5802 and 7677, as PostgreSQL speaks them.
+
+The package scramp does not serve here: it refuses the empty user name that libpq sends, and passwords that SASLprep
+forbids, which PostgreSQL takes as they are.
+"""
 
 from __future__ import annotations
 

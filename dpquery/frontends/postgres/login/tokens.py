@@ -13,6 +13,12 @@ from dpquery.errors import DPQueryError
 SHORTEST_TOKEN = 16  # characters
 
 
+def token_of(path: Path | None) -> tuple[str, str]:
+    """Returns the token of a file, or without one a new token, and what its owner is shown of it."""
+    secret = new_token() if path is None else read_token(path)
+    return secret, secret if path is None else f"(the word in {path})"
+
+
 def new_token() -> str:
     """Returns a token that cannot be guessed."""
     return secrets.token_urlsafe(32)

@@ -17,13 +17,19 @@ from dpquery.backends.duckdb.system_tables import (
 )
 from dpquery.catalog import Catalog
 from dpquery.errors import BackendError
-from dpquery.frontends.postgres.pg_catalog import contents, macros
-from dpquery.frontends.postgres.pg_catalog.allowed import refused_function
-from dpquery.frontends.postgres.pg_catalog.relations import INFORMATION_SCHEMA, Relation, Row, oid_of_code, relations
+from dpquery.frontends.postgres.pg_catalog import contents
+from dpquery.frontends.postgres.pg_catalog.allowed import MACROS, bound_series, refused_function
+from dpquery.frontends.postgres.pg_catalog.relations import Relation, oid_of_code, relations, text_of
 from dpquery.frontends.postgres.pg_catalog.rewrite import Asking, rewrite
-from dpquery.frontends.postgres.pg_catalog.series import bound_series
-from dpquery.frontends.postgres.wire.answers import Refusal
-from dpquery.frontends.postgres.wire.states import CANCELLED, NO_COLUMN, NO_FUNCTION, NO_MEMORY, TOO_MUCH, UNSUPPORTED
+from dpquery.frontends.postgres.wire.answers import (
+    CANCELLED,
+    NO_COLUMN,
+    NO_FUNCTION,
+    NO_MEMORY,
+    TOO_MUCH,
+    UNSUPPORTED,
+    Refusal,
+)
 from dpquery.sql.parse.lists import with_lists_as_in
 
 LIMITS = StatementLimits()
@@ -97,18 +103,30 @@ def _unknown_column(made: exp.Expr) -> Refusal | None:
 
 
 def _filled(catalog: Catalog, system: tuple[Relation, ...]) -> SystemTables:
-    names = ", ".join(f"{name} VARCHAR" for name in ("plain", "shown", "full_name", "quoted"))
-    by_place = {relation.place: relation for relation in system}
     statements = [
         *(f"CREATE SCHEMA {schema}" for schema in ("pgc", "inf", "aid")),
         *(relation.ddl() for relation in system),
-        "CREATE TABLE aid.type_names (oid UINTEGER, name VARCHAR, shown VARCHAR)",
-        f"CREATE TABLE aid.class_names (oid UINTEGER, {names})",
-        "CREATE TABLE aid.constraints (oid UINTEGER, shown VARCHAR)",
-        "CREATE TABLE aid.indexes (oid UINTEGER, place INTEGER, shown VARCHAR)",
+        *(f"CREATE TABLE aid.{name} ({columns})" for name, columns in _AID.items()),
     ]
-    rows = {place: _arrow(by_place[place], given) for place, given in contents.rows(catalog, system) if given}
-    return SystemTables(statements, rows, afterwards=(_TYPE_NAMES, _CLASS_NAMES, *macros.macros()))
+    rows = {f"aid.{name}": table for name, table in contents.rows(catalog, system).items()}
+    for name in ("types", "procs"):
+        columns = (f"{column} VARCHAR" for column in rows[f"aid.{name}"].column_names)
+        statements.append(f"CREATE TABLE aid.{name} ({', '.join(columns)})")
+    return SystemTables(statements, rows, afterwards=(MACROS, text_of("catalog.sql")))
+
+
+_AID = {
+    "relations": "oid UINTEGER, schema VARCHAR, name VARCHAR, kind VARCHAR, comment VARCHAR",
+    "columns": "relation UINTEGER, number INTEGER, name VARCHAR, type UINTEGER, typmod INTEGER, is_nullable BOOLEAN, "
+    "comment VARCHAR",
+    "about": "dataset VARCHAR, comment VARCHAR, analyst VARCHAR, role UINTEGER",
+    "settings": "name VARCHAR, setting VARCHAR",
+    "type_names": "oid UINTEGER, name VARCHAR, shown VARCHAR",
+    "class_names": "oid UINTEGER, plain VARCHAR, shown VARCHAR, full_name VARCHAR, quoted VARCHAR",
+    "constraints": "oid UINTEGER, shown VARCHAR",
+    "indexes": "oid UINTEGER, place INTEGER, shown VARCHAR",
+}
+"""Tables of the emulation's own; there are neither constraints nor indexes."""
 
 
 def _agreed(system: tuple[Relation, ...]) -> dict[str, int]:
@@ -118,55 +136,6 @@ def _agreed(system: tuple[Relation, ...]) -> dict[str, int]:
         for name, code in relation.columns:
             found.setdefault(name, set()).add(oid_of_code(code))
     return {name: oids.pop() for name, oids in found.items() if len(oids) == 1}
-
-
-_PUBLIC_NAMES = {
-    "int8": "bigint",
-    "int4": "integer",
-    "int2": "smallint",
-    "bool": "boolean",
-    "float8": "double precision",
-    "float4": "real",
-    "varchar": "character varying",
-    "bpchar": "character",
-    "timestamp": "timestamp without time zone",
-    "timestamptz": "timestamp with time zone",
-    "time": "time without time zone",
-    "timetz": "time with time zone",
-    "varbit": "bit varying",
-    "char": '"char"',
-}
-_SHOWN = " ".join(f"WHEN '{name}' THEN '{shown}'" for name, shown in _PUBLIC_NAMES.items())
-_TYPE_NAMES = f"""INSERT INTO aid.type_names
-    SELECT t.oid, t.typname, CASE WHEN e.oid IS NOT NULL AND t.typcategory = 'A'
-        THEN (CASE e.typname {_SHOWN} ELSE e.typname END) || '[]'
-        WHEN t.typnamespace = {INFORMATION_SCHEMA} THEN 'information_schema.' || t.typname
-        ELSE CASE t.typname {_SHOWN} ELSE t.typname END END
-    FROM pgc.pg_type AS t LEFT JOIN pgc.pg_type AS e ON e.oid = t.typelem"""
-_CLASS_NAMES = """INSERT INTO aid.class_names
-    SELECT c.oid, CASE WHEN s.nspname IN ('pg_catalog', 'public') THEN c.relname END,
-        CASE WHEN s.nspname IN ('pg_catalog', 'public') THEN q.name ELSE s.nspname || '.' || q.name END,
-        s.nspname || '.' || c.relname, '"' || s.nspname || '"."' || c.relname || '"'
-    FROM pgc.pg_class AS c JOIN pgc.pg_namespace AS s ON s.oid = c.relnamespace,
-        LATERAL (SELECT CASE WHEN regexp_matches(c.relname, '^[a-z_][a-z0-9_]*$') THEN c.relname
-            ELSE '"' || replace(c.relname, '"', '""') || '"' END AS name) AS q"""
-
-_DEFAULTS: dict[str, object] = {"b": False, "o": 0, "4": 0, "2": 0, "8": 0, "f": 0.0, "p": 0}
-
-
-def _arrow(relation: Relation, rows: list[Row]) -> pa.Table:
-    """Returns rows as a table of texts and lists that the engine casts; what a row leaves out is 0, false or NULL."""
-    columns = {}
-    for name, code in relation.columns:
-        default = _DEFAULTS.get(code) if relation.schema == "pg_catalog" else None
-        values = [row.get(name, default) for row in rows]
-        if any(isinstance(value, list) for value in values):
-            columns[name] = pa.array(values)
-        else:
-            columns[name] = pa.array(
-                [None if v is None else str(v).lower() if type(v) is bool else str(v) for v in values]
-            )
-    return pa.table({name: array for name, array in columns.items() if array.null_count < len(array)})
 
 
 def _unsupported() -> Refusal:

@@ -8,10 +8,6 @@ from importlib.resources import files
 ANALYST = "\x01analyst"
 """Stands for the current user."""
 
-PG_CATALOG, PUBLIC, INFORMATION_SCHEMA, DP = 11, 2200, 13207, 16390
-OWNER, OWNER_NAME, DATABASE = 10, "dpquery", 16384
-Row = dict[str, object]
-
 _CODES = {
     "o": (26, "UINTEGER"),
     "8": (20, "BIGINT"),
@@ -52,9 +48,13 @@ class Relation:
         return f"{'pgc' if self.schema == 'pg_catalog' else 'inf'}.{self.name}"
 
     def ddl(self) -> str:
-        """Returns the statement that makes it."""
-        columns = ", ".join(f'"{name}" {_CODES[code][1]}' for name, code in self.columns)
-        return f"CREATE TABLE {self.place} ({columns})"
+        """Returns the statement that makes it; in pg_catalog numbers and booleans are 0 or false unless said."""
+        has_default = "bo428fp" if self.schema == "pg_catalog" else ""
+        columns = (
+            f'"{name}" {_CODES[code][1]}' + (f" DEFAULT CAST(0 AS {_CODES[code][1]})" if code in has_default else "")
+            for name, code in self.columns
+        )
+        return f"CREATE TABLE {self.place} ({', '.join(columns)})"
 
 
 def relations() -> tuple[Relation, ...]:

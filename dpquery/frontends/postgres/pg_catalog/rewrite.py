@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dpquery.frontends.postgres.pg_catalog.contents import SETTINGS
+from dpquery.frontends.postgres.pg_catalog.contents import SETTINGS, VIRTUAL
 from dpquery.frontends.postgres.pg_catalog.relations import ANALYST
 from dpquery.frontends.postgres.pg_catalog.values import VALUE_CASTS, is_procedure, is_shown, name_columns, type_word
-from dpquery.frontends.postgres.pg_catalog.virtual import VIRTUAL
-from dpquery.frontends.postgres.wire.answers import Refusal
-from dpquery.frontends.postgres.wire.states import FORBIDDEN, NO_TABLE, UNSUPPORTED
+from dpquery.frontends.postgres.wire.answers import FORBIDDEN, NO_TABLE, UNSUPPORTED, Refusal
 
 REGULAR = {
     "regclass": ("class_oid", "class_name"),

@@ -8,12 +8,13 @@ import json
 import struct
 import uuid
 from collections.abc import Callable
+from dataclasses import astuple
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
-from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, Refusal
+from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, Refusal, failed
 
 HEAD = struct.Struct(">III")
 """Of a frame: the number of its request, the bytes of its JSON, the bytes of its table."""
@@ -63,21 +64,25 @@ def of_answered(answered: Answered) -> tuple[dict[str, Any], pa.Buffer]:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, answered.table.schema) as stream:
         stream.write_table(answered.table)
-    words = {"fields": _of_fields(answered.fields), "notices": list(answered.notices), "lasts": answered.is_lasting}
-    return words, sink.getvalue()
+    fields = list(map(astuple, answered.fields))
+    return {"fields": fields, "notices": answered.notices, "lasts": answered.is_lasting}, sink.getvalue()
 
 
-def to_answered(words: dict[str, Any], table: bytes | bytearray) -> Answered:
+def to_answered(reply: tuple[dict[str, Any], bytes | bytearray]) -> Answered:
     """Returns the answer that `of_answered` has written."""
-    read = pa.ipc.open_stream(table).read_all()
-    read.validate(full=True)
-    notices = tuple(map(str, words["notices"]))
-    return Answered(fields=_to_fields(words["fields"]), table=read, notices=notices, is_lasting=bool(words["lasts"]))
+    words, table = reply
+    try:
+        read = pa.ipc.open_stream(table).read_all()
+        read.validate(full=True)
+        fields, notices = _to_fields(words["fields"]), tuple(map(str, words["notices"]))
+        return Answered(fields=fields, table=read, notices=notices, is_lasting=bool(words["lasts"]))
+    except (pa.ArrowInvalid, KeyError, TypeError, ValueError):
+        raise failed() from None
 
 
 def of_described(described: Described) -> dict[str, Any]:
     """Returns types as words."""
-    return {"parameters": list(described.parameters), "fields": _of_fields(described.fields)}
+    return {"parameters": described.parameters, "fields": list(map(astuple, described.fields))}
 
 
 def to_described(words: dict[str, Any]) -> Described:
@@ -87,17 +92,13 @@ def to_described(words: dict[str, Any]) -> Described:
 
 def of_refusal(refusal: Refusal) -> dict[str, Any]:
     """Returns a refusal as words."""
-    return {"refusal": [refusal.sqlstate, refusal.message, refusal.detail, refusal.hint, refusal.position]}
+    return {"refusal": refusal.args}
 
 
 def to_refusal(words: dict[str, Any]) -> Refusal:
     """Returns the refusal that `of_refusal` has written."""
     sqlstate, message, detail, hint, position = words["refusal"]
     return Refusal(str(sqlstate), str(message), detail, hint, position)
-
-
-def _of_fields(fields: tuple[Field, ...]) -> list[list[Any]]:
-    return [[field.name, field.oid, field.typmod] for field in fields]
 
 
 def _to_fields(written: list[list[Any]]) -> tuple[Field, ...]:

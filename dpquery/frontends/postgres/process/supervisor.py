@@ -13,13 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from dpquery.errors import BackendError
 from dpquery.frontends.postgres.process import crossing
 from dpquery.frontends.postgres.process.log import LOGGER
-from dpquery.frontends.postgres.wire.answers import Answered, Asked, Described, Refusal
-from dpquery.frontends.postgres.wire.states import failed
+from dpquery.frontends.postgres.wire.answers import Refusal, failed
 
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -279,28 +276,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return str(number)
-
-
-def describe_words(text: str, oids: tuple[int, ...], analyst: str, settings: dict[str, str]) -> dict[str, Any]:
-    """Returns the request for a statement's types."""
-    return {"what": "describe", "text": text, "oids": list(oids), "analyst": analyst, "settings": settings}
-
-
-def ask_words(asked: Asked, *, is_explained: bool) -> dict[str, Any]:
-    """Returns the request for an answer, or for its price."""
-    parameters = [crossing.from_value(value) for value in asked.parameters]
-    words = {"text": asked.text, "parameters": parameters, "analyst": asked.analyst, "settings": dict(asked.settings)}
-    return {"what": "explain" if is_explained else "answer", **words}
-
-
-def described_of(reply: Reply) -> Described:
-    """Returns the types in a reply."""
-    return crossing.to_described(reply[0])
-
-
-def answered_of(reply: Reply) -> Answered:
-    """Returns the answer in a reply."""
-    try:
-        return crossing.to_answered(*reply)
-    except (pa.ArrowInvalid, KeyError, TypeError, ValueError):
-        raise failed() from None

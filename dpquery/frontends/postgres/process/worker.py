@@ -23,9 +23,8 @@ from typing import Any
 from dpquery.cancelling import Cancellation, cancellable
 from dpquery.errors import DPQueryError
 from dpquery.frontends.postgres.process import crossing
-from dpquery.frontends.postgres.wire.answers import Answerer, Asked, Refusal
+from dpquery.frontends.postgres.wire.answers import Answerer, Asked, Refusal, failed
 from dpquery.frontends.postgres.wire.columns import stored
-from dpquery.frontends.postgres.wire.states import failed
 from dpquery.kernel.failures import OPERATOR, cause_of
 
 SWITCH = 0.001

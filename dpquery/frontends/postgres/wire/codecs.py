@@ -1,4 +1,7 @@
-"""Single values as PostgreSQL writes them, as text and in binary: parameters that come, and rare values that go."""
+"""Single values as PostgreSQL writes them, as text and in binary: parameters that come, and rare values that go.
+
+Those of psycopg or asyncpg do not serve here: they trust a server, and read the bytes of clients without limits.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,12 @@ import datetime
 import re
 import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from dpquery.frontends.postgres.wire import oids
 from dpquery.frontends.postgres.wire.answers import Refusal
-from dpquery.frontends.postgres.wire.arrays import array_items, read_array, write_array
-from dpquery.frontends.postgres.wire.oids import length_of
-
-__all__ = ["decode", "encode_binary", "encode_text", "length_of"]
 
 EPOCH_DATE = datetime.date(2000, 1, 1)
 EPOCH = datetime.datetime(2000, 1, 1)
@@ -133,19 +133,13 @@ def _moment(text: str, with_zone: bool = False) -> datetime.datetime:
 def _decode_binary(value: bytes, oid: int) -> object:
     match oid:
         case oids.BOOL:
-            return bool(_unpack(">b", value))
-        case oids.INT2 | oids.INT4 | oids.INT8:
-            return int.from_bytes(_sized(value, length_of(oid)), "big", signed=True)
-        case oids.OID:
-            return _unpack(">I", value)
-        case oids.FLOAT4:
-            return _unpack(">f", value)
-        case oids.FLOAT8:
-            return _unpack(">d", value)
+            return bool(_unpack("b", value))
+        case _ if oid in _FORMS:
+            return _unpack(_FORMS[oid], value)
         case oids.NUMERIC:
             return _numeric_from(value)
         case oids.DATE:
-            return EPOCH_DATE + datetime.timedelta(days=int.from_bytes(_sized(value, 4), "big", signed=True))
+            return EPOCH_DATE + datetime.timedelta(days=_unpack("i", value))
         case oids.TIME:
             return (EPOCH + _since(value)).time()
         case oids.TIMESTAMP:
@@ -153,7 +147,7 @@ def _decode_binary(value: bytes, oid: int) -> object:
         case oids.TIMESTAMPTZ:
             return (EPOCH + _since(value)).replace(tzinfo=datetime.UTC)
         case oids.UUID:
-            return uuid.UUID(bytes=_sized(value, 16))
+            return uuid.UUID(bytes=value)
         case oids.BYTEA:
             return value
         case oids.TEXT | oids.VARCHAR | oids.BPCHAR | oids.NAME | oids.CHAR | oids.UNKNOWN | 0 | 114:
@@ -165,18 +159,17 @@ def _decode_binary(value: bytes, oid: int) -> object:
             raise ValueError
 
 
-def _sized(value: bytes, length: int) -> bytes:
-    if len(value) != length:
-        raise ValueError
-    return value
+_FORMS = {oids.INT2: "h", oids.INT4: "i", oids.INT8: "q", oids.OID: "I", oids.FLOAT4: "f", oids.FLOAT8: "d"}
+"""Of `struct`, for numbers of a fixed length."""
 
 
-def _unpack(form: str, value: bytes) -> object:
-    return struct.unpack(form, value)[0]
+def _unpack(form: str, value: bytes) -> Any:
+    """Returns a number; raises struct.error for bytes of another length."""
+    return struct.unpack(f">{form}", value)[0]
 
 
 def _since(value: bytes) -> datetime.timedelta:
-    return MICROSECOND * int.from_bytes(_sized(value, 8), "big", signed=True)
+    return MICROSECOND * int(_unpack("q", value))
 
 
 def _numeric_from(value: bytes) -> Decimal:
@@ -266,6 +259,8 @@ def encode_binary(value: object, oid: int) -> bytes:
     if oid == oids.INTERVAL:
         months, days, micros = interval_parts(value)
         return struct.pack(">qii", micros, days, months)
+    if oid in _FORMS:
+        return struct.pack(f">{_FORMS[oid]}", value)
     writer = _BINARY.get(oid)
     return encode_text(value, oid) if writer is None else writer(value)
 
@@ -290,30 +285,84 @@ def numeric_binary(value: Decimal) -> bytes:
 
 
 def _micros(value: object) -> bytes:
-    if not isinstance(value, datetime.datetime):
+    """Returns a timestamp, or a time of the first day."""
+    moment = datetime.datetime.combine(EPOCH_DATE, value) if isinstance(value, datetime.time) else value
+    if not isinstance(moment, datetime.datetime):
         raise Refusal("XX000", "the engine returned a value of an unexpected type")
-    return struct.pack(">q", (value.replace(tzinfo=None) - EPOCH) // MICROSECOND)
-
-
-def _clock(value: object) -> bytes:
-    if not isinstance(value, datetime.time):
-        raise Refusal("XX000", "the engine returned a value of an unexpected type")
-    return struct.pack(">q", (datetime.datetime.combine(EPOCH_DATE, value) - EPOCH) // MICROSECOND)
+    return struct.pack(">q", (moment.replace(tzinfo=None) - EPOCH) // MICROSECOND)
 
 
 _BINARY: dict[int, Callable[..., bytes]] = {
     oids.BOOL: lambda v: b"\1" if v else b"\0",
-    oids.INT2: lambda v: struct.pack(">h", v),
-    oids.INT4: lambda v: struct.pack(">i", v),
-    oids.INT8: lambda v: struct.pack(">q", v),
-    oids.OID: lambda v: struct.pack(">I", v),
-    oids.FLOAT4: lambda v: struct.pack(">f", v),
-    oids.FLOAT8: lambda v: struct.pack(">d", v),
     oids.NUMERIC: lambda v: numeric_binary(Decimal(v)),
     oids.DATE: lambda v: struct.pack(">i", (v - EPOCH_DATE).days),
-    oids.TIME: _clock,
-    oids.TIMESTAMP: _micros,
-    oids.TIMESTAMPTZ: _micros,
+    **dict.fromkeys((oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ), _micros),
     oids.UUID: lambda v: v.bytes if isinstance(v, uuid.UUID) else uuid.UUID(v).bytes,
     oids.BYTEA: bytes,
 }
+
+
+# Arrays of one dimension.
+
+MOST_ITEMS = 65_535
+_SPACE = " \t\n\r\v\f"
+_IN_QUOTES = frozenset('{}",\\' + _SPACE)
+_ITEM = re.compile(rf'[{_SPACE}]*+(?:"((?:[^"\\]|\\.)*+)"[{_SPACE}]*+|((?:[^{{}}",\\]|\\.)++))', re.DOTALL)
+"""An item in quotes, or one without."""
+
+
+def read_array(text: str) -> list[str | None]:
+    """Returns the items of `{a,"b c",NULL}`, with None for NULL; raises ValueError for other text."""
+    text, items, place = text.strip(_SPACE), list[str | None](), 1
+    if not (text.startswith("{") and text.endswith("}")) or len(text) < 2:
+        raise ValueError
+    if not text[1:-1].strip(_SPACE):
+        return items
+    while (found := _ITEM.match(text, place, len(text) - 1)) is not None and len(items) < MOST_ITEMS:
+        item = re.sub(r"\\(.)", r"\1", found[1] or found[2] or "", flags=re.DOTALL)
+        if found[1] is None:
+            item = item.rstrip(_SPACE)
+            if not item:
+                break
+        items.append(None if found[1] is None and item.upper() == "NULL" else item)
+        place = found.end() + 1
+        if text[place - 1] != ",":
+            if place == len(text):
+                return items
+            break
+    raise ValueError
+
+
+def write_array(items: Sequence[str | None]) -> str:
+    """Returns `{a,"b c",NULL}` for items."""
+    return "{" + ",".join("NULL" if item is None else _written(item) for item in items) + "}"
+
+
+def _written(item: str) -> str:
+    if item and item.upper() != "NULL" and not _IN_QUOTES & set(item):
+        return item
+    return '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def array_items(value: bytes) -> list[bytes | None]:
+    """Returns the items of an array in binary; raises ValueError or struct.error for other bytes."""
+    dimensions, _, _ = struct.unpack_from(">iiI", value)
+    if dimensions == 0 and len(value) == 12:
+        return []
+    if dimensions != 1:
+        raise ValueError
+    count, _ = struct.unpack_from(">ii", value, 12)
+    if not 0 <= count <= MOST_ITEMS:
+        raise ValueError
+    items: list[bytes | None] = []
+    place = 20
+    for _ in range(count):
+        (length,) = struct.unpack_from(">i", value, place)
+        place += 4
+        if length < -1 or length > len(value) - place:
+            raise ValueError
+        items.append(None if length == -1 else value[place : place + length])
+        place += max(length, 0)
+    if place != len(value):
+        raise ValueError
+    return items

@@ -28,19 +28,12 @@ def text(value: str) -> bytes:
     return value.replace("\0", "?").encode("utf-8", errors="replace") + b"\0"
 
 
-def sasl_mechanisms(names: Sequence[str]) -> bytes:
-    """Offers ways to authenticate, the preferred one first."""
-    return message(b"R", struct.pack(">i", 10) + b"".join(map(text, names)) + b"\0")
+MECHANISMS, CONTINUE, FINAL = 10, 11, 12
 
 
-def sasl_continue(data: bytes) -> bytes:
-    """The server's first message of SCRAM."""
-    return message(b"R", struct.pack(">i", 11) + data)
-
-
-def sasl_final(data: bytes) -> bytes:
-    """The server's last message of SCRAM."""
-    return message(b"R", struct.pack(">i", 12) + data)
+def sasl(step: int, data: bytes) -> bytes:
+    """A step of SASL: the ways to authenticate, each with a zero behind, and a zero; or a message of the server."""
+    return message(b"R", struct.pack(">i", step) + data)
 
 
 def parameter_status(name: str, value: str) -> bytes:

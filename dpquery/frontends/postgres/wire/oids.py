@@ -1,6 +1,14 @@
-"""PostgreSQL's numbers of types."""
+"""PostgreSQL's numbers of types, and those of plans and of Arrow: fixed by the plan and never by what the data hold."""
 
 from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import pyarrow as pa
+
+from dpquery.frontends.postgres.wire.answers import Field
+from dpquery.plan.types import Kind, Type
 
 BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4 = 16, 17, 18, 19, 20, 21, 22, 23
 REGPROC, TEXT, OID, OIDVECTOR, FLOAT4, FLOAT8, UNKNOWN = 24, 25, 26, 30, 700, 701, 705
@@ -76,3 +84,84 @@ TYPES = {
 def length_of(oid: int) -> int:
     """Returns the length of a type's values as the catalog states it, -1 where it varies."""
     return LENGTHS.get(oid, -1)
+
+
+_OIDS = {
+    Kind.BOOLEAN: BOOL,
+    Kind.INT64: INT8,
+    Kind.FLOAT64: FLOAT8,
+    Kind.DECIMAL: NUMERIC,
+    Kind.TEXT: TEXT,
+    Kind.DATE: DATE,
+    Kind.TIMESTAMP: TIMESTAMP,
+}
+
+_EXAMPLES: dict[int, object] = {
+    BOOL: True,
+    **dict.fromkeys((INT2, INT4, INT8, OID), 1),
+    **dict.fromkeys((FLOAT4, FLOAT8), 1.0),
+    NUMERIC: Decimal(1),
+    DATE: datetime.date(2000, 1, 1),
+    **dict.fromkeys((TIMESTAMP, TIMESTAMPTZ), datetime.datetime(2000, 1, 1)),
+    TIME: "00:00:00",
+    UUID: "00000000-0000-0000-0000-000000000000",
+}
+
+
+def oid_of(type: Type) -> int:
+    """Returns the OID of a plan's type."""
+    return _OIDS[type.kind]
+
+
+def field_of(name: str, type: Type, *, is_exact: bool = True) -> Field:
+    """Returns the description of a column of a plan.
+
+    Args:
+        name: Its name in the query.
+        type: Its type in the plan.
+        is_exact: Whether the digits of decimals are known; where parameters take part they depend on their values.
+    """
+    typmod = ((type.precision << 16) | type.scale) + 4 if type.kind is Kind.DECIMAL and is_exact else -1
+    return Field(name=name, oid=oid_of(type), typmod=typmod)
+
+
+def example_of(oid: int) -> object:
+    """Returns some value of an OID: what a query is described with."""
+    for element, array in ARRAYS.items():
+        if array == oid:
+            return [example_of(element)]
+    return _EXAMPLES.get(oid, "")
+
+
+def field_of_arrow(name: str, type: pa.DataType) -> Field:
+    """Returns the description of a column of the emulated catalog."""
+    return Field(name=name, oid=_oid_of_arrow(type))
+
+
+def _oid_of_arrow(type: pa.DataType) -> int:
+    plain = {
+        pa.bool_(): BOOL,
+        pa.int8(): INT2,
+        pa.int16(): INT2,
+        pa.uint8(): INT2,
+        pa.int32(): INT4,
+        pa.uint16(): INT4,
+        pa.int64(): INT8,
+        pa.uint32(): OID,
+        pa.float32(): FLOAT4,
+        pa.float64(): FLOAT8,
+        pa.date32(): DATE,
+        pa.time64("us"): TIME,
+        pa.timestamp("us"): TIMESTAMP,
+        pa.binary(): BYTEA,
+        pa.month_day_nano_interval(): INTERVAL,
+    }
+    if type in plain:
+        return plain[type]
+    if pa.types.is_decimal(type):
+        return NUMERIC
+    if pa.types.is_timestamp(type):
+        return TIMESTAMPTZ
+    if pa.types.is_list(type):
+        return ARRAYS.get(_oid_of_arrow(type.value_type), 1009)
+    return TEXT

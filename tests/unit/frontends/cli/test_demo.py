@@ -14,7 +14,7 @@ import pytest
 import dpquery as dp
 from dpquery.catalog import Catalog
 from dpquery.frontends.cli import demo_files
-from dpquery.frontends.cli.demo_steps import STEPS
+from dpquery.frontends.cli.demo import STEPS
 from dpquery.frontends.cli.main import run
 from dpquery.ledger.ledger import Ledger
 from tests.scripted import zero_noise

@@ -11,7 +11,7 @@ import pytest
 
 from dpquery.frontends.cli.main import run
 from dpquery.frontends.postgres.login.users import Users
-from dpquery.frontends.wording import as_options, as_settings
+from dpquery.frontends.text import as_options, as_settings
 
 CATALOG = """\
 version: 2

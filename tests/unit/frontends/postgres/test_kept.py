@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dpquery.frontends.postgres.login.kept import LONGEST, MOST_OF_ONE, MOST_OF_USER, MOST_USERS, Kept, key_of
+from dpquery.frontends.postgres.login.shares import LONGEST, MOST_OF_ONE, MOST_OF_USER, MOST_USERS, Kept, key_of
 from dpquery.frontends.postgres.wire.answers import Answered, Described, Field
 
 FIELDS = (Field(name="a", oid=23),)

@@ -62,30 +62,40 @@ def test_no_text_takes_long(piece: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
+    ("text", "kind", "said"),
     [
-        ("begin isolation level serializable, read only", nodes.Begin),
-        ("START TRANSACTION READ WRITE", nodes.Begin),
-        ("END", nodes.Commit),
-        ("ABORT WORK", nodes.Rollback),
-        ("SET x TO 'a', 'b'", nodes.SetSetting),
-        ("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED", nodes.SetSetting),
-        ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", nodes.Nothing),
-        ("LISTEN a", nodes.Nothing),
-        ("UNLISTEN *", nodes.Nothing),
-        ("NOTIFY a, 'b'", nodes.Nothing),
-        ("CLOSE ALL", nodes.CloseCursor),
-        ("DEALLOCATE ALL", nodes.Deallocate),
-        ("DISCARD TEMP", nodes.Discard),
-        ("EXPLAIN (FORMAT text) SELECT 1", nodes.Explain),
-        ("COPY t TO STDOUT", nodes.Copy),
-        ("SELECT 1", nodes.Ask),
-        ("INSERT INTO t VALUES (1)", nodes.Ask),
-        ("$1", nodes.Ask),
+        ("begin isolation level serializable, read only", nodes.Transaction, "BEGIN"),
+        ("START TRANSACTION READ WRITE", nodes.Transaction, "BEGIN"),
+        ("END", nodes.Transaction, "COMMIT"),
+        ("ABORT WORK", nodes.Transaction, "ROLLBACK"),
+        ("ROLLBACK TO a", nodes.Transaction, "ROLLBACK TO SAVEPOINT"),
+        ("SET x TO 'a', 'b'", nodes.SetSetting, "x"),
+        (
+            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            nodes.SetSetting,
+            "default_transaction_isolation",
+        ),
+        ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", nodes.Act, "SET"),
+        ("LISTEN a", nodes.Act, "LISTEN"),
+        ("UNLISTEN *", nodes.Act, "UNLISTEN"),
+        ("NOTIFY a, 'b'", nodes.Act, "NOTIFY"),
+        ("CLOSE ALL", nodes.Act, "CLOSE CURSOR ALL"),
+        ("DEALLOCATE ALL", nodes.Act, "DEALLOCATE ALL"),
+        ("DISCARD TEMPORARY", nodes.Act, "DISCARD TEMP"),
+        ("SHOW ALL", nodes.Show, None),
+        ("SHOW TIME ZONE", nodes.Show, "timezone"),
+        ("EXPLAIN (FORMAT text) SELECT 1", nodes.Explain, ""),
+        ("COPY t TO STDOUT", nodes.Copy, ""),
+        ("SELECT 1", nodes.Ask, ""),
+        ("INSERT INTO t VALUES (1)", nodes.Ask, ""),
+        ("$1", nodes.Ask, ""),
     ],
 )
-def test_statements_are_told_apart(text: str, kind: type) -> None:
-    assert isinstance(read(split(text)[0]), kind)
+def test_statements_are_told_apart(text: str, kind: type, said: str | None) -> None:
+    command = read(split(text)[0])
+    assert isinstance(command, kind)
+    words = [getattr(command, name) for name in ("act", "tag", "name") if hasattr(command, name)]
+    assert said == "" or words[:1] == [said]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +103,7 @@ def test_statements_are_told_apart(text: str, kind: type) -> None:
     [
         ("BEGIN; -- fine", None),
         ("BEGIN nonsense", "42601"),
+        ("START WORK", "42601"),
         ("COMMIT PREPARED 'x'", "42601"),
         ("PREPARE TRANSACTION 'x'", "0A000"),
         ("COPY t FROM STDIN", "42501"),
