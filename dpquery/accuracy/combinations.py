@@ -21,7 +21,7 @@ def half_width(parts: Sequence[Part], failure: Fraction) -> Fraction:
     equal part of `failure`, and what is simulated, which holds with about the confidence.
     """
     plain = together(parts, failure / max(1, len(parts)))
-    laws = [(float(abs(factor)), law_of(noise)) for factor, noise in parts]
+    laws = [(float(factor), law_of(noise)) for factor, noise in parts]
     found = half_width_of_sum(laws, float(failure))
     return plain if found is None else min(plain, Fraction(found))
 

@@ -11,8 +11,8 @@ from dpquery.plan.expr import Call, Case, Cast, Expression
 
 Bounds = tuple[Fraction, Fraction]
 
-ROUNDS, CLOSE, LARGEST = 200, 1 + 1e-6, 1e100
-"""A half-width is found in so many rounds, to this precision, below this."""
+DOUBLED, CLOSE = 40, 1e-5
+"""A half-width is looked for up to so many doublings of that with an exact divisor, and found to this part of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +55,22 @@ class Mean:
         Args:
             reach: How far a sum of measures with these factors may be off.
         """
-        error = 0.0
-        for _ in range(ROUNDS):
-            ends = self.ends(Fraction(error))
-            found = float(max(reach(factors) + rounded for factors, rounded in ends) / rows)
-            if not found < LARGEST:
-                return None
-            if found <= error * CLOSE:
-                return found
-            error = found
-        return None
+
+        def needed(error: float) -> float:
+            return float(max(reach(factors) + rounded for factors, rounded in self.ends(Fraction(error))) / rows)
+
+        high = needed(0.0)
+        for _ in range(DOUBLED):
+            if needed(high) <= high:
+                break
+            high *= 2
+        else:
+            return None
+        low = 0.0
+        while high - low > CLOSE * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if needed(middle) <= middle else (middle, high)
+        return high
 
     @property
     def measures(self) -> list[str]:

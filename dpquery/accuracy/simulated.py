@@ -100,14 +100,14 @@ def simulate(
 
 
 def half_width_of_sum(parts: Sequence[tuple[float, Law]], failure: float) -> float | None:
-    """Returns half the width of `simulate`'s interval of a sum of independent noises, each times a factor; None where
-    it is not simulated."""
+    """Returns how far `simulate`'s interval of a sum of independent noises, each times a factor, reaches on its wider
+    side; None where it is not simulated."""
     left_out = POINTS * failure / 2
     if not 2 <= len(parts) <= MOST_MEASURES or left_out < LEAST_LEFT_OUT:
         return None
-    total = sum(abs(factor) * _noise(law, dimension)[0] for dimension, (factor, law) in enumerate(parts))
+    ordered = np.sort(-sum(factor * _noise(law, dimension)[0] for dimension, (factor, law) in enumerate(parts)))
     beyond = max(0, math.floor(left_out - math.sqrt(left_out)))
-    return float(np.sort(np.abs(total))[POINTS - 1 - 2 * beyond])
+    return float(max(-ordered[beyond], ordered[POINTS - 1 - beyond]))
 
 
 class _Points(Follower[Floats]):
