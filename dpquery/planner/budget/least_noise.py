@@ -113,7 +113,7 @@ def _amount(target: Target, moved: Moved, shares: Mapping[Paid, Fraction], mecha
     """Returns the smallest loss of about `DIGITS` digits whose parts keep a target."""
     about = max(_about(factors, room, target.failure, moved, shares, mechanism) for factors, room in target.sums)
     unit = Fraction(10) ** (math.floor(math.log10(about)) - DIGITS)
-    low, high = 10 ** (DIGITS - 2), 10 ** (DIGITS + 2)
+    low, high = (int(10 ** (DIGITS + more)) for more in (-2, 2))
     if not _keeps(target, moved, shares, mechanism, high * unit):
         raise InvalidLossError(
             f"no noise on {next(iter(moved.values()))[1].label} can be this small and still be sampled exactly",

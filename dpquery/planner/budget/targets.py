@@ -75,12 +75,12 @@ def allocate_for(
     for aggregate in aggregates:
         own = {m.id: choices[m.id] for m in aggregate.measures if m.id in choices}
         noises |= choices_for(aggregate, own, neighbours, pure=pure)
-    paid = dict(noises)
+    paid = list(noises.values())
     for shared in sharing(targets, pairs):
         made = least_noise(shared, pairs, neighbours, pure=pure)
-        paid |= made
+        paid += made.values()
         noises |= {id: made[paid_as(m)] for id, (_, m) in pairs.items() if paid_as(m) in made}
-    mean = sum((price(noise, pure) for noise in paid.values()), Fraction(0)) / max(1, len(paid))
+    mean = sum((price(noise, pure) for noise in paid), Fraction(0)) / max(1, len(paid))
     selections = sum(aggregate.is_selected for aggregate in aggregates)
     without = QueryBudget(delta=offer.delta) if pure else QueryBudget(delta=offer.delta, rho=Fraction(1))
     delta = selection_delta(without, budget, selections)
