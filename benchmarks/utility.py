@@ -102,7 +102,7 @@ def _staircase(size: float) -> float:
 
 def _share(patients: pd.DataFrame) -> float:
     p = float(patients["died"].mean())
-    return math.sqrt(2) * math.hypot(p, 1 - p) / len(patients)
+    return _geometric(patients) * math.hypot(p, 1 - p) / len(patients)
 
 
 def _off(values: Floats, chosen: Floats) -> Floats:

@@ -46,7 +46,7 @@ from dpquery.planner.protect.lattices import measured_type
 from dpquery.planner.protect.measurements import MeasurementSet
 from dpquery.planner.protect.owned import owned_by_one_unit
 from dpquery.planner.protect.totals import mixes, scalings
-from dpquery.planner.protect.weighing import choose
+from dpquery.planner.protect.weighing import LEAST_BESIDE_NUMBERS, choose
 from dpquery.planner.ranges.ranges import ranges_of
 from dpquery.units.declarations import Neighbours
 from dpquery.units.few import different_values
@@ -56,9 +56,6 @@ from dpquery.units.weights import pairs_of_unit, rows_in_group
 
 MAX_GROUPS = 100_000
 """Public groups that one aggregation may have."""
-LEAST_BESIDE_NUMBERS = 8
-"""Where units count in so many groups, these are selected in rounds beside their numbers of units; in fewer by these
-numbers themselves, which then have the whole loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

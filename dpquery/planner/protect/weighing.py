@@ -44,6 +44,9 @@ SELECTED_GROUPS = 4
 """In how many groups a unit counts where groups are selected by their numbers of units, by default."""
 GROUPS_IN_ROUNDS = 16
 """The same where they are selected in rounds: in so many of those that are not shown yet."""
+LEAST_BESIDE_NUMBERS = 8
+"""Where units count in so many groups, these are selected in rounds beside their numbers of units; in fewer by these
+numbers themselves, which then have the whole loss."""
 MANY_ROWS = 64
 """A unit with so many rows of full weight is taken to be in more than a few groups, of which people are counted."""
 
