@@ -31,6 +31,8 @@ from benchmarks.server import server_times
 from benchmarks.shop import shop_errors
 from benchmarks.splits import split_errors
 from benchmarks.stored import stored_answers
+from benchmarks.utility import table as utility_table
+from benchmarks.utility import utility
 from benchmarks.visits import visits
 from benchmarks.weights import making_weights
 from dpquery.kernel import samplers
@@ -163,6 +165,7 @@ PARTS: dict[str, Callable[[list[int]], Results]] = {
     "ratings": lambda _: movielens_like(),
     "hospital": lambda _: hospital_errors(),
     "coverage": lambda _: coverage(),
+    "utility": lambda _: utility(),
 }
 
 
@@ -193,11 +196,30 @@ def _markdown(results: Results) -> str:
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, row in results.items():
-        if "none" in row:
+        if "none" in row or "best" in row:
             continue
         cells = [f"{row[key]:.3g}" if key in row else "" for key in ("private_ms", "plain_ms", "ratio", "aim", "load")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join([*lines, *_coverage(results)]) + "\n"
+    return "\n".join([*lines, *_utility(results), *_coverage(results)]) + "\n"
+
+
+def _utility(results: Results) -> list[str]:
+    """Returns the section of ten queries beside the best known law of each."""
+    rows = utility_table(results)
+    if not rows:
+        return []
+    return [
+        "",
+        "## Utility",
+        "",
+        "Root mean square errors at epsilon 1 of ten queries on real data beside the best law that is known of each,",
+        "at the exact sensitivity of the question (`python -m benchmarks --only utility`): of NAFLD's first patients,",
+        "MovieLens and the flights of 2013. Of selections the numbers are airports shown of 104, at delta 1e-6, and",
+        "the ratio is that of the best to ours. Each of the first seven is 4,000 draws, known within 2 % (one",
+        "deviation). In bold: more than 1.05.",
+        "",
+        *rows,
+    ]
 
 
 def _coverage(results: Results) -> list[str]:

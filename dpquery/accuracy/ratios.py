@@ -11,6 +11,9 @@ from dpquery.plan.expr import Call, Case, Cast, Expression
 
 Bounds = tuple[Fraction, Fraction]
 
+DOUBLED, CLOSE = 40, 1e-5
+"""A half-width is looked for up to so many doublings of that with an exact divisor, and found to this part of it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
@@ -28,37 +31,46 @@ class Mean:
     upper: Fraction
     roundings: Factors = field(default_factory=dict)
 
-    def _weights(self) -> tuple[Factors, Factors]:
-        """Returns for a ratio r at each of its ends the size of each measure's or rounding's factor in `over` less r
-        times that in `under`. The sizes are convex in r, and so are their sums: both are largest at an end."""
-        read, nothing = {**self.over, **self.under}, Fraction(0)
-        low, high = (
-            {id: abs(self.over.get(id, nothing) - end * self.under.get(id, nothing)) for id in read}
-            for end in (self.lower, self.upper)
-        )
-        return low, high
+    def ends(self, error: Fraction) -> tuple[tuple[Factors, Fraction], ...]:
+        """Returns sums of measures, each with how far roundings may move it more: where both are off by at most `error`
+        times `under`, the ratio is off by at most `error`.
 
-    def factors(self, error: Fraction, rows: Fraction) -> Factors | None:
-        """Returns with which factors half-widths add up to at most `error`, if `under` is `rows` or more; None where
-        the roundings are more than that.
-
-        With noises d and c, |(D + d) / (N + c) - D / N| = |d - (D / N) c| / (N + c) <= error follows from
-        |d - (D / N) c| + error |c| <= error N, and N only helps. d and c are sums over the same measures, and each
-        one's part of d - (D / N) c has the factor of `_weights` at most.
+        With noises d and c and the ratio r = D / N, (D + d) / (N + c) is at most r + error where d - (r + error) c is
+        at most error N, and at least r - error where d - (r - error) c is at least -error N. These are sums over the
+        same measures, with factors that are linear in r, and here those for r at both ends. Between these no factor is
+        larger, or as much smaller as another is: then the sum is less spread (Proschan 1965, of symmetric noises of
+        log-concave density and one law).
         """
-        low, high = self._weights()
-        needed = {id: max(low[id], high[id]) + error * abs(self.under.get(id, Fraction(0))) for id in low}
-        left = error * rows - sum((needed[id] * width for id, width in self.roundings.items()), Fraction(0))
-        if left <= 0:
-            return None
-        return {id: factor * error / left for id, factor in needed.items() if id not in self.roundings and factor}
+        found, nothing = [], Fraction(0)
+        for end in (self.lower - error, self.upper + error):
+            read = {**self.over, **self.under}
+            factors = {id: self.over.get(id, nothing) - end * self.under.get(id, nothing) for id in read}
+            rounded = sum((abs(factors.pop(id)) * width for id, width in self.roundings.items()), nothing)
+            found.append(({id: factor for id, factor in factors.items() if factor}, rounded))
+        return tuple(found)
 
-    def half_width(self, widths: Factors, rows: Fraction) -> Fraction | None:
-        """Returns the half-width for `rows` from those of the measures; None where `under` may be lost in its noise."""
-        known = {**widths, **self.roundings}
-        lost = sum((abs(factor) * known[id] for id, factor in self.under.items()), Fraction(0))
-        moved = max(sum((weight * known[id] for id, weight in end.items()), Fraction(0)) for end in self._weights())
-        return moved / (rows - lost) if rows > lost else None
+    def half_width(self, reach: Callable[[Factors], Fraction], rows: Fraction) -> float | None:
+        """Returns the half-width where `under` is `rows` or more; None where it may be lost in its noise.
+
+        Args:
+            reach: How far a sum of measures with these factors may be off.
+        """
+
+        def needed(error: float) -> float:
+            return float(max(reach(factors) + rounded for factors, rounded in self.ends(Fraction(error))) / rows)
+
+        high = needed(0.0)
+        for _ in range(DOUBLED):
+            if needed(high) <= high:
+                break
+            high *= 2
+        else:
+            return None
+        low = 0.0
+        while high - low > CLOSE * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if needed(middle) <= middle else (middle, high)
+        return high
 
     @property
     def measures(self) -> list[str]:

@@ -9,7 +9,7 @@ privacy and the same answer always has the same intervals. docs/concepts/accurac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -97,6 +97,17 @@ def simulate(
     lower, upper = ordered[:, beyond], ordered[:, POINTS - 1 - beyond]
     whole = np.isfinite(ordered[:, -1]) & np.isfinite(ordered[:, 0])
     return np.where(whole, lower, np.nan), np.where(whole, upper, np.nan)
+
+
+def half_width_of_sum(parts: Sequence[tuple[float, Law]], failure: float) -> float | None:
+    """Returns how far `simulate`'s interval of a sum of independent noises, each times a factor, reaches on its wider
+    side; None where it is not simulated."""
+    left_out = POINTS * failure / 2
+    if not 2 <= len(parts) <= MOST_MEASURES or left_out < LEAST_LEFT_OUT:
+        return None
+    ordered = np.sort(-sum(factor * _noise(law, dimension)[0] for dimension, (factor, law) in enumerate(parts)))
+    beyond = max(0, math.floor(left_out - math.sqrt(left_out)))
+    return float(max(-ordered[beyond], ordered[POINTS - 1 - beyond]))
 
 
 class _Points(Follower[Floats]):

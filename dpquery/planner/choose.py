@@ -8,8 +8,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpquery.accuracy.error_propagation import Guesses
-from dpquery.errors import InvalidLossError
-from dpquery.kernel.accountant import Budget
+from dpquery.errors import InvalidLossError, QueryError
+from dpquery.kernel.accountant import Budget, charge_of
 from dpquery.kernel.plan import BudgetedPlan
 from dpquery.planner.budget.aims import Aim, aims_of, check_names
 from dpquery.planner.budget.allocate import QueryBudget, allocate
@@ -44,18 +44,30 @@ def choose_together(
     Args:
         queries: One for each query; they differ in what they compute from the tables alone.
         weights: How much the errors of the answers' columns count, 1 where nothing is said.
-        accuracy: The errors asked for instead of a loss; then moments keep their first form, and nothing is added up.
+        accuracy: The errors asked for instead of a loss; then moments have the form of the least charge, and nothing is
+            added up.
     Raises:
         InvalidLossError, MissingDeltaError, UnsupportedQueryError: As `allocate` and `allocate_for` do.
     """
-    others = [] if accuracy is not None else zip(*(query.forms for query in queries), strict=True)
-    forms = [tuple(replace(query, forms=()) for query in form) for form in (queries, *others)]
-    made = [
-        _with_sums(form, offer, budget=budget, neighbours=neighbours, weights=weights, accuracy=accuracy)
-        for form in forms
-    ]
+    others = zip(*(query.forms for query in queries), strict=True)
+    made, refused = [], list[QueryError]()
+    for form in (queries, *others):
+        given = tuple(replace(query, forms=()) for query in form)
+        try:
+            made.append(
+                _with_sums(given, offer, budget=budget, neighbours=neighbours, weights=weights, accuracy=accuracy)
+            )
+        except QueryError as error:  # a target that this form cannot keep
+            if accuracy is None:
+                raise
+            refused.append(error)
+    if not made:
+        raise refused[0]
     if len(made) == 1:
         return made[0]
+    if accuracy is not None:
+        charges = [charge_of(plan, budget.kind, neighbours) for _, plan in made]
+        return made[min(range(len(made)), key=lambda place: charges[place].epsilon + charges[place].rho)]
     errors = [
         _errors_of_columns(plan, [aim for query in plans for aim in aims_of(query, weights)], neighbours)
         for plans, plan in made

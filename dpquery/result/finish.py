@@ -10,12 +10,13 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
+from dpquery.accuracy.combinations import law_of
 from dpquery.accuracy.counting import Halved, is_count
 from dpquery.accuracy.error_propagation import rounded_factors_of
 from dpquery.accuracy.intervals import IntervalInputs
 from dpquery.accuracy.rounded import half_width as half_width_of
 from dpquery.accuracy.rules import Interval
-from dpquery.accuracy.simulated import LEAST_OF_SUM, LEAST_SCALE, Law
+from dpquery.accuracy.simulated import LEAST_OF_SUM, Law
 from dpquery.accuracy.unions import carry_union
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate
@@ -362,27 +363,14 @@ def _law(noise: AnyNoise, table: int, is_added: bool, step: Fraction) -> Law | N
     if isinstance(noise, CombinedNoise):
         return None
     one, count = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)
-    match one.mechanism:
-        case Mechanism.LAPLACE if count > 1:
-            return None
-        case Mechanism.LAPLACE:
-            scale = float(one.parameter)
-        case Mechanism.GAUSSIAN:
-            scale = math.sqrt(variance_of(one) * count)
-        case Mechanism.EXPONENTIAL:
-            return None
-        case _:
-            assert_never(one.mechanism)
-    unit = float(step)
-    if scale >= (LEAST_SCALE if count == 1 else LEAST_OF_SUM):  # a rounding of finer noise, too, is small beside it
-        return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * unit)
-    if count > 1:
+    if not one.is_added:
         return None
-    scale = float(one.parameter) if one.mechanism is Mechanism.LAPLACE else math.sqrt(one.parameter)
-    rounded = one.steps != 1
-    return Law(
-        table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * unit, step=unit, is_rounded=rounded
-    )
+    if count == 1:
+        return law_of(one, float(step), table=table, is_added=is_added)
+    scale = math.sqrt(variance_of(one) * count)
+    if one.mechanism is Mechanism.LAPLACE or scale < LEAST_OF_SUM:
+        return None
+    return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * float(step))
 
 
 def _released(relation: Relation) -> list[Released]:

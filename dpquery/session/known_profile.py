@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpquery.accuracy.counting import families, share
-from dpquery.accuracy.error_propagation import factors_of
+from dpquery.accuracy.counting import families, is_count, share
+from dpquery.accuracy.error_propagation import rounded_factors_of
 from dpquery.backends.base import PublicFacts
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import plain
@@ -243,25 +243,29 @@ class KnownProfiles:
         if request.accuracy is None:
             return
         errors = request.accuracy.errors
+        measures = {m.id: m for budgeted in prepared.budgeted.aggregates for m in budgeted.aggregate.measures}
         reached = {
             frozenset(ids): (name, aggregate.public_groups)
             for budgeted, grouping in zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True)
             for aggregate in (budgeted.aggregate,)
             for ids, measure in (
-                *(((one.id,), one) for one in aggregate.measures),
-                *((one.parts, one.total) for one in grouping.halved),
+                *(((one.id,), one) for one in aggregate.measures if one.count is Count.ROWS),
+                *((one.parts, one.total) for one in grouping.halved if one.total.count is Count.ROWS),
+                *(([t.id for t in one], one[0]) for one in families(aggregate.measures) if one[0].id in grouping.whole),
             )
-            if measure.count is Count.ROWS
-            and measure.filter is None
+            if measure.filter is None
             and (name := whole_table(aggregate)) is not None
             and name in weighed_tables(aggregate)
         }
         for aim in aims_of(prepared.private, {}):
             error = errors if isinstance(errors, Fraction) else errors.get(aim.name)
-            factors = None if error is None else factors_of(aim.expression, lambda _: True)
-            if error is None or factors is None or {*factors.values()} != {1} or frozenset(factors) not in reached:
+            found = None if error is None else rounded_factors_of(aim.expression, lambda _: True)
+            if error is None or found is None:
                 continue
-            name, groups = reached[frozenset(factors)]
+            read = {id: factor for id, factor in found[0].items() if id not in found[1]}
+            if frozenset(read) not in reached or not is_count(read, measures):
+                continue
+            name, groups = reached[frozenset(read)]
             lost = self._lost(name, request.bounds, reuse)
             if groups is not None and lost > error * groups:
                 each = f", {lost / groups:,.0f} of each of {groups:,} groups on average" if groups > 1 else ""

@@ -86,7 +86,7 @@ def _row(
 def _half_width(
     aim: Aim,
     prepared: Prepared,
-    noises: Mapping[str, tuple[NoiseLaw, Fraction]],
+    noises: Mapping[str, NoiseLaw],
     failure: Fraction,
     rows: Fraction | None,
     numbers: int | None,
@@ -100,23 +100,17 @@ def _half_width(
     choice = choice_of(aim, pairs)
     if choice is not None:
         aggregate, measure = pairs[choice]
-        scales = [(noises[m.id][0].parameter, noises[m.id][0].divider) for m in aggregate.measures]
+        scales = [(noises[m.id].parameter, noises[m.id].divider) for m in aggregate.measures]
         return rank_errors(aggregate, scales, failure / (numbers or 1))[aggregate.measures.index(measure)]
 
-    def width(id: str, sharing: int) -> Fraction | None:
-        if id not in noises or not noises[id][0].is_added:
-            return None
-        noise, step = noises[id]
-        return noise.half_width(failure / (numbers or sharing)) * step
-
-    found = half_width_of(aim, width, rows, pairs)
-    return math.nan if found is None else float(found)
+    each = failure / (numbers or 1)
+    found = half_width_of(aim, noises, each, rows, pairs, at_once=numbers is not None)
+    return math.nan if found is None else found
 
 
-def _noises(prepared: Prepared, ledger: Ledger) -> dict[str, tuple[NoiseLaw, Fraction]]:
-    found = {}
-    for budgeted in prepared.budgeted.aggregates:
-        noises = calibrated(budgeted, ledger.declarations.neighbours)
-        for measure, noise in zip(budgeted.aggregate.measures, noises, strict=True):
-            found[measure.id] = (noise, measure.unit)
-    return found
+def _noises(prepared: Prepared, ledger: Ledger) -> dict[str, NoiseLaw]:
+    neighbours = ledger.declarations.neighbours
+    pairs = (
+        zip(one.aggregate.measures, calibrated(one, neighbours), strict=True) for one in prepared.budgeted.aggregates
+    )
+    return {measure.id: noise for own in pairs for measure, noise in own}

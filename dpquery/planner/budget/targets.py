@@ -8,31 +8,24 @@ that number. A quantile, a minimum or a maximum has a target in ranks.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import assert_never
 
+from dpquery.accuracy.combinations import half_width, together
 from dpquery.accuracy.counting import Halved, is_count
-from dpquery.accuracy.error_propagation import Factors, factors_of, is_rounding
+from dpquery.accuracy.error_propagation import Factors, rounded_factors_of
 from dpquery.accuracy.ratios import Bounds, Mean, mean_of, quotient_of
-from dpquery.errors import InternalError, InvalidLossError, UnsupportedQueryError
+from dpquery.errors import InvalidLossError, UnsupportedQueryError
 from dpquery.kernel.accountant import Budget, BudgetKind
-from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
-from dpquery.kernel.mechanisms import calibrate
-from dpquery.kernel.plan import CHOICES, BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
-from dpquery.kernel.sensitivity import Sensitivity, finer_steps, sensitivity
-from dpquery.plan.expr import Cast, Column
+from dpquery.kernel.mechanisms import NoiseLaw
+from dpquery.kernel.plan import CHOICES, BudgetedPlan, Count, Measure, Noise, PrivateAggregate
+from dpquery.plan.expr import Cast, Column, columns_of
 from dpquery.planner.budget.aims import Aim, check_names
-from dpquery.planner.budget.allocate import QueryBudget, deviation_of, plan_of, selection_delta
+from dpquery.planner.budget.allocate import QueryBudget, plan_of, selection_delta
+from dpquery.planner.budget.least_noise import Pair, Target, least_noise, noise_of, paid_as, price, sharing
 from dpquery.planner.budget.rank_targets import choices_for
 from dpquery.units.declarations import Neighbours
-
-DIGITS = 5
-"""Losses are solved for to so many digits, rounded up."""
-
-Pair = tuple[PrivateAggregate, Measure]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +57,10 @@ def allocate_for(
 ) -> BudgetedPlan:
     """Returns the plan of the least charge that keeps every target.
 
-    Each measure loses as little as its narrowest target allows, by the mechanism that the ledger counts least for. A
-    number computed from k measures with factors a_i gives each a k-th of its failure, as intervals do, and of its
-    half-width the part that makes the sum of losses least: in proportion to (a_i s_i)^(1/2) where shares are of
-    epsilon, to (a_i s_i)^(2/3) where they are of rho; s_i is the noise of one unit of loss.
-    Measures without a target lose as much as those that have one do on average.
+    Targets that share measures, or terms of one vector, are kept by noise of one mechanism, the one that the ledger
+    counts less for. A number computed from several measures gives each the share of its loss with which a sum of their
+    noises errs least, as `budget_split` does; a measure loses what the target that needs most gives it, and all terms
+    of a vector lose alike. Measures without a target lose as much as those that have one do on average.
 
     Args:
         offer: Its delta alone counts, for selections.
@@ -78,101 +70,109 @@ def allocate_for(
     """
     pairs = {measure.id: (aggregate, measure) for aggregate in aggregates for measure in aggregate.measures}
     pure = budget.kind is BudgetKind.PURE
-    numbers = noisy_numbers(aggregates) if accuracy.simultaneous else None
-    wanted = _wanted(
-        aims, accuracy, pairs, lambda id: deviation_of(*pairs[id], neighbours, in_epsilon=pure), pure, numbers
-    )
+    choices, targets = _wanted(aims, accuracy, pairs, noisy_numbers(aggregates) if accuracy.simultaneous else None)
     noises: dict[str, Noise] = {}
     for aggregate in aggregates:
-        own = {m.id: wanted[m.id] for m in aggregate.measures if m.id in wanted and m.count in CHOICES}
+        own = {m.id: choices[m.id] for m in aggregate.measures if m.id in choices}
         noises |= choices_for(aggregate, own, neighbours, pure=pure)
-    noises |= {id: _least(pairs[id], neighbours, n, pure=pure) for id, n in wanted.items() if id not in noises}
-    mean = sum((_price(noise, pure) for noise in noises.values()), Fraction(0)) / max(1, len(noises))
+    paid = list(noises.values())
+    for shared in sharing(targets, pairs):
+        made = least_noise(shared, pairs, neighbours, pure=pure)
+        paid += made.values()
+        noises |= {id: made[paid_as(m)] for id, (_, m) in pairs.items() if paid_as(m) in made}
+    mean = sum((price(noise, pure) for noise in paid), Fraction(0)) / max(1, len(paid))
     selections = sum(aggregate.is_selected for aggregate in aggregates)
     without = QueryBudget(delta=offer.delta) if pure else QueryBudget(delta=offer.delta, rho=Fraction(1))
     delta = selection_delta(without, budget, selections)
-    made = [noises.get(id) or _untargeted(measure, mean, pure) for id, (_, measure) in pairs.items()]
-    return plan_of(aggregates, made, delta)
+    return plan_of(aggregates, [noises.get(id) or noise_of(m, mean, pure) for id, (_, m) in pairs.items()], delta)
 
 
 def half_width_of(
     aim: Aim,
-    half_width: Callable[[str, int], Fraction | None],
-    rows: Fraction | None = None,
-    pairs: Mapping[str, Pair] | None = None,
-) -> Fraction | None:
+    noises: Mapping[str, NoiseLaw],
+    failure: Fraction,
+    rows: Fraction | None,
+    pairs: Mapping[str, Pair],
+    *,
+    at_once: bool = False,
+) -> float | None:
     """Returns the half-width of a number's interval where it does not depend on the data, or None.
 
     Args:
-        half_width: (measure, number of measures that share the failure) to the half-width of the measure's interval.
+        noises: Of the measures, by id.
         rows: How many rows each group is assumed to have at least; averages and ratios have a half-width then.
-        pairs: The measures, by id.
+        at_once: Whether each measure may fail so often, and no interval fails where none does.
     """
-    if rows is not None and (mean := _mean(aim, pairs or {})) is not None:
-        read = mean.measures
-        widths = {id: half_width(id, len(read)) for id in read}
-        known = {id: width for id, width in widths.items() if width is not None}
-        return mean.half_width(known, rows) if len(known) == len(read) else None
-    made = aim.expression
-    if isinstance(made, Cast) and is_rounding(made):  # it is rounded to be shown
-        found = half_width_of(replace(aim, expression=made.argument), half_width, rows, pairs)
-        return None if found is None else found + Fraction(1, 2 * 10**made.type.scale)
-    factors = factors_of(aim.expression, lambda id: half_width(id, 1) is not None) if aim.is_itself else None
-    if not factors:
+
+    def reach(factors: Factors) -> Fraction:
+        parts = [(factor * pairs[id][1].unit, noises[id]) for id, factor in sorted(factors.items())]
+        return together(parts, failure) if at_once else half_width(parts, failure)
+
+    if not all(noises[id].is_added for id in (column.id for column in columns_of(aim.expression)) if id in noises):
         return None
-    return sum((abs(factor) * (half_width(id, len(factors)) or 0) for id, factor in factors.items()), Fraction(0))
+    if rows is not None and (mean := _mean(aim, pairs)) is not None:
+        return mean.half_width(reach, rows)
+    found = rounded_factors_of(aim.expression, lambda id: id in pairs) if aim.is_itself else None
+    if not found or not found[0]:
+        return None
+    factors, rounded = _without_roundings(*found)
+    return float(reach(factors) + rounded)
 
 
 def _wanted(
-    aims: Sequence[Aim],
-    accuracy: Accuracy,
-    pairs: Mapping[str, Pair],
-    deviation: Callable[[str], float],
-    pure: bool,
-    numbers: int | None,
-) -> dict[str, list[tuple[Fraction, Fraction]]]:
-    """Returns for each measure with a target (half-width, failure) of each of its targets; of a choice in ranks.
+    aims: Sequence[Aim], accuracy: Accuracy, pairs: Mapping[str, Pair], numbers: int | None
+) -> tuple[dict[str, list[tuple[Fraction, Fraction]]], list[Target]]:
+    """Returns for each choice with a target (ranks, failure) of each of its targets, and the targets of numbers.
 
     Args:
         numbers: How many noisy numbers share the failure; None where those of each cell do.
     """
-    errors = accuracy.errors
+    errors, failure = accuracy.errors, accuracy.failure / (numbers or 1)
     if not isinstance(errors, Fraction):
         check_names(errors, {aim.name for aim in aims}, "target")
     if not aims:
         raise InvalidLossError("the answer has no noisy column, so error= has no effect", advice="Leave error= out.")
-    found: dict[str, list[tuple[Fraction, Fraction]]] = {}
+    choices: dict[str, list[tuple[Fraction, Fraction]]] = {}
+    targets = []
     for aim in aims:
         error = errors if isinstance(errors, Fraction) else errors.get(aim.name)
         if error is None:
             continue
         choice = choice_of(aim, pairs)
         if choice is not None:
-            found.setdefault(choice, []).append((error, accuracy.failure / (numbers or 1)))
+            choices.setdefault(choice, []).append((error, failure))
             continue
-        factors = _factors_of(aim, error, accuracy.rows.get(aim.name), pairs)
-        if not factors or any(pairs[id][1].count in CHOICES for id in factors):
-            raise _no_target(aim, pairs)
-        parts = {id: (abs(factor) * deviation(id)) ** (1 / 2 if pure else 2 / 3) for id, factor in factors.items()}
-        for id, part in _fractions(parts).items():
-            found.setdefault(id, []).append(
-                (error * part / abs(factors[id]), accuracy.failure / (numbers or len(factors)))
-            )
-    if not found:
+        sums = _sums_of(aim, error, accuracy.rows.get(aim.name), pairs)
+        if any(room <= 0 for _, room in sums):
+            raise InvalidLossError(f"{aim.name} is rounded by more than this error", advice="Ask for a larger error.")
+        targets.append(Target(sums=sums, failure=failure, at_once=numbers is not None))
+    if not choices and not targets:
         raise InvalidLossError("no column has a target", advice="Write error=100, or error={'column': 100}.")
+    return choices, targets
+
+
+def _sums_of(
+    aim: Aim, error: Fraction, rows: Fraction | None, pairs: Mapping[str, Pair]
+) -> tuple[tuple[Factors, Fraction], ...]:
+    """Returns sums of measures, and how far each may be off so that a number is off by at most `error`."""
+    mean = _mean(aim, pairs)
+    if mean is not None and rows is not None:
+        found = tuple((factors, error * rows - rounded) for factors, rounded in mean.ends(error))
+    else:
+        linear = rounded_factors_of(aim.expression, lambda id: id in pairs) if aim.is_itself and mean is None else None
+        if not linear or not linear[0]:
+            raise _no_target(aim, pairs)
+        factors, rounded = _without_roundings(*linear)
+        found = ((factors, error - rounded),)
+    if any(pairs[id][1].count in CHOICES for factors, _ in found for id in factors):
+        raise _no_target(aim, pairs)
     return found
 
 
-def _factors_of(
-    aim: Aim, error: Fraction, rows: Fraction | None, pairs: Mapping[str, Pair]
-) -> dict[str, Fraction] | None:
-    """Returns with which factors the half-widths of measures add up to that of a number, or None."""
-    if not aim.is_itself:
-        return None
-    mean = _mean(aim, pairs)
-    if mean is None:
-        return factors_of(aim.expression, lambda id: id in pairs)
-    return None if rows is None else mean.factors(error, rows)
+def _without_roundings(factors: Factors, widths: Factors) -> tuple[Factors, Fraction]:
+    """Returns the factors of measures, and how far the roundings may move the sum."""
+    rounded = sum((abs(factors[id]) * width for id, width in widths.items()), Fraction(0))
+    return {id: factor for id, factor in factors.items() if id not in widths}, rounded
 
 
 def _mean(aim: Aim, pairs: Mapping[str, Pair]) -> Mean | None:
@@ -271,83 +271,3 @@ def _no_target(aim: Aim, pairs: Mapping[str, Pair]) -> UnsupportedQueryError:
         f"{aim.name} cannot have a target: its error depends on the data, not only on the noise",
         advice="Give targets to counts, sums, averages, ratios to counts and quantiles, by name: error={'n': 100}.",
     )
-
-
-def _fractions(parts: Mapping[str, float]) -> dict[str, Fraction]:
-    """Returns parts of a whole as exact fractions that sum to at most 1."""
-    total = sum(parts.values())
-    if len(parts) == 1 or not 0 < total < math.inf:
-        return dict.fromkeys(parts, Fraction(1, len(parts)))
-    return {id: Fraction(max(1, math.floor(part / total * 10**6)), 10**6 + len(parts)) for id, part in parts.items()}
-
-
-def _least(pair: Pair, neighbours: Neighbours, needs: Sequence[tuple[Fraction, Fraction]], *, pure: bool) -> Noise:
-    """Returns the noise of the least charge that keeps all these half-widths."""
-    aggregate, measure = pair
-    moved, step = sensitivity(aggregate, measure, neighbours), measure.unit
-    steps = [(math.floor(width / step), failure) for width, failure in needs]
-    mechanisms = [Mechanism.LAPLACE] if pure else [Mechanism.GAUSSIAN, Mechanism.LAPLACE]
-    finer = finer_steps(aggregate, measure)
-    return min(
-        (_solve(moved, m, steps, measure.label, finer) for m in mechanisms), key=lambda noise: _price(noise, pure)
-    )
-
-
-def _solve(
-    moved: Sensitivity, mechanism: Mechanism, needs: Sequence[tuple[int, Fraction]], label: str, finer: int | Fraction
-) -> Noise:
-    """Returns the noise of the smallest loss of `DIGITS` digits that keeps all half-widths, in lattice steps."""
-    about = max(_about(moved, mechanism, steps, failure) for steps, failure in needs)
-    unit = Fraction(10) ** (math.floor(math.log10(about)) - DIGITS)
-    low, high = 10 ** (DIGITS - 1), 10 ** (DIGITS + 2)
-    if not _keeps(_noise(mechanism, high * unit), moved, needs, finer):
-        raise InvalidLossError(
-            f"no noise on {label} can be this small and still be sampled exactly", advice="Ask for a larger error."
-        )
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _keeps(_noise(mechanism, middle * unit), moved, needs, finer) else (middle, high)
-    return _noise(mechanism, high * unit)
-
-
-def _about(moved: Sensitivity, mechanism: Mechanism, steps: int, failure: Fraction) -> float:
-    doubt = math.log(2 / float(failure))
-    match mechanism:
-        case Mechanism.LAPLACE:
-            return moved.l1 * doubt / (steps + 0.5)
-        case Mechanism.GAUSSIAN:
-            return moved.l2_squared * doubt / (steps + 0.5) ** 2
-        case Mechanism.EXPONENTIAL:
-            raise InternalError("a choice has no error to aim at")
-        case _:
-            assert_never(mechanism)
-
-
-def _keeps(noise: Noise, moved: Sensitivity, needs: Sequence[tuple[int, Fraction]], finer: int | Fraction) -> bool:
-    try:
-        made = calibrate(moved, noise, finer)
-    except InvalidLossError:
-        return False
-    return all(made.half_width(failure) <= steps for steps, failure in needs)
-
-
-def _noise(mechanism: Mechanism, amount: Fraction) -> Noise:
-    match mechanism:
-        case Mechanism.LAPLACE:
-            return Noise(mechanism=mechanism, loss=PrivacyLoss(epsilon=amount))
-        case Mechanism.GAUSSIAN:
-            return Noise(mechanism=mechanism, loss=PrivacyLoss(rho=amount))
-        case Mechanism.EXPONENTIAL:
-            raise InternalError("a choice has no error to aim at")
-        case _:
-            assert_never(mechanism)
-
-
-def _untargeted(measure: Measure, amount: Fraction, pure: bool) -> Noise:
-    loss = PrivacyLoss(epsilon=amount) if pure else PrivacyLoss(rho=amount)
-    usual = Mechanism.LAPLACE if pure else Mechanism.GAUSSIAN
-    return Noise(mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else usual, loss=loss)
-
-
-def _price(noise: Noise, pure: bool) -> Fraction:
-    return noise.loss.epsilon if pure else noise.loss.rho or pure_to_zcdp(noise.loss.epsilon)

@@ -46,7 +46,7 @@ from dpquery.planner.protect.lattices import measured_type
 from dpquery.planner.protect.measurements import MeasurementSet
 from dpquery.planner.protect.owned import owned_by_one_unit
 from dpquery.planner.protect.totals import mixes, scalings
-from dpquery.planner.protect.weighing import GROUPS_IN_ROUNDS, SELECTED_GROUPS, choose
+from dpquery.planner.protect.weighing import LEAST_BESIDE_NUMBERS, choose
 from dpquery.planner.ranges.ranges import ranges_of
 from dpquery.units.declarations import Neighbours
 from dpquery.units.few import different_values
@@ -189,11 +189,10 @@ def _measurement(
     _refuse_owned(boundary, keys, catalog)
     counted = tuple(_counting_units(column, source, owners) for column in boundary.aggregates)
     of_units = [c.function is COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted]
-    usual = SELECTED_GROUPS if any(of_units) else GROUPS_IN_ROUNDS
     chosen = choose(
         *(boundary, keys, catalog, public, bounds.max_rows, bounds.max_groups),
         only_units=all(of_units),
-        usual_groups=usual,
+        shows_units=any(of_units),
     )
     weights = chosen.weights
     scales = scales and weights.weighing is not Weighing.COUNTED
@@ -213,7 +212,8 @@ def _measurement(
         different=lambda value: _different(value, chosen.source, keys, catalog, public),
     )
     covers = tuple(covers_all_rows(key, source, known.ranges) for key in keys)
-    in_rounds = bool(units) and not measures.single and weights.max_groups != 1 and not any(of_units)
+    least = LEAST_BESIDE_NUMBERS if any(of_units) else 2
+    in_rounds = bool(units) and not measures.single and (weights.max_groups or least) >= least
     rest = (counted, boundary, keys, weights, chosen.source, catalog, public, covers)
     made = _measured(measures, *rest, in_rounds=in_rounds)
     if adds_up and any(c.function in (COUNT, SUM) and c.type != FLOAT64 for c in counted):

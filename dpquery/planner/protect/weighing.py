@@ -44,6 +44,11 @@ SELECTED_GROUPS = 4
 """In how many groups a unit counts where groups are selected by their numbers of units, by default."""
 GROUPS_IN_ROUNDS = 16
 """The same where they are selected in rounds: in so many of those that are not shown yet."""
+LEAST_BESIDE_NUMBERS = 8
+"""Where units count in so many groups, these are selected in rounds beside their numbers of units; in fewer by these
+numbers themselves, which then have the whole loss."""
+MANY_ROWS = 64
+"""A unit with so many rows of full weight is taken to be in more than a few groups, of which people are counted."""
 
 Ids = tuple[str, ...]
 
@@ -65,12 +70,12 @@ def choose(
     max_groups: int | None,
     *,
     only_units: bool = False,
-    usual_groups: int = SELECTED_GROUPS,
+    shows_units: bool = False,
 ) -> Chosen:
     """Returns the relation of a boundary and the weights of its rows: those under which one unit weighs least, also in
     one group. See `_chosen`."""
-    asked = (max_rows, max_groups, usual_groups)
-    found = _chosen(boundary, keys, catalog, sizes, *asked, only_units=only_units)
+    asked = (max_rows, max_groups)
+    found = _chosen(boundary, keys, catalog, sizes, *asked, only_units=only_units, shows_units=shows_units)
     most = found.weights.max_rows
     if not keys or most <= 1:
         return found
@@ -87,9 +92,9 @@ def _chosen(
     sizes: Sizes,
     max_rows: int | None,
     max_groups: int | None,
-    usual_groups: int,
     *,
     only_units: bool,
+    shows_units: bool,
 ) -> Chosen:
     """Returns the relation of a boundary and the weights of its rows: those under which one unit weighs least.
 
@@ -97,8 +102,8 @@ def _chosen(
         keys: The grouping columns.
         max_rows: What the query says: weights are then counted over its own relation.
         max_groups: What the query says of the groups in which a unit counts.
-        usual_groups: The same of selected groups where nobody says.
         only_units: Whether units are counted and nothing else, so that no row's weight is read.
+        shows_units: Whether units are counted.
     Raises:
         UnsupportedQueryError: Private tables are joined so that a unit may have very many rows.
     """
@@ -112,7 +117,7 @@ def _chosen(
     is_cut = source is not plain
     whole, carried = weighed(source, declared, sizes), carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored
-    groups = _groups(boundary, keys, source, catalog, sizes, max_groups, usual_groups)
+    groups = _groups(boundary, keys, source, catalog, sizes, max_groups, shows_units)
     column = min(carried.ids & stored.keys(), key=lambda id: (stored[id], id), default=None)
     if carried.has_scaled:
         source = without(carried.relation, frozenset())
@@ -174,14 +179,15 @@ def _groups(
     catalog: Catalog,
     sizes: Sizes,
     said: int | None,
-    usual: int,
+    shows_units: bool,
 ) -> int | None:
     """Returns in how many groups a unit counts: what the query or the catalog says, no more than it can be in; where
-    groups are selected, the usual number by default."""
+    groups are selected, a usual number by default, fewer for numbers of units that mostly have few rows."""
     declared = [t.max_groups for t in _tables(source, catalog) if t.max_groups is not None]
     wanted = said or min(declared, default=None) or catalog.defaults.max_groups
     if wanted is None and any(key.domain is None for key in keys):
-        wanted = usual
+        few = shows_units and not any((limit_of(scan, catalog) or 0) >= MANY_ROWS for scan in _scans(source))
+        wanted = SELECTED_GROUPS if few else GROUPS_IN_ROUNDS
     possible = distinct_groups(source, frozenset(boundary.group_by), catalog.declarations, sizes)
     limits = [limit for limit in (wanted, possible) if limit is not None]
     return max(1, min(limits)) if limits else None

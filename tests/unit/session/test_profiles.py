@@ -394,8 +394,9 @@ def test_errors_that_bias_makes_unreachable_are_refused(tmp_path: Path, quiet: N
                 ask("SELECT COUNT(*) AS n FROM orders", error=500)
         with pytest.raises(dp.UnsupportedQueryError, match="on average"):
             session.explain(MONTHS, error={"n": lost / 12 - 1})
-        with pytest.raises(dp.UnsupportedQueryError):
-            session.explain(total, error={"n": 500})
+        for beside in (total, "SELECT COUNT(*) AS n, AVG(paid) AS m FROM orders"):  # of a vector, too
+            with pytest.raises(dp.UnsupportedQueryError, match="n cannot come within 500"):
+                session.explain(beside, error={"n": 500})
         assert session.remaining == left and before.epsilon
         assert session.explain(MONTHS, error=lost / 12 + 1).charge.epsilon
         assert session.explain(total, error={"s": 500}).charge.epsilon, "of sums it is not known"
