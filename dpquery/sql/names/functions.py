@@ -212,7 +212,7 @@ def _plus(name: str) -> Callable[[exp.Expression], Found | None]:
     """A sum or difference: of numbers, of a date and days, or of a date and an interval."""
 
     def found(node: exp.Expression) -> Found | None:
-        if has_interval(node):
+        if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval) or has_interval(node):
             return moved(node)
         return _with(name, node, "this", "expression")
 
