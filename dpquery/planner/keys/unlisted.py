@@ -60,7 +60,7 @@ def _declared(column: Column, relation: Relation, catalog: Catalog) -> tuple[str
     source = relation.source if isinstance(relation, Filter | Project) else relation
     defined, leaves = definition(column.id, source)
     table = leaves.get(defined.id) if isinstance(defined, Column) else None
-    if not isinstance(table, Scan):
+    if not isinstance(defined, Column) or not isinstance(table, Scan):
         return "", ()
     stored = next((one.name for one in table.columns if one.id == defined.id), None)
     declared = catalog.tables[table.table].columns.get(stored or "")

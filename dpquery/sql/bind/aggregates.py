@@ -62,7 +62,12 @@ class Collector:
         certain = _certain_value(asked.function, asked.argument, self.scope, self.context) if kept is None else None
         if certain is not None:
             return certain
-        if kept is None and asked.argument in keys and asked.function in (MIN, MAX, ANY_VALUE):
+        if (
+            kept is None
+            and asked.argument is not None
+            and asked.argument in keys
+            and asked.function in (MIN, MAX, ANY_VALUE)
+        ):
             return keys[asked.argument]
         column = AggregateColumn(
             id=self.context.fresh(),

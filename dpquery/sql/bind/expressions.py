@@ -203,7 +203,7 @@ class Binder:
         return self._apply(name, arguments, node)
 
     def _compare(
-        self, kind: type[exp.Binary], left: exp.Expression, right: exp.Expression, node: exp.Expression
+        self, kind: type[exp.GTE | exp.LTE], left: exp.Expression, right: exp.Expression, node: exp.Expression
     ) -> Expression:
         """Returns one half of BETWEEN."""
         apart = without_interval(kind(this=left.copy(), expression=right.copy()), self._context.dialect)

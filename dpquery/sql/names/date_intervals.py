@@ -107,7 +107,14 @@ def moved(node: exp.Expression) -> Found | None:
     return _move(x, *by, -1 if isinstance(node, exp.Sub) else 1)
 
 
-_COMPARED = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ, exp.NEQ: exp.NEQ}
+_COMPARED: dict[type[exp.Expression], type[exp.Expression]] = {
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+}
 """Comparisons, with what they are from the other side."""
 
 
@@ -122,7 +129,8 @@ def without_interval(node: exp.Expression, dialect: str) -> exp.Expression | Non
     """
     if type(node) not in _COMPARED or dialect not in INTERVAL_DIALECTS or not _only(node, "this", "expression"):
         return None
-    kind, difference, interval = type(node), node.this, node.expression
+    kind: type[exp.Expression] = type(node)
+    difference, interval = node.this, node.expression
     if interval_of(difference) is not None:
         kind, difference, interval = _COMPARED[kind], interval, difference
     by, difference = interval_of(interval), difference.unnest()
