@@ -89,7 +89,7 @@ class Grouping:
         or none where there are no rows.)"""
         if has_sets(group) or group.args.get("all"):
             return group
-        kept = [node for node in group.expressions if not _is_constant(self._key_tree(node))]
+        kept = [node for node in group.expressions if _is_text(node) or not _is_constant(self._key_tree(node))]
         if len(kept) == len(group.expressions) or not (kept or is_private(self._source.relation)):
             return group
         made = group.copy()
@@ -231,7 +231,8 @@ class Grouping:
         """Returns the id of a key's column."""
         key = Binder(self._context, self._source, subqueries=self._below).bind(node)
         if isinstance(key, Literal):
-            raise self._context.unsupported("GROUP BY a constant is not supported", node)
+            advice = "Names stand in double quotes, or in none." if _is_text(node) else ""
+            raise self._context.unsupported("GROUP BY a constant is not supported", node, advice)
         return self._as_key(key).id
 
     def _as_key(self, key: Expression) -> Column:
@@ -274,6 +275,10 @@ def _holds_always(node: exp.Expression) -> bool:
 
 def _parts(column: AggregateColumn) -> list[Expression]:
     return [part for part in (column.argument, column.second, column.filter) if part is not None]
+
+
+def _is_text(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _is_constant(node: exp.Expression) -> bool:
