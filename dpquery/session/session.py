@@ -15,6 +15,7 @@ from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from dpquery.ledger.versions import AtVersion
 from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.keys.unlisted import unlisted_constants
 from dpquery.planner.passes import Draft, Observer, Pass
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
@@ -179,7 +180,10 @@ class Session:
         return [
             pipeline.Told(
                 notes=self._profiles.notes(one, measured, bounds, reuse),
-                warnings=tuple(dict.fromkeys(self._profiles.too_small(one, measured, bounds, reuse))) if ranked else (),
+                warnings=(
+                    *unlisted_constants(one.private.aggregates, self._catalog),
+                    *(dict.fromkeys(self._profiles.too_small(one, measured, bounds, reuse)) if ranked else ()),
+                ),
             )
             for one in prepared
         ]

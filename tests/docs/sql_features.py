@@ -82,6 +82,8 @@ CLAUSES = {
     "GROUP BY columns": "SELECT sex, AVG(age) AS age FROM patients GROUP BY sex",
     "GROUP BY expressions, ordinals, output names": "SELECT age / 10 AS decade, COUNT(*) AS n FROM patients GROUP BY 1",
     "HAVING": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex HAVING COUNT(*) > 100",
+    "HAVING by output names": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex HAVING n > 100",
+    "MIN, MAX, ANY_VALUE of a key": "SELECT sex, MIN(sex) AS least, COUNT(*) AS n FROM patients GROUP BY sex",
     "ORDER BY": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex ORDER BY n DESC NULLS LAST",
     "LIMIT, OFFSET, FETCH": "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex ORDER BY n DESC LIMIT 1",
     "DISTINCT": "SELECT DISTINCT town FROM patients",

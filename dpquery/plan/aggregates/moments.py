@@ -144,7 +144,10 @@ AVG = Mean(
 )
 VAR_POP = _spread("var_pop", "The variance of these values; NULL where no value is not NULL.", "VARIANCE_POP")
 VAR_SAMP = _spread(
-    "var_samp", "The variance as a sample estimates it; NULL where fewer than two values are not NULL.", "VARIANCE"
+    "var_samp",
+    "The variance as a sample estimates it; NULL where fewer than two values are not NULL.",
+    "VARIANCE",
+    "VAR",
 )
 STDDEV_POP = _spread("stddev_pop", "The root of `VAR_POP`; NULL where that is.")
-STDDEV_SAMP = _spread("stddev_samp", "The root of `VAR_SAMP`; NULL where that is.", "STDDEV")
+STDDEV_SAMP = _spread("stddev_samp", "The root of `VAR_SAMP`; NULL where that is.", "STDDEV", "STD")

@@ -8,8 +8,17 @@ from fractions import Fraction
 
 from dpquery.plan.expr import Call
 from dpquery.plan.functions.arithmetic import shifted
-from dpquery.plan.functions.bounds import DAY, Ends, any_nullable, effective, fitted, high, low, times
-from dpquery.plan.functions.dates import UNIT, Day, date_number, date_type, ends_as_dates, microseconds
+from dpquery.plan.functions.bounds import DAY, Ends, any_nullable, effective, fitted, high, low, span, times
+from dpquery.plan.functions.dates import (
+    UNIT,
+    Day,
+    date_number,
+    date_type,
+    ends_as_dates,
+    microseconds,
+    timestamp_of,
+    truncated,
+)
 from dpquery.plan.functions.promotion import Expressions, Types, signature, untyped
 from dpquery.plan.functions.table import READS, Signature, constant, function
 from dpquery.plan.ranges import EPOCH, MICROSECOND, Range
@@ -85,6 +94,29 @@ def _diff_range(ranges: tuple[Range, ...], call: Call) -> Range:
     return Range(lower=lower, upper=upper, nullable=any_nullable(ranges))
 
 
+def _in_month(x: Day) -> int:
+    return microseconds(x) - microseconds(truncated("month", x))
+
+
+def _between_range(ranges: tuple[Range, ...], _: Call) -> Range:
+    first, last = (effective(r, TIMESTAMP) for r in ranges)
+    return span(low(last) - high(first), high(last) - low(first), nullable=any_nullable(ranges))
+
+
+def _full_months(a: Day, b: Day) -> int:
+    first, last = (a, b) if a <= b else (b, a)
+    count = _index("month", last) - _index("month", first) - (_in_month(last) < _in_month(first))
+    return count if a <= b else -count
+
+
+def _months_range(ranges: tuple[Range, ...], _: Call) -> Range:
+    """More the later the second and the earlier the first."""
+    (first_a, last_a), (first_b, last_b) = (ends_as_dates(r, TIMESTAMP) for r in ranges)
+    lower = None if first_b is None or last_a is None else Fraction(_full_months(last_a, first_b))
+    upper = None if last_b is None or first_a is None else Fraction(_full_months(first_a, last_b))
+    return Range(lower=lower, upper=upper, nullable=any_nullable(ranges))
+
+
 def _make_range(ranges: tuple[Range, ...], _: Call) -> Range:
     """Only what is surely a date is never NULL: days up to 28."""
     year, month, day = ranges
@@ -153,6 +185,31 @@ def add_microseconds(x: datetime.datetime, count: int) -> datetime.datetime | No
 def date_diff(unit: str, a: Day, b: Day) -> int:
     """How many starts of a unit (weeks: Mondays) lie between two timestamps; NULL if either is."""
     return _index(unit, b) - _index(unit, a)
+
+
+@function(
+    signature(TIMESTAMP, TIMESTAMP, result=INT64),
+    _between_range,
+    sql="MICROSECONDS_BETWEEN(a, b)",
+    parsed="microseconds_between/2",
+    engine="(epoch_us({1}) - epoch_us({0}))",
+)
+def microseconds_between(a: Day, b: Day) -> int:
+    """The microseconds from a timestamp to another, negative where that is earlier; NULL if either is."""
+    return microseconds(b) - microseconds(a)
+
+
+@function(
+    signature(TIMESTAMP, TIMESTAMP, result=INT64),
+    _months_range,
+    sql="FULL_MONTHS_BETWEEN(a, b)",
+    parsed="full_months_between/2",
+    engine="",
+)
+def full_months_between(a: Day, b: Day) -> int:
+    """The full months from a timestamp to another, as AGE counts them, negative where that is earlier; NULL if either
+    is."""
+    return _full_months(timestamp_of(a), timestamp_of(b))
 
 
 @function(

@@ -47,7 +47,7 @@ def aggregate_call(call: exp.Expression, binder: Binder, context: Context) -> Ag
     if isinstance(call, exp.IgnoreNulls) and isinstance(call.this, exp.AnyValue):
         call = call.this  # as the parser puts it around ANY_VALUE in some dialects
     if isinstance(call, exp.CountIf):
-        context.only(call, "this")
+        context.only(call, "this", "zero_on_all_null")  # as COUNT does
         return AggregateCall(
             function=COUNT, name="count_if", type=INT64, filter=binder.condition(call.this, "COUNT_IF")
         )

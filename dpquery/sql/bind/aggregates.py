@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sqlglot import exp
 
 from dpquery.plan import functions
 from dpquery.plan.aggregates.aggregate import AggregateFunction
-from dpquery.plan.aggregates.choices import MAX
+from dpquery.plan.aggregates.choices import MAX, MIN
+from dpquery.plan.aggregates.exact import ANY_VALUE
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal
 from dpquery.plan.logical import AggregateColumn, Filter, Join, Project, Relation, Scan
 from dpquery.plan.types import INT64
@@ -36,8 +39,14 @@ class Collector:
         """The aggregates, in the order in which they were collected."""
         return tuple(self.known.values())
 
-    def collect(self, node: exp.Expression) -> Column | Literal | None:
-        """Returns the column that will hold the aggregate, its value if that is certain, or None if it is none."""
+    def collect(
+        self, node: exp.Expression, keys: Mapping[Expression, Column] = MappingProxyType({})
+    ) -> Column | Literal | None:
+        """Returns the column that will hold the aggregate, its value if that is certain, or None if it is none.
+
+        Args:
+            keys: The keys of the groups, each with its column: MIN, MAX and ANY_VALUE of a key are the key.
+        """
         call, condition = node, None
         if isinstance(node, exp.Filter):
             self.context.only(node, "this", "expression")
@@ -53,6 +62,13 @@ class Collector:
         certain = _certain_value(asked.function, asked.argument, self.scope, self.context) if kept is None else None
         if certain is not None:
             return certain
+        if (
+            kept is None
+            and asked.argument is not None
+            and asked.argument in keys
+            and asked.function in (MIN, MAX, ANY_VALUE)
+        ):
+            return keys[asked.argument]
         column = AggregateColumn(
             id=self.context.fresh(),
             name=asked.name,

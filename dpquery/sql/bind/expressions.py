@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Protocol
 
@@ -16,10 +17,12 @@ from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, rebuild, 
 from dpquery.plan.logical import Relation
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type, decimal
 from dpquery.plan.zones import UTC
+from dpquery.sql.bind.differences import ADVICE, extracted
 from dpquery.sql.bind.moments import constant_moment, epoch_refused, without_zones, zone_refused
 from dpquery.sql.bind.scope import Context, Scope
-from dpquery.sql.bind.wording import form_of, function_names, meant
+from dpquery.sql.bind.wording import ADVISED, form_of, function_names, meant
 from dpquery.sql.names.aggregate_names import advice_on, is_named_aggregate, unknown_name
+from dpquery.sql.names.date_intervals import without_interval
 from dpquery.sql.names.functions import division_of, is_known, operation_of
 from dpquery.sql.parse.dialects import Objection, before_cast, objection, objection_to_types, rewritten
 from dpquery.sql.parse.parse import span_of
@@ -108,6 +111,7 @@ class Binder:
     def bind(self, node: exp.Expression) -> Expression:
         """Returns the typed expression; raises a QueryError at the first part that is not known."""
         self._context.count_parts()
+        node = without_interval(node, self._context.dialect) or node
         node = constant_moment(rewritten(node, self._context.dialect), self._context.catalog.zone)
         self._object(objection(node, self._context.dialect), node)
         if self._aggregates is not None and (column := self._aggregates.collect(node)) is not None:
@@ -146,8 +150,8 @@ class Binder:
                 return self._call("in", [node.this, *node.expressions], node)
             case exp.Between():
                 self._context.only(node, "this", "low", "high")
-                low = self._call("ge", [node.this, node.args["low"]], node)
-                return self._apply("and", [low, self._call("le", [node.this, node.args["high"]], node)], node)
+                low = self._compare(exp.GTE, node.this, node.args["low"], node)
+                return self._apply("and", [low, self._compare(exp.LTE, node.this, node.args["high"], node)], node)
             case exp.Div():
                 return self._divide(node)
             case exp.CurrentDate():
@@ -158,6 +162,8 @@ class Binder:
                 return Literal(value=self._context.now(node), type=TIMESTAMP)
             case exp.AtTimeZone():
                 raise zone_refused(node, self._context)
+            case exp.Extract() if (part := self._difference(node)) is not None:
+                return part
         operation = operation_of(node)
         if operation is None:
             raise self._unknown(node)
@@ -196,6 +202,26 @@ class Binder:
         self._object(objection_to_types(name, arguments, node, self._context.dialect), node)
         return self._apply(name, arguments, node)
 
+    def _compare(
+        self, kind: type[exp.GTE | exp.LTE], left: exp.Expression, right: exp.Expression, node: exp.Expression
+    ) -> Expression:
+        """Returns one half of BETWEEN."""
+        apart = without_interval(kind(this=left.copy(), expression=right.copy()), self._context.dialect)
+        name = "ge" if kind is exp.GTE else "le"
+        return self._call(name, [apart.this, apart.expression] if apart else [left, right], node)
+
+    def _difference(self, node: exp.Extract) -> Expression | None:
+        """Returns a part of how far two moments are apart, or None where it is a part of something else."""
+
+        def bind(parts: Sequence[exp.Expression]) -> list[Expression]:
+            return without_zones([self.bind(part) for part in parts], self._context.catalog.zone)
+
+        try:
+            found = extracted(node, self._context.dialect, bind)
+        except TypeError as error:
+            raise self._context.unsupported(str(error), node) from None
+        return None if found is None else replace(found, span=span_of(node, self._context.text))
+
     def _object(self, found: Objection | None, node: exp.Expression) -> None:
         if found is not None:
             raise self._context.unsupported(found[0], node, found[1])
@@ -204,6 +230,9 @@ class Binder:
         try:
             made = functions.call(name, arguments, span_of(node, self._context.text))
         except (LookupError, TypeError) as error:
+            if name == "subtract" and TIMESTAMP in (argument.type for argument in arguments):
+                reason = "the difference of two timestamps is an interval, which no column can hold"
+                raise self._context.unsupported(reason, node, ADVICE) from None
             raise self._context.unsupported(str(error).strip("'\""), node) from None
         return rebuild(made, tuple(self._fold(argument, node) for argument in made.arguments))
 
@@ -288,7 +317,7 @@ class Binder:
                 how, near = "with these arguments", ""
                 if not is_known(node):
                     how, near = "here", meant(name, function_names()) if len(name) > 3 else ""
-                advice = f"{near}docs/reference/sql.md lists the functions."
+                advice = ADVISED.get(name) or f"{near}docs/reference/sql.md lists the functions."
                 return context.refuse(UnknownNameError, f"function {name} is not known {how}", node, advice)
         return context.unsupported(f"{form_of(node)} is not supported", node)
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 from dpquery.plan import functions
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, Literal, children, columns_of, rebuild
-from dpquery.plan.logical import Aggregate, AggregateColumn, Computed, Project, Relation, Sort, output
+from dpquery.plan.logical import Aggregate, AggregateColumn, Computed, Project, Relation, Sort, is_private, output
 from dpquery.plan.show import names_of, show
 from dpquery.plan.types import INT64, Value
 from dpquery.sql.bind.aggregates import Collector, has_aggregate
@@ -59,7 +59,7 @@ class Grouping:
         self.correlated = tuple(self._correlate(condition) for condition in source.correlated)
         group = select.args.get("group")
         if group is not None:
-            self._read(group, items)
+            self._read(self._without_constants(group), items)
         self._subqueries = below.over_groups(self._over_groups)
 
     def _read(self, group: exp.Group, items: list[tuple[str, exp.Expression]]) -> None:
@@ -83,6 +83,19 @@ class Grouping:
             self._sets = sets
             for column in self._keys.values():
                 self._rolled.setdefault(column.id, Column(id=self._context.fresh(), type=column.type))
+
+    def _without_constants(self, group: exp.Group) -> exp.Group:
+        """Returns GROUP BY without constants, which make no groups. (Of public rows a constant alone makes one group,
+        or none where there are no rows.)"""
+        if has_sets(group) or group.args.get("all"):
+            return group
+        kept = [node for node in group.expressions if _is_text(node) or not _is_constant(self._key_tree(node))]
+        if len(kept) == len(group.expressions) or not (kept or is_private(self._source.relation)):
+            return group
+        made = group.copy()
+        made.set("expressions", kept)
+        made.parent = group.parent
+        return made
 
     def bind(self, node: exp.Expression, windows: WindowFunctions | None = None) -> Expression:
         """Returns an expression over the keys and the aggregates and, where they are allowed, window functions."""
@@ -123,7 +136,7 @@ class Grouping:
         """Returns the column that will hold an aggregate or GROUPING(...), or None if the node is neither."""
         if isinstance(node, exp.Grouping | exp.GroupingId):
             return self._indicator(node)
-        return self._collector.collect(node)
+        return self._collector.collect(node, {} if self._sets is not None else self._keys)
 
     def _indicator(self, node: exp.Expression) -> Column:
         """Returns the column of GROUPING(...): for each argument a bit, 1 where the row's set does not group by it."""
@@ -218,7 +231,8 @@ class Grouping:
         """Returns the id of a key's column."""
         key = Binder(self._context, self._source, subqueries=self._below).bind(node)
         if isinstance(key, Literal):
-            raise self._context.unsupported("GROUP BY a constant is not supported", node)
+            advice = "Names stand in double quotes, or in none." if _is_text(node) else ""
+            raise self._context.unsupported("GROUP BY a constant is not supported", node, advice)
         return self._as_key(key).id
 
     def _as_key(self, key: Expression) -> Column:
@@ -261,6 +275,10 @@ def _holds_always(node: exp.Expression) -> bool:
 
 def _parts(column: AggregateColumn) -> list[Expression]:
     return [part for part in (column.argument, column.second, column.filter) if part is not None]
+
+
+def _is_text(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _is_constant(node: exp.Expression) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -114,9 +114,10 @@ SCHEMAS = ("public", "main")
 
 
 def is_schema(node: exp.Table | exp.Column, catalog: Catalog) -> bool:
-    """Whether the schema and catalog before a table's name, if any, are those that every table has."""
+    """Whether the schema and catalog before a table's name, if any, are those that every table has, or the dataset."""
     schema, database = node.args.get("db"), node.args.get("catalog")
-    is_here = schema is None or schema.name.casefold() in SCHEMAS
+    is_dataset = schema is not None and database is None and fold(schema.name) == fold(catalog.dataset)
+    is_here = schema is None or is_dataset or schema.name.casefold() in SCHEMAS
     return is_here and (database is None or fold(database.name) == fold(catalog.dataset))
 
 
@@ -124,6 +125,26 @@ def same_name(identifier: exp.Expression, name: str) -> bool:
     """Whether an identifier of the query means a declared or given name: exact if quoted, else in any case."""
     written = identifier.name
     return written == name if identifier.args.get("quoted") else written.casefold() == name.casefold()
+
+
+def with_names(clause: exp.Expression, items: Sequence[tuple[str, exp.Expression]], scope: Scope) -> exp.Expression:
+    """Returns the condition of HAVING or QUALIFY: a name that is not a column of FROM means a column of the select
+    list."""
+    visible = {column.name.casefold() for column in scope.columns}
+    trees = {name.casefold(): tree for name, tree in reversed(items)}
+
+    def named(node: exp.Expression) -> exp.Expression:
+        plain = isinstance(node, exp.Column) and not node.args.get("table")
+        if not plain or node.name.casefold() in visible or node.name.casefold() not in trees:
+            return node
+        if node.find_ancestor(exp.Select, exp.SetOperation) is not None:
+            return node  # a name of a query within the condition
+        return exp.Paren(this=trees[node.name.casefold()].copy())
+
+    changed: exp.Expression = clause.copy().transform(named, copy=False)
+    changed.parent = clause.parent  # its place in the text
+    inner: exp.Expression = changed.this
+    return inner
 
 
 @dataclass(slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from dpquery.sql.bind.grouping import Grouping, is_grouped
 from dpquery.sql.bind.late_joins import refusal
 from dpquery.sql.bind.ordering import limited, sort_key
 from dpquery.sql.bind.public_side import must_group
-from dpquery.sql.bind.scope import Context, Reach, Scope, Visible
+from dpquery.sql.bind.scope import Context, Reach, Scope, Visible, with_names
 from dpquery.sql.bind.subqueries import JoinedSubqueries
 from dpquery.sql.bind.tables import BindQuery, bind_from
 from dpquery.sql.bind.windows import Windows, distinct_on, first_rows
@@ -73,7 +73,7 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     first = [sort_key(node, items, bound, windows.bind, context)[0] for node in distinct_on(select)]
     qualify = windows.qualify(items)
     having = select.args.get("having")
-    conditions = [] if having is None or grouped is None else grouped.conditions(having.this)
+    conditions = [] if having is None or grouped is None else grouped.conditions(with_names(having, items, source))
     relation = grouped.finish() if grouped else below.apply(source.relation)
     for condition in conditions:
         relation = Filter(source=relation, condition=condition)
@@ -198,7 +198,11 @@ def _finish(
             cached_locality(relation, context.catalog.declarations)
     except NotUnitLocal as error:
         place = select.args.get("order") or select.args.get("limit") or select
-        raise context.unsupported(error.reason, place, error.advice) from None
+        advice = error.advice
+        if select.args.get("group"):
+            unit = context.catalog.privacy_unit
+            advice = f"Each group is one {unit}: count or average these rows in a query around this one, FROM ( ... )."
+        raise context.unsupported(error.reason, place, advice) from None
     return Scope(relation=relation, columns=visible, correlated=correlated)
 
 

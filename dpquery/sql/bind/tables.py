@@ -15,7 +15,7 @@ from dpquery.sql.bind.expressions import Subqueries
 from dpquery.sql.bind.joins import Written, check_join, join_all, join_where
 from dpquery.sql.bind.scope import CommonTable, Context, Reach, Scope, Visible, is_schema
 from dpquery.sql.bind.values import bind_values
-from dpquery.sql.bind.wording import meant
+from dpquery.sql.bind.wording import ADVISED, meant
 
 BindQuery = Callable[[exp.Expression, Context, Reach], Scope]
 """Binds a whole query; handed in, because queries stand in FROM and FROM stands in queries."""
@@ -77,7 +77,10 @@ def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query:
             context.only(node, "this", "alias")
             return _named(bind_query(node.this, context, reach), node.args.get("alias"), None, context)
         case _:
-            raise context.unsupported("FROM can only name tables and subqueries", node, "Name a declared table.")
+            written = node.this if isinstance(node, exp.Table) else node
+            is_series = isinstance(written, exp.GenerateSeries | exp.ExplodingGenerateSeries | exp.Unnest)
+            advice = ADVISED["generate_series"] if is_series else "Name a declared table."
+            raise context.unsupported("FROM can only name tables and subqueries", node, advice)
 
 
 def _bind_brackets(node: exp.Expression, context: Context, reach: Reach, bind_query: BindQuery) -> Scope:

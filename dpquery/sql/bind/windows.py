@@ -19,12 +19,17 @@ from dpquery.plan.windows import is_positional
 from dpquery.sql.bind.boundary import carried_units
 from dpquery.sql.bind.expressions import Binder, Subqueries
 from dpquery.sql.bind.grouping import Grouping
-from dpquery.sql.bind.scope import Context, Scope, Visible
+from dpquery.sql.bind.scope import Context, Scope, Visible, with_names
 from dpquery.sql.bind.window_calls import WindowCall, bind_call
 from dpquery.sql.bind.window_frames import Specifications
 from dpquery.sql.parse.parse import span_of
 from dpquery.units.locality import NotUnitLocal
 
+_RANKS = dict.fromkeys(
+    ("ntile", "percent_rank", "cume_dist"),
+    "Ranks among all people are private: ask for limits, as QUANTILE_CONT(x, 0.25), and count between them.",
+)
+"""What to write instead of a rank among all rows."""
 MAX_WINDOWS = 50
 """Window functions of one SELECT."""
 
@@ -101,7 +106,7 @@ class Windows:
         if clause is None:
             return None
         self._context.only(clause, "this")
-        node = self._with_names(clause, bound)
+        node = with_names(clause, bound, self._source)
         if self._grouped is not None:
             condition = self._grouped.condition(node, "QUALIFY", self)
         else:
@@ -111,23 +116,6 @@ class Windows:
         if not self._columns:
             raise self._context.unsupported("QUALIFY without a window function", clause, "Filter with WHERE or HAVING.")
         return condition
-
-    def _with_names(self, clause: exp.Expression, items: Sequence[tuple[str, exp.Expression]]) -> exp.Expression:
-        visible = {column.name.casefold() for column in self._source.columns}
-        trees = {name.casefold(): tree for name, tree in reversed(items)}
-
-        def named(node: exp.Expression) -> exp.Expression:
-            plain = isinstance(node, exp.Column) and not node.args.get("table")
-            if not plain or node.name.casefold() in visible or node.name.casefold() not in trees:
-                return node
-            if node.find_ancestor(exp.Select, exp.SetOperation) is not None:
-                return node  # a name of a query within the condition
-            return exp.Paren(this=trees[node.name.casefold()].copy())
-
-        changed: exp.Expression = clause.copy().transform(named, copy=False)
-        changed.parent = clause.parent  # its place in the text
-        inner: exp.Expression = changed.this
-        return inner
 
     def finish(self, relation: Relation, above: Iterable[Expression]) -> Relation:
         """Returns the relation with the window functions' columns.
@@ -173,6 +161,7 @@ class Windows:
                 cached_locality(replace(window, columns=(column,)), self._context.catalog.declarations)
             except NotUnitLocal as error:
                 advice = advice_on_units(window.source, self._source.columns, self._context) or error.advice
+                advice = _RANKS.get(column.function, advice) if not column.partition_by else advice
                 raise self._context.unsupported(error.reason, self._places[column.id], advice) from None
 
     def _key(self, node: exp.Expression) -> str:

@@ -37,6 +37,13 @@ _FORMS: dict[type[exp.Expression], str] = {
 }
 """What people call a form that the parser knows and the binder does not."""
 
+ADVISED = {
+    "age": "Write EXTRACT(YEAR FROM AGE(a, b)), or of the days EXTRACT(DAY FROM a - b).",
+    "datediff": "PostgreSQL has no DATEDIFF: write EXTRACT(DAY FROM b - a), or a::date - b::date.",
+    "generate_series": "Declare a public table of these values, or list them: FROM (VALUES (1), (2)) AS t (x).",
+}
+"""What to write instead of functions that are not known as they are called."""
+
 _CLAUSES = {
     "locks": "FOR UPDATE",
     "sample": "TABLESAMPLE",

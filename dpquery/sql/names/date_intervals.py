@@ -74,16 +74,80 @@ def _move(x: exp.Expression, count: exp.Expression, unit: object, sign: int) -> 
     return None if by is None else (step[0], [as_moment(x), by])
 
 
+def interval_of(node: object) -> tuple[exp.Expression, object] | None:
+    """Returns count and unit of an interval, also of one that is multiplied (`3 * INTERVAL '1 day'`); else None."""
+    node = node.unnest() if isinstance(node, exp.Paren) else node
+    if isinstance(node, exp.Interval):
+        known = node.this is not None and _only(node, "this", "unit")
+        return (node.this, node.args.get("unit")) if known else None
+    if not isinstance(node, exp.Mul) or not _only(node, "this", "expression"):
+        return None
+    for count, part in ((node.this, node.expression), (node.expression, node.this)):
+        found = interval_of(part)
+        if found is not None and interval_of(count) is None:
+            one = isinstance(found[0], exp.Literal) and found[0].name == "1"
+            return (count if one else exp.Mul(this=exp.Paren(this=count.copy()), expression=_number(found[0]))), found[
+                1
+            ]
+    return None
+
+
+def has_interval(node: exp.Expression) -> bool:
+    """Whether an operand of a sum or a difference is an interval."""
+    return any(interval_of(part) is not None for part in (node.this, node.expression))
+
+
 def moved(node: exp.Expression) -> Found | None:
     """Returns a sum or difference with an interval as a move of the date, or None without an interval."""
-    x, interval = node.this, node.expression
-    if isinstance(node, exp.Add) and isinstance(x, exp.Interval):
-        x, interval = interval, x
-    if not isinstance(interval, exp.Interval) or isinstance(x, exp.Interval):
+    x, by = node.this, interval_of(node.expression)
+    if isinstance(node, exp.Add) and by is None:
+        x, by = node.expression, interval_of(node.this)
+    if by is None or interval_of(x) is not None or not _only(node, "this", "expression"):
         return None
-    if not _only(node, "this", "expression") or not _only(interval, "this", "unit") or interval.this is None:
+    return _move(x, *by, -1 if isinstance(node, exp.Sub) else 1)
+
+
+_COMPARED: dict[type[exp.Expression], type[exp.Expression]] = {
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+}
+"""Comparisons, with what they are from the other side."""
+
+
+INTERVAL_DIALECTS = frozenset({"postgres", "redshift", "materialize", "risingwave", "duckdb"})
+"""Where the difference of two timestamps is an interval of days and time, and AGE counts years and months."""
+
+
+def without_interval(node: exp.Expression, dialect: str) -> exp.Expression | None:
+    """Returns `a - b > INTERVAL '30 days'` as `a > b + INTERVAL '30 days'`, or None for what is no such comparison.
+
+    Both say the same for intervals of a fixed length, up to weeks; months have none.
+    """
+    if type(node) not in _COMPARED or dialect not in INTERVAL_DIALECTS or not _only(node, "this", "expression"):
         return None
-    return _move(x, interval.this, interval.args.get("unit"), -1 if isinstance(node, exp.Sub) else 1)
+    kind: type[exp.Expression] = type(node)
+    difference, interval = node.this, node.expression
+    if interval_of(difference) is not None:
+        kind, difference, interval = _COMPARED[kind], interval, difference
+    by, difference = interval_of(interval), difference.unnest()
+    if by is None or type(difference) is not exp.Sub or has_interval(difference):
+        return None
+    if not _only(difference, "this", "expression") or _STEPS.get(_name(by[1]), ("add_months",))[0] == "add_months":
+        return None
+    later = exp.Add(this=exp.Paren(this=difference.expression.copy()), expression=interval.copy())
+    made = kind(this=difference.this.copy(), expression=later)
+    made.parent = node.parent
+    return made
+
+
+def _number(node: exp.Expression) -> exp.Expression:
+    """Returns the count of an interval as a number: it is often written as a text."""
+    is_text = isinstance(node, exp.Literal) and node.is_string
+    return exp.Literal(this=node.name, is_string=False) if is_text else exp.Paren(this=node.copy())
 
 
 def moved_by_function(node: exp.Expression) -> Found | None:

@@ -15,7 +15,15 @@ from sqlglot import exp
 
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.types import INT64, Type
-from dpquery.sql.names.date_intervals import as_moment, date_difference, moved, moved_by_function, part_name, unit_name
+from dpquery.sql.names.date_intervals import (
+    as_moment,
+    date_difference,
+    has_interval,
+    moved,
+    moved_by_function,
+    part_name,
+    unit_name,
+)
 
 Found = tuple[str, list[exp.Expression]]
 
@@ -47,6 +55,7 @@ NAMED: Mapping[str, tuple[str, int]] = MappingProxyType(
 _HARMLESS: dict[type[exp.Expression], tuple[str, ...]] = {
     exp.Length: ("binary",),
     exp.Trunc: ("fractions_supported",),
+    exp.Round: ("casts_non_integer_decimals",),
     exp.StrPosition: ("clamp_position",),
     exp.DPipe: ("safe",),
     exp.Concat: ("safe", "coalesce"),
@@ -203,7 +212,7 @@ def _plus(name: str) -> Callable[[exp.Expression], Found | None]:
     """A sum or difference: of numbers, of a date and days, or of a date and an interval."""
 
     def found(node: exp.Expression) -> Found | None:
-        if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
+        if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval) or has_interval(node):
             return moved(node)
         return _with(name, node, "this", "expression")
 
@@ -270,6 +279,7 @@ _SPECIAL: Mapping[type[exp.Expression], Callable[..., Found | None]] = MappingPr
         exp.DateDiff: date_difference,
         exp.DatetimeDiff: date_difference,
         exp.TimestampDiff: date_difference,
+        exp.TsOrDsDiff: date_difference,
         exp.Anonymous: _anonymous,
     }
 )

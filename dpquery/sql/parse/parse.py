@@ -49,6 +49,8 @@ _ENDING = {
     TokenType.R_PAREN,
     TokenType.SEMICOLON,
 }
+_TRAILING = {"bigquery", "duckdb", "snowflake"}
+"""Dialects in which a comma may end a list of SELECT."""
 _CHAINING = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
 
 _QUERY = re.compile(r"(?:\bselect(?:\s+distinct|\s+all)?|\bwith(?:\s+recursive)?)\s+$", re.IGNORECASE)
@@ -90,7 +92,7 @@ def _read(text: str, dialect: str) -> tuple[exp.Expr, list[Placeholder]]:
     _check_text(text)
     _check_parts(text, grammar)
     tokens, placeholders = mark(_tokens(text, grammar))
-    _check_tokens(tokens)
+    _check_tokens(tokens, dialect)
     try:
         trees = [tree for tree in grammar.parser().parse(tokens, text) if tree is not None]
     except ParseError as error:
@@ -254,13 +256,15 @@ def _check_size(tokens: list[Token]) -> None:
         raise QuerySyntaxError(f"the query has more than {MAX_TOKENS} words", span=Span(beyond.start, beyond.end + 1))
 
 
-def _check_tokens(tokens: list[Token]) -> None:
+def _check_tokens(tokens: list[Token], dialect: str) -> None:
     """Refuses what would make the parser recurse too deep, and characters that names may not have."""
     if not tokens:
         raise QuerySyntaxError("the query is empty")
     _check_size(tokens)
     for comma, token in zip(tokens, [*tokens[1:], None], strict=True):
         if comma.token_type is TokenType.COMMA and (token is None or token.token_type in _ENDING):
+            if token is not None and token.token_type is TokenType.FROM and dialect in _TRAILING:
+                continue
             raise QuerySyntaxError("nothing follows the comma", span=Span(comma.start, comma.end + 1))
     digits_end = -1
     for token in tokens:

@@ -154,7 +154,7 @@ def test_without_a_default_loss_a_tenth_of_the_budget_is_usual(
         assert session.explain(TOTAL, **asked).measurements
 
 
-def test_a_profile_of_too_few_units_prints_and_suggests_nothing(tmp_path: Path) -> None:
+def test_a_profile_of_too_few_units_prints_and_suggests_nothing(tmp_path: Path, quiet: None) -> None:
     with opened(tmp_path, catalog(defaults="{}")) as session:
         found = session.profile(epsilon="0.002")
         assert "max_rows auto: the profile shows too few units compared with its noise" in str(found)

@@ -69,6 +69,18 @@ def _date_diff(_: Lowering, call: Call, read: list[Read]) -> str:
     return f"date_diff('{_unit(call)}', {a}, {b})"
 
 
+def _full_months_between(lowering: Lowering, call: Call, read: list[Read]) -> str:
+    a, b = arguments(call, read)
+
+    def body(v: str, w: str) -> str:
+        months = f"(year({w}) * 12 + month({w}) - year({v}) * 12 - month({v}))"
+        first, last = (f"(epoch_us({x}) - epoch_us(date_trunc('month', {x})))" for x in (v, w))
+        late, early = f"{w} >= {v} AND {last} < {first} THEN -1", f"{w} < {v} AND {last} > {first} THEN 1"
+        return f"({months} + CASE WHEN {late} WHEN {early} ELSE 0 END)"
+
+    return lowering.let(a, lambda v: lowering.let(b, lambda w: body(v, w)))
+
+
 def _make_date(lowering: Lowering, call: Call, read: list[Read]) -> str:
     year, month, day = arguments(call, read)
     return f"TRY(make_date({within(lowering, year, 1, 9999)}, {month}, {day}))"
@@ -85,5 +97,6 @@ DATE_RULES: Mapping[str, Rule] = {
     "add_months": _add_months,
     "add_microseconds": _add_microseconds,
     "date_diff": _date_diff,
+    "full_months_between": _full_months_between,
     "make_date": _make_date,
 }
