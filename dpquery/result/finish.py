@@ -13,12 +13,13 @@ import pyarrow as pa
 from dpquery.accuracy.counting import Halved, is_count
 from dpquery.accuracy.error_propagation import rounded_factors_of
 from dpquery.accuracy.intervals import IntervalInputs
+from dpquery.accuracy.noise_shapes import scale_of, shape_of, variance_of
 from dpquery.accuracy.rounded import half_width as half_width_of
 from dpquery.accuracy.rules import Interval
 from dpquery.accuracy.simulated import LEAST_OF_SUM, LEAST_SCALE, Law
 from dpquery.accuracy.unions import carry_union
 from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Cast, Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import (
@@ -45,7 +46,7 @@ from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum, with_added
 from dpquery.result.bins import Axis, axis_of
 from dpquery.result.carried import Carried
 from dpquery.result.choices import Choices, RankError
-from dpquery.result.combined import CombinedNoise, variance_of
+from dpquery.result.combined import CombinedNoise
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
 from dpquery.result.together import drawn, failure_of_each
@@ -362,23 +363,13 @@ def _law(noise: AnyNoise, table: int, is_added: bool, step: Fraction) -> Law | N
     if isinstance(noise, CombinedNoise):
         return None
     one, count = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)
-    match one.mechanism:
-        case Mechanism.LAPLACE if count > 1:
-            return None
-        case Mechanism.LAPLACE:
-            scale = float(one.parameter)
-        case Mechanism.GAUSSIAN:
-            scale = math.sqrt(variance_of(one) * count)
-        case Mechanism.EXPONENTIAL:
-            return None
-        case _:
-            assert_never(one.mechanism)
-    unit = float(step)
+    if count > 1 and not shape_of(one.mechanism).is_stable:
+        return None
+    scale, unit = float(scale_of(one)) if count == 1 else math.sqrt(variance_of(one) * count), float(step)
     if scale >= (LEAST_SCALE if count == 1 else LEAST_OF_SUM):  # a rounding of finer noise, too, is small beside it
         return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * unit)
     if count > 1:
         return None
-    scale = float(one.parameter) if one.mechanism is Mechanism.LAPLACE else math.sqrt(one.parameter)
     rounded = one.steps != 1
     return Law(
         table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * unit, step=unit, is_rounded=rounded

@@ -12,20 +12,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import assert_never
 
 from dpquery.accuracy.counting import Halved, is_count
 from dpquery.accuracy.error_propagation import Factors, factors_of, is_rounding
+from dpquery.accuracy.noise_shapes import shape_of
 from dpquery.accuracy.ratios import Bounds, Mean, mean_of, quotient_of
-from dpquery.errors import InternalError, InvalidLossError, UnsupportedQueryError
+from dpquery.errors import InvalidLossError, UnsupportedQueryError
 from dpquery.kernel.accountant import Budget, BudgetKind
-from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
 from dpquery.kernel.mechanisms import calibrate
-from dpquery.kernel.plan import CHOICES, BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
-from dpquery.kernel.sensitivity import Sensitivity, finer_steps, sensitivity
+from dpquery.kernel.noise_laws import LAWS
+from dpquery.kernel.plan import CHOICES, BudgetedPlan, Count, Measure, Noise, PrivateAggregate
+from dpquery.kernel.sensitivity import finer_steps, sensitivity
 from dpquery.plan.expr import Cast, Column
 from dpquery.planner.budget.aims import Aim, check_names
-from dpquery.planner.budget.allocate import QueryBudget, deviation_of, plan_of, selection_delta
+from dpquery.planner.budget.allocate import QueryBudget, deviation_of, noise_of, plan_of, selection_delta
 from dpquery.planner.budget.rank_targets import choices_for
 from dpquery.units.declarations import Neighbours
 
@@ -91,7 +91,7 @@ def allocate_for(
     selections = sum(aggregate.is_selected for aggregate in aggregates)
     without = QueryBudget(delta=offer.delta) if pure else QueryBudget(delta=offer.delta, rho=Fraction(1))
     delta = selection_delta(without, budget, selections)
-    made = [noises.get(id) or _untargeted(measure, mean, pure) for id, (_, measure) in pairs.items()]
+    made = [noises.get(id) or noise_of(measure, mean, in_epsilon=pure) for id, (_, measure) in pairs.items()]
     return plan_of(aggregates, made, delta)
 
 
@@ -283,71 +283,39 @@ def _fractions(parts: Mapping[str, float]) -> dict[str, Fraction]:
 
 def _least(pair: Pair, neighbours: Neighbours, needs: Sequence[tuple[Fraction, Fraction]], *, pure: bool) -> Noise:
     """Returns the noise of the least charge that keeps all these half-widths."""
-    aggregate, measure = pair
-    moved, step = sensitivity(aggregate, measure, neighbours), measure.unit
-    steps = [(math.floor(width / step), failure) for width, failure in needs]
-    mechanisms = [Mechanism.LAPLACE] if pure else [Mechanism.GAUSSIAN, Mechanism.LAPLACE]
-    finer = finer_steps(aggregate, measure)
-    return min(
-        (_solve(moved, m, steps, measure.label, finer) for m in mechanisms), key=lambda noise: _price(noise, pure)
-    )
+    steps = [(math.floor(width / pair[1].unit), failure) for width, failure in needs]
+    currencies = [True] if pure else [False, True]
+    found = [_solve(pair, neighbours, steps, in_epsilon) for in_epsilon in currencies]
+    return min(found, key=lambda noise: _price(noise, pure))
 
 
-def _solve(
-    moved: Sensitivity, mechanism: Mechanism, needs: Sequence[tuple[int, Fraction]], label: str, finer: int | Fraction
-) -> Noise:
+def _solve(pair: Pair, neighbours: Neighbours, needs: Sequence[tuple[int, Fraction]], in_epsilon: bool) -> Noise:
     """Returns the noise of the smallest loss of `DIGITS` digits that keeps all half-widths, in lattice steps."""
-    about = max(_about(moved, mechanism, steps, failure) for steps, failure in needs)
+    aggregate, measure = pair
+    moved, finer = sensitivity(aggregate, measure, neighbours), finer_steps(aggregate, measure)
+
+    def keeps(amount: Fraction) -> bool:
+        try:
+            made = calibrate(moved, noise_of(measure, amount, in_epsilon=in_epsilon), finer)
+        except InvalidLossError:
+            return False
+        return all(made.half_width(failure) <= steps for steps, failure in needs)
+
+    one = noise_of(measure, Fraction(1), in_epsilon=in_epsilon)
+    largest, shape = float(LAWS[one.mechanism].parameter(moved, one.loss)), shape_of(one.mechanism)
+    about = max(largest / shape.parameter_within(steps + 0.5, math.log(2 / failure)) for steps, failure in needs)
     unit = Fraction(10) ** (math.floor(math.log10(about)) - DIGITS)
     low, high = 10 ** (DIGITS - 1), 10 ** (DIGITS + 2)
-    if not _keeps(_noise(mechanism, high * unit), moved, needs, finer):
+    if not keeps(high * unit):
         raise InvalidLossError(
-            f"no noise on {label} can be this small and still be sampled exactly", advice="Ask for a larger error."
+            f"no noise on {measure.label} can be this small and still be sampled exactly",
+            advice="Ask for a larger error.",
         )
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _keeps(_noise(mechanism, middle * unit), moved, needs, finer) else (middle, high)
-    return _noise(mechanism, high * unit)
-
-
-def _about(moved: Sensitivity, mechanism: Mechanism, steps: int, failure: Fraction) -> float:
-    doubt = math.log(2 / float(failure))
-    match mechanism:
-        case Mechanism.LAPLACE:
-            return moved.l1 * doubt / (steps + 0.5)
-        case Mechanism.GAUSSIAN:
-            return moved.l2_squared * doubt / (steps + 0.5) ** 2
-        case Mechanism.EXPONENTIAL:
-            raise InternalError("a choice has no error to aim at")
-        case _:
-            assert_never(mechanism)
-
-
-def _keeps(noise: Noise, moved: Sensitivity, needs: Sequence[tuple[int, Fraction]], finer: int | Fraction) -> bool:
-    try:
-        made = calibrate(moved, noise, finer)
-    except InvalidLossError:
-        return False
-    return all(made.half_width(failure) <= steps for steps, failure in needs)
-
-
-def _noise(mechanism: Mechanism, amount: Fraction) -> Noise:
-    match mechanism:
-        case Mechanism.LAPLACE:
-            return Noise(mechanism=mechanism, loss=PrivacyLoss(epsilon=amount))
-        case Mechanism.GAUSSIAN:
-            return Noise(mechanism=mechanism, loss=PrivacyLoss(rho=amount))
-        case Mechanism.EXPONENTIAL:
-            raise InternalError("a choice has no error to aim at")
-        case _:
-            assert_never(mechanism)
-
-
-def _untargeted(measure: Measure, amount: Fraction, pure: bool) -> Noise:
-    loss = PrivacyLoss(epsilon=amount) if pure else PrivacyLoss(rho=amount)
-    usual = Mechanism.LAPLACE if pure else Mechanism.GAUSSIAN
-    return Noise(mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else usual, loss=loss)
+        low, high = (low, middle) if keeps(middle * unit) else (middle, high)
+    return noise_of(measure, high * unit, in_epsilon=in_epsilon)
 
 
 def _price(noise: Noise, pure: bool) -> Fraction:
-    return noise.loss.epsilon if pure else noise.loss.rho or pure_to_zcdp(noise.loss.epsilon)
+    return noise.loss.epsilon if pure else LAWS[noise.mechanism].rho(noise.loss)
