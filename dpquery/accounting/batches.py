@@ -15,8 +15,8 @@ from typing import Any
 
 from dpquery.accounting.amounts import Amount, read, read_delta
 from dpquery.accounting.conversions import whole
+from dpquery.accounting.directed_bounds import above
 from dpquery.errors import InvalidLossError, extra
-from dpquery.kernel.directed import above
 
 _GRID = 1e-4
 _DELTA_ERROR = Fraction(1, 10**12)

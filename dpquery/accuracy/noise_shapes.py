@@ -17,8 +17,10 @@ import numpy as np
 
 from dpquery.accuracy.rules import Floats
 from dpquery.errors import InternalError
-from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import Mechanism
+from dpquery.kernel.mechanisms import NoiseLaw, calibrated
+from dpquery.kernel.plan import BudgetedAggregate, Mechanism
+from dpquery.plan.cached import cached
+from dpquery.units.declarations import Neighbours
 
 LEAST_VARIANCE = 1e-260
 """Smaller variances count as this one, so that it has an inverse."""
@@ -239,3 +241,10 @@ def variance_of(noise: NoiseLaw) -> float:
 def spread_of(noise: NoiseLaw) -> float:
     """Returns what orders noises of one measure: the variance, or of choices the inverse of the coefficient."""
     return variance_of(noise) if noise.is_added else float(1 / noise.parameter)
+
+
+@cached
+def noises_of(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[NoiseLaw, ...]:
+    """Returns the noise of each measure, as the gate will calibrate it: once for each plan that is considered. The gate
+    does not use this."""
+    return calibrated(budgeted, neighbours)

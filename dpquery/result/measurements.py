@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpquery.accuracy.noise_shapes import scale_of
+from dpquery.accuracy.noise_shapes import noises_of, scale_of
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.mechanisms import NoiseLaw, calibrated, tau_of
+from dpquery.kernel.mechanisms import NoiseLaw, tau_of
 from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, Measure, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import asked, family_of, rank_errors
@@ -87,7 +87,7 @@ def measurements(plan: BudgetedPlan, neighbours: Neighbours) -> tuple[Measuremen
 
 @cached
 def _described(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Measurement, ...]:
-    noises, aggregate = calibrated(budgeted, neighbours), budgeted.aggregate
+    noises, aggregate = noises_of(budgeted, neighbours), budgeted.aggregate
     tau, described = tau_of(budgeted, noises), []
     ranks = rank_errors(aggregate, [(made.parameter, made.divider) for made in noises], FAILURE)
     for measure, noise, made, off in zip(aggregate.measures, budgeted.noise, noises, ranks, strict=True):

@@ -10,8 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dpquery.accuracy.noise_shapes import spread_of
-from dpquery.kernel.mechanisms import NoiseLaw, calibrated, tau_of
+from dpquery.accuracy.noise_shapes import noises_of, spread_of
+from dpquery.kernel.mechanisms import NoiseLaw, tau_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.plan.cached import cached
@@ -46,14 +46,14 @@ class Wanted:
     @staticmethod
     def of(budgeted: BudgetedAggregate, asked: Asked | None, facts: Facts, neighbours: Neighbours) -> Wanted:
         """Returns an aggregate with its noise, as the kernel will calibrate it."""
-        noises = calibrated(budgeted, neighbours)
+        noises = noises_of(budgeted, neighbours)
         tau, ranks = tau_of(budgeted, noises), _ranks(budgeted, neighbours)
         return Wanted(budgeted=budgeted, asked=asked, facts=facts, noises=noises, tau=tau, ranks=ranks)
 
 
 @cached
 def _ranks(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[float, ...]:
-    scales = [(noise.parameter, noise.divider) for noise in calibrated(budgeted, neighbours)]
+    scales = [(noise.parameter, noise.divider) for noise in noises_of(budgeted, neighbours)]
     return tuple(rank_errors(budgeted.aggregate, scales, FAILURE))
 
 

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpquery.accuracy.error_propagation import Guesses
+from dpquery.accuracy.error_propagation import influence_of
+from dpquery.accuracy.noise_shapes import noises_of
 from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA
 from dpquery.errors import InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
-from dpquery.kernel.mechanisms import calibrated, tau_of
+from dpquery.kernel.mechanisms import tau_of
 from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import (
     CHOICES,
@@ -29,7 +30,7 @@ from dpquery.kernel.plan import (
 )
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.kernel.sensitivity import sensitivity
-from dpquery.plan.expr import Column, Expression, columns_of
+from dpquery.plan.expr import Expression, columns_of
 from dpquery.planner.budget.aims import Aim
 from dpquery.planner.budget.budget_split import Chain, best_shares
 from dpquery.units.declarations import Neighbours
@@ -134,17 +135,16 @@ class _Split:
         self.pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
         self._neighbours = neighbours
         self._known: dict[bool, list[float]] = {}
+        self._split: dict[bool, tuple[Fraction, ...]] = {}
         self._chains = _parallel(aggregates, neighbours)
         place = {measure.id: number for number, (_, measure) in enumerate(self.pairs)}
-        plain = all(isinstance(aim.expression, Column) for aim in aims)
-        guesses = Guesses() if plain else Guesses.of(aggregates)
         self._weights: list[Fraction] = []
         self._influences: list[tuple[dict[int, float], bool]] = []
         largest: dict[Expression, Fraction] = {}
         for aim in aims:
             largest[aim.expression] = max(aim.weight, largest.get(aim.expression, aim.weight))
         for expression, weight in largest.items():
-            found = guesses.influence(expression)
+            found = influence_of(expression, aggregates)
             read = found or {column.id: 1.0 for column in columns_of(expression)}
             influence = {place[id]: size for id, size in read.items() if id in place and size > 0}
             self._weights.append(weight)
@@ -200,13 +200,17 @@ class _Split:
 
     def _shares(self, laplace: bool) -> tuple[Fraction, ...]:
         """Returns the share of each measure, of epsilon for Laplace noise and of rho for Gaussian."""
+        if laplace in self._split:
+            return self._split[laplace]
         errors = []
         deviations = self._deviations(laplace)
         for influence, is_known in self._influences:
             made = {i: size * (deviations[i] if is_known else 1.0) for i, size in influence.items()}
             fine = all(0 < error < LARGEST_ERROR for error in made.values())
             errors.append(made if fine else dict.fromkeys(made, 1.0))
-        return best_shares(errors, self._weights, len(self.pairs), power=2 if laplace else 1, chains=self._chains)
+        power = 2 if laplace else 1
+        self._split[laplace] = best_shares(errors, self._weights, len(self.pairs), power=power, chains=self._chains)
+        return self._split[laplace]
 
 
 def _parallel(aggregates: tuple[PrivateAggregate, ...], neighbours: Neighbours) -> tuple[Chain, ...]:
@@ -268,7 +272,7 @@ def _error(plan: BudgetedPlan, neighbours: Neighbours) -> float:
     total, failure = 0.0, Fraction(1, 20)
     for budgeted in plan.aggregates:
         try:
-            made = calibrated(budgeted, neighbours)
+            made = noises_of(budgeted, neighbours)
             total += math.log(tau_of(budgeted, made) or 1) if budgeted.aggregate.is_selected else 0.0
         except InvalidLossError:
             return math.inf

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dpquery.accuracy.counting import Halved
-from dpquery.accuracy.noise_shapes import scale_of, variance_of
+from dpquery.accuracy.noise_shapes import noises_of, scale_of, variance_of
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.mechanisms import NoiseLaw, calibrated
+from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import BudgetedPlan, Count, Measure, PrivateAggregate
 from dpquery.plan.axes import cells, most_summed
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
@@ -252,7 +252,7 @@ def expected_errors(
     released = [
         tuple(_deviation(noise, measure) for noise, measure in zip(noises, budgeted.aggregate.measures, strict=True))
         for budgeted in plan.aggregates
-        for noises in (calibrated(budgeted, neighbours),)
+        for noises in (noises_of(budgeted, neighbours),)
     ]
     summed = [tuple(math.sqrt(max(1, one.groups)) * error for error in released[one.leaf]) for one in added]
     return (*released, *summed)
