@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from dpquery.kernel.mechanisms import NoiseLaw
+from dpquery.kernel.noise_laws import LAWS
 
 PARTS = 16
 """Of a step: half-widths are multiples of it."""
@@ -59,4 +60,4 @@ def _outside(noise: NoiseLaw, width: Fraction) -> Fraction:
 
 def _tail(noise: NoiseLaw, least: Fraction) -> Fraction:
     """Returns an upper bound on P(noise >= least), in lattice steps."""
-    return noise.law.tail(noise.sampled, math.floor(least * noise.steps))
+    return LAWS[noise.mechanism].tail(noise.sampled, math.floor(least * noise.steps))

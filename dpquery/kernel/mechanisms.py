@@ -40,28 +40,23 @@ class NoiseLaw:
     steps: int | Fraction = 1
 
     @property
-    def law(self) -> Law:
-        """What is known of its mechanism."""
-        return LAWS[self.mechanism]
-
-    @property
     def is_added(self) -> bool:
         """Whether it is noise on a number; otherwise it chooses one."""
-        return self.law.is_added
+        return LAWS[self.mechanism].is_added
 
     @property
     def sampled(self) -> Fraction:
         """The parameter in the steps that noise is drawn in; of a choice its coefficient."""
-        return self.parameter * self.steps**self.law.power
+        return self.parameter * self.steps ** LAWS[self.mechanism].power
 
     def sample(self, size: int) -> NDArray[np.int64]:
         """Returns fresh independent noise, shape (size,), in the finer steps; a choice has none."""
-        return self.law.sample(self.sampled, size)
+        return LAWS[self.mechanism].sample(self.sampled, size)
 
     def half_width(self, failure: Fraction) -> int:
         """Returns a w with P(|error| > w) <= failure, in lattice steps, of noise and rounding together; of a choice see
         `utilities.rank_error`."""
-        fine = self.law.quantile(self.sampled, failure)
+        fine = LAWS[self.mechanism].quantile(self.sampled, failure)
         if self.steps == 1:
             return fine
         return math.ceil(Fraction(fine + 1) / self.steps + Fraction(1, 2))  # the exact number may have been rounded too
@@ -70,7 +65,7 @@ class NoiseLaw:
         """Returns an upper bound on P(noise >= k); of noise in lattice steps alone."""
         if self.steps != 1:
             raise InternalError("a number that decides about groups is counted in whole steps")
-        return self.law.tail(self.parameter, k)
+        return LAWS[self.mechanism].tail(self.parameter, k)
 
 
 def calibrate(moved: Sensitivity, noise: Noise, steps: int | Fraction = 1) -> NoiseLaw:

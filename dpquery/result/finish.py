@@ -317,7 +317,7 @@ def _carry_project(project: Project, again: Carried) -> tuple[Relation, Meanings
     for column in project.columns:
         if again.is_spread(column.id, meanings):
             known[column.id] = Column(id=column.id, type=column.expression.type)
-        elif all(read.id in meanings for read in columns_of(column.expression)):
+        elif meanings.keys() >= {read.id for read in columns_of(column.expression)}:
             known[column.id] = substitute(column.expression, meanings)
     return Project(source=source, columns=(*project.columns, *carried)), known
 
