@@ -74,7 +74,9 @@ def calibrate(moved: Sensitivity, noise: Noise, steps: int | Fraction = 1) -> No
     Args:
         steps: Into how many finer steps a lattice step is divided: the vector is of whole finer steps.
     Privacy:
-        The claim and source of each law are its own, in `noise_laws`.
+        What each law claims of its parameter, in `noise_laws`, which names where it is proved.
+    Source:
+        docs/proofs/mechanisms.md, docs/proofs/exponential.md.
     Raises:
         InvalidLossError: The loss asks for a scale outside what the samplers make.
     """
