@@ -15,13 +15,18 @@ from typing import Any
 
 from dpquery.accounting.amounts import Amount, read, read_delta
 from dpquery.accounting.conversions import whole
+from dpquery.accounting.directed_bounds import above
 from dpquery.errors import InvalidLossError, extra
-from dpquery.kernel.directed import above
 
 _GRID = 1e-4
 _DELTA_ERROR = Fraction(1, 10**12)
 _SMALLEST_DELTA = Fraction(1, 10**10)
 _EPSILON_ERROR = Fraction(1, 10**9)
+_PARAMETERS = {
+    "laplace": lambda scale: math.nextafter(float(1 / scale), math.inf),
+    "gaussian": lambda scale: math.nextafter(float(scale), 0),
+}
+"""The library's parameter of a scale, on the side of the greater loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +98,7 @@ def _distribution(noises: Iterable[Noise]) -> Any:
     composed = library.identity(value_discretization_interval=_GRID)
     for noise in noises:
         options = {"sensitivity": noise.sensitivity, "value_discretization_interval": _GRID, "use_connect_dots": True}
-        if noise.mechanism == "laplace":
-            one = library.from_discrete_laplace_mechanism(math.nextafter(float(1 / noise.scale), math.inf), **options)
-        else:
-            one = library.from_discrete_gaussian_mechanism(math.nextafter(float(noise.scale), 0), **options)
+        parameter = _PARAMETERS[noise.mechanism](noise.scale)
+        one = getattr(library, f"from_discrete_{noise.mechanism}_mechanism")(parameter, **options)
         composed = composed.compose(one.self_compose(noise.times))
     return composed

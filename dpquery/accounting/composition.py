@@ -11,9 +11,10 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
+from dpquery.accounting.directed_bounds import DOWNWARD, above, exp_down, exp_up
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import compose
-from dpquery.kernel.directed import DOWNWARD, UPWARD, above, exp_down, exp_up, ln_up, sqrt_up
+from dpquery.kernel.directed import UPWARD, ln_up, sqrt_up
 from dpquery.kernel.loss import PrivacyLoss
 
 MOST_MECHANISMS = 10_000

@@ -10,9 +10,9 @@ from __future__ import annotations
 from fractions import Fraction
 from statistics import NormalDist
 
+from dpquery.accounting.directed_bounds import above, below, exp_down, exp_up
 from dpquery.accounting.normal_law import normal_tail
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.directed import above, below, exp_down, exp_up
 
 
 def tradeoff_of_approximate(epsilon: Fraction, delta: Fraction, false_alarms: Fraction) -> Fraction:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from dpquery.accuracy.noise_shapes import scale_of
 from dpquery.accuracy.simulated import LEAST_SCALE, Law, half_width_of_sum
 from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import Mechanism
 
 Part = tuple[Fraction, NoiseLaw]
 """A factor, in the unit of the number for each lattice step, and the noise of a measure in lattice steps."""
@@ -38,7 +37,7 @@ def law_of(noise: NoiseLaw, unit: float = 1.0, *, table: int = 0, is_added: bool
         unit: What a lattice step is.
         table, is_added: As in `Law`.
     """
-    scale = float(noise.parameter) if noise.mechanism is Mechanism.LAPLACE else math.sqrt(noise.parameter)
+    scale = float(scale_of(noise))
     step = unit if scale < LEAST_SCALE else 0.0  # a rounding of finer noise, too, is small beside more
     return Law(
         table=table,

@@ -18,6 +18,7 @@ import numpy as np
 
 from dpquery.accuracy.rules import Floats, Follower, Rule
 from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
+from dpquery.plan.cached import cached
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, columns_of
 from dpquery.plan.logical import Project
 from dpquery.plan.types import Kind
@@ -145,6 +146,17 @@ class Guesses:
                 return None
             sizes = np.sqrt(np.broadcast_to(found.slopes**2, (len(ids), GUESSES)).mean(axis=1)).tolist()
         return dict(zip(ids, sizes, strict=True)) if all(map(math.isfinite, sizes)) and any(sizes) else None
+
+
+@cached
+def _guesses(aggregates: tuple[PrivateAggregate, ...]) -> Guesses:
+    return Guesses.of(aggregates)
+
+
+@cached
+def influence_of(expression: Expression, aggregates: tuple[PrivateAggregate, ...]) -> Mapping[str, float] | None:
+    """Returns what `Guesses.influence` does of these very aggregates, worked out once."""
+    return {expression.id: 1.0} if isinstance(expression, Column) else _guesses(aggregates).influence(expression)
 
 
 def _bare(value: Expression) -> Expression:

@@ -14,9 +14,8 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from dpquery.kernel import tails
 from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import Mechanism
+from dpquery.kernel.noise_laws import LAWS
 
 PARTS = 16
 """Of a step: half-widths are multiples of it."""
@@ -30,6 +29,7 @@ def half_width(noise: NoiseLaw, failure: Fraction) -> Fraction:
     """Returns a w with P(|error| > w) <= failure, in lattice steps, of noise and rounding together.
 
     Example:
+        >>> from dpquery.kernel.plan import Mechanism
         >>> three = NoiseLaw(mechanism=Mechanism.LAPLACE, parameter=Fraction(3), steps=2**24)
         >>> float(half_width(three, Fraction(1, 20))), three.half_width(Fraction(1, 20))
         (9.25, 10)
@@ -60,6 +60,4 @@ def _outside(noise: NoiseLaw, width: Fraction) -> Fraction:
 
 def _tail(noise: NoiseLaw, least: Fraction) -> Fraction:
     """Returns an upper bound on P(noise >= least), in lattice steps."""
-    steps = math.floor(least * noise.steps)
-    bound = tails.laplace_tail if noise.mechanism is Mechanism.LAPLACE else tails.gaussian_tail
-    return bound(noise.sampled, steps)
+    return LAWS[noise.mechanism].tail(noise.sampled, math.floor(least * noise.steps))

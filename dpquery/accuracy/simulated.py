@@ -12,14 +12,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
-from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.accuracy.noise_shapes import shape_of
 from dpquery.accuracy.rules import Floats, Follower, Rule
-from dpquery.errors import InternalError
 from dpquery.kernel.plan import Mechanism
 from dpquery.plan.expr import Call, Case, Column, Expression, Literal, columns_of
 
@@ -178,7 +176,7 @@ def _few_steps(mechanism: Mechanism, scale: float, is_rounded: bool, dimension: 
     step = min(1.0, max(scale, 1 / GRID)) / GRID if is_rounded else 1.0
     farthest = math.ceil((FARTHEST * scale + 1) / step)
     places: Floats = np.arange(-farthest, farthest + 1).astype(np.float64) * step
-    law: Floats = _density(mechanism, places / scale)
+    law: Floats = shape_of(mechanism).density(places / scale)
     if is_rounded:
         half = round(0.5 / step)
         sums: Floats = np.append(0.0, law.cumsum())
@@ -189,42 +187,9 @@ def _few_steps(mechanism: Mechanism, scale: float, is_rounded: bool, dimension: 
     return found
 
 
-def _density(mechanism: Mechanism, places: Floats) -> Floats:
-    """Returns in what proportion to each other noises are likely, in scales; of the discrete laws the same."""
-    match mechanism:
-        case Mechanism.LAPLACE:
-            return np.exp(-np.abs(places))
-        case Mechanism.GAUSSIAN:
-            return np.exp(-(places**2) / 2)
-        case Mechanism.EXPONENTIAL:
-            raise InternalError("a choice has no noise to be simulated")
-        case _:
-            assert_never(mechanism)
-
-
+@lru_cache(maxsize=2 * MOST_MEASURES)
 def _drawn(mechanism: Mechanism, dimension: int) -> Floats:
-    match mechanism:
-        case Mechanism.LAPLACE:
-            return _laplace(dimension)
-        case Mechanism.GAUSSIAN:
-            return _normal(dimension)
-        case Mechanism.EXPONENTIAL:
-            raise InternalError("a choice has no noise to be simulated")
-        case _:
-            assert_never(mechanism)
-
-
-@lru_cache(maxsize=MOST_MEASURES)
-def _normal(dimension: int) -> Floats:
-    inverse = NormalDist().inv_cdf
-    return np.array([inverse(float(point)) for point in _uniform(dimension)])
-
-
-@lru_cache(maxsize=MOST_MEASURES)
-def _laplace(dimension: int) -> Floats:
-    centred = _uniform(dimension) - 0.5
-    found: Floats = -np.sign(centred) * np.log1p(-2 * np.abs(centred))
-    return found
+    return shape_of(mechanism).inverse(_uniform(dimension))
 
 
 _COMPARISONS: dict[str, Callable[[Floats, Floats], Bools]] = {

@@ -14,7 +14,7 @@ from dpquery.catalog.blocks import axis_of
 from dpquery.catalog.column_fields import zone_of_all
 from dpquery.catalog.describe import describe
 from dpquery.catalog.names import composed, fold, shown, suggestion
-from dpquery.catalog.read import Contents, read_contents
+from dpquery.catalog.read import read_contents
 from dpquery.catalog.tables import WORK, ColumnDeclaration, Defaults, Table
 from dpquery.catalog.tree import Reading, tree_of_python
 from dpquery.catalog.yaml import read_file, tree_of_yaml
@@ -88,8 +88,8 @@ class Catalog:
         """Returns the catalog in a YAML text."""
         return _catalog_of_yaml(text, Reading())
 
-    def _fill(self, contents: Contents) -> None:
-        for name, value in contents._asdict().items():
+    def _fill(self, contents: Mapping[str, object]) -> None:
+        for name, value in contents.items():
             object.__setattr__(self, name, value)
 
     @property

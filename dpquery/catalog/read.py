@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from types import MappingProxyType
-from typing import NamedTuple
 
 from dpquery.catalog.blocks import check_axis, check_blocks
 from dpquery.catalog.column_fields import require_owners_of_totals, require_short_owners, zone_of
@@ -14,7 +13,7 @@ from dpquery.catalog.ownership import resolve_keys_from, resolve_ownership
 from dpquery.catalog.read_table import TableDraft, distinct_names, read_table
 from dpquery.catalog.rows import require_rows
 from dpquery.catalog.strata import check_strata
-from dpquery.catalog.tables import WORK, Defaults, Table
+from dpquery.catalog.tables import WORK, Defaults
 from dpquery.catalog.tree import Node, Reading, Word
 from dpquery.catalog.versions import require_version
 from dpquery.errors import InvalidLossError
@@ -28,23 +27,8 @@ OPTIONAL = ("neighbours", "analysts", "defaults", "work", "profile", "backend")
 AMOUNTS = ("epsilon", "delta", "rho")
 
 
-class Contents(NamedTuple):
-    """Everything that a catalog declares; the fields are those of `Catalog`."""
-
-    dataset: str
-    privacy_unit: str
-    neighbours: Neighbours
-    budget: Budget
-    analysts: Mapping[str, Budget]
-    defaults: Defaults
-    tables: Mapping[str, Table]
-    work: int
-    profile: Fraction | None
-    backend: str | None
-
-
-def read_contents(root: Node, reading: Reading, *, is_file: bool) -> Contents:
-    """Returns what the tree declares; raises CatalogError with all mistakes.
+def read_contents(root: Node, reading: Reading, *, is_file: bool) -> dict[str, object]:
+    """Returns what the tree declares, by the fields of `Catalog`; raises CatalogError with all mistakes.
 
     Args:
         is_file: Whether it was written as YAML, which says its version.
@@ -84,8 +68,18 @@ def read_contents(root: Node, reading: Reading, *, is_file: bool) -> Contents:
     tables = {name: draft.table(owners.get(name), keys[name]) for name, draft in drafts.items()}
     check_axis(tables.values(), fields["tables"], reading)
     reading.finish()
-    shown_analysts, shown_tables = MappingProxyType(analysts), MappingProxyType(tables)
-    return Contents(dataset, unit, neighbours, budget, shown_analysts, defaults, shown_tables, work, profile, backend)
+    return {
+        "dataset": dataset,
+        "privacy_unit": unit,
+        "neighbours": neighbours,
+        "budget": budget,
+        "analysts": MappingProxyType(analysts),
+        "defaults": defaults,
+        "tables": MappingProxyType(tables),
+        "work": work,
+        "profile": profile,
+        "backend": backend,
+    }
 
 
 def _read_name(node: Node, reading: Reading) -> str | None:

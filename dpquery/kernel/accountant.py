@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
-from typing import assert_never
 
 from dpquery.errors import InternalError, InvalidLossError
-from dpquery.kernel.loss import ZERO, PrivacyLoss, bounded_range_to_zcdp, parse_amount, pure_to_zcdp, rho_within
+from dpquery.kernel.loss import ZERO, PrivacyLoss, parse_amount, rho_within
+from dpquery.kernel.noise_laws import LAWS
 from dpquery.kernel.parallel import chains
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Mechanism, Noise
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
 from dpquery.kernel.quantiles import levels_paid
 from dpquery.units.declarations import Neighbours
 
@@ -90,6 +90,7 @@ def parts_of(budget: Budget) -> PrivacyLoss:
     return PrivacyLoss(epsilon=budget.epsilon, delta=budget.delta, rho=budget.rho)
 
 
+@lru_cache(maxsize=1024)
 def limit_of(budget: Budget) -> PrivacyLoss:
     """Returns what the ledger counts against, in whole units, rounded down.
 
@@ -182,14 +183,9 @@ def charge_at_least(charge: PrivacyLoss, limit: Budget, share: Fraction) -> Priv
         raise InternalError("the least charge is a share of a limit, above 0 and at most 1")
     if charge == ZERO:
         return ZERO
-    most = _limit(limit)
+    most = limit_of(limit)
     least = counted(PrivacyLoss(epsilon=most.epsilon * share, rho=most.rho * share))
     return replace(charge, epsilon=max(charge.epsilon, least.epsilon), rho=max(charge.rho, least.rho))
-
-
-@lru_cache(maxsize=1024)
-def _limit(budget: Budget) -> PrivacyLoss:
-    return limit_of(budget)
 
 
 def _loss_of(plan: BudgetedPlan, neighbours: Neighbours, *, in_epsilon: bool) -> PrivacyLoss:
@@ -226,21 +222,10 @@ def _loss_of_class(plan: BudgetedPlan, numbers: set[int], in_epsilon: bool) -> P
 
 def _loss_of_noise(noise: Noise, in_epsilon: bool) -> PrivacyLoss:
     """Returns the exact loss of one measure in epsilon or in rho."""
-    loss = noise.loss
-    paid_in_epsilon = loss.epsilon > 0
-    if loss.delta or paid_in_epsilon is (loss.rho > 0):
-        raise InternalError("noise is paid for with either epsilon or rho")
-    if in_epsilon and not paid_in_epsilon:
+    law = LAWS[noise.mechanism]
+    is_paid_in_epsilon = law.is_paid_in_epsilon(noise.loss)
+    if not in_epsilon:
+        return PrivacyLoss(rho=law.rho(noise.loss))
+    if not is_paid_in_epsilon:
         raise InternalError("a pure budget cannot pay a loss of rho")
-    match noise.mechanism:
-        case Mechanism.LAPLACE if paid_in_epsilon:
-            rho = pure_to_zcdp(loss.epsilon)
-        case Mechanism.GAUSSIAN if not paid_in_epsilon:
-            rho = loss.rho
-        case Mechanism.LAPLACE | Mechanism.GAUSSIAN:
-            raise InternalError("Laplace noise is paid for only with epsilon, and Gaussian noise only with rho")
-        case Mechanism.EXPONENTIAL:
-            rho = bounded_range_to_zcdp(loss.epsilon) if paid_in_epsilon else loss.rho
-        case _:
-            assert_never(noise.mechanism)
-    return PrivacyLoss(epsilon=loss.epsilon) if in_epsilon else PrivacyLoss(rho=rho)
+    return PrivacyLoss(epsilon=noise.loss.epsilon)

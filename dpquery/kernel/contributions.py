@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import LARGEST_STEP, LARGEST_VALUE, Count, Measure, PrivateAggregate, Weighing
+from dpquery.plan.cached import cached
 from dpquery.units.declarations import Neighbours
 
 
+@cached
 def magnitude(measure: Measure) -> tuple[int, int]:
     """Returns the largest magnitude of what one row counts for, and how far apart two rows' may be; both at least 1.
 

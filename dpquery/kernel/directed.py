@@ -1,77 +1,33 @@
-"""Exponentials, logarithms and roots, each rounded to the side that its name says.
+"""Logarithms and roots, rounded up.
 
 Arguments and values are fractions. The steps are proved in docs/proofs/directed.md. Every bound is off by less than
-1e-45 of what it bounds, or, where a difference is taken, of the larger of the two numbers.
+1e-45 of what it bounds. What is rounded down, and exponentials, are in `accounting/directed_bounds.py`.
 """
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, DivisionByZero, InvalidOperation
+from decimal import ROUND_CEILING, Context, Decimal, DivisionByZero, InvalidOperation
 from fractions import Fraction
 
-from dpquery.errors import InvalidLossError
-
-_TRAPS = [InvalidOperation, DivisionByZero]
-UPWARD = Context(prec=60, rounding=ROUND_CEILING, Emin=-999_999, Emax=999_999, traps=_TRAPS)
-DOWNWARD = Context(prec=60, rounding=ROUND_FLOOR, Emin=-999_999, Emax=999_999, traps=_TRAPS)
-_KEPT_UP = Context(prec=30, rounding=ROUND_CEILING, Emin=-999_999, Emax=999_999, traps=_TRAPS)
-_KEPT_DOWN = Context(prec=30, rounding=ROUND_FLOOR, Emin=-999_999, Emax=999_999, traps=_TRAPS)
-
-LARGEST_EXPONENT = 10_000
-SMALLEST_EXPONENT = -1_000
-"""Below it e^x, which is under 1e-434, is not followed: it lies between 0 and e^-1000."""
-
-
-def above(value: Fraction) -> Fraction:
-    """Returns the smallest number of 30 decimal digits that is not below the value."""
-    return Fraction(_KEPT_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
-
-
-def below(value: Fraction) -> Fraction:
-    """Returns the greatest number of 30 decimal digits that is not above the value."""
-    return Fraction(_KEPT_DOWN.divide(Decimal(value.numerator), Decimal(value.denominator)))
+TRAPS = [InvalidOperation, DivisionByZero]
+UPWARD = Context(prec=60, rounding=ROUND_CEILING, Emin=-999_999, Emax=999_999, traps=TRAPS)
 
 
 def ln_up(value: Fraction) -> Fraction:
     """Returns an upper bound on ln(value): the quotient rounds up, ln rounds to nearest, one unit more exceeds it."""
-    return _next_up(UPWARD.ln(_quotient(UPWARD, value)))
-
-
-def ln_down(value: Fraction) -> Fraction:
-    """Returns a lower bound on ln(value), in the same way."""
-    found = DOWNWARD.ln(_quotient(DOWNWARD, value))
-    return Fraction(DOWNWARD.next_minus(found)) if found else Fraction(0)
+    return next_up(UPWARD.ln(quotient(UPWARD, value)))
 
 
 def sqrt_up(value: Fraction) -> Fraction:
     """Returns an upper bound on the square root, in the same way."""
-    return _next_up(UPWARD.sqrt(_quotient(UPWARD, value)))
+    return next_up(UPWARD.sqrt(quotient(UPWARD, value)))
 
 
-def sqrt_down(value: Fraction) -> Fraction:
-    """Returns a lower bound on the square root of a number of at least 0, in the same way."""
-    found = DOWNWARD.sqrt(_quotient(DOWNWARD, value))
-    return Fraction(DOWNWARD.next_minus(found)) if found else Fraction(0)
-
-
-def exp_up(x: Fraction) -> Fraction:
-    """Returns an upper bound on e^x; refuses x above LARGEST_EXPONENT."""
-    if x > LARGEST_EXPONENT:
-        raise InvalidLossError(f"a privacy loss above {LARGEST_EXPONENT} is not computed with")
-    return _next_up(UPWARD.exp(_quotient(UPWARD, max(x, Fraction(SMALLEST_EXPONENT)))))
-
-
-def exp_down(x: Fraction) -> Fraction:
-    """Returns a lower bound on e^x; 0 for x below SMALLEST_EXPONENT."""
-    if x < SMALLEST_EXPONENT:
-        return Fraction(0)
-    return Fraction(DOWNWARD.next_minus(DOWNWARD.exp(_quotient(DOWNWARD, min(x, Fraction(LARGEST_EXPONENT))))))
-
-
-def _quotient(context: Context, value: Fraction) -> Decimal:
+def quotient(context: Context, value: Fraction) -> Decimal:
+    """Returns a fraction with the digits and the direction of a context."""
     return context.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
-def _next_up(found: Decimal) -> Fraction:
+def next_up(found: Decimal) -> Fraction:
     """Returns the number after it. 0 is exact, ln(1) or the root of 0, and the number after it has a million digits."""
     return Fraction(UPWARD.next_plus(found)) if found else Fraction(0)

@@ -6,18 +6,18 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.errors import InternalError, InvalidLossError
-from dpquery.kernel import exponential, samplers, tails
 from dpquery.kernel.contributions import groups_per_unit
+from dpquery.kernel.noise_laws import LAWS, Law
 from dpquery.kernel.plan import CHOICES, WEIGHT, BudgetedAggregate, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import divider, drawn_with
 from dpquery.kernel.rounds import Round, rounds_of
 from dpquery.kernel.sensitivity import Sensitivity, coarseness, coarsest, finer_steps, sensitivity
+from dpquery.kernel.tails import smallest
 from dpquery.units.declarations import Neighbours
 
 
@@ -42,40 +42,30 @@ class NoiseLaw:
     @property
     def is_added(self) -> bool:
         """Whether it is noise on a number; otherwise it chooses one."""
-        return self.mechanism is not Mechanism.EXPONENTIAL
+        return LAWS[self.mechanism].is_added
 
     @property
     def sampled(self) -> Fraction:
         """The parameter in the steps that noise is drawn in; of a choice its coefficient."""
-        powers = {Mechanism.LAPLACE: 1, Mechanism.GAUSSIAN: 2, Mechanism.EXPONENTIAL: 0}
-        return self.parameter * self.steps ** powers[self.mechanism]
+        return self.parameter * self.steps ** LAWS[self.mechanism].power
 
     def sample(self, size: int) -> NDArray[np.int64]:
         """Returns fresh independent noise, shape (size,), in the finer steps; a choice has none."""
-        match self.mechanism:
-            case Mechanism.LAPLACE:
-                return samplers.discrete_laplace(self.sampled, size)
-            case Mechanism.GAUSSIAN:
-                return samplers.discrete_gaussian(self.sampled, size)
-            case Mechanism.EXPONENTIAL:
-                raise InternalError("the exponential mechanism adds no noise")
-            case _:
-                assert_never(self.mechanism)
+        return LAWS[self.mechanism].sample(self.sampled, size)
 
     def half_width(self, failure: Fraction) -> int:
         """Returns a w with P(|error| > w) <= failure, in lattice steps, of noise and rounding together; of a choice see
         `utilities.rank_error`."""
+        fine = LAWS[self.mechanism].quantile(self.sampled, failure)
         if self.steps == 1:
-            return _half_width(self.mechanism, self.parameter, failure)
-        fine = _half_width(self.mechanism, self.sampled, failure)
+            return fine
         return math.ceil(Fraction(fine + 1) / self.steps + Fraction(1, 2))  # the exact number may have been rounded too
 
     def tail(self, k: int) -> Fraction:
         """Returns an upper bound on P(noise >= k); of noise in lattice steps alone."""
-        if self.steps != 1 or not self.is_added:
-            raise InternalError("a number that decides about groups is counted in whole steps, and has noise")
-        bound = tails.laplace_tail if self.mechanism is Mechanism.LAPLACE else tails.gaussian_tail
-        return bound(self.parameter, k)
+        if self.steps != 1:
+            raise InternalError("a number that decides about groups is counted in whole steps")
+        return LAWS[self.mechanism].tail(self.parameter, k)
 
 
 def calibrate(moved: Sensitivity, noise: Noise, steps: int | Fraction = 1) -> NoiseLaw:
@@ -84,70 +74,28 @@ def calibrate(moved: Sensitivity, noise: Noise, steps: int | Fraction = 1) -> No
     Args:
         steps: Into how many finer steps a lattice step is divided: the vector is of whole finer steps.
     Privacy:
-        Laplace of scale l1 / epsilon is epsilon-DP; Gaussian of variance l2^2 / (2 rho) is rho-zCDP; both on the
-        integers, for integer vectors. A choice in one group whose utilities move apart by w has a bounded range of
-        c w, so it is (c w)-DP and (c w)^2 / 8-zCDP; over the groups of a unit these add up to c l1 and c^2 l2^2 / 8.
+        What each law claims of its parameter, in `noise_laws`, which names where it is proved.
     Source:
-        Ghosh, Roughgarden, Sundararajan 2009 (geometric mechanism); Canonne, Kamath, Steinke 2020, theorem 4;
-        Cesar, Rogers 2021 (bounded range to zCDP); docs/proofs/mechanisms.md, docs/proofs/exponential.md.
+        docs/proofs/mechanisms.md, docs/proofs/exponential.md.
     Raises:
         InvalidLossError: The loss asks for a scale outside what the samplers make.
     """
-    match noise.mechanism:
-        case Mechanism.LAPLACE:
-            if noise.loss.epsilon <= 0 or noise.loss.rho or noise.loss.delta:
-                raise InternalError("Laplace noise is paid for only with epsilon")
-            parameter = Fraction(moved.l1) / noise.loss.epsilon
-        case Mechanism.GAUSSIAN:
-            if noise.loss.rho <= 0 or noise.loss.epsilon or noise.loss.delta:
-                raise InternalError("Gaussian noise is paid for only with rho")
-            parameter = Fraction(moved.l2_squared) / (2 * noise.loss.rho)
-        case Mechanism.EXPONENTIAL:
-            if noise.loss.delta or (noise.loss.epsilon > 0) is (noise.loss.rho > 0):
-                raise InternalError("the exponential mechanism is paid for with epsilon or with rho")
-            paid = noise.loss.epsilon / moved.l1
-            parameter = paid or _root_down(8 * noise.loss.rho / moved.l2_squared)
-        case _:
-            assert_never(noise.mechanism)
-    law = NoiseLaw(mechanism=noise.mechanism, parameter=parameter, steps=steps)
-    _in_range(law.sampled, noise.mechanism)
-    return law
+    law = LAWS[noise.mechanism]
+    law.is_paid_in_epsilon(noise.loss)
+    made = NoiseLaw(mechanism=noise.mechanism, parameter=law.parameter(moved, noise.loss), steps=steps)
+    _require_sampled(made.sampled, law)
+    return made
 
 
-_RANGES = {
-    Mechanism.LAPLACE: (samplers.MIN_LAPLACE_SCALE, samplers.MAX_LAPLACE_SCALE),
-    Mechanism.GAUSSIAN: (samplers.MIN_GAUSSIAN_VARIANCE, samplers.MAX_GAUSSIAN_VARIANCE),
-    Mechanism.EXPONENTIAL: (exponential.MIN_COEFFICIENT, exponential.MAX_COEFFICIENT),
-}
-
-
-def _in_range(parameter: Fraction, mechanism: Mechanism) -> Fraction:
-    least, greatest = _RANGES[mechanism]
-    if not least <= parameter <= greatest:
-        size = "small" if (parameter < least) is (mechanism is not Mechanism.EXPONENTIAL) else "large"
-        raise InvalidLossError(
-            f"the loss asked for makes the noise too {size} to be sampled exactly",
-            advice="Ask for " + ("less" if size == "small" else "more") + " epsilon or rho, or narrower bounds.",
-        )
-    return parameter
-
-
-def _root_down(square: Fraction) -> Fraction:
-    """Returns the square root, rounded down to a multiple of 2^-256."""
-    return Fraction(math.isqrt((square.numerator << 512) // square.denominator), 1 << 256)
-
-
-@lru_cache(maxsize=1024)
-def _half_width(mechanism: Mechanism, parameter: Fraction, failure: Fraction) -> int:
-    match mechanism:
-        case Mechanism.LAPLACE:
-            return tails.laplace_quantile(parameter, failure)
-        case Mechanism.GAUSSIAN:
-            return tails.gaussian_quantile(parameter, failure)
-        case Mechanism.EXPONENTIAL:
-            raise InternalError("a choice has no half-width that is known without the data")
-        case _:
-            assert_never(mechanism)
+def _require_sampled(parameter: Fraction, law: Law) -> None:
+    least, greatest = law.limits
+    if least <= parameter <= greatest:
+        return
+    is_small = (parameter < least) is law.is_added  # a large coefficient is little noise
+    raise InvalidLossError(
+        f"the loss asked for makes the noise too {'small' if is_small else 'large'} to be sampled exactly",
+        advice=f"Ask for {'less' if is_small else 'more'} epsilon or rho, or narrower bounds.",
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -166,14 +114,7 @@ def threshold(noise: NoiseLaw, groups: int, delta: Fraction) -> int:
     allowed = delta / groups
     if not 0 < allowed < 1:
         raise InternalError("selecting groups needs a delta between 0 and 1")
-    high = 1
-    while noise.tail(high) > allowed:
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if noise.tail(middle) <= allowed else (middle, high)
-    return 1 + high
+    return 1 + max(1, smallest(lambda k: noise.tail(k) <= allowed, 1))
 
 
 def _law(aggregate: PrivateAggregate, measure: Measure, noise: Noise, neighbours: Neighbours) -> NoiseLaw:
@@ -200,14 +141,15 @@ def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Noi
     aggregate = budgeted.aggregate
     made = []
     for measure, (noise, dividing) in zip(aggregate.measures, drawn_with(budgeted), strict=True):
-        if (measure.count in CHOICES) is not (noise.mechanism is Mechanism.EXPONENTIAL):
+        if (measure.count in CHOICES) is LAWS[noise.mechanism].is_added:
             raise InternalError("choices are made by the exponential mechanism, and nothing else is")
         if measure.count is Count.DECIDING and noise.mechanism is not Mechanism.GAUSSIAN:
             raise InternalError("units decide in rounds under Gaussian noise alone")
         drawn = _law(aggregate, measure, noise, neighbours)
         if dividing is not None:
             moved = sensitivity(aggregate, measure, neighbours)
-            drawn = replace(drawn, divider=_in_range(divider(moved.l1, moved.l2_squared, dividing), Mechanism.LAPLACE))
+            drawn = replace(drawn, divider=divider(moved.l1, moved.l2_squared, dividing))
+            _require_sampled(drawn.divider or Fraction(0), LAWS[Mechanism.LAPLACE])
         made.append(drawn)
     return tuple(made)
 

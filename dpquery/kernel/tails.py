@@ -63,9 +63,10 @@ def laplace_quantile(scale: Fraction, probability: Fraction) -> int:
     check_scale(scale)
     _check_probability(probability)
     guess = float(scale) * math.log(2 / (float(probability) * (1 + math.exp(-1 / scale)))) - 1
-    return _smallest(lambda k: 2 * laplace_tail(scale, k + 1) <= probability, round(guess))
+    return smallest(lambda k: 2 * laplace_tail(scale, k + 1) <= probability, round(guess))
 
 
+@lru_cache(maxsize=1024, typed=True)
 def gaussian_quantile(variance: Fraction, probability: Fraction) -> int:
     """Returns the smallest k >= 0 for which `gaussian_tail` shows P(|X| > k) <= probability.
 
@@ -76,7 +77,7 @@ def gaussian_quantile(variance: Fraction, probability: Fraction) -> int:
     if probability == 1:
         return 0
     guess = -math.sqrt(variance) * NormalDist().inv_cdf(float(probability) / 2) - 0.5
-    return _smallest(lambda k: 2 * gaussian_tail(variance, k + 1) <= probability, round(guess))
+    return smallest(lambda k: 2 * gaussian_tail(variance, k + 1) <= probability, round(guess))
 
 
 def _check_probability(probability: Fraction) -> None:
@@ -84,7 +85,7 @@ def _check_probability(probability: Fraction) -> None:
         raise InternalError(f"a tail probability must be a Fraction in [2^-256, 1], not {probability!r}")
 
 
-def _smallest(holds: Callable[[int], bool], guess: int) -> int:
+def smallest(holds: Callable[[int], bool], guess: int) -> int:
     """Returns the smallest k >= 0 with holds(k), where `holds` stays true once it is; steps away from `guess`."""
     high, step = max(0, guess), 1
     while not holds(high):

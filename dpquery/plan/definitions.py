@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpquery.plan.expr import Column, Expression, columns_of, substitute
+from dpquery.plan.expr import Column, Expression, columns_of, conjuncts, size_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
     Filter,
@@ -20,6 +20,9 @@ from dpquery.plan.logical import (
     sources,
 )
 from dpquery.plan.types import INT64
+
+MOST_PARTS = 300
+"""Projections are taken apart while no expression gets more parts than these: each may double what is below it."""
 
 Leaves = dict[str, Scan | Values]
 """The table that each stored or literal column comes from, by the column's id."""
@@ -102,3 +105,24 @@ def _is_filled(id: str, join: Join) -> bool:
 def gives(relation: Relation, id: str) -> bool:
     """Whether the relation gives the column."""
     return any(column.id == id for column in output(relation))
+
+
+def taken_apart(relation: Relation) -> tuple[Relation, list[Expression], dict[str, Expression]]:
+    """Returns the rows under projections and filters, all conditions, and what each column of the top is over them.
+
+    Expressions are total and depend on their row alone, so that it makes no difference when they are computed.
+    """
+    values: dict[str, Expression] = {c.id: Column(id=c.id, type=c.type) for c in output(relation)}
+    conditions: list[Expression] = []
+    while isinstance(relation, Filter | Project):
+        if isinstance(relation, Filter):
+            conditions += conjuncts(relation.condition)
+            relation = relation.source
+            continue
+        inner = {column.id: column.expression for column in relation.columns}
+        over = {id: substitute(value, inner) for id, value in values.items()}
+        moved = [substitute(condition, inner) for condition in conditions]
+        if max(map(size_of, (*over.values(), *moved)), default=0) > MOST_PARTS:
+            break
+        values, conditions, relation = over, moved, relation.source
+    return relation, conditions, values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
@@ -38,3 +38,26 @@ def normal(value: Value) -> Value:
     if isinstance(value, float):
         return None if math.isnan(value) else value + 0.0
     return value
+
+
+def evaluate_rows(expression: Expression, columns: Mapping[str, Sequence[Value]], rows: int) -> list[Value]:
+    """Returns the values of an expression on so many rows, each as `evaluate` does; columns are given by id."""
+    match expression:
+        case Column():
+            return list(map(normal, columns[expression.id]))
+        case Literal():
+            return [normal(expression.value)] * rows
+        case Cast(argument=argument, type=type):
+            return [cast_value(value, argument.type, type) for value in evaluate_rows(argument, columns, rows)]
+        case Case():
+            found = evaluate_rows(expression.otherwise, columns, rows)
+            for condition, result in reversed(expression.branches):
+                holds, taken = (evaluate_rows(part, columns, rows) for part in (condition, result))
+                found = [new if is_met is True else old for is_met, new, old in zip(holds, taken, found, strict=True)]
+            return found
+        case Call():
+            given = [evaluate_rows(argument, columns, rows) for argument in expression.arguments]
+            meaning = FUNCTIONS[expression.function].meaning
+            return [meaning(*values) for values in zip(*given, strict=True)] if given else [meaning()] * rows
+        case _:
+            assert_never(expression)

@@ -129,6 +129,12 @@ def substitute(expression: Expression, values: dict[str, Expression]) -> Express
     """Returns the expression with the columns named in `values` replaced by those expressions."""
     if isinstance(expression, Column):
         return values.get(expression.id, expression)
-    if isinstance(expression, Literal):
+    if isinstance(expression, Literal) or not values:
         return expression
-    return rebuild(expression, tuple(substitute(part, values) for part in children(expression)))
+    made: list[Expression] = []
+    for part in children(expression):
+        if isinstance(part, Column):
+            made.append(values.get(part.id, part))
+        else:
+            made.append(part if isinstance(part, Literal) else substitute(part, values))
+    return rebuild(expression, tuple(made))

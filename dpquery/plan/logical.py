@@ -350,7 +350,7 @@ def output(relation: Relation) -> tuple[OutputColumn, ...]:
     """Returns the columns that a relation gives, in order; of a scan last its unit, if not a column, and weights."""
     match relation:
         case Scan():
-            given = tuple(OutputColumn(id=c.id, name=c.name, type=c.type) for c in relation.columns)
+            given = tuple([OutputColumn(id=c.id, name=c.name, type=c.type) for c in relation.columns])
             unit, owner = relation.unit, relation.ownership
             if unit is not None and owner is not None and unit not in {c.id for c in given}:
                 given = (*given, OutputColumn(id=unit, name="", type=owner.type))
@@ -359,7 +359,7 @@ def output(relation: Relation) -> tuple[OutputColumn, ...]:
         case Released() | Values():
             return relation.columns
         case Project():
-            return tuple(OutputColumn(id=c.id, name=c.name, type=c.expression.type) for c in relation.columns)
+            return tuple([OutputColumn(id=c.id, name=c.name, type=c.expression.type) for c in relation.columns])
         case Join():
             left = output(relation.left)
             return left if relation.kind in ("semi", "anti") else left + output(relation.right)

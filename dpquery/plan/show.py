@@ -26,6 +26,7 @@ from dpquery.plan.logical import (
     output,
     sources,
 )
+from dpquery.plan.windows import frame_text
 from dpquery.plan.written import quoted, written
 
 
@@ -78,19 +79,10 @@ def show_window(column: WindowColumn, names: Mapping[str, Expression]) -> str:
         keys = (named(key.column) + (" DESC" if key.descending else "") for key in column.order_by)
         over.append("ORDER BY " + ", ".join(keys))
     if column.frame is not None:
-        ends = _end(column.frame.start, "PRECEDING"), _end(column.frame.end, "FOLLOWING")
-        over.append(f"{column.frame.mode.upper()} BETWEEN {ends[0]} AND {ends[1]}")
+        over.append(frame_text(column.frame))
     if column.function == "count" and not column.arguments:
         arguments = "*"
     return f"{column.function.upper()}({arguments}){kept} OVER ({' '.join(over)})"
-
-
-def _end(rows: int | None, open_side: str) -> str:
-    if rows is None:
-        return f"UNBOUNDED {open_side}"
-    if rows == 0:
-        return "CURRENT ROW"
-    return f"{abs(rows)} {'PRECEDING' if rows < 0 else 'FOLLOWING'}"
 
 
 def show_aggregate(column: AggregateColumn, names: Mapping[str, Expression]) -> str:

@@ -47,6 +47,20 @@ def is_positional(column: WindowColumn) -> bool:
     return column.function in PLACES or (frame.mode == "rows" and frame != WHOLE)
 
 
+def frame_text(frame: Frame) -> str:
+    """Returns a frame as SQL writes it."""
+    first, last = _end(frame.start, "PRECEDING"), _end(frame.end, "FOLLOWING")
+    return f"{frame.mode.upper()} BETWEEN {first} AND {last}"
+
+
+def _end(rows: int | None, open_side: str) -> str:
+    if rows is None:
+        return f"UNBOUNDED {open_side}"
+    if rows == 0:
+        return "CURRENT ROW"
+    return f"{abs(rows)} {'PRECEDING' if rows < 0 else 'FOLLOWING'}"
+
+
 def may_be_empty(frame: Frame) -> bool:
     """Whether a frame may hold no row: one that does not reach the current row."""
     return (frame.start is not None and frame.start > 0) or (frame.end is not None and frame.end < 0)

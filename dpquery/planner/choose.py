@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dpquery.accuracy.error_propagation import Guesses
+from dpquery.accuracy.error_propagation import influence_of
 from dpquery.errors import InvalidLossError, QueryError
 from dpquery.kernel.accountant import Budget, charge_of
 from dpquery.kernel.plan import BudgetedPlan
@@ -63,22 +63,23 @@ def choose_together(
             refused.append(error)
     if not made:
         raise refused[0]
-    if len(made) == 1:
-        return made[0]
-    if accuracy is not None:
-        charges = [charge_of(plan, budget.kind, neighbours) for _, plan in made]
-        return made[min(range(len(made)), key=lambda place: charges[place].epsilon + charges[place].rho)]
-    errors = [
-        _errors_of_columns(plan, [aim for query in plans for aim in aims_of(query, weights)], neighbours)
-        for plans, plan in made
-    ]
-    return made[min(range(len(made)), key=lambda place: _mean_error(errors[place], errors))]
+    best = 0
+    if len(made) > 1 and accuracy is not None:
+        charges = [charge_of(plan, budget.kind, neighbours) for _, plan, _ in made]
+        best = min(range(len(made)), key=lambda place: charges[place].epsilon + charges[place].rho)
+    elif len(made) > 1:
+        errors = [_errors_of_columns(*one, neighbours) for one in made]
+        best = min(range(len(made)), key=lambda place: _mean_error(errors[place], errors))
+    plans, plan, _ = made[best]
+    return plans, plan
 
 
-def _errors_of_columns(plan: BudgetedPlan, aims: Sequence[Aim], neighbours: Neighbours) -> ColumnErrors | None:
+def _errors_of_columns(
+    queries: Sequence[PrivatePlan], plan: BudgetedPlan, aims: Sequence[Aim], neighbours: Neighbours
+) -> ColumnErrors | None:
     """Returns how far each column is off, at public guesses of the data and to first order, but for those of which
     nothing is known; None where the noise cannot be sampled."""
-    aggregates = [budgeted.aggregate for budgeted in plan.aggregates]
+    aggregates = queries[0].aggregates
     try:
         deviations = expected_errors(plan, (), neighbours)
     except InvalidLossError:
@@ -88,9 +89,9 @@ def _errors_of_columns(plan: BudgetedPlan, aims: Sequence[Aim], neighbours: Neig
         for aggregate, errors in zip(aggregates, deviations, strict=True)
         for measure, error in zip(aggregate.measures, errors, strict=True)
     }
-    guesses, found = Guesses.of(aggregates), dict[str, list[float]]()
+    found: dict[str, list[float]] = {}
     for aim in aims:
-        influence = guesses.influence(aim.expression)
+        influence = influence_of(aim.expression, aggregates)
         off = math.nan if influence is None else math.hypot(*(size * known[id] for id, size in influence.items()))
         found.setdefault(aim.name, []).append(math.log(max(off, LEAST)) if off < math.inf else math.nan)
     weights = {aim.name: float(aim.weight) for aim in aims}
@@ -114,12 +115,11 @@ def _with_sums(
     neighbours: Neighbours,
     weights: Mapping[str, Fraction],
     accuracy: Accuracy | None,
-) -> tuple[tuple[PrivatePlan, ...], BudgetedPlan]:
-    """Returns the plans of least expected error by what is added up over groups, with their noise.
+) -> tuple[tuple[PrivatePlan, ...], BudgetedPlan, Sequence[Aim]]:
+    """Returns the plans of least expected error by what is added up over groups, their noise and their numbers.
 
     The error of a plan is the geometric mean of the standard deviations of all its numbers' noise, one for each
     boundary and measure: each grouping set counts alike, however many groups it has.
-
     """
     first = queries[0]
     aims = [aim for query in queries for aim in aims_of(query, weights)]
@@ -127,18 +127,19 @@ def _with_sums(
     if accuracy is not None:
         made = allocate_for(first.aggregates, aims, accuracy, offer, budget=budget, neighbours=neighbours)
         notes = tuple(f"each of {len(n)} is released: {why or 'errors are asked for'}" for n, why in first.families)
-        return tuple(replace(query, alternatives=(), notes=notes) for query in queries), made
+        return tuple(replace(query, alternatives=(), notes=notes) for query in queries), made, aims
     ways = list(zip(*((query, *query.alternatives) for query in queries), strict=True))
     plans = tuple(way[0] for way in ways)
     budgeted = [allocate(first.aggregates, aims, offer, budget=budget, neighbours=neighbours)]
+    numbers = [aims]
     for way in ways[1:]:
-        aims = [aim for plan in way for aim in aims_of(plan, weights)]
-        budgeted.append(allocate(way[0].aggregates, aims, offer, budget=budget, neighbours=neighbours))
+        numbers.append([aim for plan in way for aim in aims_of(plan, weights)])
+        budgeted.append(allocate(way[0].aggregates, numbers[-1], offer, budget=budget, neighbours=neighbours))
     if len(plans) == 1:
-        return _noted(queries, 0, plans, []), budgeted[0]
+        return _noted(queries, 0, plans, []), budgeted[0], aims
     errors = [_errors(plan, made, neighbours) for plan, made in zip(plans, budgeted, strict=True)]
     best = min(range(len(plans)), key=lambda place: _score(errors[place], errors[0] or {}))
-    return _noted(queries, best, plans, errors), budgeted[best]
+    return _noted(queries, best, plans, errors), budgeted[best], numbers[best]
 
 
 def _errors(plan: PrivatePlan, budgeted: BudgetedPlan, neighbours: Neighbours) -> Errors | None:

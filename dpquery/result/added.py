@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, assert_never
 
-import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.accuracy.noise_shapes import shape_of
 from dpquery.errors import InternalError
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism, PrivateAggregate
@@ -19,9 +18,6 @@ from dpquery.kernel.release import NoisyTable
 from dpquery.kernel.selection import all_codes
 from dpquery.plan.axes import cells, most_summed, summed
 from dpquery.result.combined import CombinedNoise, in_finer_steps
-
-MARGIN = 1e-9
-"""Relative error of floating point that half-widths allow for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,49 +104,4 @@ def of_sum(noise: AnyNoise, count: int) -> AnyNoise:
 
 @lru_cache(maxsize=1024)
 def _half_width(mechanism: Mechanism, parameter: Fraction, count: int, failure: Fraction) -> int:
-    """Returns the half-width of a sum of `count` noises, rounded up.
-
-    Source:
-        Gaussian: Canonne, Kamath, Steinke 2020: E exp(t X) <= exp(t^2 variance / 2), then Chernoff's bound. Laplace:
-        docs/concepts/accuracy.md; the discrete sum is less spread than one of continuous noises (Birnbaum 1948, "On
-        Random Variables with Comparable Peakedness"), whose tail has a closed form.
-    """
-    match mechanism:
-        case Mechanism.GAUSSIAN:
-            doubt = math.log(2) - math.log(failure.numerator) + math.log(failure.denominator)
-            return math.ceil(math.sqrt(2 * count * float(parameter) * doubt) * (1 + MARGIN))
-        case Mechanism.LAPLACE:
-            return _laplace_half_width(parameter, count, failure)
-        case Mechanism.EXPONENTIAL:
-            raise InternalError("choices are not added up")
-        case _:
-            assert_never(mechanism)
-
-
-def _laplace_half_width(parameter: Fraction, count: int, failure: Fraction) -> int:
-    scale, allowed = 1 / (2 * math.tanh(1 / (2 * float(parameter)))), float(failure) * (1 - MARGIN)
-    low, high = -1, 1
-    while _laplace_tail((high + 0.5) / scale, count) > allowed:
-        high *= 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _laplace_tail((middle + 0.5) / scale, count) <= allowed else (middle, high)
-    return high
-
-
-def _laplace_tail(x: float, count: int) -> float:
-    """Returns P(|X| > x) for the sum X of `count` continuous Laplace noises of scale 1.
-
-    X is the difference of two gamma variables: when the later one is reached, j of the other's steps were made, and
-    the rest is gamma of order count - j, for exponential steps have no memory.
-    """
-    factorials = _log_factorials(2 * count)
-    j = np.arange(count)
-    log_weights = factorials[count - 1 + j] - factorials[count - 1] - factorials[j] - (count + j) * math.log(2)
-    rests = np.exp(j * math.log(x) - x - factorials[j]).cumsum()[::-1]
-    return float(2 * (np.exp(log_weights) * rests).sum())
-
-
-@lru_cache(maxsize=16)
-def _log_factorials(most: int) -> NDArray[np.float64]:
-    return np.concatenate([[0.0], np.log(np.arange(1, most)).cumsum()])
+    return shape_of(mechanism).half_width_of_sum(parameter, count, failure)

@@ -12,27 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpquery.errors import InternalError
+from dpquery.accuracy.noise_shapes import shape_of, variance_of
 from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import Mechanism
 
-_NO_SUM = "a choice is not added to other numbers"
 LEAST_FAILURE = Fraction(1, 10**9)
 """Below it tails are bounded by their moments instead of being computed."""
-LEAST_VARIANCE = 1e-260
-"""Smaller variances count as this one, so that it has an inverse."""
 CELLS = 400
 """Cells in a standard deviation of the sum when its tail is computed."""
 MARGIN = 1e-4
 """Relative error of the computed tail that half-widths allow for."""
-LARGEST_EXACT = 60.0
-"""Up to this deviation discrete Gaussians are summed point by point; above it the normal law differs by less than the
-margin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,32 +55,6 @@ class CombinedNoise:
         finer = (part for part in self.components if part.noise.steps != 1)
         moved = (part.count * abs(part.weight) * (Fraction(1, 2) + 1 / Fraction(part.noise.steps)) for part in finer)
         return _half_width(self.components, failure) + math.ceil(sum(moved, start=Fraction(self.rounded, 2)))
-
-
-def variance_of(noise: NoiseLaw) -> float:
-    """Returns the variance of a noise on the integers, in squared lattice steps; of Gaussian noise an upper bound.
-
-    Where noise is finer or coarser than a lattice step, that of rounding is added: a twelfth of the coarser step's
-    square, as of an even spread.
-
-    Source:
-        Canonne, Kamath, Steinke 2020, corollary 9: a discrete Gaussian's variance is at most its parameter.
-    """
-    rounding = 0.0 if noise.steps == 1 else max(1.0, 1 / float(noise.steps)) ** 2 / 12
-    match noise.mechanism:
-        case Mechanism.GAUSSIAN:
-            return float(noise.parameter) + rounding
-        case Mechanism.LAPLACE:
-            half = 0.5 / float(noise.parameter * noise.steps)  # the variance is 2 q / (1 - q)^2, with q = exp(-1 / b)
-            return (
-                0.5 / (float(noise.steps) * math.sinh(half)) ** 2 + rounding
-                if half < 300
-                else LEAST_VARIANCE + rounding
-            )
-        case Mechanism.EXPONENTIAL:
-            return math.inf
-        case _:
-            assert_never(noise.mechanism)
 
 
 def weights_of(variances: Sequence[float]) -> tuple[Fraction, ...]:
@@ -149,14 +116,9 @@ def _by_grid(components: tuple[Component, ...], failure: float) -> int:
 
 
 def _chernoff(components: tuple[Component, ...], failure: float) -> int:
-    """Bounds P(|sum| > x) by 2 E exp(t sum) exp(-t x), for the best of many t.
-
-    Source:
-        Canonne, Kamath, Steinke 2020: E exp(t X) <= exp(t^2 variance / 2) for the discrete Gaussian; for the discrete
-        Laplace of scale b it is (1 - q)^2 / ((1 - q e^t) (1 - q e^-t)), q = exp(-1 / b), for t < 1 / b.
-    """
-    laplace = [p for p in components if p.noise.mechanism is Mechanism.LAPLACE]
-    ends = [1 / (float(p.noise.parameter) * float(p.weight)) for p in laplace if p.weight]
+    """Bounds P(|sum| > x) by 2 E exp(t sum) exp(-t x), for the best of many t."""
+    laws = [(shape_of(part.noise.mechanism), float(part.noise.parameter), float(part.weight)) for part in components]
+    ends = [shape.largest_t(parameter) / weight for shape, parameter, weight in laws if weight]
     deviation = math.sqrt(math.fsum(_variance(part) for part in components))
     most = min(ends, default=math.inf)
     t = np.minimum(np.geomspace(1e-3, 1e2, 400) / deviation, most * (1 - 1e-6))
@@ -169,17 +131,7 @@ def _chernoff(components: tuple[Component, ...], failure: float) -> int:
 def _log_moment(noise: NoiseLaw, t: NDArray[np.float64]) -> NDArray[np.float64]:
     if noise.steps != 1:
         return _log_moment(in_finer_steps(noise), t / float(noise.steps))
-    match noise.mechanism:
-        case Mechanism.GAUSSIAN:
-            return t**2 * float(noise.parameter) / 2
-        case Mechanism.LAPLACE:
-            decay = -1 / float(noise.parameter)
-            top = 2 * math.log(-math.expm1(decay))
-            return top - np.log(-np.expm1(decay + t)) - np.log(-np.expm1(decay - t))
-        case Mechanism.EXPONENTIAL:
-            raise InternalError(_NO_SUM)
-        case _:
-            assert_never(noise.mechanism)
+    return shape_of(noise.mechanism).log_moment(float(noise.parameter), t)
 
 
 def _variance(part: Component) -> float:
@@ -191,24 +143,11 @@ def _law(part: Component, step: float) -> NDArray[np.float64]:
     weight, deviation = float(part.weight), math.sqrt(_variance(part))
     if not part.weight:
         return np.ones(1)
-    reach = math.ceil(_reach(part.noise.mechanism) * deviation / step)
+    reach = math.ceil(shape_of(part.noise.mechanism).reach * deviation / step)
     edges = (np.arange(-reach, reach + 1) - 0.5) * step / weight
     below = _below(part.noise, np.append(edges, (reach + 0.5) * step / weight))
     found: NDArray[np.float64] = np.diff(below)
     return found
-
-
-def _reach(mechanism: Mechanism) -> int:
-    """Returns the deviations beyond which a law's mass is not followed."""
-    match mechanism:
-        case Mechanism.LAPLACE:
-            return 40
-        case Mechanism.GAUSSIAN:
-            return 12
-        case Mechanism.EXPONENTIAL:
-            raise InternalError(_NO_SUM)
-        case _:
-            assert_never(mechanism)
 
 
 def _below(noise: NoiseLaw, x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -216,40 +155,13 @@ def _below(noise: NoiseLaw, x: NDArray[np.float64]) -> NDArray[np.float64]:
     if noise.steps != 1:
         return _below(in_finer_steps(noise), x * float(noise.steps))
     low, high = np.ceil(x) - 1, np.floor(x)
-    return (_up_to(noise, low) + _up_to(noise, high)) / 2
+    shape, parameter = shape_of(noise.mechanism), float(noise.parameter)
+    return (shape.up_to(parameter, low) + shape.up_to(parameter, high)) / 2
 
 
 def in_finer_steps(noise: NoiseLaw) -> NoiseLaw:
     """Returns the noise before the sum is rounded, its steps taken for whole ones."""
     return replace(noise, parameter=noise.sampled, steps=1)
-
-
-def _up_to(noise: NoiseLaw, k: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns P(noise <= k) for whole k."""
-    match noise.mechanism:
-        case Mechanism.LAPLACE:
-            decay = -1 / float(noise.parameter)
-            share = 1 / (1 + math.exp(decay))
-            above = np.exp(decay * np.maximum(k + 1, 0)) * share
-            return np.where(k >= 0, 1 - above, np.exp(decay * np.maximum(-k, 0)) * share)
-        case Mechanism.GAUSSIAN:
-            return _gaussian_up_to(noise, k)
-        case Mechanism.EXPONENTIAL:
-            raise InternalError(_NO_SUM)
-        case _:
-            assert_never(noise.mechanism)
-
-
-def _gaussian_up_to(noise: NoiseLaw, k: NDArray[np.float64]) -> NDArray[np.float64]:
-    deviation = math.sqrt(float(noise.parameter))
-    if deviation > LARGEST_EXACT:
-        places = -(k + 0.5) / (deviation * math.sqrt(2))
-        return np.array([math.erfc(place) for place in places.tolist()]) / 2
-    reach = math.ceil(40 * deviation) + 1
-    points = np.arange(-reach, reach + 1)
-    density = np.exp(-(points**2) / (2 * float(noise.parameter)))
-    total = density.cumsum() / density.sum()
-    return np.where(k < -reach, 0.0, total[np.clip(k, -reach, reach).astype(np.int64) + reach])
 
 
 def _power(law: NDArray[np.float64], times: int) -> NDArray[np.float64]:

@@ -14,12 +14,13 @@ from dpquery.accuracy.combinations import law_of
 from dpquery.accuracy.counting import Halved, is_count
 from dpquery.accuracy.error_propagation import rounded_factors_of
 from dpquery.accuracy.intervals import IntervalInputs
+from dpquery.accuracy.noise_shapes import shape_of, variance_of
 from dpquery.accuracy.rounded import half_width as half_width_of
 from dpquery.accuracy.rules import Interval
 from dpquery.accuracy.simulated import LEAST_OF_SUM, Law
 from dpquery.accuracy.unions import carry_union
 from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import CHOICES, Mechanism, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Cast, Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import (
@@ -46,7 +47,7 @@ from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum, with_added
 from dpquery.result.bins import Axis, axis_of
 from dpquery.result.carried import Carried
 from dpquery.result.choices import Choices, RankError
-from dpquery.result.combined import CombinedNoise, variance_of
+from dpquery.result.combined import CombinedNoise
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
 from dpquery.result.together import drawn, failure_of_each
@@ -317,7 +318,7 @@ def _carry_project(project: Project, again: Carried) -> tuple[Relation, Meanings
     for column in project.columns:
         if again.is_spread(column.id, meanings):
             known[column.id] = Column(id=column.id, type=column.expression.type)
-        elif all(read.id in meanings for read in columns_of(column.expression)):
+        elif meanings.keys() >= {read.id for read in columns_of(column.expression)}:
             known[column.id] = substitute(column.expression, meanings)
     return Project(source=source, columns=(*project.columns, *carried)), known
 
@@ -368,7 +369,7 @@ def _law(noise: AnyNoise, table: int, is_added: bool, step: Fraction) -> Law | N
     if count == 1:
         return law_of(one, float(step), table=table, is_added=is_added)
     scale = math.sqrt(variance_of(one) * count)
-    if one.mechanism is Mechanism.LAPLACE or scale < LEAST_OF_SUM:
+    if scale < LEAST_OF_SUM or not shape_of(one.mechanism).is_stable:
         return None
     return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * float(step))
 

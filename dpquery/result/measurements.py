@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dpquery.accuracy.noise_shapes import noises_of, scale_of
 from dpquery.kernel.loss import PrivacyLoss
-from dpquery.kernel.mechanisms import NoiseLaw, calibrated, tau_of
+from dpquery.kernel.mechanisms import NoiseLaw, tau_of
 from dpquery.kernel.parallel import chains
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, Measure, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Count, Measure, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import asked, family_of, rank_errors
 from dpquery.kernel.sensitivity import Sensitivity, sensitivity
 from dpquery.kernel.utilities import step_of
@@ -86,7 +87,7 @@ def measurements(plan: BudgetedPlan, neighbours: Neighbours) -> tuple[Measuremen
 
 @cached
 def _described(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Measurement, ...]:
-    noises, aggregate = calibrated(budgeted, neighbours), budgeted.aggregate
+    noises, aggregate = noises_of(budgeted, neighbours), budgeted.aggregate
     tau, described = tau_of(budgeted, noises), []
     ranks = rank_errors(aggregate, [(made.parameter, made.divider) for made in noises], FAILURE)
     for measure, noise, made, off in zip(aggregate.measures, budgeted.noise, noises, ranks, strict=True):
@@ -104,17 +105,7 @@ def _describe(
     tau: int | None,
     ranks: float,
 ) -> Measurement:
-    choice = made.mechanism is Mechanism.EXPONENTIAL
-    step = measure.unit
-    if choice:
-        step = step_of(*asked(aggregate, measure))
-    match made.mechanism:
-        case Mechanism.LAPLACE:
-            scale = float(made.parameter * step)
-        case Mechanism.GAUSSIAN:
-            scale = math.sqrt(made.parameter) * float(step)
-        case Mechanism.EXPONENTIAL:
-            scale = float(step / made.parameter)
+    step = measure.unit if made.is_added else step_of(*asked(aggregate, measure))
     return Measurement(
         id=measure.id,
         label=measure.label,
@@ -123,10 +114,10 @@ def _describe(
         linf=moved.linf * step,
         l1=moved.l1 * step,
         l2=_root(moved.l2_squared, step),
-        scale=scale,
+        scale=float(scale_of(made) * step),
         loss=noise.loss,
         tau=tau,
-        error95=ranks if choice else float(made.half_width(FAILURE) * step),
+        error95=float(made.half_width(FAILURE) * step) if made.is_added else ranks,
         together=len(family_of(aggregate, measure)),
         unit={Count.QUANTILE: "ranks", Count.MODE: "values"}.get(measure.count, ""),
     )

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from dpquery.data.arrow import arrow_type
-from dpquery.plan.evaluate import evaluate, normal
-from dpquery.plan.expr import Call, Column, Expression, children, columns_of, size_of
+from dpquery.plan.evaluate import evaluate_rows, normal
+from dpquery.plan.expr import Call, Column, Expression, columns_of, parts_of
 from dpquery.plan.logical import Filter, Limit, Project, Relation, Released, Sort, SortKey
 from dpquery.plan.types import Kind, Value
 
@@ -25,7 +25,7 @@ LARGEST = 100
 _COMPUTED = frozenset({Kind.BOOLEAN, Kind.INT64, Kind.FLOAT64})
 _LOGIC = {"and", "or", "not", "is_null", "is_not_null", "coalesce", "nullif"}
 _OPERATIONS = _LOGIC | {"add", "subtract", "multiply", "divide", "negate", "abs", "sqrt", "clamp"}
-_COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
+_KNOWN = _OPERATIONS | {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
 def projected(relation: Relation, released: Sequence[pa.Table]) -> pa.Table | None:
@@ -70,18 +70,15 @@ def _sorted(keys: Sequence[SortKey], source: pa.Table) -> pa.Table | None:
 
 
 def _is_short(computed: list[Expression], rows: int) -> bool:
-    sizes = [size_of(expression) for expression in computed]
+    """Whether expressions are arithmetic or logic on numbers alone, and not too many for so many rows."""
+    parts = [parts_of(expression) for expression in computed]
+    sizes = list(map(len, parts))
     return (
         max(sizes, default=0) <= LARGEST
         and sum(sizes) * rows <= MOST_STEPS
-        and all(_is_plain(part) for part in computed)
+        and {part.type.kind for own in parts for part in own} <= _COMPUTED
+        and {part.function for own in parts for part in own if isinstance(part, Call)} <= _KNOWN
     )
-
-
-def _is_plain(expression: Expression) -> bool:
-    """Whether an expression is arithmetic or logic on numbers alone."""
-    known = not isinstance(expression, Call) or expression.function in _OPERATIONS | _COMPARISONS
-    return known and expression.type.kind in _COMPUTED and all(map(_is_plain, children(expression)))
 
 
 def _column(expression: Expression, source: pa.Table) -> Any:
@@ -91,6 +88,5 @@ def _column(expression: Expression, source: pa.Table) -> Any:
 
 
 def _values(expression: Expression, source: pa.Table) -> list[Value]:
-    ids = sorted({column.id for column in columns_of(expression)})
-    rows = zip(*(source[id].to_pylist() for id in ids), strict=True) if ids else [()] * len(source)
-    return [evaluate(expression, dict(zip(ids, row, strict=True))) for row in rows]
+    columns = {id: source[id].to_pylist() for id in {column.id for column in columns_of(expression)}}
+    return evaluate_rows(expression, columns, len(source))

@@ -6,18 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import assert_never
 
-from dpquery.errors import InternalError
+from dpquery.accuracy.noise_shapes import scale_of, shape_of, spread_of
 from dpquery.kernel.accountant import compose
 from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import CHOICES, Measure, Mechanism, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import asked
 from dpquery.kernel.utilities import step_of
 from dpquery.result.combined import CombinedNoise
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.chosen import Place, drawn_together, place_of
-from dpquery.reuse.estimates import Estimate, Found, Wanted, spread
+from dpquery.reuse.estimates import Estimate, Found, Wanted
 
 _FAILURE = Fraction(1, 20)
 
@@ -80,7 +79,7 @@ def _of_choice(plain: Measurement, estimate: Estimate, step: Fraction, together:
     return replace(
         plain,
         mechanism=part.noise.mechanism.value,
-        scale=float(step / law.parameter),
+        scale=float(scale_of(law) * step),
         error95=estimate.variance,
         together=together,
     )
@@ -88,20 +87,10 @@ def _of_choice(plain: Measurement, estimate: Estimate, step: Fraction, together:
 
 def _exactness(plain: Measurement, measure: Measure, estimate: Estimate) -> Measurement:
     """Returns a measurement with the mechanism, scale and error of an estimate that was not chosen."""
-    law = estimate.law
-    mechanism = min((part.noise for _, part in estimate.parts), key=spread).mechanism
-    step = measure.unit
-    match mechanism:
-        case Mechanism.LAPLACE if isinstance(law, NoiseLaw):
-            scale = float(law.parameter * step)
-        case Mechanism.LAPLACE:
-            scale = math.sqrt(estimate.variance / 2) * float(step)
-        case Mechanism.GAUSSIAN if isinstance(law, NoiseLaw):
-            scale = math.sqrt(law.parameter) * float(step)
-        case Mechanism.GAUSSIAN:
-            scale = math.sqrt(estimate.variance) * float(step)
-        case Mechanism.EXPONENTIAL:
-            raise InternalError("a chosen value has no noise scale")
-        case _:
-            assert_never(mechanism)
+    law, step = estimate.law, measure.unit
+    mechanism = min((part.noise for _, part in estimate.parts), key=spread_of).mechanism
+    if isinstance(law, NoiseLaw):
+        scale = float(scale_of(law) * step)
+    else:
+        scale = math.sqrt(estimate.variance) * shape_of(mechanism).scale_of_deviation * float(step)
     return replace(plain, mechanism=mechanism.value, scale=scale, error95=float(law.half_width(_FAILURE) * step))

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from dpquery.kernel.mechanisms import NoiseLaw, calibrated, tau_of
+from dpquery.accuracy.noise_shapes import noises_of, spread_of
+from dpquery.kernel.mechanisms import NoiseLaw, tau_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.plan.cached import cached
 from dpquery.result.added import AnyNoise, of_sum
-from dpquery.result.combined import CombinedNoise, Component, added_up, combined, shifted, variance_of, weights_of
+from dpquery.result.combined import CombinedNoise, Component, added_up, combined, shifted, weights_of
 from dpquery.result.measurements import FAILURE
 from dpquery.reuse.chosen import ROUNDING, are_enough, best, errors_of, read_at_once
 from dpquery.reuse.frames import Asked, Frame, Moments
@@ -46,14 +46,14 @@ class Wanted:
     @staticmethod
     def of(budgeted: BudgetedAggregate, asked: Asked | None, facts: Facts, neighbours: Neighbours) -> Wanted:
         """Returns an aggregate with its noise, as the kernel will calibrate it."""
-        noises = calibrated(budgeted, neighbours)
+        noises = noises_of(budgeted, neighbours)
         tau, ranks = tau_of(budgeted, noises), _ranks(budgeted, neighbours)
         return Wanted(budgeted=budgeted, asked=asked, facts=facts, noises=noises, tau=tau, ranks=ranks)
 
 
 @cached
 def _ranks(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[float, ...]:
-    scales = [(noise.parameter, noise.divider) for noise in calibrated(budgeted, neighbours)]
+    scales = [(noise.parameter, noise.divider) for noise in noises_of(budgeted, neighbours)]
     return tuple(rank_errors(budgeted.aggregate, scales, FAILURE))
 
 
@@ -161,7 +161,7 @@ def _selected(wanted: Wanted, asked: Asked, releases: Iterable[Release]) -> Foun
         if release.frame != asked.frame or release.tau is None or kept is None:
             continue
         fine = [
-            measure.count in CHOICES or spread(p.noise) <= spread(n) * ROUNDING
+            measure.count in CHOICES or spread_of(p.noise) <= spread_of(n) * ROUNDING
             for measure, p, n in zip(measures, kept, wanted.noises, strict=True)
         ]
         errors = errors_of(wanted.budgeted.aggregate, measures, release, kept)
@@ -171,7 +171,7 @@ def _selected(wanted: Wanted, asked: Asked, releases: Iterable[Release]) -> Foun
         return nothing
     *_, release, kept = min(fitting, key=lambda one: one[:2])
     estimates = (
-        Estimate(numbers=p.numbers, law=p.noise, variance=spread(p.noise), parts=((release, p),)) for p in kept
+        Estimate(numbers=p.numbers, law=p.noise, variance=spread_of(p.noise), parts=((release, p),)) for p in kept
     )
     return Found(estimates=tuple(estimates), release=release)
 
@@ -210,7 +210,7 @@ def _from_moments(
             made = Estimate(
                 numbers=shifted(found.follow(total.numbers), found.follow(rows.numbers), one.shift),
                 law=CombinedNoise(components=components, rounded=0),
-                variance=found.count * (spread(total.noise) + one.shift**2 * spread(rows.noise)),
+                variance=found.count * (spread_of(total.noise) + one.shift**2 * spread_of(rows.noise)),
                 parts=((release, total), (release, rows)),
             )
             if _is_enough(made, noise):
@@ -240,7 +240,7 @@ def _from_vector(
                 ),
                 rounded=1,
             ),
-            variance=found.count * sum(float(factor) ** 2 * spread(part.noise) for part, factor in terms) + 1 / 12,
+            variance=found.count * sum(float(factor) ** 2 * spread_of(part.noise) for part, factor in terms) + 1 / 12,
             parts=tuple((release, part) for part, _ in terms),
         )
         if _is_enough(made, noise):
@@ -249,14 +249,14 @@ def _from_vector(
 
 
 def _is_enough(estimate: Estimate, asked: NoiseLaw) -> bool:
-    return estimate.variance <= spread(asked) * ROUNDING
+    return estimate.variance <= spread_of(asked) * ROUNDING
 
 
 def _together(several: list[tuple[Release, Part, Way]]) -> Estimate:
     """Returns one release's numbers, or several releases' of the same groups combined."""
     numbers = [found.follow(part.numbers) for _, part, found in several]
     parts = tuple((release, part) for release, part, _ in several)
-    variances = [spread(part.noise) * found.count for _, part, found in several]
+    variances = [spread_of(part.noise) * found.count for _, part, found in several]
     if len(several) == 1:
         _, part, found = several[0]
         law = of_sum(part.noise, found.count) if found.count > 1 else part.noise
@@ -272,9 +272,3 @@ def _together(several: list[tuple[Release, Part, Way]]) -> Estimate:
         variance=1 / math.fsum(1 / variance for variance in variances),
         parts=parts,
     )
-
-
-def spread(noise: NoiseLaw) -> float:
-    """Returns what orders noises of one measure: the variance, or of choices the inverse of the coefficient."""
-    variance = variance_of(noise)
-    return variance if np.isfinite(variance) else 1 / float(noise.parameter)

@@ -7,19 +7,17 @@ share their releases. docs/concepts/stored-answers.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
 from dpquery.plan.canonical import Names, canonical, rename
-from dpquery.plan.expr import Call, Column, Expression, conjuncts, size_of, substitute
+from dpquery.plan.definitions import taken_apart
+from dpquery.plan.expr import Call, Expression
 from dpquery.plan.logical import Filter, Project, Relation, Values, output
 from dpquery.reuse.text import text_of
-
-MOST_PARTS = 300
-"""Projections are taken apart while no expression gets more parts than these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +129,7 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
     Args:
         whole: Ids of the sums and choices over values that are never NULL, so that each row has one.
     """
-    base, conditions, values = _apart(aggregate.source)
+    base, conditions, values = taken_apart(aggregate.source)
     renamed, names = canonical(base)
 
     def over_base(id: str) -> Expression:
@@ -149,29 +147,9 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
     moments = tuple(
         _moments(m, values, names) if m.id in whole and m.count is Count.SUM else () for m in aggregate.measures
     )
-    linear = tuple(_linear(aggregate.measures, whole, lambda measure: _measure(measure, values, names)))
+    texts = dict(zip(aggregate.measures, measures, strict=True))
+    linear = tuple(_linear(texts, whole, lambda measure: _measure(measure, values, names)))
     return Asked(frame=frame, measures=measures, moments=moments, conditions=found, linear=linear)
-
-
-def _apart(relation: Relation) -> tuple[Relation, list[Expression], dict[str, Expression]]:
-    """Returns the rows under projections and filters, all conditions, and what each column of the top is over them.
-
-    Expressions are total and depend on their row alone, so that it makes no difference when they are computed.
-    """
-    values: dict[str, Expression] = {c.id: Column(id=c.id, type=c.type) for c in output(relation)}
-    conditions: list[Expression] = []
-    while isinstance(relation, Filter | Project):
-        if isinstance(relation, Filter):
-            conditions += conjuncts(relation.condition)
-            relation = relation.source
-            continue
-        inner = {column.id: column.expression for column in relation.columns}
-        over = {id: substitute(value, inner) for id, value in values.items()}
-        moved = [substitute(condition, inner) for condition in conditions]
-        if max(map(size_of, (*over.values(), *moved)), default=0) > MOST_PARTS:
-            break
-        values, conditions, relation = over, moved, relation.source
-    return relation, conditions, values
 
 
 def _mirrored(condition: Expression) -> Expression:
@@ -227,10 +205,10 @@ def _moments(measure: Measure, values: dict[str, Expression], names: Names) -> t
     )
 
 
-def _linear(measures: Sequence[Measure], whole: frozenset[str], text: Callable[[Measure], str]) -> Iterator[Linear]:
-    """Yields counts, sums and terms of lower degree that follow from the vectors among some measures."""
+def _linear(known: Mapping[Measure, str], whole: frozenset[str], text: Callable[[Measure], str]) -> Iterator[Linear]:
+    """Yields counts, sums and terms of lower degree that follow from the vectors among measures with known texts."""
     vectors: dict[object, list[Measure]] = {}
-    for measure in measures:
+    for measure in known:
         if measure.family is not None:
             vectors.setdefault(measure.family, []).append(measure)
     for terms in vectors.values():
@@ -238,7 +216,7 @@ def _linear(measures: Sequence[Measure], whole: frozenset[str], text: Callable[[
         if len(terms) < terms[0].terms or (terms[0].second is not None and not is_whole):
             continue
         size = math.prod(lattice.values[1] for lattice in terms[0].lattices)
-        texts = [text(term) for term in terms]
+        texts = [known[term] for term in terms]
         for wanted, factors in _followers(terms, is_whole):
             parts = [(name, factor / size) for name, factor in zip(texts, factors, strict=True) if factor]
             yield Linear(measure=text(wanted), parts=tuple(parts))

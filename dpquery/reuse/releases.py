@@ -237,9 +237,7 @@ def _check_families(release: Release) -> None:
         if len(set(targets)) < len(targets) or families(chosen) != [tuple(range(len(chosen)))]:
             raise ValueError("quantiles that are not chosen together")
         parts = [release.parts[place] for place, _ in family]
-        if {part.noise.mechanism for part in parts} != {Mechanism.EXPONENTIAL} or len(
-            {p.loss.rho > 0 for p in parts}
-        ) > 1:
+        if any(part.noise.is_added for part in parts) or len({part.loss.rho > 0 for part in parts}) > 1:
             raise ValueError("quantiles that are not paid for together")
         expected |= {part.measure for part, place in zip(parts, places_of(chosen), strict=True) if place.divides}
     if dividing != expected:

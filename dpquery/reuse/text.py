@@ -113,8 +113,11 @@ def _node(node: Any, kind: str, fields: tuple[str, ...]) -> Any:
         for id in held if isinstance(held, tuple) else () if held is None else (held,):
             if not id.startswith("#"):
                 raise NotCanonical
-    parts = [(name, getattr(node, name)) for name in fields]
-    return [f"node {kind}", *[[name, part if type(part) in _PLAIN else _written(part)] for name, part in parts]]
+    found: list[Any] = [f"node {kind}"]
+    for name in fields:
+        part = getattr(node, name)
+        found.append([name, part if type(part) in _PLAIN else _written(part)])
+    return found
 
 
 _KNOWN: dict[type, tuple[str, ...]] = {}

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpquery.errors import InternalError, ParameterError
+from dpquery.accuracy.noise_shapes import shape_of
+from dpquery.errors import ParameterError
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 from dpquery.result.combined import CombinedNoise, Component
@@ -61,11 +62,8 @@ class Noise:
         """Returns how far a sum of so many cells is off at most, but with a chance of `failure`."""
         if cells == 0:
             return 0
-        law = Mechanism(self.mechanism)
-        if law is Mechanism.EXPONENTIAL:
-            raise InternalError("a histogram that was chosen")
-        parameter = Fraction(self.scale) if law is Mechanism.LAPLACE else Fraction(self.scale) ** 2
-        one = NoiseLaw(mechanism=law, parameter=parameter)
+        mechanism = Mechanism(self.mechanism)
+        one = NoiseLaw(mechanism=mechanism, parameter=shape_of(mechanism).parameter(self.scale))
         part = Component(noise=one, count=1, weight=Fraction(1))
         return CombinedNoise(components=(part,) * cells, rounded=0).half_width(failure)
 

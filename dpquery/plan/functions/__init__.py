@@ -45,19 +45,18 @@ def call(name: str, arguments: Iterable[Expression], span: Span | None = None) -
         UnknownOperationError: There is no such operation.
         SignatureError: It does not accept these arguments.
     """
-    given = tuple(signed(argument) for argument in arguments)
+    given = tuple(map(signed, arguments))
     if name in _EQUALITY and any(argument.type == BOOLEAN for argument in given):
-        given = tuple(_truth(argument) for argument in given)
+        given = tuple(map(_truth, given))
     function = FUNCTIONS.get(name)
     if function is None:
         raise UnknownOperationError(f"there is no operation {name}")
-    found = function.resolve(tuple(argument.type for argument in given), given)
+    found = function.resolve(tuple([argument.type for argument in given]), given)
     if found is None:
         shown = ", ".join(str(argument.type) for argument in given)
         raise SignatureError(f"{name} does not accept ({shown})")
     types, result = found
-    fitted = tuple(cast(argument, type) for argument, type in zip(given, types, strict=True))
-    return Call(function=name, arguments=fitted, type=result, span=span)
+    return Call(function=name, arguments=tuple(map(cast, given, types)), type=result, span=span)
 
 
 def _truth(argument: Expression) -> Expression:

@@ -60,16 +60,21 @@ def _sign_resolve(types: Types, expressions: Expressions) -> Signature | None:
     return unary and (unary[0], INT64)
 
 
+_PLAIN = (INT64, INT64), (FLOAT64, FLOAT64)
+
+
 def _numeric(
     types: Types, expressions: Expressions, in_decimal: Callable[[list[Type]], Signature | None]
 ) -> Signature | None:
     """Types of a binary operation: integers stay, decimals where `in_decimal` finds room, else floats."""
+    if types in _PLAIN:
+        return types, types[0]
     if len(types) != 2:
         return None
     types = untyped(types, expressions, next((t for t in types if t.is_numeric), INT64))
     if not all(t.is_numeric for t in types):
         return None
-    if types == (INT64, INT64):
+    if types == _PLAIN[0]:
         return types, INT64
     decimals = decimals_of(types, expressions)
     return (in_decimal(decimals) if decimals else None) or ((FLOAT64, FLOAT64), FLOAT64)

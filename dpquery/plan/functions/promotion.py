@@ -65,14 +65,14 @@ def joined_decimal(types: list[Type], *, room: int) -> Type | None:
 
 def decimals_of(types: Types, expressions: Expressions) -> list[Type] | None:
     """Returns the arguments' types as decimals, where they are integers and decimals and not all integers."""
-    if any(t.kind not in (Kind.INT64, Kind.DECIMAL) for t in types) or all(t == INT64 for t in types):
+    if not {t.kind for t in types} <= {Kind.INT64, Kind.DECIMAL} or {*types} == {INT64}:
         return None
     return [_narrow(t, e) for t, e in zip(types, expressions, strict=True)]
 
 
 def untyped(types: Types, expressions: Expressions, instead: Type) -> Types:
     """Returns the types with those of NULL constants replaced."""
-    return tuple(instead if is_null_literal(e) else t for t, e in zip(types, expressions, strict=True))
+    return tuple([instead if is_null_literal(e) else t for t, e in zip(types, expressions, strict=True)])
 
 
 def same_type(result: Type | None = None, *, least: int = 1, most: int = 10_000, text: bool = True) -> Resolve:

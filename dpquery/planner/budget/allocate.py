@@ -9,14 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import assert_never
 
-from dpquery.accuracy.error_propagation import Guesses
+from dpquery.accuracy.error_propagation import influence_of
+from dpquery.accuracy.noise_shapes import noises_of
 from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA
-from dpquery.errors import InternalError, InvalidLossError, MissingDeltaError
+from dpquery.errors import InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
-from dpquery.kernel.mechanisms import calibrated, tau_of
+from dpquery.kernel.mechanisms import tau_of
 from dpquery.kernel.parallel import chains
 from dpquery.kernel.plan import (
     CHOICES,
@@ -30,7 +30,7 @@ from dpquery.kernel.plan import (
 )
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.kernel.sensitivity import sensitivity
-from dpquery.plan.expr import Column, Expression, columns_of
+from dpquery.plan.expr import Expression, columns_of
 from dpquery.planner.budget.aims import Aim
 from dpquery.planner.budget.budget_split import Chain, best_shares
 from dpquery.units.declarations import Neighbours
@@ -94,9 +94,9 @@ def allocate(
     delta = selection_delta(offer, budget, selections)
     split = _Split(aggregates, aims, neighbours)
     if budget.kind is BudgetKind.PURE:
-        return plan_of(aggregates, split.noises(Mechanism.LAPLACE, _epsilon(offer, budget)), delta)
+        return plan_of(aggregates, split.noises(_epsilon(offer, budget), in_epsilon=True), delta)
     if offer.rho is not None:
-        return plan_of(aggregates, split.noises(Mechanism.GAUSSIAN, offer.rho), delta)
+        return plan_of(aggregates, split.noises(offer.rho, in_epsilon=False), delta)
     if budget.kind is BudgetKind.ZCDP:
         raise InvalidLossError("this budget is in rho", advice="Ask with rho=..., for example rho='0.01'.")
     epsilon, total = _epsilon(offer, budget), _delta(offer, budget)
@@ -120,7 +120,7 @@ def _candidates(split: _Split, epsilon: Fraction, conversion: Fraction) -> list[
     found = [(split.mixed(epsilon, conversion, deciding), bool(deciding))]
     rho = rho_within(epsilon, conversion)
     if rho:
-        found.append((split.noises(Mechanism.GAUSSIAN, rho), True))
+        found.append((split.noises(rho, in_epsilon=False), True))
         both = enumerate(zip(found[1][0], found[0][0], strict=True)) if found[0][0] else ()
         better = deciding.union(place for place, noises in both if split.errs_less(place, *noises))
         if len(deciding) < len(better) < len(split.pairs):
@@ -135,17 +135,16 @@ class _Split:
         self.pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
         self._neighbours = neighbours
         self._known: dict[bool, list[float]] = {}
+        self._split: dict[bool, tuple[Fraction, ...]] = {}
         self._chains = _parallel(aggregates, neighbours)
         place = {measure.id: number for number, (_, measure) in enumerate(self.pairs)}
-        plain = all(isinstance(aim.expression, Column) for aim in aims)
-        guesses = Guesses() if plain else Guesses.of(aggregates)
         self._weights: list[Fraction] = []
         self._influences: list[tuple[dict[int, float], bool]] = []
         largest: dict[Expression, Fraction] = {}
         for aim in aims:
             largest[aim.expression] = max(aim.weight, largest.get(aim.expression, aim.weight))
         for expression, weight in largest.items():
-            found = guesses.influence(expression)
+            found = influence_of(expression, aggregates)
             read = found or {column.id: 1.0 for column in columns_of(expression)}
             influence = {place[id]: size for id, size in read.items() if id in place and size > 0}
             self._weights.append(weight)
@@ -156,11 +155,10 @@ class _Split:
                 self._weights.append(Fraction(1))
                 self._influences.append(({number: 1.0}, True))
 
-    def noises(self, mechanism: Mechanism, amount: Fraction) -> list[Noise]:
-        """Returns the noise of each measure; together they lose `amount`, of epsilon for Laplace, of rho for Gaussian
-        noise. Choices are paid for in the same currency."""
-        laplace = _in_epsilon(mechanism)
-        return [self._noise(place, _loss(amount * share, laplace)) for place, share in enumerate(self._shares(laplace))]
+    def noises(self, amount: Fraction, *, in_epsilon: bool) -> list[Noise]:
+        """Returns the noise of each measure; together they lose `amount`, of epsilon or else of rho."""
+        shares = zip(self.pairs, self._shares(in_epsilon), strict=True)
+        return [noise_of(measure, amount * share, in_epsilon=in_epsilon) for (_, measure), share in shares]
 
     def mixed(self, epsilon: Fraction, conversion: Fraction, in_rho: frozenset[int]) -> list[Noise]:
         """Returns the noise of each measure, Gaussian of these measures and Laplace of the others; none where the part
@@ -170,7 +168,7 @@ class _Split:
         are (epsilon_1 + epsilon_2, conversion)-DP: docs/proofs/composition.md.
         """
         if not in_rho:
-            return self.noises(Mechanism.LAPLACE, epsilon)
+            return self.noises(epsilon, in_epsilon=True)
         shares, all = self._shares(True), frozenset(range(len(self.pairs)))
         plain, other = self._together(shares, all - in_rho), self._together(shares, in_rho)
         spent = epsilon / (plain + other)
@@ -178,8 +176,8 @@ class _Split:
         if not rho:
             return []
         return [
-            self._noise(p, _loss(rho * share / other, False) if p in in_rho else _loss(spent * share, True))
-            for p, share in enumerate(shares)
+            noise_of(measure, rho * share / other if p in in_rho else spent * share, in_epsilon=p not in in_rho)
+            for p, ((_, measure), share) in enumerate(zip(self.pairs, shares, strict=True))
         ]
 
     def errs_less(self, place: int, gaussian: Noise, laplace: Noise) -> bool:
@@ -200,32 +198,19 @@ class _Split:
         of = [[sum((shares[p] for p in places & {*own}), Fraction(0)) for own in chain] for chain in self._chains]
         return sum((max(sums, default=Fraction(0)) for sums in of), Fraction(0))
 
-    def _noise(self, place: int, loss: PrivacyLoss) -> Noise:
-        usual = Mechanism.LAPLACE if loss.epsilon else Mechanism.GAUSSIAN
-        return Noise(mechanism=Mechanism.EXPONENTIAL if self.pairs[place][1].count in CHOICES else usual, loss=loss)
-
     def _shares(self, laplace: bool) -> tuple[Fraction, ...]:
         """Returns the share of each measure, of epsilon for Laplace noise and of rho for Gaussian."""
+        if laplace in self._split:
+            return self._split[laplace]
         errors = []
         deviations = self._deviations(laplace)
         for influence, is_known in self._influences:
             made = {i: size * (deviations[i] if is_known else 1.0) for i, size in influence.items()}
             fine = all(0 < error < LARGEST_ERROR for error in made.values())
             errors.append(made if fine else dict.fromkeys(made, 1.0))
-        return best_shares(errors, self._weights, len(self.pairs), power=2 if laplace else 1, chains=self._chains)
-
-
-def _in_epsilon(mechanism: Mechanism) -> bool:
-    """Whether noise that is added is paid for with epsilon; otherwise with rho."""
-    match mechanism:
-        case Mechanism.LAPLACE:
-            return True
-        case Mechanism.GAUSSIAN:
-            return False
-        case Mechanism.EXPONENTIAL:
-            raise InternalError("numbers get noise and cannot be chosen")
-        case _:
-            assert_never(mechanism)
+        power = 2 if laplace else 1
+        self._split[laplace] = best_shares(errors, self._weights, len(self.pairs), power=power, chains=self._chains)
+        return self._split[laplace]
 
 
 def _parallel(aggregates: tuple[PrivateAggregate, ...], neighbours: Neighbours) -> tuple[Chain, ...]:
@@ -244,8 +229,11 @@ def deviation_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neig
     return step * (float(moved.l1) if in_epsilon else math.sqrt(moved.l2_squared))
 
 
-def _loss(amount: Fraction, in_epsilon: bool) -> PrivacyLoss:
-    return PrivacyLoss(epsilon=amount) if in_epsilon else PrivacyLoss(rho=amount)
+def noise_of(measure: Measure, amount: Fraction, *, in_epsilon: bool) -> Noise:
+    """Returns the noise of a measure that may lose this much epsilon, or else rho: what that currency pays for."""
+    usual = Mechanism.LAPLACE if in_epsilon else Mechanism.GAUSSIAN
+    loss = PrivacyLoss(epsilon=amount) if in_epsilon else PrivacyLoss(rho=amount)
+    return Noise(mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else usual, loss=loss)
 
 
 def _epsilon(offer: QueryBudget, budget: Budget) -> Fraction:
@@ -284,7 +272,7 @@ def _error(plan: BudgetedPlan, neighbours: Neighbours) -> float:
     total, failure = 0.0, Fraction(1, 20)
     for budgeted in plan.aggregates:
         try:
-            made = calibrated(budgeted, neighbours)
+            made = noises_of(budgeted, neighbours)
             total += math.log(tau_of(budgeted, made) or 1) if budgeted.aggregate.is_selected else 0.0
         except InvalidLossError:
             return math.inf

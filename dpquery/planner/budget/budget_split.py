@@ -56,8 +56,8 @@ def best_shares(
         power: 2 for epsilon, 1 for rho.
         chains: Which measures are in parallel; where there are none, all are one after another.
     """
-    given = tuple(tuple(parts.items()) for parts in errors)
-    parallel = chains if any(len(chain) > 1 for chain in chains) else ((tuple(range(measures)),),)
+    given = tuple([tuple(parts.items()) for parts in errors])
+    parallel = chains if max(map(len, chains), default=0) > 1 else ((tuple(range(measures)),),)
     return _best_shares(given, tuple(weights), measures, power, parallel)
 
 
@@ -70,11 +70,11 @@ def _best_shares(
     chains: tuple[Chain, ...],
 ) -> tuple[Fraction, ...]:
     errors = [dict(parts) for parts in given_errors]
-    if all(len(parts) == 1 for parts in errors):
+    if set(map(len, errors)) == {1}:
         given = [Fraction(0)] * measures
         for parts, weight in zip(errors, weights, strict=True):
             given[next(iter(parts))] += weight
-        totals = [sum((given[i] for places in chain for i in places), Fraction(0)) for chain in chains]
+        totals = [sum([given[i] for places in chain for i in places], Fraction(0)) for chain in chains]
         return _side_by_side(given, totals, chains, _exact)
     if not all(math.isfinite(error) for parts in errors for error in parts.values()):
         alike = [Fraction(1)] * measures  # beyond all floats: nothing is known of what errs more
@@ -87,7 +87,7 @@ def _best_shares(
     with np.errstate(all="ignore"):
         found = _search(matrix, np.array([float(w) for w in weights]), power, chains)
     sizes = [Fraction(size) for size in (found.tolist() if np.isfinite(found).all() else [1.0] * measures)]
-    totals = [sum((sizes[i] for i in chain[0]), Fraction(0)) for chain in chains]
+    totals = [sum([sizes[i] for i in chain[0]], Fraction(0)) for chain in chains]
     return _side_by_side(sizes, totals, chains, lambda parts: _rounded(np.array([float(part) for part in parts])))
 
 
@@ -113,7 +113,7 @@ def _side_by_side(
         for places in chain:
             own = split([sizes[i] for i in places])
             found |= {i: whole * part for i, part in zip(places, own, strict=True)}
-    return tuple(found[i] for i in range(len(sizes)))
+    return tuple([found[i] for i in range(len(sizes))])
 
 
 def _search(matrix: Floats, weights: Floats, power: int, chains: tuple[Chain, ...]) -> Floats:
@@ -160,7 +160,7 @@ def _rounded(shares: Floats) -> tuple[Fraction, ...]:
     for place in np.argsort(whole - scaled)[: max(0, missing)]:
         whole[place] += 1
     whole[int(whole.argmax())] += parts - int(whole.sum())
-    return tuple(Fraction(int(part), parts) for part in whole)
+    return tuple([Fraction(int(part), parts) for part in whole])
 
 
 def with_floor(shares: Sequence[Fraction]) -> tuple[Fraction, ...]:

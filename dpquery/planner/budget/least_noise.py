@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import assert_never
 
 from dpquery.accuracy.combinations import half_width, together
 from dpquery.accuracy.error_propagation import Factors
-from dpquery.errors import InternalError, InvalidLossError
-from dpquery.kernel.loss import PrivacyLoss, pure_to_zcdp
+from dpquery.errors import InvalidLossError
 from dpquery.kernel.mechanisms import calibrate
-from dpquery.kernel.plan import CHOICES, Measure, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.noise_laws import LAWS
+from dpquery.kernel.plan import Measure, Noise, PrivateAggregate
 from dpquery.kernel.sensitivity import Sensitivity, finer_steps, sensitivity
+from dpquery.planner.budget.allocate import noise_of
 from dpquery.units.declarations import Neighbours
 
 DIGITS = 5
@@ -61,44 +61,44 @@ def least_noise(
     targets: Sequence[Target], pairs: Mapping[str, Pair], neighbours: Neighbours, *, pure: bool
 ) -> dict[Paid, Noise]:
     """Returns the noise of the least charge that keeps all these targets."""
-    mechanisms = [Mechanism.LAPLACE] if pure else [Mechanism.GAUSSIAN, Mechanism.LAPLACE]
-    made = [_solved(targets, pairs, neighbours, mechanism, pure) for mechanism in mechanisms]
+    currencies = [True] if pure else [False, True]
+    made = [_solved(targets, pairs, neighbours, in_epsilon, pure) for in_epsilon in currencies]
     return min(made, key=lambda noises: sum(price(noise, pure) for noise in noises.values()))
 
 
 def _solved(
-    targets: Sequence[Target], pairs: Mapping[str, Pair], neighbours: Neighbours, mechanism: Mechanism, pure: bool
+    targets: Sequence[Target], pairs: Mapping[str, Pair], neighbours: Neighbours, in_epsilon: bool, pure: bool
 ) -> dict[Paid, Noise]:
-    """Returns noise of a mechanism, each as small as the target that needs most asks."""
-    found: dict[Paid, Fraction] = {}
+    """Returns noise that one currency pays for, each as small as the target that needs most asks."""
+    found, read = dict[Paid, Fraction](), dict[Paid, Measure]()
     for target in targets:
         moved = {}
         for id in dict.fromkeys(id for factors, _ in target.sums for id in factors):
             aggregate, measure = pairs[id]
             moved[id] = aggregate, measure, sensitivity(aggregate, measure, neighbours)
-        shares = _shares(target, moved, mechanism, pure)
-        amount = _amount(target, moved, shares, mechanism)
+            read[paid_as(measure)] = measure
+        shares = _shares(target, moved, in_epsilon, pure)
+        amount = _amount(target, moved, shares, in_epsilon)
         for paid, share in shares.items():
             found[paid] = max(amount * share, found.get(paid, Fraction(0)))
-    return {paid: _noise(mechanism, amount) for paid, amount in found.items()}
+    return {paid: noise_of(read[paid], amount, in_epsilon=in_epsilon) for paid, amount in found.items()}
 
 
-def _sizes(moved: Moved, mechanism: Mechanism) -> dict[str, float]:
+def _sizes(moved: Moved, in_epsilon: bool) -> dict[str, float]:
     """Returns the deviation of each noise at one unit of loss, but for a constant of the law."""
-    laplace = mechanism is Mechanism.LAPLACE
     return {
-        id: float(m.unit) * (float(s.l1) if laplace else math.sqrt(s.l2_squared)) for id, (_, m, s) in moved.items()
+        id: float(m.unit) * (float(s.l1) if in_epsilon else math.sqrt(s.l2_squared)) for id, (_, m, s) in moved.items()
     }
 
 
-def _shares(target: Target, moved: Moved, mechanism: Mechanism, pure: bool) -> dict[Paid, Fraction]:
+def _shares(target: Target, moved: Moved, in_epsilon: bool, pure: bool) -> dict[Paid, Fraction]:
     """Returns with which parts of a loss the sums err least: exact fractions that sum to at most 1.
 
     Of deviations d_i they are in proportion to d_i^(2/3) for Laplace noise and to d_i for Gaussian, and to d_i^(1/2)
     for Laplace noise that is paid for in rho, of which each noise costs the square of its part.
     """
-    power = 1.0 if mechanism is Mechanism.GAUSSIAN else 2 / 3 if pure else 1 / 2
-    sizes, parts = _sizes(moved, mechanism), dict[Paid, float]()
+    power = 1.0 if not in_epsilon else 2 / 3 if pure else 1 / 2
+    sizes, parts = _sizes(moved, in_epsilon), dict[Paid, float]()
     for factors, _ in target.sums:
         for id, factor in factors.items():
             paid = paid_as(moved[id][1])
@@ -109,19 +109,19 @@ def _shares(target: Target, moved: Moved, mechanism: Mechanism, pure: bool) -> d
     return {id: Fraction(max(1, math.floor(part / total * 10**6)), 10**6 + len(parts)) for id, part in parts.items()}
 
 
-def _amount(target: Target, moved: Moved, shares: Mapping[Paid, Fraction], mechanism: Mechanism) -> Fraction:
+def _amount(target: Target, moved: Moved, shares: Mapping[Paid, Fraction], in_epsilon: bool) -> Fraction:
     """Returns the smallest loss of about `DIGITS` digits whose parts keep a target."""
-    about = max(_about(factors, room, target.failure, moved, shares, mechanism) for factors, room in target.sums)
+    about = max(_about(factors, room, target.failure, moved, shares, in_epsilon) for factors, room in target.sums)
     unit = Fraction(10) ** (math.floor(math.log10(about)) - DIGITS)
     low, high = (int(10 ** (DIGITS + more)) for more in (-2, 2))
-    if not _keeps(target, moved, shares, mechanism, high * unit):
+    if not _keeps(target, moved, shares, in_epsilon, high * unit):
         raise InvalidLossError(
             f"no noise on {next(iter(moved.values()))[1].label} can be this small and still be sampled exactly",
             advice="Ask for a larger error.",
         )
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _keeps(target, moved, shares, mechanism, middle * unit) else (middle, high)
+        low, high = (low, middle) if _keeps(target, moved, shares, in_epsilon, middle * unit) else (middle, high)
     return high * unit
 
 
@@ -131,27 +131,25 @@ def _about(
     failure: Fraction,
     moved: Moved,
     shares: Mapping[Paid, Fraction],
-    mechanism: Mechanism,
+    in_epsilon: bool,
 ) -> float:
     """Returns a loss that is about as large as is needed, by continuous laws and the sum of half-widths."""
-    sizes, laplace = _sizes(moved, mechanism), mechanism is Mechanism.LAPLACE
+    sizes = _sizes(moved, in_epsilon)
     doubt = math.log(2 * len(factors) / float(failure))
     wide = float(room) + sum(abs(float(f)) * float(moved[id][1].unit) / 2 for id, f in factors.items())
     each = (
-        abs(float(f)) * sizes[id] * (float(shares[paid_as(moved[id][1])]) ** (-1 if laplace else -0.5))
+        abs(float(f)) * sizes[id] * (float(shares[paid_as(moved[id][1])]) ** (-1 if in_epsilon else -0.5))
         for id, f in factors.items()
     )
     needed = sum(each) / wide
-    return needed * doubt if laplace else needed**2 * doubt
+    return needed * doubt if in_epsilon else needed**2 * doubt
 
 
-def _keeps(
-    target: Target, moved: Moved, shares: Mapping[Paid, Fraction], mechanism: Mechanism, amount: Fraction
-) -> bool:
+def _keeps(target: Target, moved: Moved, shares: Mapping[Paid, Fraction], in_epsilon: bool, amount: Fraction) -> bool:
     noises = {}
     for id, (aggregate, measure, own) in moved.items():
         try:
-            noise = _noise(mechanism, amount * shares[paid_as(measure)])
+            noise = noise_of(measure, amount * shares[paid_as(measure)], in_epsilon=in_epsilon)
             noises[id] = calibrate(own, noise, finer_steps(aggregate, measure))
         except InvalidLossError:
             return False
@@ -162,25 +160,6 @@ def _keeps(
     return True
 
 
-def _noise(mechanism: Mechanism, amount: Fraction) -> Noise:
-    match mechanism:
-        case Mechanism.LAPLACE:
-            return Noise(mechanism=mechanism, loss=PrivacyLoss(epsilon=amount))
-        case Mechanism.GAUSSIAN:
-            return Noise(mechanism=mechanism, loss=PrivacyLoss(rho=amount))
-        case Mechanism.EXPONENTIAL:
-            raise InternalError("a choice has no error to aim at")
-        case _:
-            assert_never(mechanism)
-
-
-def noise_of(measure: Measure, amount: Fraction, pure: bool) -> Noise:
-    """Returns the usual noise of a measure at this loss, of epsilon where `pure` and else of rho."""
-    loss = PrivacyLoss(epsilon=amount) if pure else PrivacyLoss(rho=amount)
-    usual = Mechanism.LAPLACE if pure else Mechanism.GAUSSIAN
-    return Noise(mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else usual, loss=loss)
-
-
 def price(noise: Noise, pure: bool) -> Fraction:
     """Returns what the ledger counts for a noise, in epsilon where `pure` and else in rho."""
-    return noise.loss.epsilon if pure else noise.loss.rho or pure_to_zcdp(noise.loss.epsilon)
+    return noise.loss.epsilon if pure else LAWS[noise.mechanism].rho(noise.loss)

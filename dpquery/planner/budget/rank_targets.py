@@ -8,10 +8,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpquery.errors import InvalidLossError
-from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.mechanisms import calibrated
-from dpquery.kernel.plan import BudgetedAggregate, Measure, Mechanism, Noise, PrivateAggregate
+from dpquery.kernel.plan import BudgetedAggregate, Measure, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import family_of, rank_errors
+from dpquery.planner.budget.allocate import noise_of
 from dpquery.units.declarations import Neighbours
 
 DIGITS = 3
@@ -65,7 +65,7 @@ def _least(
         middle = (least + most) // 2
         fine = _keeps(alone, middle * unit, needs, neighbours, pure)
         least, most = (least, middle) if fine else (middle, most)
-    return _noise(most * unit, pure)
+    return noise_of(together[0], most * unit, in_epsilon=pure)
 
 
 def _keeps(
@@ -75,7 +75,7 @@ def _keeps(
     neighbours: Neighbours,
     pure: bool,
 ) -> bool:
-    noise = (_noise(amount, pure),) * len(aggregate.measures)
+    noise = tuple(noise_of(measure, amount, in_epsilon=pure) for measure in aggregate.measures)
     budgeted = BudgetedAggregate(aggregate=aggregate, noise=noise, selection_delta=Fraction(0))
     try:
         scales = [(made.parameter, made.divider) for made in calibrated(budgeted, neighbours)]
@@ -84,8 +84,3 @@ def _keeps(
     wanted = [(i, need) for i, measure in enumerate(aggregate.measures) for need in needs.get(measure.id, ())]
     errors = {failure: rank_errors(aggregate, scales, failure) for failure in {failure for _, (_, failure) in wanted}}
     return all(errors[failure][i] <= ranks for i, (ranks, failure) in wanted)
-
-
-def _noise(amount: Fraction, pure: bool) -> Noise:
-    loss = PrivacyLoss(epsilon=amount) if pure else PrivacyLoss(rho=amount)
-    return Noise(mechanism=Mechanism.EXPONENTIAL, loss=loss)

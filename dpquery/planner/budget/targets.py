@@ -22,8 +22,8 @@ from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, BudgetedPlan, Count, Measure, Noise, PrivateAggregate
 from dpquery.plan.expr import Cast, Column, columns_of
 from dpquery.planner.budget.aims import Aim, check_names
-from dpquery.planner.budget.allocate import QueryBudget, plan_of, selection_delta
-from dpquery.planner.budget.least_noise import Pair, Target, least_noise, noise_of, paid_as, price, sharing
+from dpquery.planner.budget.allocate import QueryBudget, noise_of, plan_of, selection_delta
+from dpquery.planner.budget.least_noise import Pair, Target, least_noise, paid_as, price, sharing
 from dpquery.planner.budget.rank_targets import choices_for
 from dpquery.units.declarations import Neighbours
 
@@ -84,7 +84,8 @@ def allocate_for(
     selections = sum(aggregate.is_selected for aggregate in aggregates)
     without = QueryBudget(delta=offer.delta) if pure else QueryBudget(delta=offer.delta, rho=Fraction(1))
     delta = selection_delta(without, budget, selections)
-    return plan_of(aggregates, [noises.get(id) or noise_of(m, mean, pure) for id, (_, m) in pairs.items()], delta)
+    made = [noises.get(id) or noise_of(measure, mean, in_epsilon=pure) for id, (_, measure) in pairs.items()]
+    return plan_of(aggregates, made, delta)
 
 
 def half_width_of(

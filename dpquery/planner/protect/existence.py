@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from dpquery.plan.expr import Column, Expression, Literal, columns_of, conjuncts, substitute
+from dpquery.plan.definitions import taken_apart
+from dpquery.plan.expr import Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Computed, Filter, Join, Project, Relation, is_private, output
 from dpquery.plan.types import FLOAT64
@@ -21,17 +22,7 @@ def asking_existence(source: Relation, read: Collection[str]) -> Relation:
     Args:
         read: Ids of the columns that anything reads; others may be NULL in what is returned.
     """
-    values: dict[str, Expression] = {c.id: Column(id=c.id, type=c.type) for c in output(source)}
-    conditions: list[Expression] = []
-    relation = source
-    while isinstance(relation, Filter | Project):
-        if isinstance(relation, Filter):
-            conditions += conjuncts(relation.condition)
-        else:
-            inner = {column.id: column.expression for column in relation.columns}
-            values = {id: substitute(value, inner) for id, value in values.items()}
-            conditions = [substitute(condition, inner) for condition in conditions]
-        relation = relation.source
+    relation, conditions, values = taken_apart(source)
     if not isinstance(relation, Join) or relation.kind != "inner":
         return source
     if not (is_private(relation.left) and is_private(relation.right)):

@@ -11,12 +11,12 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
 
 from dpquery.accuracy.counting import Halved
+from dpquery.accuracy.noise_shapes import noises_of, scale_of, variance_of
 from dpquery.errors import UnsupportedQueryError
-from dpquery.kernel.mechanisms import NoiseLaw, calibrated
-from dpquery.kernel.plan import BudgetedPlan, Count, Measure, Mechanism, PrivateAggregate
+from dpquery.kernel.mechanisms import NoiseLaw
+from dpquery.kernel.plan import BudgetedPlan, Count, Measure, PrivateAggregate
 from dpquery.plan.axes import cells, most_summed
 from dpquery.plan.canonical import Names, canonical, rename_aggregate
 from dpquery.plan.expr import Column, Expression, columns_of, substitute
@@ -252,24 +252,13 @@ def expected_errors(
     released = [
         tuple(_deviation(noise, measure) for noise, measure in zip(noises, budgeted.aggregate.measures, strict=True))
         for budgeted in plan.aggregates
-        for noises in (calibrated(budgeted, neighbours),)
+        for noises in (noises_of(budgeted, neighbours),)
     ]
     summed = [tuple(math.sqrt(max(1, one.groups)) * error for error in released[one.leaf]) for one in added]
     return (*released, *summed)
 
 
 def _deviation(noise: NoiseLaw, measure: Measure) -> float:
-    """Returns the standard deviation of the noise in the unit of the released number."""
-    step = float(measure.unit)
-    match noise.mechanism:
-        case Mechanism.GAUSSIAN:
-            return math.sqrt(noise.parameter) * step
-        case Mechanism.LAPLACE if noise.parameter > 10**6:
-            return math.sqrt(2) * float(noise.parameter) * step
-        case Mechanism.LAPLACE:
-            ratio = math.exp(-1 / float(noise.parameter))
-            return math.sqrt(2 * ratio) / (1 - ratio) * step
-        case Mechanism.EXPONENTIAL:
-            return float(1 / noise.parameter)  # in ranks: what it is off in values depends on the data
-        case _:
-            assert_never(noise.mechanism)
+    """Returns the standard deviation of the noise in the unit of the released number; of a choice its scale in ranks,
+    as what it is off in values depends on the data."""
+    return math.sqrt(variance_of(noise)) * float(measure.unit) if noise.is_added else float(scale_of(noise))

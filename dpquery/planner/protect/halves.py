@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dpquery.plan.expr import Case, Column, Expression, conjuncts, substitute
+from dpquery.plan.definitions import taken_apart
+from dpquery.plan.expr import Case, Column, Expression, substitute
 from dpquery.plan.functions import call
 from dpquery.plan.logical import Computed, Filter, Project, Relation, Scan, ScanColumn, SetOperation, output
 from dpquery.units.disjoint import disjoint
@@ -47,16 +48,7 @@ def one_table(operation: SetOperation) -> Relation:
 
 def _part(relation: Relation) -> _Part | None:
     """Returns filters and projections over a scan of private rows; None without a filter, and over anything else."""
-    values: dict[str, Expression] = {c.id: Column(id=c.id, type=c.type) for c in output(relation)}
-    conditions: list[Expression] = []
-    while isinstance(relation, Filter | Project):
-        if isinstance(relation, Filter):
-            conditions += conjuncts(relation.condition)
-        else:
-            inner = {column.id: column.expression for column in relation.columns}
-            values = {id: substitute(value, inner) for id, value in values.items()}
-            conditions = [substitute(condition, inner) for condition in conditions]
-        relation = relation.source
+    relation, conditions, values = taken_apart(relation)
     if not isinstance(relation, Scan) or relation.public or relation.weight is not None or not conditions:
         return None
     whole = conditions[0] if len(conditions) == 1 else call("and", tuple(conditions))

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from dpquery.accounting import local_reports
+from dpquery.accounting.directed_bounds import exp_up
 from dpquery.accounting.local_reports import flip, shift
 from dpquery.errors import InternalError
 from dpquery.kernel import samplers
-from dpquery.kernel.directed import exp_up
 from tests.statistical.laws import Floats, Integers, allowed_gap, largest_gap
 
 FALSE_ALARM = 1e-9

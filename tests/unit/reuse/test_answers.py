@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 import dpquery as dp
+from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
-from dpquery.result.combined import CombinedNoise, Component, combined, variance_of, weights_of
+from dpquery.result.combined import CombinedNoise, Component, combined, weights_of
 from dpquery.reuse import store
 from dpquery.reuse.releases import Release, to_text
 from tests.forking import fork

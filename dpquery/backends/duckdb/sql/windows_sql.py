@@ -14,7 +14,7 @@ from dpquery.errors import InternalError
 from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.logical import Frame, OutputColumn, WindowColumn
 from dpquery.plan.types import INT64
-from dpquery.plan.windows import PICKS, PLACES, RANKS, TOTALS, WHOLE, frame_of, is_positional, summand
+from dpquery.plan.windows import PICKS, PLACES, RANKS, TOTALS, WHOLE, frame_of, frame_text, is_positional, summand
 
 Write = Callable[[Expression], str]
 
@@ -91,14 +91,5 @@ def _window(column: WindowColumn, source: tuple[OutputColumn, ...], keys: list[s
     if keys:
         parts.append("ORDER BY " + ", ".join(keys))
     if frame is not None:
-        ends = f"{_end(frame.start, 'PRECEDING')} AND {_end(frame.end, 'FOLLOWING')}"
-        parts.append(f"{frame.mode.upper()} BETWEEN {ends}")
+        parts.append(frame_text(frame))
     return f" OVER ({' '.join(parts)})"
-
-
-def _end(rows: int | None, open_side: str) -> str:
-    if rows is None:
-        return f"UNBOUNDED {open_side}"
-    if rows == 0:
-        return "CURRENT ROW"
-    return f"{abs(rows)} {'PRECEDING' if rows < 0 else 'FOLLOWING'}"
