@@ -31,7 +31,15 @@ LOCK = {
     "lock_configuration": "true",
 }
 """Settings of both engines, in the order in which they are made, and read back afterwards."""
-PRIVATE_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'100KB'", "perfect_ht_threshold": "16"}
+LEFT_OUT = ("top_n_window_elimination",)
+"""Optimisations that no engine makes."""
+LEFT_OUT_OF_PRIVATE = (*LEFT_OUT, "join_filter_pushdown", "statistics_propagation")
+"""Of private tables neither values of one side of a join nor statistics of columns decide how others' rows are read."""
+PRIVATE_SETTINGS = {
+    "allocator_bulk_deallocation_flush_threshold": "'100KB'",
+    "perfect_ht_threshold": "16",
+    "disabled_optimizers": f"'{','.join(LEFT_OUT_OF_PRIVATE)}'",
+}
 """Settings of the engine of private tables. It hands memory back at once, so that what one person's rows take does not
 stay and grow over queries (docs/proofs/work.md). It groups by up to 2^16 combinations of public keys with no hashes."""
 MOST_DOMAINS = 64
@@ -104,7 +112,7 @@ class Engine:
             self._root.execute(statement)
         files = ", ".join(quote(file) for source in opened.values() for file in source.files)
         self._root.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
-        self._root.execute("SET disabled_optimizers = 'top_n_window_elimination'")
+        self._root.execute(f"SET disabled_optimizers = '{','.join(LEFT_OUT)}'")
         # The engine encrypts its temporary files by a module whose keys it draws from a generator that it calls unsafe
         # itself (docs/known-weaknesses.md); the other module would have to be downloaded.
         self._root.execute("SET force_mbedtls_unsafe = 'true'")

@@ -1,0 +1,115 @@
+"""Attacks on time (WRK): one person's row decides whether other people's rows are read at all.
+
+What is counted is what each operator of the engine's plan gives, by its own profile: with the bit and without it the
+plans are the same, and no operator gives more rows than the person may have.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpquery as dp
+from benchmarks.shapes import ANSWERED, CATALOG, asked, frames
+from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.catalog import Catalog
+from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.planner.protect.protect import ContributionBounds
+from dpquery.session.options import Request
+from dpquery.session.pipeline import plan
+
+PERSONS, VISITS = 2_000, 20
+"""Visits of all are many vectors of the engine, which are 2,048 rows."""
+MOST = 400
+"""Rows that a person may make more of one operator: those of one year's days. Each table of persons has more."""
+PUBLIC = 3_000
+"""The same where `codes` are read, of which a person may start all (docs/proofs/work.md, Lemma 4)."""
+Sources = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator of a plan, as the engine has run it."""
+
+    kind: str
+    detail: str
+    rows: int
+
+
+def in_memory(folder: Path, *, bit: bool) -> Sources:
+    return frames(bit, VISITS, PERSONS, notes=5)
+
+
+def in_files(folder: Path, *, bit: bool) -> Sources:
+    """Parquet with statistics, of row groups that hold many persons."""
+    made = {}
+    for name, frame in frames(bit, VISITS, PERSONS, notes=5).items():
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        if "day" in table.column_names:
+            table = table.set_column(table.column_names.index("day"), "day", table["day"].cast(pa.date32(), safe=False))
+        made[name] = str(folder / f"{name}.parquet")
+        pq.write_table(table, made[name], row_group_size=8_192)
+    return made
+
+
+@pytest.fixture(scope="module", params=[in_memory, in_files], ids=["in memory", "in files"])
+def wards(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dp.Session]]:
+    sessions = []
+    for bit in (True, False):
+        folder, catalog = tmp_path_factory.mktemp("ward"), Catalog.from_yaml(CATALOG)
+        dp.create_ledger(catalog, folder / "ward.ledger").close()
+        sessions.append(dp.connect(catalog, request.param(folder, bit=bit), ledger=folder / "ward.ledger", reuse=False))
+    yield sessions
+    for session in sessions:
+        session.close()
+
+
+def profile(session: dp.Session, text: str) -> list[Operator]:
+    """Returns the operators of all statements of a query, in the order of the engine's plans."""
+    request = Request(text=text, offer=QueryBudget.of("0.1", None, None), bounds=ContributionBounds())
+    (made,) = plan((request,), catalog=session.catalog, ledger=session._ledger, public=session._backend)
+    backend, found = session._backend, list[Operator]()
+    assert isinstance(backend, DuckDBBackend)
+    for part in made.budgeted.aggregates:
+        backend.run(backend.prepare(part.aggregate), 7)  # now it is known which units weigh less than 1
+        statement = backend.prepare(part.aggregate)
+        written = statement.text.replace("$1::UBIGINT", "1::UBIGINT").replace("$2::UBIGINT", "2::UBIGINT")
+        backend._private.provide(statement.domains)
+        ((_, profiled),) = backend._private.cursor().execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {written}").fetchall()
+        found += operators(json.loads(profiled)["operator"])
+    return found
+
+
+def operators(nodes: list[dict[str, object]]) -> list[Operator]:
+    found = list[Operator]()
+    for node in nodes:
+        info = {key: value for key, value in node["extra_info"].items() if key not in ("Estimated Cardinality",)}
+        found.append(Operator(str(node["type"]), json.dumps(info, sort_keys=True), int(node["intermediate_rows"])))
+        found += operators(node.get("children", []))
+    return found
+
+
+@pytest.mark.parametrize("shape", ANSWERED)
+def test_no_row_of_a_person_decides_whether_rows_of_others_are_read(wards: list[dp.Session], shape: str) -> None:
+    first, last = (profile(session, asked(shape, 5)) for session in wards)
+    assert [operator.kind for operator in first] == [operator.kind for operator in last]
+    most = PUBLIC if "codes" in asked(shape) else MOST
+    apart = {(a, b.rows) for a, b in zip(first, last, strict=True) if abs(a.rows - b.rows) > most}
+    assert not apart
+
+
+def test_the_profile_sees_what_the_engine_leaves_out(wards: list[dp.Session]) -> None:
+    """A control: without sentinels the same shape reads 2,000 persons' visits or 2,048 rows of them."""
+    cursor = wards[1]._backend._private.cursor()
+    places = wards[1]._backend._tables.places
+    few = f"(SELECT id FROM {places['p']} WHERE hiv)"
+    text = f"SELECT COUNT(*) FROM {places['visits']} a SEMI JOIN {few} b ON a.id = b.id"
+    ((_, profiled),) = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}").fetchall()
+    read = [operator.rows for operator in operators(json.loads(profiled)["operator"]) if operator.kind == "TABLE_SCAN"]
+    assert min(read) < PERSONS * VISITS / 2
