@@ -1,9 +1,9 @@
 """Joins and set operations of private relations, of which no side is ever empty. docs/proofs/work.md, Lemma 5.
 
 An engine that finds one side without rows leaves the other one unread: then the time tells that nobody's row passed a
-filter. So each side has one row more, its sentinel, which is in no result:
+filter. So each side has a row or two more, its sentinels, which are in no result:
 
-- Inner and semi-joins and INTERSECT: the sentinels have different marks, so that no sentinel meets any row.
+- Inner and semi-joins and INTERSECT: the sentinels of both sides have different marks, so that none meets any row.
 - Anti-joins and EXCEPT: they are alike, and no sentinel of the left side is left.
 - Outer joins: they are alike and meet, and the row that they make is dropped.
 
@@ -35,6 +35,13 @@ _ANY: dict[Kind, Value] = {
 }
 """What sentinels hold: values, as engines leave NULL out of what they look up."""
 
+Marks = tuple[int, ...]
+SENTINEL = 1
+ALIKE: tuple[Marks, Marks] = (SENTINEL,), (SENTINEL,)
+APART: tuple[Marks, Marks] = (SENTINEL, 3), (2,)
+"""Marks of the sentinels of both sides; rows have 0. The engine knows the least and the greatest mark of each side and
+leaves out of the other what is beyond: 3 is there so that 2 is not."""
+
 Write = Callable[[Expression], str]
 
 
@@ -54,15 +61,16 @@ def joined(join: Join, columns: str, word: str, sides: tuple[str, str], write: W
         sides: Both relations as items of FROM.
     """
     are_alike = join.kind not in ("inner", "cross", "semi")
-    left = _side(sides[0], join.left, [a for a, _ in join.equalities], "left", 1, write)
-    right = _side(sides[1], join.right, [b for _, b in join.equalities], "right", 1 if are_alike else 2, write)
+    marks = ALIKE if are_alike else APART
+    left = _side(sides[0], join.left, [a for a, _ in join.equalities], "left", marks[0], write)
+    right = _side(sides[1], join.right, [b for _, b in join.equalities], "right", marks[1], write)
     on = [f"{_key(a, 'left', i)} = {_key(b, 'right', i)}" for i, (a, b) in enumerate(join.equalities)]
     on.append("left_mark = right_mark")
     if join.condition is not None:
         condition = write(join.condition)
-        on.append(f"(({condition}) OR left_mark = 1)" if are_alike else f"({condition})")
+        on.append(f"(({condition}) OR left_mark = {SENTINEL})" if are_alike else f"({condition})")
     own = {"left": "right_mark", "right": "left_mark", "full": "left_mark"}.get(join.kind)
-    kept = "" if own is None else f" WHERE ({own} = 1) IS NOT TRUE"
+    kept = "" if own is None else f" WHERE ({own} = {SENTINEL}) IS NOT TRUE"
     return f"SELECT {columns} FROM {left} {word} {right} ON {' AND '.join(on)}{kept}{FENCE}"
 
 
@@ -76,22 +84,26 @@ def combined(operation: SetOperation, columns: Sequence[OutputColumn], word: str
     """
     names = ", ".join(name(column.id) for column in columns)
     values = ", ".join(_any(column.type) for column in columns)
-    marks = (1, 2) if operation.kind.startswith("intersect") else (1, 1)
+    marks = APART if operation.kind.startswith("intersect") else ALIKE
     given = [
-        f"(SELECT {names}, 0::TINYINT AS mark FROM ({side}) UNION ALL SELECT {values}, {mark}::TINYINT{FENCE})"
-        for side, mark in zip(sides, marks, strict=True)
+        f"(SELECT {names}, 0::TINYINT AS mark FROM ({side}){_sentinels(values, own)}{FENCE})"
+        for side, own in zip(sides, marks, strict=True)
     ]
     return f"SELECT {names} FROM ({given[0]} {word} {given[1]}){FENCE}"
 
 
-def _side(side: str, relation: Relation, keys: list[Expression], which: str, mark: int, write: Write) -> str:
-    """Returns a side of a join with its sentinel, as an item of FROM: what it gives, keys that it computes, `mark`."""
+def _side(side: str, relation: Relation, keys: list[Expression], which: str, marks: Marks, write: Write) -> str:
+    """Returns a side of a join with its sentinels, as an item of FROM: what it gives, keys that it computes, a mark."""
     given = [(name(column.id), column.type) for column in output(relation)]
     made = [(i, key) for i, key in enumerate(keys) if not isinstance(key, Column)]
     shown = [*(column for column, _ in given), *(f"{write(key)} AS {which}_key{i}" for i, key in made)]
-    values = [_any(type) for type in (*(type for _, type in given), *(key.type for _, key in made))]
+    values = ", ".join(_any(type) for type in (*(type for _, type in given), *(key.type for _, key in made)))
     rows = f"SELECT {', '.join(shown)}, 0::TINYINT AS {which}_mark FROM {side}"
-    return f"({rows} UNION ALL SELECT {', '.join(values)}, {mark}::TINYINT{FENCE})"
+    return f"({rows}{_sentinels(values, marks)}{FENCE})"
+
+
+def _sentinels(values: str, marks: Marks) -> str:
+    return "".join(f" UNION ALL SELECT {values}, {mark}::TINYINT" for mark in marks)
 
 
 def _key(key: Expression, which: str, number: int) -> str:
