@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -86,7 +89,7 @@ def profile(session: dp.Session, text: str) -> list[Operator]:
     return found
 
 
-def operators(nodes: list[dict[str, object]]) -> list[Operator]:
+def operators(nodes: list[dict[str, Any]]) -> list[Operator]:
     found = list[Operator]()
     for node in nodes:
         info = {key: value for key, value in node["extra_info"].items() if key not in ("Estimated Cardinality",)}
@@ -106,10 +109,63 @@ def test_no_row_of_a_person_decides_whether_rows_of_others_are_read(wards: list[
 
 def test_the_profile_sees_what_the_engine_leaves_out(wards: list[dp.Session]) -> None:
     """A control: without sentinels the same shape reads 2,000 persons' visits or 2,048 rows of them."""
-    cursor = wards[1]._backend._private.cursor()
-    places = wards[1]._backend._tables.places
+    backend = wards[1]._backend
+    assert isinstance(backend, DuckDBBackend)
+    cursor, places = backend._private.cursor(), backend._tables.places
     few = f"(SELECT id FROM {places['p']} WHERE hiv)"
     text = f"SELECT COUNT(*) FROM {places['visits']} a SEMI JOIN {few} b ON a.id = b.id"
     ((_, profiled),) = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}").fetchall()
     read = [operator.rows for operator in operators(json.loads(profiled)["operator"]) if operator.kind == "TABLE_SCAN"]
     assert min(read) < PERSONS * VISITS / 2
+
+
+COUNTED = {
+    "inner": "SELECT COUNT(*) FROM p JOIN (SELECT id, COUNT(*) AS n FROM visits WHERE v < 2 GROUP BY id) x "
+    "ON p.id = x.id WHERE n > 1 AND age < 7",
+    "inner, with a condition": "SELECT COUNT(*) FROM visits JOIN p ON visits.id = p.id AND visits.v < p.age "
+    "AND p.age > 2",
+    "semi": "SELECT COUNT(*) FROM p WHERE age > 3 AND id IN (SELECT id FROM visits WHERE v = 3)",
+    "semi, with a condition": "SELECT COUNT(*) FROM p WHERE EXISTS (SELECT 1 FROM visits WHERE visits.id = p.id AND "
+    "visits.v + 5 < p.age)",
+    "anti": "SELECT COUNT(*) FROM p WHERE NOT EXISTS (SELECT 1 FROM visits WHERE visits.id = p.id AND v = 3)",
+    "anti, with a condition": "SELECT COUNT(*) FROM p WHERE NOT EXISTS (SELECT 1 FROM visits WHERE visits.id = p.id "
+    "AND visits.v + 1 < p.age)",
+    "left": "SELECT COUNT(*) FROM p LEFT JOIN (SELECT id, COUNT(*) AS n FROM visits WHERE v = 3 GROUP BY id) x "
+    "ON p.id = x.id AND p.age > 2 WHERE n IS NULL OR n > 2",
+    "left, of few": "SELECT COUNT(*) FROM p LEFT JOIN (SELECT id, COUNT(*) AS n FROM visits WHERE v = 3 GROUP BY id) x "
+    "ON p.id = x.id WHERE p.age = 3",
+    "full": "SELECT COUNT(*) FROM (SELECT COALESCE(a.id, b.id) AS id, n FROM (SELECT id FROM p WHERE age < 5) a FULL "
+    "JOIN (SELECT id, COUNT(*) AS n FROM visits WHERE v = 3 GROUP BY id) b ON a.id = b.id) x WHERE n IS NULL OR n < 3",
+    "computed keys": "SELECT COUNT(*) FROM visits a JOIN (SELECT id, MAX(v) AS v FROM visits GROUP BY id) b "
+    "ON a.id = b.id AND a.v + 1 = b.v",
+    "intersect": "SELECT COUNT(*) FROM (SELECT id, v FROM visits WHERE v < 5 INTERSECT SELECT id, v FROM visits "
+    "WHERE v > 2) x",
+    "intersect all": "SELECT COUNT(*) FROM (SELECT id, v FROM visits WHERE v < 5 INTERSECT ALL SELECT id, v FROM "
+    "visits WHERE v > 2) x",
+    "except": "SELECT COUNT(*) FROM (SELECT id, v FROM visits EXCEPT SELECT id, v FROM visits WHERE v > 2) x",
+    "except all": "SELECT COUNT(*) FROM (SELECT id, v FROM visits EXCEPT ALL SELECT id, v FROM visits WHERE v > 2) x",
+}
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+@pytest.mark.parametrize("size", [0, 200])
+def test_what_is_counted_is_what_the_engine_counts_without_sentinels(tmp_path: Path, kind: str, size: int) -> None:
+    """Of no persons too; persons have the ids and values that sentinels have, among others."""
+    given = frames(True, 20, size, notes=5) if size else {n: t.head(0) for n, t in frames(True).items()}
+    catalog = Catalog.from_yaml(CATALOG.replace("max_rows: 8", "max_rows: 20"))
+    dp.create_ledger(catalog, tmp_path / "l").close()
+    with dp.connect(catalog, given, ledger=tmp_path / "l", reuse=False) as session, duckdb.connect() as plain:
+        plain.register("p", given["p"])
+        plain.register("visits", given["visits"])
+        ((expected,),) = plain.execute(COUNTED[kind]).fetchall()
+        assert exact_count(session, COUNTED[kind]) == expected
+
+
+def exact_count(session: dp.Session, text: str) -> Fraction:
+    request = Request(text=text, offer=QueryBudget.of("0.1", None, None), bounds=ContributionBounds(max_rows=20))
+    (made,) = plan((request,), catalog=session.catalog, ledger=session._ledger, public=session._backend)
+    (part,) = made.budgeted.aggregates
+    (measure,) = part.aggregate.measures
+    backend = session._backend
+    exact = backend.run(backend.prepare(part.aggregate), 7)
+    return Fraction(int(exact.numbers[0][0]), part.aggregate.steps(measure))

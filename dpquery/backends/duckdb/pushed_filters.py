@@ -52,8 +52,8 @@ def _pushed(relation: Relation, conditions: list[Expression]) -> Relation:
             sides = _pushed(relation.left, left), _pushed(relation.right, right)
             return _filtered(replace(relation, left=sides[0], right=sides[1], condition=_all(own)), above)
         case _:
-            below = tuple(_pushed(source, []) for source in sources(relation))
-            return _filtered(with_sources(relation, below) if below else relation, conditions)
+            given = tuple(_pushed(source, []) for source in sources(relation))
+            return _filtered(with_sources(relation, given) if given else relation, conditions)
 
 
 def _split(conditions: list[Expression], ids: set[str]) -> tuple[list[Expression], list[Expression]]:
