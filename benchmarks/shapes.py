@@ -221,6 +221,8 @@ ANSWERED = {
     "FULL JOIN (SELECT id, MAX(v) AS s FROM visits WHERE v <> $run GROUP BY id) b ON a.id = b.id) x WHERE s > 3",
     "a join of three sides": "SELECT COUNT(*) FROM visits JOIN p ON visits.id = p.id JOIN (SELECT id, COUNT(*) AS n "
     "FROM visits GROUP BY id) x ON x.id = p.id WHERE p.hiv AND visits.v <> $run AND x.n > 2",
+    "a filter on grouped rows of a join": "SELECT COUNT(*) FROM (SELECT p.id, p.hiv, MAX(v) AS s FROM visits JOIN p ON "
+    "visits.id = p.id GROUP BY p.id, p.hiv) x WHERE hiv AND s <> $run",
     "a join with a public table and persons": "SELECT COUNT(*) FROM visits JOIN days ON visits.day = days.day JOIN p "
     "ON visits.id = p.id WHERE p.hiv AND v <> $run",
     "groups of which one person has many": "SELECT visit, COUNT(*) FROM visits WHERE (hiv OR visit % 7 = 3) AND "

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from dpquery.backends.duckdb.binding import EmptyTables
 from dpquery.backends.duckdb.engine import OF_STATISTICS, OF_VALUES, PRIVATE_SETTINGS, Domain, Engine
@@ -78,7 +77,7 @@ class DuckDBBackend(PublicTables):
         """Whether the engine may know the least and the greatest value of a column of private rows, or of units."""
         private = [table for table in self._catalog.tables.values() if not table.public]
         is_scaled = any(column.max_total is not None for table in private for column in table.columns.values())
-        return is_scaled or not all(isinstance(self._opened[table.name].data, pa.Table) for table in private)
+        return is_scaled or self._tables.has_statistics
 
     def prepare(self, aggregate: PrivateAggregate) -> Prepared:
         """Returns the statement of a private aggregate, bound over tables without rows; see `Backend`."""

@@ -1,13 +1,14 @@
 """Private aggregates whose filters are as far below joins as they may be.
 
-The engine would do this by itself, but moves no filter across the fences of `sql/sentinels`.
+The engine would do this by itself, but moves no filter across the fences of `sql/sentinels`, and what it moves to files
+it compares with their statistics: filters of one side stand below its join, where they are written as `RelationWriter`
+does it.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from dpquery.backends.duckdb.sql.sentinels import is_guarded
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.plan.cached import cached
 from dpquery.plan.expr import Call, Column, Expression, columns_of, conjuncts, substitute
@@ -22,11 +23,7 @@ _KEEPS_RIGHT = ("inner", "cross")
 @cached
 def pushed(aggregate: PrivateAggregate) -> PrivateAggregate:
     """Returns the aggregate over a source of the same rows."""
-    return replace(aggregate, source=_pushed(aggregate.source, [])) if _has_fence(aggregate.source) else aggregate
-
-
-def _has_fence(relation: Relation) -> bool:
-    return is_guarded(relation) or any(map(_has_fence, sources(relation)))
+    return replace(aggregate, source=_pushed(aggregate.source, []))
 
 
 def _pushed(relation: Relation, conditions: list[Expression]) -> Relation:

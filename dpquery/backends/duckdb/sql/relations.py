@@ -49,11 +49,13 @@ class RelationWriter:
     Attributes:
         scan: A scan to a SELECT that reads its table as declared, given how it refers to a run's numbers.
         released: The number of a released table to its name in the engine.
+        has_statistics: Whether the engine has statistics of private rows.
         numbers: Places of the numbers of 64 bits that a run gives, as far as the SQL refers to them as $1, $2, ...
     """
 
     scan: Callable[[Scan, Callable[[int], str]], str]
     released: Callable[[int], str]
+    has_statistics: bool = False
     numbers: set[int] = field(default_factory=set)
 
     def number(self, place: int) -> str:
@@ -112,8 +114,9 @@ class RelationWriter:
 
     def _condition(self, filtered: Filter) -> str:
         """Returns the condition of a filter. Of private rows the engine may compare none but dates with the statistics
-        of row groups, which it then leaves unread: it knows nothing of what COALESCE gives."""
-        if not is_private(filtered.source):
+        of row groups, which it then leaves unread: it knows nothing of what COALESCE gives. What is left above a join
+        (`pushed_filters`) compares its sides, and may be what the engine joins them by."""
+        if not self.has_statistics or not is_private(filtered.source) or isinstance(filtered.source, Join):
             return self.write(filtered.condition)
         written = []
         for part in conjuncts(filtered.condition):
