@@ -38,11 +38,12 @@ Sources = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator of a plan, as the engine has run it."""
+    """One operator of a plan, as the engine has run it: the rows that it gives, or has read where it reads a file."""
 
     kind: str
     detail: str
     rows: int
+    groups: int
 
 
 def in_memory(folder: Path, *, bit: bool) -> Sources:
@@ -93,7 +94,9 @@ def operators(nodes: list[dict[str, Any]]) -> list[Operator]:
     found = list[Operator]()
     for node in nodes:
         info = {key: value for key, value in node["extra_info"].items() if key not in ("Estimated Cardinality",)}
-        found.append(Operator(str(node["type"]), json.dumps(info, sort_keys=True), int(node["intermediate_rows"])))
+        rows = max(int(node["intermediate_rows"]), int(node.get("rows_scanned", 0)))
+        groups = int(node.get("row_groups_scanned", 0))
+        found.append(Operator(str(node["type"]), json.dumps(info, sort_keys=True), rows, groups))
         found += operators(node.get("children", []))
     return found
 
@@ -101,22 +104,39 @@ def operators(nodes: list[dict[str, Any]]) -> list[Operator]:
 @pytest.mark.parametrize("shape", ANSWERED)
 def test_no_row_of_a_person_decides_whether_rows_of_others_are_read(wards: list[dp.Session], shape: str) -> None:
     first, last = (profile(session, asked(shape, 5)) for session in wards)
-    assert [operator.kind for operator in first] == [operator.kind for operator in last]
+    assert [(operator.kind, operator.groups) for operator in first] == [
+        (operator.kind, operator.groups) for operator in last
+    ]
     most = PUBLIC if "codes" in asked(shape) else MOST
     apart = {(a, b.rows) for a, b in zip(first, last, strict=True) if abs(a.rows - b.rows) > most}
     assert not apart
 
 
+def private_profile(session: dp.Session, text: str) -> list[Operator]:
+    """Returns the operators of a SELECT of ours over the tables, named in braces, in the engine of private tables."""
+    backend = session._backend
+    assert isinstance(backend, DuckDBBackend)
+    explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {text.format(**backend._tables.places)}"
+    ((_, profiled),) = backend._private.cursor().execute(explained).fetchall()
+    return operators(json.loads(profiled)["operator"])
+
+
 def test_the_profile_sees_what_the_engine_leaves_out(wards: list[dp.Session]) -> None:
     """A control: without sentinels the same shape reads 2,000 persons' visits or 2,048 rows of them."""
-    backend = wards[1]._backend
-    assert isinstance(backend, DuckDBBackend)
-    cursor, places = backend._private.cursor(), backend._tables.places
-    few = f"(SELECT id FROM {places['p']} WHERE hiv)"
-    text = f"SELECT COUNT(*) FROM {places['visits']} a SEMI JOIN {few} b ON a.id = b.id"
-    ((_, profiled),) = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}").fetchall()
-    read = [operator.rows for operator in operators(json.loads(profiled)["operator"]) if operator.kind == "TABLE_SCAN"]
+    text = "SELECT COUNT(*) FROM {visits} a SEMI JOIN (SELECT id FROM {p} WHERE hiv) b ON a.id = b.id"
+    read = [one.rows for one in private_profile(wards[1], text) if one.kind == "TABLE_SCAN"]
     assert min(read) < PERSONS * VISITS / 2
+
+
+def test_keys_of_one_side_of_a_join_are_not_looked_for_in_the_other(wards: list[dp.Session]) -> None:
+    text = "SELECT COUNT(*) FROM {visits} a JOIN (SELECT id FROM {p} WHERE id = 7 AND age < 9) b ON a.id = b.id"
+    read = private_profile(wards[0], text)
+    assert PERSONS * VISITS in {one.rows for one in read if one.kind == "TABLE_SCAN"}
+
+
+def test_the_least_and_greatest_value_of_a_private_column_do_not_make_the_plan(wards: list[dp.Session]) -> None:
+    kinds = {operator.kind for operator in private_profile(wards[0], "SELECT v, COUNT(*) FROM {visits} GROUP BY v")}
+    assert "HASH_GROUP_BY" in kinds
 
 
 COUNTED = {
