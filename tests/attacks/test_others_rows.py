@@ -103,6 +103,7 @@ def operators(nodes: list[dict[str, Any]]) -> list[Operator]:
 
 @pytest.mark.parametrize("shape", ANSWERED)
 def test_no_row_of_a_person_decides_whether_rows_of_others_are_read(wards: list[dp.Session], shape: str) -> None:
+    """WRK-01: by the clock alone one person's bit was read, as it decided whether millions of others' rows are."""
     first, last = (profile(session, asked(shape, 5)) for session in wards)
     assert [(operator.kind, operator.groups) for operator in first] == [
         (operator.kind, operator.groups) for operator in last

@@ -18,7 +18,6 @@ from dpquery.backends.duckdb.engine import OF_STATISTICS, OF_VALUES, PRIVATE_SET
 from dpquery.backends.duckdb.exact_results import of_columns, with_lists
 from dpquery.backends.duckdb.private_statements import Prepared, is_small, written
 from dpquery.backends.duckdb.public_tables import PublicTables
-from dpquery.backends.duckdb.pushed_filters import pushed
 from dpquery.backends.duckdb.row_limits import RowLimits
 from dpquery.backends.duckdb.row_weights import Names, RowWeights, tables_that_stay, weights_of
 from dpquery.backends.duckdb.sql.histogram_sql import signatures
@@ -81,7 +80,7 @@ class DuckDBBackend(PublicTables):
 
     def prepare(self, aggregate: PrivateAggregate) -> Prepared:
         """Returns the statement of a private aggregate, bound over tables without rows; see `Backend`."""
-        aggregate = pushed(narrowed(aggregate))
+        aggregate = narrowed(aggregate)
         return self._written(aggregate, self._limited, self._weights.known(weights_of(aggregate.source)))
 
     def _written(self, aggregate: PrivateAggregate, limited: frozenset[str], weights: Names) -> Prepared:

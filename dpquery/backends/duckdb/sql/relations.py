@@ -115,7 +115,7 @@ class RelationWriter:
     def _condition(self, filtered: Filter) -> str:
         """Returns the condition of a filter. Of private rows the engine may compare none but dates with the statistics
         of row groups, which it then leaves unread: it knows nothing of what COALESCE gives. What is left above a join
-        (`pushed_filters`) compares its sides, and may be what the engine joins them by."""
+        (`used_columns`) compares its sides, and may be what the engine joins them by."""
         if not self.has_statistics or not is_private(filtered.source) or isinstance(filtered.source, Join):
             return self.write(filtered.condition)
         written = []
