@@ -1,8 +1,8 @@
 """Private aggregates whose scans only give columns that are read, and whose filters are as far below joins as may be.
 
 The engine would do both by itself. But it leaves out columns only after it has read all of them in the text of the
-statement, moves no filter across the fences of `sql/sentinels`, and what it moves to files it compares with their statistics:
-filters of one side stand below its join, where they are written as `RelationWriter` does it.
+statement, moves no filter across the fences of `sql/sentinels`, and what it moves to files it compares with their
+statistics: filters of one side stand below its join, where they are written as `RelationWriter` does it.
 """
 
 from __future__ import annotations
