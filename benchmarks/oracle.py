@@ -5,7 +5,8 @@ each time as a fresh question that is charged for. Shapes that are refused must 
 Of the others the table says whether the outcomes are equal, by how many megabytes resident memory grows at its peak,
 the median times and those on processors, each with the p-value of a two-sample Kolmogorov-Smirnov test, the bound (the
 steps of `kernel/work.py` for the rows of the person, and the time that they take at most), and the p-value of the
-one-sided test that the bit costs more time than the bound.
+one-sided test that the bit costs more time than the bound. With `--persons 100000` there are many others, whose rows
+the bit could decide about.
 """
 
 from __future__ import annotations
@@ -101,11 +102,13 @@ class Ward:
 Door = Callable[[Path], contextlib.AbstractContextManager[Ward]]
 
 
-def make_ward(folder: Path, *, bit: bool) -> None:
-    """Writes catalog, tables, an empty ledger and a user; person 7 has as many visits as are read."""
+def make_ward(folder: Path, *, bit: bool, size: int = 0) -> None:
+    """Writes catalog, tables, an empty ledger and a user; person 7 has as many visits as are read, or where a size is
+    said, which is how many persons there are, as many as the others."""
     folder.mkdir(parents=True)
     (folder / "ward.yaml").write_text(CATALOG)
-    for name, frame in frames(bit, ROW_LIMIT).items():
+    made = frames(bit, size=size, notes=20) if size else frames(bit, ROW_LIMIT)
+    for name, frame in made.items():
         table = pa.Table.from_pandas(frame, preserve_index=False)
         for place, column in enumerate(table.column_names):
             if column == "day":
@@ -172,12 +175,12 @@ DOORS: dict[str, Door] = {"in process": in_process, "over the wire": over_the_wi
 
 
 @contextlib.contextmanager
-def opened(folder: Path, door: Door) -> Iterator[tuple[Ward, Ward]]:
-    """Opens both wards, with the bit and without; the folder may hold neither yet."""
+def opened(folder: Path, door: Door, size: int = 0) -> Iterator[tuple[Ward, Ward]]:
+    """Opens both wards, with the bit and without; the folder may hold neither yet. The size is that of `make_ward`."""
     folders = []
     for name, bit in (("with", True), ("without", False)):
         folders.append(folder / name)
-        make_ward(folders[-1], bit=bit)
+        make_ward(folders[-1], bit=bit, size=size)
     with door(folders[0]) as first, door(folders[1]) as second:
         yield first, second
 
@@ -330,7 +333,7 @@ HEAD = """
 |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"""
 
 
-def report(folder: Path, door: str, shapes: list[str], runs: int, seconds: float, together: int) -> bool:
+def report(folder: Path, door: str, shapes: list[str], runs: int, seconds: float, together: int, size: int) -> bool:
     """Prints the table of one door; returns whether each shape is as promised.
 
     Each few shapes have new processes, so that what the engine keeps of one does not hide what another takes.
@@ -347,7 +350,7 @@ def report(folder: Path, door: str, shapes: list[str], runs: int, seconds: float
             print(f"| {' | '.join(cells)} |", flush=True)
     known = bounds(folder / "refused", answers)
     for number in range(0, len(answers), together):
-        with opened(folder / str(number), DOORS[door]) as wards:
+        with opened(folder / str(number), DOORS[door], size) as wards:
             for shape in answers[number : number + together]:
                 if time.monotonic() > end:
                     print(f"not asked, or not often enough, for want of time: {shape} and what follows")
@@ -364,6 +367,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=100, help="of each shape in each ward")
     parser.add_argument("--minutes", type=float, default=30.0, help="of each door, at most")
     parser.add_argument("--together", type=int, default=1, help="shapes that the same processes answer")
+    parser.add_argument("--persons", type=int, default=0, help="many, with few visits each; by default 40 with many")
     parser.add_argument("--door", choices=list(DOORS), action="append", help="by default both")
     parser.add_argument("--shape", choices=[*REFUSED, *ANSWERED], action="append", help="by default all")
     given = parser.parse_args()
@@ -371,7 +375,7 @@ def main() -> int:
     for door in given.door or DOORS:
         with tempfile.TemporaryDirectory() as name:
             shapes = given.shape or [*REFUSED, *ANSWERED]
-            good &= report(Path(name), door, shapes, given.runs, given.minutes * 60, given.together)
+            good &= report(Path(name), door, shapes, given.runs, given.minutes * 60, given.together, given.persons)
     return 0 if good else 1
 
 

@@ -208,6 +208,31 @@ ANSWERED = {
     "days JOIN (SELECT DISTINCT code FROM codes) c ON c.code = days.week)",
     "what public rows add up to": "SELECT COUNT(*) FROM p WHERE hiv AND age <> $run AND age < "
     "(SELECT AVG(code) FROM codes)",
+    "IN of private rows": "SELECT COUNT(*) FROM visits WHERE v <> $run AND id IN (SELECT id FROM p WHERE hiv)",
+    "EXISTS of private rows": "SELECT COUNT(*) FROM p WHERE hiv AND age <> $run AND EXISTS (SELECT 1 FROM visits "
+    "WHERE visits.id = p.id AND v = 3)",
+    "NOT EXISTS of private rows": "SELECT COUNT(*) FROM p WHERE hiv AND age <> $run AND NOT EXISTS (SELECT 1 FROM "
+    "visits WHERE visits.id = p.id AND v = 11)",
+    "a left join of few persons": "SELECT COUNT(x.s) FROM p LEFT JOIN (SELECT id, MAX(v) AS s FROM visits GROUP BY id) "
+    "x ON p.id = x.id WHERE p.hiv AND p.age <> $run",
+    "a left join of which few rows are read": "SELECT COUNT(*) FROM p LEFT JOIN (SELECT id, MAX(v) AS s FROM visits "
+    "WHERE hiv GROUP BY id) x ON p.id = x.id WHERE x.s >= 0 AND p.age <> $run",
+    "a full join": "SELECT COUNT(*) FROM (SELECT COALESCE(a.id, b.id) AS id, s FROM (SELECT id FROM p WHERE hiv) a "
+    "FULL JOIN (SELECT id, MAX(v) AS s FROM visits WHERE v <> $run GROUP BY id) b ON a.id = b.id) x WHERE s > 3",
+    "a join of three sides": "SELECT COUNT(*) FROM visits JOIN p ON visits.id = p.id JOIN (SELECT id, COUNT(*) AS n "
+    "FROM visits GROUP BY id) x ON x.id = p.id WHERE p.hiv AND visits.v <> $run AND x.n > 2",
+    "a filter on grouped rows of a join": "SELECT COUNT(*) FROM (SELECT p.id, p.hiv, MAX(v) AS s FROM visits JOIN p ON "
+    "visits.id = p.id GROUP BY p.id, p.hiv) x WHERE hiv AND s <> $run",
+    "a join with a public table and persons": "SELECT COUNT(*) FROM visits JOIN days ON visits.day = days.day JOIN p "
+    "ON visits.id = p.id WHERE p.hiv AND v <> $run",
+    "groups of which one person has many": "SELECT visit, COUNT(*) FROM visits WHERE (hiv OR visit % 7 = 3) AND "
+    "v <> $run GROUP BY visit",
+    "values of which one person has many": "SELECT COUNT(DISTINCT visit) FROM visits WHERE (hiv OR visit % 7 = 3) AND "
+    "v <> $run",
+    "values by group of which one person has many": "SELECT note, COUNT(DISTINCT visit) FROM visits WHERE (hiv OR "
+    "visit % 7 = 3) AND v <> $run GROUP BY note",
+    "EXCEPT": "SELECT COUNT(*) FROM (SELECT id, v FROM visits WHERE hiv AND v <> $run EXCEPT SELECT id, v FROM visits "
+    "WHERE v = 3) x",
 }
 
 
@@ -220,14 +245,19 @@ def asked(shape: str, run: int = 0) -> str:
     return (REFUSED | ANSWERED)[shape].replace("$run", str(1000 + run))
 
 
-def frames(bit: bool, rows: int = 20) -> dict[str, pd.DataFrame]:
-    """Returns a ward in which person 7 has the bit or not, and as many visits as are asked; the others have twenty."""
-    people = np.arange(40)
+def frames(bit: bool, rows: int = 20, size: int = 40, notes: int = 20_000) -> dict[str, pd.DataFrame]:
+    """Returns a ward in which person 7 has the bit or not, and as many visits as are asked; the others have twenty.
+
+    Args:
+        size: How many persons there are.
+        notes: Characters of the note of a person.
+    """
+    people = np.arange(size)
     persons = np.repeat(people, np.where(people == 7, rows, 20))
     draw = np.random.default_rng(7)
     return {
         "p": pd.DataFrame(
-            {"id": people, "hiv": [bit and i == 7 for i in people], "age": people % 10, "note": "a" * 20_000}
+            {"id": people, "hiv": [bit and i == 7 for i in people], "age": people % 10, "note": "a" * notes}
         ),
         "visits": pd.DataFrame(
             {

@@ -21,8 +21,9 @@ from pathlib import Path
 
 import psycopg
 
+from tests.waiting import PATIENCE
+
 NOBODY = 65534  # PostgreSQL refuses to run for the superuser
-MOST_WAIT = 60
 
 
 def programs() -> Path:
@@ -56,7 +57,7 @@ class Cluster:
         log = open(self.folder / "log", "ab")  # noqa: SIM115
         with log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, **_user())
-        until = time.monotonic() + MOST_WAIT
+        until = time.monotonic() + PATIENCE
         while True:
             with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.url("postgres")):
                 return
@@ -68,7 +69,7 @@ class Cluster:
         """Stops the server: SIGINT ends sessions, SIGQUIT is a crash."""
         if self.process is not None:
             self.process.send_signal(how)
-            self.process.wait(MOST_WAIT)
+            self.process.wait(PATIENCE)
             self.process = None
 
     def url(self, database: str) -> str:

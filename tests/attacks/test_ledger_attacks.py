@@ -38,7 +38,7 @@ from dpquery.ledger.mark import MarkFile
 from dpquery.ledger.store import BUSY
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
 from tests.forking import fork
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 UNIT = PrivacyLoss(epsilon=Fraction(1, 1000))
 QUERY = "SELECT COUNT(*) FROM visits"
@@ -231,12 +231,15 @@ def test_no_fork_happens_within_a_charge(path: Path) -> None:
 
 
 def kill_at_random(path: Path, folder: Path, times: int) -> int:
-    """Returns how many entries survive when three processes are killed together, again and again."""
+    """Returns how many entries survive when three processes are killed together, again and again: in each second turn
+    only once one of them has charged, on however busy a machine."""
     for turn in range(times):
         children = [
             in_child(lambda log=folder / f"{turn}-{i}.log": charge_until_refused(path, log))  # type: ignore[misc]
             for i in range(3)
         ]
+        if turn % 2:
+            wait_until(lambda turn=turn: any(log.stat().st_size for log in folder.glob(f"{turn}-*.log")))
         time.sleep(random.uniform(0.005, 0.05))
         for child in children:
             os.kill(child, signal.SIGKILL)
@@ -247,8 +250,8 @@ def kill_at_random(path: Path, folder: Path, times: int) -> int:
 
 def test_kills_at_random_moments_lose_nothing(path: Path, folder: Path) -> None:
     create(path, "1000").close()
-    assert kill_at_random(path, folder, 25) > 25
-    assert len(released(folder)) > 25
+    assert kill_at_random(path, folder, 26) >= 13
+    assert len(released(folder)) >= 13
 
 
 @pytest.mark.slow

@@ -62,9 +62,9 @@ def check_texts() -> None:
 
 
 def copy_of_project(folder: Path) -> Path:
-    """Returns a folder with the package, its tests and its settings."""
+    """Returns a folder with the package, its tests, what they share with benchmarks, and its settings."""
     ignored = shutil.ignore_patterns("__pycache__", ".*")
-    for part in ("dpquery", "tests"):
+    for part in ("benchmarks", "dpquery", "tests"):
         shutil.copytree(ROOT / part, folder / part, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", folder)
     return folder

@@ -8,9 +8,7 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,14 +33,6 @@ from tests.server.running import Running, running
 from tests.waiting import PATIENCE, wait_until
 
 SLOW = "SELECT sum(a.i * b.i) FROM range(1000000) a(i), range(1000000) b(i)"
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Waits for something that happens soon."""
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def test_silent_sockets_keep_nobody_out(tmp_path: Path) -> None:
@@ -86,11 +76,11 @@ def test_a_flood_of_sockets_keeps_nobody_out(tmp_path: Path, said: bytes) -> Non
         flooding = threading.Thread(target=flood)
         flooding.start()
         try:
-            until(lambda: opened[0] > 500)
+            wait_until(lambda: opened[0] > 500)
             for _ in range(2):
                 before = opened[0]
                 assert any(_comes_in(server) for _ in range(6))
-                until(lambda before=before: opened[0] > before + 100)
+                wait_until(lambda before=before: opened[0] > before + 100)
         finally:
             done.set()
             flooding.join()
@@ -185,10 +175,10 @@ def test_a_statement_that_waits_for_its_turn_is_cancelled_or_has_no_more_time(tm
         impatient.send(query("SET statement_timeout = 1"))
         impatient.ready()
         busy.send(query(SLOW))
-        until(lambda: server.server.shares.statements.busy == 1)
+        wait_until(lambda: server.server.shares.statements.busy == 1)
         assert impatient.error(query("SELECT COUNT(*) FROM orders"))["C"] == "57014"
         waiting.send(query("SELECT COUNT(*) FROM orders"))
-        until(lambda: server.server.shares.statements.waiting == 1)
+        wait_until(lambda: server.server.shares.statements.waiting == 1)
         with Client(server.host, server.port) as client:
             client.send(packet(CANCEL_REQUEST, waiting.process.to_bytes(4, "big") + waiting.key))
             assert client.is_closed()
@@ -218,7 +208,7 @@ def test_results_that_are_kept_have_a_limit_for_each_user_and_for_all(tmp_path: 
         held = server.server.shares.room.held
         first.send(query("COMMIT"))
         first.ready()
-        until(lambda: server.server.shares.room.held < held)
+        wait_until(lambda: server.server.shares.room.held < held)
         assert first.rows("SELECT 1") == [["1"]]
         second.send(query(f"ROLLBACK; BEGIN; DECLARE a CURSOR FOR {million}"))
         assert "E" not in kinds(second.ready())
@@ -234,7 +224,7 @@ def test_a_long_list_is_written_beside_what_others_ask(tmp_path: Path) -> None:
         long.log_in()
         other.log_in("bob")
         long.send(query("SELECT list(i) AS l FROM range(1000000) r(i)"))
-        until(lambda: server.server.shares.room.held > 1 << 20)
+        wait_until(lambda: server.server.shares.room.held > 1 << 20)
         found: list[list[tuple[str, bytes]]] = []
         reader = threading.Thread(target=lambda: found.append(long.ready()))
         reader.start()

@@ -184,7 +184,7 @@ def test_metrics_are_counts_for_who_shows_the_token_and_names_this_machine(tmp_p
     def asked(path: str, **headers: str) -> tuple[int, str]:
         request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 
 from dpquery.backends.duckdb.binding import EmptyTables
-from dpquery.backends.duckdb.engine import PRIVATE_SETTINGS, Domain, Engine
+from dpquery.backends.duckdb.engine import OF_STATISTICS, OF_VALUES, PRIVATE_SETTINGS, Domain, Engine
 from dpquery.backends.duckdb.exact_results import of_columns, with_lists
 from dpquery.backends.duckdb.private_statements import Prepared, is_small, written
 from dpquery.backends.duckdb.public_tables import PublicTables
@@ -54,7 +54,8 @@ class DuckDBBackend(PublicTables):
         self._hold(catalog, sources, catalog.tables)
         opened, given = self._opened, resources or Resources()
         private = {**given.settings(PUBLIC_PART - 1, PUBLIC_PART), **PRIVATE_SETTINGS}
-        self._private = Engine(opened, keep_order=False, memory=private, spill=given.folder())
+        left_out = [OF_VALUES, *([OF_STATISTICS] if self._have_statistics() else [])]
+        self._private = Engine(opened, keep_order=False, memory=private, spill=given.folder(), left_out=left_out)
         self._serve(given)
         self._read_schemas(self._private.cursor())
         self._check_data(self._private.cursor())
@@ -70,6 +71,12 @@ class DuckDBBackend(PublicTables):
         super().close()
         for engine in (self._private, self._empty.engine):
             engine.close()
+
+    def _have_statistics(self) -> bool:
+        """Whether the engine may know the least and the greatest value of a column of private rows, or of units."""
+        private = [table for table in self._catalog.tables.values() if not table.public]
+        is_scaled = any(column.max_total is not None for table in private for column in table.columns.values())
+        return is_scaled or self._tables.has_statistics
 
     def prepare(self, aggregate: PrivateAggregate) -> Prepared:
         """Returns the statement of a private aggregate, bound over tables without rows; see `Backend`."""

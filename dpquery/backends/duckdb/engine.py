@@ -34,6 +34,13 @@ LOCK = {
 PRIVATE_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'100KB'", "perfect_ht_threshold": "16"}
 """Settings of the engine of private tables. It hands memory back at once, so that what one person's rows take does not
 stay and grow over queries (docs/proofs/work.md). It groups by up to 2^16 combinations of public keys with no hashes."""
+LEFT_OUT = ("top_n_window_elimination",)
+"""Optimisations that no engine makes."""
+OF_VALUES = "join_filter_pushdown"
+"""Optimisation by which values of one side of a join decide which rows of the other are read."""
+OF_STATISTICS = "statistics_propagation"
+"""Optimisation by which the least and the greatest value of a column decide how a plan runs, and whether it does. Only
+tables of the engine and files have statistics: tables in memory have none."""
 MOST_DOMAINS = 64
 """Public domains whose names an engine remembers, and that a thread keeps registered, before it forgets them."""
 
@@ -80,6 +87,7 @@ class Engine:
         made: Statements of ours that create further tables.
         memory: Its setting of memory.
         spill: Its folder for temporary files; without one none are written.
+        left_out: Optimisations that it does not make, beside those of `LEFT_OUT`.
     """
 
     def __init__(
@@ -90,6 +98,7 @@ class Engine:
         made: Sequence[str] = (),
         memory: Mapping[str, str] | None = None,
         spill: Spill | None = None,
+        left_out: Sequence[str] = (),
     ) -> None:
         self._spill = spill
         self._cursors: list[duckdb.DuckDBPyConnection] = []
@@ -104,7 +113,7 @@ class Engine:
             self._root.execute(statement)
         files = ", ".join(quote(file) for source in opened.values() for file in source.files)
         self._root.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
-        self._root.execute("SET disabled_optimizers = 'top_n_window_elimination'")
+        self._root.execute(f"SET disabled_optimizers = '{','.join([*LEFT_OUT, *left_out])}'")
         # The engine encrypts its temporary files by a module whose keys it draws from a generator that it calls unsafe
         # itself (docs/known-weaknesses.md); the other module would have to be downloaded.
         self._root.execute("SET force_mbedtls_unsafe = 'true'")

@@ -44,7 +44,7 @@ def written(
 ) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
     """Returns the SELECT of an aggregate, the places of a run's numbers that it refers to, and those of the measures
     that `matching` completes."""
-    relations = RelationWriter(scan=tables.scan, released=no_released)
+    relations = RelationWriter(scan=tables.scan, released=no_released, has_statistics=tables.has_statistics)
     writer = PrivateWriter(
         relations=relations,
         aggregate=aggregate,

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+
 from dpquery.backends.duckdb.sql.reading import SHORT, limited, read
 from dpquery.backends.duckdb.sql.values_sql import lattice_value, name
 from dpquery.catalog import Catalog, Table
@@ -79,6 +81,13 @@ class TableReader:
     places: dict[str, str] = field(default_factory=dict)
     limited: frozenset[str] = frozenset()
     weights: Mapping[Weighed, Kept | None] = field(default_factory=dict)
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the engine knows the least and the greatest value of columns of private rows: those of files and
+        databases, where tables in memory have none."""
+        private = [table.name for table in self.catalog.tables.values() if not table.public]
+        return not all(isinstance(self.opened[table].data, pa.Table) for table in private)
 
     def column(self, table: Table, column: str, type: Type, alias: str = "") -> str:
         """Returns SQL for a stored column as a value of a type."""

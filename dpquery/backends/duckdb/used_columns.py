@@ -1,5 +1,9 @@
-"""Private aggregates whose scans only give columns that are read: the engine would leave out others by itself, but only
-after it has read all of it in the statement's text."""
+"""Private aggregates whose scans only give columns that are read, and whose filters are as far below joins as may be.
+
+The engine would do both by itself. But it leaves out columns only after it has read all of them in the text of the
+statement, moves no filter across the fences of `sql/sentinels`, and what it moves to files it compares with their
+statistics: filters of one side stand below its join, where they are written as `RelationWriter` does it.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,29 @@ from dataclasses import replace
 
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.plan.cached import cached
-from dpquery.plan.expr import Expression, columns_of
-from dpquery.plan.logical import Aggregate, Filter, Join, Project, Relation, Scan, Values, sources, with_sources
+from dpquery.plan.expr import Call, Column, Expression, columns_of, conjuncts, substitute
+from dpquery.plan.logical import (
+    Aggregate,
+    Filter,
+    Join,
+    Project,
+    Relation,
+    Scan,
+    Values,
+    output,
+    sources,
+    with_sources,
+)
+from dpquery.plan.types import BOOLEAN
+
+_KEEPS_LEFT = ("inner", "cross", "semi", "anti", "left")
+"""Joins whose result has the rows of the left side that pass a filter and none of the others, if it is filtered."""
+_KEEPS_RIGHT = ("inner", "cross")
 
 
 @cached
 def narrowed(aggregate: PrivateAggregate) -> PrivateAggregate:
-    """Returns the aggregate over scans of the columns that it reads.
+    """Returns the aggregate over scans of the columns that it reads, and over the same rows.
 
     Where a node's rows depend on all columns of its source, as a window's order does, nothing is left out.
     """
@@ -22,9 +42,8 @@ def narrowed(aggregate: PrivateAggregate) -> PrivateAggregate:
     read |= {id for key in aggregate.keys for id in key.columns}
     read |= {id for id in (aggregate.unit, aggregate.weights.column) if id is not None}
     read |= {measure.total.column for measure in aggregate.measures if measure.total is not None}
-    if not _collect(aggregate.source, read):
-        return aggregate
-    return replace(aggregate, source=_narrow(aggregate.source, read))
+    source = _narrow(aggregate.source, read) if _collect(aggregate.source, read) else aggregate.source
+    return replace(aggregate, source=_pushed(source, []))
 
 
 def _collect(relation: Relation, read: set[str]) -> bool:
@@ -55,3 +74,55 @@ def _narrow(relation: Relation, read: set[str]) -> Relation:
         return narrow if relation.weight in read else replace(narrow, weight=None, max_rows=None, strata=None)
     below = sources(relation)
     return with_sources(relation, tuple(_narrow(source, read) for source in below)) if below else relation
+
+
+def _pushed(relation: Relation, conditions: list[Expression]) -> Relation:
+    """Returns the rows of a relation that pass all conditions."""
+    match relation:
+        case Filter():
+            return _pushed(relation.source, [*conjuncts(relation.condition), *conditions])
+        case Project():
+            made = {column.id: column.expression for column in relation.columns}
+            below, above = _split(conditions, {id for id, made_of in made.items() if isinstance(made_of, Column)})
+            source = _pushed(relation.source, [substitute(condition, made) for condition in below])
+            return _filtered(replace(relation, source=source), above)
+        case Join():
+            left, above = _split(conditions, _ids(relation.left) if relation.kind in _KEEPS_LEFT else set())
+            right, above = _split(above, _ids(relation.right) if relation.kind in _KEEPS_RIGHT else set())
+            own = [] if relation.condition is None else conjuncts(relation.condition)
+            if relation.kind in ("inner", "cross", "semi"):
+                more, own = _split(own, _ids(relation.left))
+                left = [*left, *more]
+            if relation.kind != "full" and relation.kind != "right":
+                more, own = _split(own, _ids(relation.right))
+                right = [*right, *more]
+            sides = _pushed(relation.left, left), _pushed(relation.right, right)
+            return _filtered(replace(relation, left=sides[0], right=sides[1], condition=_all(own)), above)
+        case _:
+            given = tuple(_pushed(source, []) for source in sources(relation))
+            return _filtered(with_sources(relation, given) if given else relation, conditions)
+
+
+def _split(conditions: list[Expression], ids: set[str]) -> tuple[list[Expression], list[Expression]]:
+    """Returns the conditions that read these columns and no others, and the rest; one that reads none stays."""
+    read = [{column.id for column in columns_of(condition)} for condition in conditions]
+    inside = [bool(columns) and columns <= ids for columns in read]
+    return (
+        [condition for condition, is_inside in zip(conditions, inside, strict=True) if is_inside],
+        [condition for condition, is_inside in zip(conditions, inside, strict=True) if not is_inside],
+    )
+
+
+def _ids(relation: Relation) -> set[str]:
+    return {column.id for column in output(relation)}
+
+
+def _filtered(relation: Relation, conditions: list[Expression]) -> Relation:
+    condition = _all(conditions)
+    return relation if condition is None else Filter(source=relation, condition=condition)
+
+
+def _all(conditions: list[Expression]) -> Expression | None:
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    return Call(function="and", arguments=tuple(conditions), type=BOOLEAN)

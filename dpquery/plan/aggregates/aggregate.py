@@ -8,7 +8,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
-from dpquery.errors import UnsupportedQueryError
+from dpquery.errors import InternalError, UnsupportedQueryError
 from dpquery.plan.expr import Expression
 from dpquery.plan.functions.table import SignatureError
 from dpquery.plan.ranges import UNKNOWN, Range
@@ -188,7 +188,7 @@ class AggregateFunction:
 
     def moved(self, value: Expression, factor: Fraction, shift: Fraction) -> Expression:
         """Returns its value for factor * x + shift, from its value for x."""
-        raise NotImplementedError(f"{self.name} does not follow from that of another value")
+        raise InternalError(f"{self.name} does not follow from that of another value")
 
 
 class NumberOfNumbers(AggregateFunction):

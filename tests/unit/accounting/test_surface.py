@@ -16,6 +16,7 @@ import pytest
 from dpquery import accounting as privacy
 from dpquery import errors as extras
 from dpquery.errors import DPQueryError, InvalidLossError
+from tests.waiting import PATIENCE
 
 NAMES = {
     *("ORDERS", "Amount", "Noise", "PrivacyLoss", "RenyiCurve", "TradeOff", "loss"),
@@ -159,4 +160,4 @@ def test_a_missing_library_is_named_with_its_extra(
 
 def test_neither_library_is_loaded_with_the_package() -> None:
     code = "import sys, dpquery.accounting; assert not {'matplotlib', 'dp_accounting', 'scipy'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)

@@ -168,6 +168,8 @@ def test_kills_at_random_moments_lose_nothing(site: Site, tmp_path: Path) -> Non
             lambda i=i, turn=turn: charge_until_refused(site.open(), tmp_path / f"{turn}-{i}.log") for i in range(3)
         ]  # type: ignore[misc]
         children = [in_child(one) for one in work]
+        if turn % 2:
+            wait_until(lambda turn=turn: has_charged(tmp_path, f"{turn}-*.log"))
         time.sleep(0.02 + 0.01 * turn)
         for child in children:
             os.kill(child, signal.SIGKILL)

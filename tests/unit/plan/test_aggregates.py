@@ -116,3 +116,12 @@ def test_its_interval_holds_it(tmp_path: Path) -> None:
         found = session.sql("SELECT GEOMEAN(x) AS g FROM t", epsilon=1).accuracy
         held += float(found["g", "lower"].iloc[0]) <= plain <= float(found["g", "upper"].iloc[0])
     assert held > 30
+
+
+@pytest.mark.parametrize("name", ["count", "mode", "max", "sum"])
+def test_a_value_that_does_not_follow_from_that_of_another_is_a_defect_and_no_python_error(name: str) -> None:
+    """A rule without a caller is refused as all defects are: InternalError, of which the front ends know."""
+    function = aggregate_named(name)
+    value = Column(id="x", type=INT64)
+    with pytest.raises(dp.InternalError, match=f"{name} does not follow"):
+        function.moved(value, Fraction(2), Fraction(1))

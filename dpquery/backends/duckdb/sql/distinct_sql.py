@@ -11,6 +11,10 @@ from typing import Protocol
 from dpquery.kernel.measures import CONSIDERED, LOOKED_AT
 from dpquery.kernel.plan import WEIGHT
 
+_SAME_UNIT = "many.unit IS NOT DISTINCT FROM pairs.unit"
+"""No unit is NULL but that of the row which `many` has besides, so that it is never empty (`sentinels`): whether some
+unit has many groups or pairs does not decide whether those of others are looked at."""
+
 
 class Hashed(Protocol):
     """Makes the hash of columns under the key of a run, in SQL."""
@@ -31,10 +35,10 @@ def units_in_some(rows: str, keys: list[str], passing: str, most: int, hashed: s
     pair, columns = ", ".join(["unit", *keys]), ", ".join(["unit", *keys, "passes"])
     passes = f"COALESCE(bool_or({passing}), FALSE)" if passing else "TRUE"
     place = f"row_number() OVER (PARTITION BY unit ORDER BY {', '.join([hashed, *keys])})"
-    own = f"SELECT {columns} FROM pairs SEMI JOIN many ON many.unit = pairs.unit QUALIFY {place} <= {most}"
+    own = f"SELECT {columns} FROM pairs SEMI JOIN many ON {_SAME_UNIT} QUALIFY {place} <= {most}"
     ctes = [
         f"pairs AS MATERIALIZED (SELECT {pair}, {passes} AS passes FROM {rows} GROUP BY {pair})",
-        f"many AS MATERIALIZED (SELECT unit FROM pairs GROUP BY unit HAVING COUNT(*) > {most})",
+        f"many AS MATERIALIZED (SELECT unit FROM pairs GROUP BY unit HAVING COUNT(*) > {most} UNION ALL SELECT NULL)",
     ]
     kept = f"(SELECT {columns} FROM pairs ANTI JOIN many ON many.unit = pairs.unit UNION ALL {own}) AS found"
     return f"WITH {', '.join(ctes)} {_counted('COUNT(*) FILTER (WHERE passes)', kept, keys)}"
@@ -98,14 +102,17 @@ def pairs_in_turn(rows: str, keys: list[str], passing: str, value: str, most: in
     turn = f"row_number() OVER (ORDER BY COUNT(*), {hashed('unit')}, unit) AS turn"
     place = f"row_number() OVER (ORDER BY {', '.join([hashed(*pair), *pair])}) AS place"
     columns = ", ".join(pair)
-    nth = f"row_number() OVER (PARTITION BY unit ORDER BY {', '.join([hashed(*pair), *pair])})"
-    own = f"SELECT turn, {columns} FROM pairs JOIN many USING (unit) QUALIFY {nth} <= {LOOKED_AT * most}"
+    nth = f"row_number() OVER (PARTITION BY pairs.unit ORDER BY {', '.join([hashed(*pair), *pair])})"
+    own = f"SELECT turn, {columns} FROM pairs JOIN many ON {_SAME_UNIT} QUALIFY {nth} <= {LOOKED_AT * most}"
+    nobody = f"SELECT {', '.join(['NULL'] * len(pair))}"
+    heavy = f"SELECT unit, {turn} FROM pairs GROUP BY unit HAVING COUNT(*) > {most}"
     ctes = [
         f"pairs AS MATERIALIZED (SELECT DISTINCT {given} FROM {rows} WHERE {present})",
-        f"many AS MATERIALIZED (SELECT unit, {turn} FROM pairs GROUP BY unit HAVING COUNT(*) > {most})",
+        f"many AS MATERIALIZED ({heavy} UNION ALL SELECT NULL, NULL)",
         f"sure AS MATERIALIZED (SELECT DISTINCT {columns} FROM pairs ANTI JOIN many ON many.unit = pairs.unit)",
-        f"listed AS MATERIALIZED ({own})",
-        f"free AS MATERIALIZED (SELECT * FROM listed ANTI JOIN sure ON {same('sure', 'listed', pair)})",
+        f"listed AS MATERIALIZED ({own} UNION ALL {nobody}, NULL)",
+        f"free AS MATERIALIZED (SELECT * FROM listed ANTI JOIN (FROM sure UNION ALL {nobody}) AS sure "
+        f"ON {same('sure', 'listed', pair)})",
         f"places AS MATERIALIZED (SELECT {columns}, {place} FROM (SELECT DISTINCT {columns} FROM free))",
     ]
     edges = f"SELECT turn, place, places.* EXCLUDE (place) FROM free JOIN places ON {same('free', 'places', pair)}"

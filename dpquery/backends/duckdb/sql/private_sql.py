@@ -35,7 +35,10 @@ from dpquery.errors import InternalError
 from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing
 from dpquery.plan.logical import Filter, Project, Relation, Scan, output
 
-_OWN = re.compile(r"unit|weight|place|share|value\d*|code|present|deciding|counted\d*|kept\d*|(key|number)\d+")
+_OWN = re.compile(
+    r"unit|weight|place|share|value\d*|code|present|deciding|counted\d*|kept\d*|(key|number)\d+|mark"
+    r"|(left|right)_(mark|key\d+)"
+)
 """Names that the SQL gives to columns of its own."""
 CODED_FROM = 1_000
 """Groups from which rows get their codes before they are aggregated: then the engine groups by numbers, not texts."""

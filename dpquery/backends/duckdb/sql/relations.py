@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from dpquery.backends.duckdb.sql.aggregates_sql import exact
+from dpquery.backends.duckdb.sql.sentinels import combined, is_guarded, joined
 from dpquery.backends.duckdb.sql.sql_expressions import lower
 from dpquery.backends.duckdb.sql.values_sql import name, normal
 from dpquery.backends.duckdb.sql.windows_sql import over
-from dpquery.plan.expr import Expression, Literal
+from dpquery.plan.expr import Expression, Literal, columns_of, conjuncts
 from dpquery.plan.logical import (
     Aggregate,
     Filter,
@@ -28,6 +29,7 @@ from dpquery.plan.logical import (
     is_private,
     output,
 )
+from dpquery.plan.types import DATE, TIMESTAMP
 
 _JOINS: dict[JoinKind, str] = {
     "inner": "JOIN",
@@ -47,11 +49,13 @@ class RelationWriter:
     Attributes:
         scan: A scan to a SELECT that reads its table as declared, given how it refers to a run's numbers.
         released: The number of a released table to its name in the engine.
+        has_statistics: Whether the engine has statistics of private rows.
         numbers: Places of the numbers of 64 bits that a run gives, as far as the SQL refers to them as $1, $2, ...
     """
 
     scan: Callable[[Scan, Callable[[int], str]], str]
     released: Callable[[int], str]
+    has_statistics: bool = False
     numbers: set[int] = field(default_factory=set)
 
     def number(self, place: int) -> str:
@@ -70,13 +74,16 @@ class RelationWriter:
                 columns = ", ".join(name(c.id) for c in relation.columns) or "*"
                 return f"SELECT {columns} FROM {self.released(relation.index)}"
             case Filter():
-                return f"SELECT * FROM {self._from(relation.source)} WHERE {self.write(relation.condition)}"
+                return f"SELECT * FROM {self._from(relation.source)} WHERE {self._condition(relation)}"
             case Project():
                 columns = ", ".join(f"{self.write(c.expression)} AS {name(c.id)}" for c in relation.columns)
                 columns = columns or "1 AS nothing"
                 return f"SELECT {columns} FROM {self._from(relation.source)}"
             case Join():
                 columns = ", ".join(name(c.id) for c in output(relation)) or "1 AS nothing"
+                if is_guarded(relation):
+                    sides = self._from(relation.left), self._from(relation.right)
+                    return joined(relation, columns, _JOINS[_kind(relation)], sides, self.write)
                 return f"SELECT {columns} FROM {self._chain(relation)}"
             case SetOperation():
                 return self._set_operation(relation)
@@ -101,13 +108,27 @@ class RelationWriter:
 
     def _from(self, relation: Relation) -> str:
         """Returns a relation as an item of FROM: joins stand in one clause, so that the engine chooses their order."""
-        return self._chain(relation) if isinstance(relation, Join) else self._nested(relation)
+        if isinstance(relation, Join) and not is_guarded(relation):
+            return self._chain(relation)
+        return self._nested(relation)
+
+    def _condition(self, filtered: Filter) -> str:
+        """Returns the condition of a filter. Of private rows the engine may compare none but dates with the statistics
+        of row groups, which it then leaves unread: it knows nothing of what COALESCE gives. What is left above a join
+        (`used_columns`) compares its sides, and may be what the engine joins them by."""
+        if not self.has_statistics or not is_private(filtered.source) or isinstance(filtered.source, Join):
+            return self.write(filtered.condition)
+        written = []
+        for part in conjuncts(filtered.condition):
+            is_of_dates = all(column.type in (DATE, TIMESTAMP) for column in columns_of(part))
+            written.append(f"({self.write(part)})" if is_of_dates else f"COALESCE({self.write(part)}, FALSE)")
+        return " AND ".join(written)
 
     def _chain(self, join: Join) -> str:
         conditions = [f"{self.write(a)} = {self.write(b)}" for a, b in join.equalities]
         if join.condition is not None:
             conditions.append(f"({self.write(join.condition)})")
-        kind = "inner" if join.kind == "cross" and conditions else join.kind
+        kind = _kind(join)
         on = f" ON {' AND '.join(conditions) or 'TRUE'}" if kind != "cross" else ""
         return f"{self._from(join.left)} {_JOINS[kind]} {self._nested(join.right)}{on}"
 
@@ -132,7 +153,10 @@ class RelationWriter:
         for relation, read in ((operation.left, left), (operation.right, right)):
             columns = ", ".join(f"{r} AS {name(c.id)}" for r, c in zip(read, operation.columns, strict=True))
             sides.append(f"SELECT {columns} FROM {self._nested(relation)}")
-        return f"SELECT * FROM (({sides[0]}) {operation.kind.replace('_', ' ').upper()} ({sides[1]}))"
+        word = operation.kind.replace("_", " ").upper()
+        if is_guarded(operation):
+            return combined(operation, output(operation), word, (sides[0], sides[1]))
+        return f"SELECT * FROM (({sides[0]}) {word} ({sides[1]}))"
 
     def _window(self, window: Window) -> str:
         """Returns the source with the columns of window functions; above the boundary its rows keep their order."""
@@ -158,3 +182,9 @@ class RelationWriter:
         Ranges are not used to leave out guards: stored values may break their declared bounds.
         """
         return lower(expression, names=name)
+
+
+def _kind(join: Join) -> JoinKind:
+    """Returns the kind of a join, as which it is written: a cross join with a condition is an inner one."""
+    has_condition = bool(join.equalities) or join.condition is not None
+    return "inner" if join.kind == "cross" and has_condition else join.kind

@@ -24,6 +24,7 @@ from dpquery.frontends.postgres.login.tokens import read_token
 from dpquery.frontends.postgres.process.log import Refused
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
+from tests.waiting import PATIENCE
 
 
 @dataclass
@@ -175,12 +176,12 @@ def test_it_serves_and_stops(ledger: Ledger) -> None:
     with OwnersPage(Watch(ledger), Counted(), TOKEN, host="127.0.0.1", port=0) as page:
         address = f"http://127.0.0.1:{page.port}/"
         asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {TOKEN}"})
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
             assert b"shop" in answer.read()
             assert answer.headers["server"] is None
         asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"})
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(asked, timeout=30)
+            urllib.request.urlopen(asked, timeout=PATIENCE)
         refused.value.close()
         assert refused.value.code == 400
         with pytest.raises(DPQueryError, match="cannot listen"):
