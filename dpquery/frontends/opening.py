@@ -94,7 +94,7 @@ def session_over(
     from dpquery.session.connecting import connect
 
     declared = Catalog.load(catalog)
-    found, problems = find_sources(declared, catalog.parent, sources)
+    found, problems = find_data(declared, catalog.parent, sources)
     if problems:
         raise CatalogError(problems)
     place = ledger or ledger_beside(declared, catalog)
@@ -107,6 +107,13 @@ def session_over(
         connect(declared, found, ledger=opened, analyst=asks, memory_limit=memory_limit, spill=spill) as session,
     ):
         yield session
+
+
+def find_data(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str] | str, list[str]]:
+    """Returns the folder of prepared data, where nothing else is given, or what `find_sources` does."""
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0], []
+    return find_sources(catalog, folder, given)
 
 
 def find_sources(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -80,6 +80,7 @@ class Engine:
         made: Statements of ours that create further tables.
         memory: Its setting of memory.
         spill: Its folder for temporary files; without one none are written.
+        writes: The folder that it may write to, if any.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Engine:
         made: Sequence[str] = (),
         memory: Mapping[str, str] | None = None,
         spill: Spill | None = None,
+        writes: str = "",
     ) -> None:
         self._spill = spill
         self._cursors: list[duckdb.DuckDBPyConnection] = []
@@ -112,7 +114,7 @@ class Engine:
         for setting, value in (memory or {}).items():
             self._root.execute(f"SET GLOBAL {setting} = {value}")
         _hide_progress(self._root)
-        self._root.execute("SET allowed_directories = []")
+        self._root.execute(f"SET allowed_directories = [{quote(writes) if writes else ''}]")
         self._root.execute(f"SET allowed_paths = [{files}]")
         for setting, value in LOCK.items():
             self._root.execute(f"SET {setting} = {value}")

@@ -11,7 +11,10 @@ CatalogFile = Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalo
 Sources = Annotated[
     list[str] | None,
     typer.Option(
-        "--source", "-s", metavar="TABLE=PATH", help="A table's data; by default TABLE.parquet, ... beside the catalog."
+        "--source",
+        "-s",
+        metavar="TABLE=PATH|FOLDER",
+        help="A table's data, or all that dpquery prepare wrote; by default TABLE.parquet, ... beside the catalog.",
     ),
 ]
 LedgerFile = Annotated[

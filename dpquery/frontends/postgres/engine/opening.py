@@ -14,6 +14,7 @@ from dpquery.frontends.postgres.engine.engine import Engine
 from dpquery.frontends.postgres.engine.settings import Caps
 from dpquery.kernel.loss import parse_amount
 from dpquery.ledger.ledger import Ledger
+from dpquery.session.preparing import sources_of
 from dpquery.session.session import Session
 
 FACTORY = f"{__name__}:open_engine"
@@ -24,7 +25,7 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
     """Gives the engine over a catalog, its data and its ledger; see `worker.Factory`.
 
     Args:
-        arguments: The paths `catalog`, `sources` by table, `ledger`; `row_level`; `most_epsilon`, or None;
+        arguments: The paths `catalog`, `sources` by table or of a prepared folder, `ledger`; `row_level`; `most_epsilon`, or None;
             `memory_limit` and `spill` as for `dpquery.connect`.
 
     Raises:
@@ -39,7 +40,8 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
         ending.callback(lambda: current[0].close() if current else None)
 
         def open_data() -> Backend:
-            current[:] = [open_backend(catalog, arguments["sources"], resources=resources)]
+            sources = sources_of(catalog, arguments["sources"], ledger)
+            current[:] = [open_backend(catalog, sources, resources=resources)]
             return current[0]
 
         backend = open_data()
