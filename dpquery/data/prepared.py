@@ -29,6 +29,8 @@ OWNER, CODE, ROWS = " unit", " code", " rows"
 """Columns beside the declared ones, by names that no declared column can have: the unit of a row that another table
 leads to, the unit's number, and how many rows the unit has in the table (in the row's block of it)."""
 MOST_SHARDS = 10_000
+Files = tuple[tuple[str, int, str], ...]
+"""Name, size and SHA-256 of each file of a table, by shard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,19 +94,18 @@ class Manifest:
         made: The name of the preparation: 32 random hexadecimal digits, and the folder of its files.
         bound: What it belongs to; see `bound_to`.
         shards: Into how many parts the units are cut.
-        tables: For each table the most rows of a unit, and for each file its name, size and SHA-256.
+        tables: For each table its files, by shard: name, size and SHA-256.
     """
 
     made: str
     bound: Mapping[str, str]
     shards: int
-    tables: Mapping[str, tuple[int, tuple[tuple[str, int, str], ...]]]
+    tables: Mapping[str, Files]
 
     def to_json(self) -> str:
         """Returns the text of the file, whose last line is the digest of those before it."""
-        tables = {name: {"most_rows": most, "files": files} for name, (most, files) in self.tables.items()}
         content = {"format": FORMAT, "made": self.made, "shards": self.shards, "bound": dict(self.bound)}
-        text = json.dumps(content | {"tables": tables}, indent=1, ensure_ascii=False)
+        text = json.dumps(content | {"tables": dict(self.tables)}, indent=1, ensure_ascii=False)
         return f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}\n"
 
     @staticmethod
@@ -113,14 +114,18 @@ class Manifest:
         body, _, digest = text.removesuffix("\n").rpartition("\n")
         if hashlib.sha256(body.encode()).hexdigest() != digest:
             _refuse(folder, "its manifest is not as it was written")
-        content = json.loads(body)
-        if content["format"] != FORMAT:
-            _refuse(folder, f"it has format {content['format']!r}, and this version reads format {FORMAT}")
-        tables = {
-            name: (said["most_rows"], tuple((file, size, hash) for file, size, hash in said["files"]))
-            for name, said in content["tables"].items()
-        }
-        return Manifest(made=content["made"], bound=content["bound"], shards=content["shards"], tables=tables)
+        try:
+            content = json.loads(body)
+            if content["format"] != FORMAT:
+                _refuse(folder, f"it has format {content['format']!r}, and this version reads format {FORMAT}")
+            tables = {
+                str(name): tuple((str(file), int(size), str(hash)) for file, size, hash in files)
+                for name, files in content["tables"].items()
+            }
+            made, shards = str(content["made"]), int(content["shards"])
+            return Manifest(made=made, bound=dict(content["bound"]), shards=shards, tables=tables)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            _refuse(folder, "its manifest has another form")
 
 
 def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str, str]) -> dict[str, PreparedTable]:
@@ -145,16 +150,19 @@ def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str,
     if manifest.tables.keys() != catalog.tables.keys() or not 1 <= manifest.shards <= MOST_SHARDS:
         _refuse(place, "its tables are not those of the catalog")
     _require_own(place, place / manifest.made, stat.S_ISDIR)
-    listed = [file for _, files in manifest.tables.values() for file, *_ in files]
+    listed = [file for files in manifest.tables.values() for file, *_ in files]
     if len(set(listed)) < len(listed):
         _refuse(place, "its manifest lists a file twice")
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         list(threads.map(lambda facts: _check_file(place, manifest, *facts), _every_file(manifest)))
     _check_shards(place, manifest, catalog)
-    return {
-        name: PreparedTable(name=name, files=tuple(_path(place, manifest, file) for file, *_ in files), most_rows=most)
-        for name, (most, files) in manifest.tables.items()
-    }
+    made = {}
+    for name, files in manifest.tables.items():
+        paths = tuple(_path(place, manifest, file) for file, *_ in files)
+        has_owners = catalog.tables[name].ownership is not None
+        rows = [most for path in paths for _, most in _ends(place, path, ROWS)] if has_owners else []
+        made[name] = PreparedTable(name=name, files=paths, most_rows=max(rows, default=0))
+    return made
 
 
 _BOUND = {
@@ -176,7 +184,7 @@ def _every_file(manifest: Manifest) -> list[tuple[str, int, str, int, str]]:
     """Returns table, shard, and what the manifest says of each file."""
     return [
         (name, shard, file, size, hash)
-        for name, (_, files) in manifest.tables.items()
+        for name, files in manifest.tables.items()
         for shard, (file, size, hash) in enumerate(files)
     ]
 
@@ -201,24 +209,28 @@ def _check_file(place: Path, manifest: Manifest, table: str, shard: int, file: s
 def _check_shards(place: Path, manifest: Manifest, catalog: Catalog) -> None:
     """Raises CatalogError unless each shard is there once, and no unit has rows in two of them."""
     ranges: dict[int, list[tuple[int, int]]] = {}
-    for name, (_, files) in manifest.tables.items():
+    for name, files in manifest.tables.items():
         table = catalog.tables[name]
         if len(files) != (1 if table.public else manifest.shards):
             _refuse(place, f"table {plain(name)} does not have every shard once")
         for shard, (file, *_) in enumerate(files):
             if table.ownership is not None:
-                ranges.setdefault(shard, []).extend(_codes(Path(_path(place, manifest, file))))
+                ranges.setdefault(shard, []).extend(_ends(place, _path(place, manifest, file), CODE))
     ends = sorted((min(a for a, _ in found), max(b for _, b in found)) for found in ranges.values() if found)
     if any(before[1] >= after[0] for before, after in itertools.pairwise(ends)):
         _refuse(place, "units of one shard are in another one")
 
 
-def _codes(path: Path) -> list[tuple[int, int]]:
-    """Returns the least and the largest number of a unit in each row group, as the file's footer says."""
+def _ends(place: Path, path: str, column: str) -> list[tuple[int, int]]:
+    """Returns the least and the largest number in a column of each group of rows, as the file's footer says."""
     footer = parquet.read_metadata(path)
-    column = footer.schema.to_arrow_schema().names.index(CODE)
-    groups = [footer.row_group(i).column(column).statistics for i in range(footer.num_row_groups)]
-    return [(said.min, said.max) for said in groups if said is not None and said.has_min_max]
+    names, ends = footer.schema.to_arrow_schema().names, []
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        said = group.column(names.index(column)).statistics if column in names else None
+        if group.num_rows and (said is None or not said.has_min_max or said.null_count):
+            _refuse(place, f"its file {plain(Path(path).name)} does not say what it holds")
+        ends += [(said.min, said.max)] if group.num_rows else []
+    return ends
 
 
 def _read(place: Path, path: Path) -> bytes:

@@ -52,8 +52,8 @@ def prepare(
         sources: For each declared table its data, as in `connect`.
         folder: Where to write: a new or empty folder, or one that holds prepared data, which are replaced.
         ledger: The ledger, or its path or URL: the data belong to it and to its version of the data.
-        shards: Into how many parts the units are cut. A statement that does not fit into memory needs several; by default
-            one for each 20 million rows.
+        shards: Into how many parts the units are cut. A statement that does not fit into memory needs several; by
+            default one for each 20 million rows.
         memory_limit, spill: As in `connect`.
         say: Called with a line about each step.
     Raises:
@@ -67,31 +67,18 @@ def prepare(
     check_ledger(declared, known)
     if shards is not None and not (type(shards) is int and 1 <= shards <= MOST_SHARDS):
         raise CatalogError(f"the number of shards must be a whole number from 1 to {MOST_SHARDS:,}")
-    version = known.data_version
-    bound = _bound(declared, known, version)
-    place = Path(os.path.abspath(folder))
+    if unknown := sorted(sources.keys() - declared.tables.keys()):
+        raise CatalogError([f"source {name} is not a declared table" for name in unknown])
+    version, place, resources = known.data_version, Path(os.path.abspath(folder)), Resources(memory_limit, spill)
     with _for_itself(place):
-        made = secrets.token_hex(16)
-        into = place / made
-        into.mkdir(0o700)
-        try:
-            tables = _missing(declared, sources)
-            with interruptible_work():
-                work = Preparing(
-                    declared, tables, into, resources=Resources(memory_limit, spill), say=say or (lambda line: None)
-                )
-                try:
-                    count, written = work.write(shards)
-                finally:
-                    work.close()
+        with _new_folder(place) as into, interruptible_work():
+            with contextlib.closing(Preparing(declared, sources, into, resources=resources, say=say)) as work:
+                count, written = work.write(shards)
             if known.data_version != version:
                 raise DataChangedError("the owner recorded a new version of the data meanwhile; prepare them again")
-            sync_folder(into)
-            _commit(place, Manifest(made=made, bound=bound, shards=count, tables=written))
-        except BaseException:
-            shutil.rmtree(into, ignore_errors=True)
-            raise
-        _remove_others(place, made)
+            bound = _bound(declared, known, version)
+            _commit(place, Manifest(made=into.name, bound=bound, shards=count, tables=written))
+        _remove_others(place, into.name)
     return place
 
 
@@ -105,13 +92,6 @@ def sources_of(catalog: Catalog, given: Mapping[str, object] | Place, ledger: Le
 
 def _bound(catalog: Catalog, ledger: Ledger, version: str) -> dict[str, str]:
     return bound_to(catalog, ledger=ledger.hash_of(0) or "", data_version=version)
-
-
-def _missing(catalog: Catalog, sources: Mapping[str, object]) -> Mapping[str, object]:
-    """Returns the sources, if they are those of the declared tables."""
-    if unknown := sorted(sources.keys() - catalog.tables.keys()):
-        raise CatalogError([f"source {name} is not a declared table" for name in unknown])
-    return sources
 
 
 @contextlib.contextmanager
@@ -136,12 +116,25 @@ def _for_itself(place: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def _new_folder(place: Path) -> Iterator[Path]:
+    """Gives a new folder for the files of one preparation, which is removed again where that fails."""
+    into = place / secrets.token_hex(16)
+    into.mkdir(0o700)
+    try:
+        yield into
+    except BaseException:
+        shutil.rmtree(into, ignore_errors=True)
+        raise
+
+
 def _is_ours(name: str) -> bool:
     return name in (MANIFEST, f"{MANIFEST}.new") or _MADE.fullmatch(name) is not None
 
 
 def _commit(place: Path, manifest: Manifest) -> None:
     """Makes a preparation the folder's, at once: the files are durable by now, and the manifest takes its name last."""
+    sync_folder(place / manifest.made)
     new = place / f"{MANIFEST}.new"
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -17,9 +18,10 @@ from dpquery.backends.duckdb.engine import Engine
 from dpquery.backends.duckdb.public_tables import PublicTables
 from dpquery.backends.duckdb.table_reading import BLOCK
 from dpquery.backends.resources import Resources
+from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
-from dpquery.data.prepared import CODE, OWNER, ROWS, digest_of, labels
+from dpquery.data.prepared import CODE, OWNER, ROWS, Files, digest_of, labels
 from dpquery.data.sources import parquet_scan, quote
 from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
@@ -28,7 +30,7 @@ SHARD = " shard"
 ROWS_OF_SHARD = 20_000_000
 """Rows of one shard, where the owner does not say how many shards there are."""
 Say = Callable[[str], None]
-Written = dict[str, tuple[int, tuple[tuple[str, int, str], ...]]]
+Written = dict[str, Files]
 
 
 class Preparing(PublicTables):
@@ -39,16 +41,16 @@ class Preparing(PublicTables):
         sources: For each declared table its data; see `open_source`.
         into: An empty folder for the files; its name is that of the preparation.
         resources: How much memory it takes, and where it spills.
-        say: Takes a line about what was done.
+        say: Called with a line about each step, if it is given.
     Raises:
         CatalogError: Data that are missing or contradict the declarations; all of them at once.
     """
 
     def __init__(
-        self, catalog: Catalog, sources: Mapping[str, object], into: Path, *, resources: Resources, say: Say
+        self, catalog: Catalog, sources: Mapping[str, object], into: Path, *, resources: Resources, say: Say | None
     ) -> None:
         self._hold(catalog, sources, catalog.tables)
-        self._into, self._say = into, say
+        self._into, self._say = into, say or (lambda line: None)
         memory = resources.settings(1)
         self._public = Engine(self._opened, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into))
         self._cursor = self._public.cursor()
@@ -57,7 +59,7 @@ class Preparing(PublicTables):
         self._owned = [table for table in catalog.tables.values() if table.ownership is not None]
 
     def write(self, shards: int | None) -> tuple[int, Written]:
-        """Returns how many shards there are, and for each table the most rows of a unit and its files by shard.
+        """Returns how many shards there are, and the files of each table, by shard.
 
         Raises:
             CatalogError: The engine could not write the files, or sources were changed meanwhile.
@@ -102,7 +104,7 @@ class Preparing(PublicTables):
 
     # Files.
 
-    def _write_tables(self, count: int) -> Iterator[tuple[str, tuple[int, tuple[tuple[str, int, str], ...]]]]:
+    def _write_tables(self, count: int) -> Iterator[tuple[str, Files]]:
         for place, table in enumerate(self._catalog.tables.values()):
             rows = self._rows(table, count)
             shards = [rows] if table.public or count == 1 else self._cut(rows, place, count)
@@ -110,17 +112,17 @@ class Preparing(PublicTables):
             files = []
             for shard, part in enumerate(shards):
                 file = self._into / f"{place}-{shard:04d}.parquet"
-                self._copy(f"SELECT * EXCLUDE ({quoted(SHARD)}) FROM ({part}){order}", file, labels(self._into.name, table.name, shard))
+                text = f"SELECT * EXCLUDE ({quoted(SHARD)}) FROM ({part}){order}"
+                self._copy(text, file, labels(self._into.name, table.name, shard))
                 _keep(file)
                 files.append((file.name, file.stat().st_size, digest_of(file)))
                 if not table.public:
                     self._tell(table, shard, count, file)
-            most = 0 if table.ownership is None else self._number(f'SELECT COALESCE(MAX("rows"), 0) FROM held{self._owned.index(table)}')
-            yield table.name, (most, tuple(files))
+            yield table.name, tuple(files)
 
     def _rows(self, table: Table, count: int) -> str:
-        """Returns a SELECT of what is written of a table: its columns as declared and SHARD; of rows with owners CODE and
-        ROWS too, and OWNER where it is none of the columns."""
+        """Returns a SELECT of what is written of a table: its columns as declared, and SHARD; of rows with owners CODE
+        and ROWS too, and OWNER where it is none of the columns."""
         declared = self._tables.declared(table)
         if table.ownership is None:
             shard = "0" if table.public else f"row_number() OVER () % {count}"
@@ -137,7 +139,8 @@ class Preparing(PublicTables):
         """Writes rows once, by shard, and yields a SELECT of each shard, so that sources are read once for all."""
         folder = self._into / f"cut{place}"
         folder.mkdir(0o700)
-        self._run(f"COPY ({rows}) TO {quote(str(folder))} (FORMAT parquet, PARTITION_BY ({quoted(SHARD)}), WRITE_PARTITION_COLUMNS)")
+        form = f"FORMAT parquet, PARTITION_BY ({quoted(SHARD)}), WRITE_PARTITION_COLUMNS"
+        self._run(f"COPY ({rows}) TO {quote(str(folder))} ({form})")
         found = {int(part.name.rpartition("=")[2]): sorted(map(str, part.iterdir())) for part in folder.iterdir()}
         for shard in range(count):
             if shard in found:
@@ -160,17 +163,18 @@ class Preparing(PublicTables):
     # Verification of what was written.
 
     def _verify(self, count: int, written: Written) -> None:
-        """Raises BackendError unless all rows are there, each unit is in its shard alone, under one number, and each row
-        says how many rows its unit has."""
+        """Raises BackendError unless all rows are there, each unit is in its shard alone, under one number, and each
+        row says how many rows its unit has."""
         for table in self._catalog.tables.values():
             if not table.public:
-                scan = parquet_scan(str(self._into / file) for file, *_ in written[table.name][1])
+                scan = parquet_scan(str(self._into / file) for file, *_ in written[table.name])
                 self._require(self._number(f"SELECT COUNT(*) FROM {scan}") == self._number(self._rows_of(table)))
         for shard in range(count if self._owned else 0):
             for table in self._owned:
                 self._require(not self._any(self._miscounted(table, self._scan(written, table, shard))))
-            pairs = " UNION ".join(f"SELECT DISTINCT {_owner(table)} AS unit, {quoted(CODE)} AS code FROM {self._scan(written, table, shard)}" for table in self._owned)
-            wrong = f"COUNT(DISTINCT unit) <> COUNT(*) OR COUNT(DISTINCT code) <> COUNT(*) OR bool_or({shard_of('unit', count)} <> {shard})"
+            pairs = " UNION ".join(self._units(written, table, shard) for table in self._owned)
+            wrong = "COUNT(DISTINCT unit) <> COUNT(*) OR COUNT(DISTINCT code) <> COUNT(*)"
+            wrong += f" OR bool_or({shard_of('unit', count)} <> {shard})"
             self._require(not self._any(f"SELECT 1 FROM ({pairs}) HAVING COALESCE({wrong}, FALSE)"))
         self._say("verified")
 
@@ -180,11 +184,17 @@ class Preparing(PublicTables):
         if table.blocks is not None:
             block = f"date_trunc('{table.blocks.by.value}', {quoted(table.blocks.column)})"
         rows = quoted(ROWS)
-        grouped = f"SELECT COUNT(*) AS n, MIN({rows}) AS least, MAX({rows}) AS most FROM {scan} GROUP BY {quoted(CODE)}, {block}"
-        return f"SELECT 1 FROM ({grouped}) WHERE n <> least OR n <> most"
+        counted = f"COUNT(*) AS n, MIN({rows}) AS least, MAX({rows}) AS most"
+        grouped = f"SELECT {counted} FROM {scan} GROUP BY {quoted(CODE)}, {block}"
+        return f"SELECT 1 FROM ({grouped}) WHERE n IS DISTINCT FROM least OR n IS DISTINCT FROM most"
+
+    def _units(self, written: Written, table: Table, shard: int) -> str:
+        """Returns a SELECT of the units of a shard and their numbers."""
+        columns = f"{_owner(table)} AS unit, {quoted(CODE)} AS code"
+        return f"SELECT DISTINCT {columns} FROM {self._scan(written, table, shard)}"
 
     def _scan(self, written: Written, table: Table, shard: int) -> str:
-        return parquet_scan([str(self._into / written[table.name][1][shard][0])])
+        return parquet_scan([str(self._into / written[table.name][shard][0])])
 
     def _require(self, holds: bool) -> None:
         if not holds:
@@ -193,15 +203,15 @@ class Preparing(PublicTables):
     def _stamps(self) -> list[tuple[Stamp, ...]]:
         return [stamps_of(source) for source in self._opened.values()]
 
-    def _run(self, text: str) -> None:
-        self._cursor.execute(text)
+    def _run(self, text: str) -> list[tuple[Any, ...]]:
+        with interruptible(self._cursor.interrupt):
+            return self._cursor.execute(text).fetchall()
 
     def _number(self, text: str) -> int:
-        ((number,),) = self._cursor.execute(text).fetchall()
-        return int(number)
+        return int(self._run(text)[0][0])
 
     def _any(self, text: str) -> bool:
-        return bool(self._cursor.execute(f"{text} LIMIT 1").fetchall())
+        return bool(self._run(f"{text} LIMIT 1"))
 
 
 def shard_of(unit: str, count: int) -> str:

@@ -89,8 +89,8 @@ def decides_in_rounds(aggregate: PrivateAggregate) -> bool:
 
 
 def adds_up(aggregate: PrivateAggregate) -> bool:
-    """Whether the integers of shards add up to those of all rows: docs/proofs/shards.md. Different values do not, as two
-    units may have the same one."""
+    """Whether the integers of shards add up to those of all rows: docs/proofs/shards.md. Different values do not, as
+    two units may have the same one."""
     return all(measure.count is not Count.DISTINCT for measure in aggregate.measures)
 
 
