@@ -226,10 +226,12 @@ def _ends(place: Path, path: str, column: str) -> list[tuple[int, int]]:
     footer = parquet.read_metadata(path)
     names, ends = footer.schema.to_arrow_schema().names, []
     for group in map(footer.row_group, range(footer.num_row_groups)):
+        if not group.num_rows:
+            continue
         said = group.column(names.index(column)).statistics if column in names else None
-        if group.num_rows and (said is None or not said.has_min_max or said.null_count):
+        if said is None or not said.has_min_max or said.null_count:
             _refuse(place, f"its file {plain(Path(path).name)} does not say what it holds")
-        ends += [(said.min, said.max)] if group.num_rows else []
+        ends.append((said.min, said.max))
     return ends
 
 

@@ -1,5 +1,5 @@
-"""Kills `prepare` at each call by which it names a file or makes it durable, and at random moments, and opens the folder
-after each: `python -m tests.attacks.prepare_killed --every 1 --random 100`.
+"""Kills `prepare` at each call by which it names a file or makes it durable, and at random moments, and looks what is
+left: `python -m tests.attacks.prepare_killed --every 1 --random 100`.
 
 The folder has to hold the version before or the new one, whole; or nothing, where there was nothing.
 """

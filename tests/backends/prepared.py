@@ -22,7 +22,8 @@ def prepared(shards: int) -> Engine:
         folder = Path(tempfile.mkdtemp())
         ledger = dp.create_ledger(catalog, folder / "ledger")
         try:
-            dp.prepare(catalog, sources, folder / "data", ledger=ledger, shards=shards)
+            declared = {table: sources[table] for table in catalog.tables if table in sources}
+            dp.prepare(catalog, declared, folder / "data", ledger=ledger, shards=shards)
             backend = DuckDBBackend(catalog, sources_of(catalog, folder / "data", ledger))
         except BaseException:
             shutil.rmtree(folder)

@@ -161,8 +161,8 @@ class PublicTables:
     def _unreadable(self, table: str) -> list[str]:
         problems: list[str] = []
         if self._opened[table].prepared is not None:  # was read as declared when it was written
-            columns, stored = self._catalog.tables[table].columns.values(), self._tables.stored[table]
-            wrong = [c.name for c in columns if stored.get(c.name) != type_name(c.type)]
+            columns, types = self._catalog.tables[table].columns.values(), self._tables.stored[table]
+            wrong = [c.name for c in columns if types.get(c.name) != type_name(c.type)]
             return [f"column {column} of the prepared table {table} is not as declared" for column in wrong]
         zones = _zones(self._catalog, table)
         for column, type in _needed(self._catalog, table).items():

@@ -209,9 +209,8 @@ class PrivateWriter:
         columns += [f"counted{i}.deciding AS deciding" for i, _ in counts if i == self.deciding]
         joins = [f"LEFT JOIN ({text}) AS counted{i} ON {same('sums', f'counted{i}', self._keys)}" for i, text in counts]
         deciding = [i for i, m in enumerate(self.aggregate.measures) if m.id == self.aggregate.selection and i in given]
-        is_whole = not self.is_part
-        shown = f" WHERE {' AND '.join(f'{given[i]} > 0' for i in deciding)}" if deciding and is_whole else ""
-        return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{shown}"
+        shown = f" WHERE {' AND '.join(f'{given[i]} > 0' for i in deciding)}" if deciding else ""
+        return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{'' if self.is_part else shown}"
 
     @cached_property
     def contested(self) -> list[int]:

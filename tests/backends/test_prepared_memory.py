@@ -1,0 +1,81 @@
+"""Prepared data larger than the memory limit, with no file to spill to: shards are read one after another within it."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dpquery as dp
+from dpquery.errors import BackendError
+from tests.architecture.package import ROOT
+
+COLUMNS = [f"c{i}" for i in range(6)]
+CATALOG = dp.Catalog(
+    dataset="large",
+    privacy_unit="person",
+    budget={"epsilon": 100},
+    tables={
+        "visits": {
+            "unit": "person",
+            "max_rows": 1,
+            "columns": {"person": {"type": "int64"}}
+            | {name: {"type": "int64", "lower": 0, "upper": 100} for name in COLUMNS},
+        }
+    },
+)
+SQL = f"SELECT {', '.join(f'SUM({name}) AS {name}' for name in COLUMNS)}, COUNT(*) AS n FROM visits"
+BESIDE = 400 * 2**20
+"""Bytes that the process may have beside the engine's memory: of Python and of libraries."""
+
+
+def ask(folder: Path, limit: int, whole: bool) -> str:
+    """Returns "answered" or "failed": of a query whose weights are counted, under limits of engine and system."""
+    opened = dp.connect(CATALOG, folder / "data", ledger=folder / "ledger", memory_limit=f"{limit}MiB", spill=False)
+    with opened as session, pytest.MonkeyPatch.context() as patched:
+        if whole:
+            patched.setattr("dpquery.backends.duckdb.backend.adds_up", lambda aggregate: False)
+        resource.setrlimit(resource.RLIMIT_DATA, (BESIDE + limit * 2**20,) * 2)
+        try:
+            session.sql(SQL, epsilon="1", max_rows=2)
+        except BackendError:
+            return "failed"
+    return "answered"
+
+
+def asked(folder: Path, limit: int, *, whole: bool) -> str:
+    command = [sys.executable, "-m", "tests.backends.test_prepared_memory", str(folder), str(limit), json.dumps(whole)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def written(folder: Path, rows: int, shards: int) -> int:
+    """Returns the megabytes of prepared data of so many people, whose numbers cannot be compressed."""
+    draw = np.random.default_rng(1)
+    columns = {name: draw.integers(-(2**63), 2**63 - 1, rows) for name in COLUMNS}
+    table = pa.table({"person": draw.permutation(rows), **columns})
+    ledger = dp.create_ledger(CATALOG, folder / "ledger")
+    dp.prepare(CATALOG, {"visits": table}, folder / "data", ledger=ledger, shards=shards)
+    ledger.close()
+    return sum(file.stat().st_size for file in (folder / "data").rglob("*.parquet")) >> 20
+
+
+@pytest.mark.parametrize(
+    ("rows", "shards", "limit"),
+    [(1_500_000, 16, 64), pytest.param(45_000_000, 200, 512, marks=pytest.mark.slow)],
+)
+def test_shards_are_read_within_the_limit(tmp_path: Path, rows: int, shards: int, limit: int) -> None:
+    """All at once the same data do not fit."""
+    assert written(tmp_path, rows, shards) > limit
+    assert asked(tmp_path, limit, whole=False) == "answered"
+    assert asked(tmp_path, limit, whole=True) == "failed"
+
+
+if __name__ == "__main__":
+    print(ask(Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])))
