@@ -91,7 +91,7 @@ class Manifest:
     """What a folder holds.
 
     Attributes:
-        made: The name of the preparation: 32 random hexadecimal digits, and the folder of its files.
+        made: The name of the preparation, 32 hexadecimal digits, and of the folder of its files.
         bound: What it belongs to; see `bound_to`.
         shards: Into how many parts the units are cut.
         tables: For each table its files, by shard: name, size and SHA-256.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
-import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -119,7 +120,7 @@ def _for_itself(place: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _new_folder(place: Path) -> Iterator[Path]:
     """Gives a new folder for the files of one preparation, which is removed again where that fails."""
-    into = place / secrets.token_hex(16)
+    into = place / hashlib.sha256(f"{time.time_ns()} {os.getpid()}".encode()).hexdigest()[:32]
     into.mkdir(0o700)
     try:
         yield into

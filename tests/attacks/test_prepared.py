@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Prepared folders that are not what was written, or belong to something else: refused before anything is charged."""
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.preparing import Preparing
-from dpquery.data.prepared import MANIFEST
+from dpquery.data.prepared import CODE, MANIFEST
 from dpquery.errors import BackendError, CatalogError, DataChangedError
 from dpquery.ledger.ledger import Ledger
 from tests.scripted import zero_noise
@@ -77,11 +76,12 @@ class Shop:
 
     @property
     def said(self) -> dict[str, Any]:
-        return json.loads(self.text.rstrip("\n").rpartition("\n")[0])
+        said: dict[str, Any] = json.loads(self.text.rstrip("\n").rpartition("\n")[0])
+        return said
 
     @property
     def made(self) -> Path:
-        return self.place / self.said["made"]
+        return self.place / str(self.said["made"])
 
     def forge(self, change: Callable[[dict[str, Any]], None], text: str | None = None) -> None:
         """Writes another manifest, with its own digest, and of each file the digest and size that it has now."""
@@ -113,8 +113,18 @@ def test_only_the_owner_may_open_what_is_written(shop: Shop) -> None:
     assert len(paths) == 2 + 1 + 3 + 3 + 1
 
 
+def test_rows_are_sorted_by_day_and_then_by_unit(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    given = sources()
+    given["orders"]["day"] = [f"2020-01-{1 + i * 7 % 28:02}" for i in range(40)]
+    dp.prepare(shop.catalog, given, shop.place, ledger=shop.ledger, shards=1)
+    rows = parquet.read_table(_first(shop, "orders"), columns=["day", CODE]).to_pylist()
+    found = [(row["day"], row[CODE]) for row in rows]
+    assert found == sorted(found) and len({day for day, _ in found}) == 28
+
+
 def _first(shop: Shop, table: str = "items") -> Path:
-    return shop.made / shop.said["tables"][table][0][0]
+    return shop.made / str(shop.said["tables"][table][0][0])
 
 
 def _flip(shop: Shop) -> None:
@@ -169,6 +179,12 @@ def _moved(shop: Shop) -> None:
     shop.forge(lambda said: None)
 
 
+def _linked(shop: Shop) -> None:
+    file = _first(shop)
+    file.rename(shop.place / "x")
+    file.symlink_to(shop.place / "x")
+
+
 def _more(name: str, value: Any) -> Callable[[Shop], None]:
     return lambda shop: shop.forge(lambda said: said["bound"].__setitem__(name, value))
 
@@ -182,7 +198,7 @@ BROKEN: dict[str, tuple[Callable[[Shop], object], str]] = {
     "no manifest": (lambda shop: (shop.place / MANIFEST).unlink(), "no manifest.json"),
     "an empty manifest": (lambda shop: (shop.place / MANIFEST).write_text(""), "not as it was written"),
     "no file": (lambda shop: _first(shop).unlink(), "there is no"),
-    "a link": (lambda shop: (_first(shop).rename(shop.place / "x"), _first(shop).symlink_to(shop.place / "x")), "link"),
+    "a link": (_linked, "link"),
     "a shard listed twice": (lambda shop: shop.forge(_listed_twice), "lists a file twice"),
     "a shard copied": (_copied, "another preparation, table or shard"),
     "a shard left out": (
@@ -199,10 +215,7 @@ BROKEN: dict[str, tuple[Callable[[Shop], object], str]] = {
     "another format": (lambda shop: shop.forge(lambda said: said.update(format=2)), "format 2"),
     "a table less": (lambda shop: shop.forge(lambda said: said["tables"].pop("colours")), "not those of the catalog"),
     "a file elsewhere": (
-        lambda shop: (
-            (shop.place / MANIFEST).write_text(shop.text),
-            shop.forge(lambda said: said.update(made="../data/" + said["made"])),
-        ),
+        lambda shop: shop.forge(lambda said: said.update(made="../data/" + said["made"])),
         "outside of it",
     ),
     "nonsense": (

@@ -65,6 +65,7 @@ class DuckDBBackend(PublicTables):
         self._weights = RowWeights(self._tables, opened, self._private, self._rows_of)
         self._limited = self._found_limits()
         self._shards = shards_of(opened, [name for name, table in catalog.tables.items() if not table.public])
+        self._is_cut = self._shards.count > 1
         self._empty = EmptyTables({names[table]: self._needed_types(table) for table in opened})
 
     def close(self) -> None:
@@ -85,7 +86,7 @@ class DuckDBBackend(PublicTables):
         tables = replace(self._tables, limited=limited, weights=weights)
         text, numbers, contested = written(tables, aggregate, domains, choices)
         parts: tuple[str, ...] = ()
-        if self._shards.count > 1 and adds_up(aggregate):
+        if self._is_cut and adds_up(aggregate):
             cut = {table: name for table, name in self._named.places.items() if name in self._shards.scans}
             one = written(replace(tables, places=tables.places | cut), aggregate, domains, choices, is_part=True)[0]
             text, parts = added_up(aggregate, PARTS, self._shards.count), self._shards.statements(one)

@@ -25,6 +25,7 @@ from dpquery.data.prepared import CODE, OWNER, ROWS, Files, digest_of, labels
 from dpquery.data.sources import parquet_scan, quote
 from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
+from dpquery.plan.types import DATE, TIMESTAMP
 
 SHARD = " shard"
 ROWS_OF_SHARD = 20_000_000
@@ -108,7 +109,8 @@ class Preparing(PublicTables):
         for place, table in enumerate(self._catalog.tables.values()):
             rows = self._rows(table, count)
             shards = [rows] if table.public or count == 1 else self._cut(rows, place, count)
-            order = "" if table.ownership is None else f" ORDER BY {quoted(CODE)}"
+            order = ", ".join(_order(table))
+            order = f" ORDER BY {order}" if order else ""
             files = []
             for shard, part in enumerate(shards):
                 file = self._into / f"{place}-{shard:04d}.parquet"
@@ -217,6 +219,15 @@ class Preparing(PublicTables):
 def shard_of(unit: str, count: int) -> str:
     """Returns SQL for the shard of a unit, the same in all versions of the engine."""
     return f"CAST(md5_number_lower(CAST({unit} AS VARCHAR)) % {count} AS INTEGER)"
+
+
+def _order(table: Table) -> list[str]:
+    """Returns SQL for what rows are sorted by within a file: by day, so that a question about some days reads these,
+    where the rows are in blocks or have a date with bounds; then by unit. It decides no answer."""
+    bounded = (c.name for c in table.columns.values() if c.type in (DATE, TIMESTAMP) and c.lower is not None)
+    dated = next(bounded, None) if table.blocks is None else table.blocks.column
+    day = [] if dated is None else [f"date_trunc('day', {quoted(dated)})"]
+    return day + ([] if table.ownership is None else [quoted(CODE)])
 
 
 def _owner(table: Table) -> str:
