@@ -116,7 +116,7 @@ def test_only_the_owner_may_open_what_is_written(shop: Shop) -> None:
 def test_rows_are_sorted_by_day_and_then_by_unit(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     given = sources()
-    given["orders"]["day"] = [f"2020-01-{1 + i * 7 % 28:02}" for i in range(40)]
+    given["orders"]["day"] = [f"2020-01-{1 + i * 5 % 28:02}" for i in range(40)]
     dp.prepare(shop.catalog, given, shop.place, ledger=shop.ledger, shards=1)
     rows = parquet.read_table(_first(shop, "orders"), columns=["day", CODE]).to_pylist()
     found = [(row["day"], row[CODE]) for row in rows]
@@ -235,6 +235,11 @@ def test_a_folder_that_is_not_as_it_was_written_is_refused(shop: Shop, case: str
     with pytest.raises(CatalogError, match=words):
         shop.connect()
     assert len(shop.ledger.entries()) == 0
+
+
+def test_other_backends_are_not_given_prepared_data(shop: Shop) -> None:
+    with pytest.raises(CatalogError, match="prepared data are read by duckdb"):
+        dp.connect(shop.catalog, shop.place, ledger=shop.ledger, backend="another")
 
 
 def test_other_declarations_are_refused_and_other_bounds_are_not(shop: Shop) -> None:

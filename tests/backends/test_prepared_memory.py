@@ -30,13 +30,14 @@ CATALOG = dp.Catalog(
         }
     },
 )
-SQL = f"SELECT {', '.join(f'SUM({name}) AS {name}' for name in COLUMNS)}, COUNT(*) AS n FROM visits"
+OWN = f"SELECT person, {', '.join(f'MAX({name}) AS {name}' for name in COLUMNS)} FROM visits GROUP BY person"
+SQL = f"SELECT {', '.join(f'SUM({name}) AS {name}' for name in COLUMNS)} FROM ({OWN}) AS own"
 BESIDE = 200 * 2**20
 """Bytes that the process may take beside the engine's memory: those of threads, and of what Arrow and Python read."""
 
 
 def ask(folder: Path, limit: int, whole: bool) -> str:
-    """Returns "answered" or "failed": of a query whose weights are counted, under limits of engine and system."""
+    """Returns "answered" or "failed": of a query with numbers of each person, under limits of engine and system."""
     opened = dp.connect(CATALOG, folder / "data", ledger=folder / "ledger", memory_limit=f"{limit}MiB", spill=False)
     with opened as session, pytest.MonkeyPatch.context() as patched:
         if whole:
@@ -45,7 +46,7 @@ def ask(folder: Path, limit: int, whole: bool) -> str:
         taken = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmData:"))
         resource.setrlimit(resource.RLIMIT_DATA, (taken * 1024 + BESIDE + limit * 2**20,) * 2)
         try:
-            session.sql(SQL, epsilon="1", max_rows=2)
+            session.sql(SQL, epsilon="1")
         except BackendError:
             return "failed"
     return "answered"

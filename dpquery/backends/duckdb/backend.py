@@ -130,11 +130,11 @@ class DuckDBBackend(PublicTables):
         self._private.provide(statement.domains)
         numbers = [divmod(key % 2**128, 2**64)[place - 1] for place in statement.numbers]
         if statement.parts:
-            run_each(cursor, statement.parts, numbers)
             try:
+                run_each(cursor, statement.parts, numbers)
                 return with_values_once(self._fetched(statement, statement.text))
             finally:
-                cursor.execute(f"DROP TABLE {PARTS}")
+                cursor.execute(f"DROP TABLE IF EXISTS {PARTS}")
         text = self._private.statements.prepared(statement.text, numbers, state_of(self._opened))
         return self._fetched(statement, text)
 
