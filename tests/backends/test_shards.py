@@ -55,7 +55,7 @@ CHOICES = (merges.HALF, merges.MOST, replace(merges.HALF, id="q2", value="v_wide
 
 
 @pytest.mark.parametrize("groups", [1, 100])
-@pytest.mark.parametrize("case", merges.CASES)
+@pytest.mark.parametrize("case", [merges.CASES[i] for i in (0, 1, 5)])
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
 def test_every_measure(both_forms: tuple[Backend, Backend], keys: merges.Keys, case: merges.Case, groups: int) -> None:
     """Each kind by itself and beside others, also of groups in which units of one shard have rows and those of another
