@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dpquery.session.connecting import amend_ledger, connect, create_ledger
     from dpquery.session.options import Options
     from dpquery.session.planned import Plan
+    from dpquery.session.preparing import prepare
     from dpquery.session.session import Session
 
     privacy = accounting
@@ -77,6 +78,7 @@ __all__ = [
     "connect",
     "create_ledger",
     "export_ledger",
+    "prepare",
     "protect",
 ]
 
@@ -95,6 +97,7 @@ _HOMES = {
     "connect": "dpquery.session.connecting",
     "create_ledger": "dpquery.session.connecting",
     "export_ledger": "dpquery.frontends.admin.audit",
+    "prepare": "dpquery.session.preparing",
     "protect": "dpquery.frontends.pandas.declare",
 }
 """Where public names live, unless in `errors`. They load on first use, so that the command line starts quickly."""

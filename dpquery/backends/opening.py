@@ -13,6 +13,7 @@ from dpquery.backends.base import Backend
 from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import shown, suggestion
+from dpquery.data.prepared import PreparedTable
 from dpquery.errors import BackendError, CatalogError, DPQueryError
 
 GROUP = "dpquery.backends"
@@ -38,6 +39,8 @@ def open_backend(
             f"the catalog chooses the backend {catalog.backend}, and {shown(name)} was asked for; change one of them"
         )
     chosen = name or catalog.backend or DEFAULT
+    if chosen != DEFAULT and any(isinstance(source, PreparedTable) for source in sources.values()):
+        raise CatalogError(f"prepared data are read by {DEFAULT}, and {shown(chosen)} was chosen; give it the sources")
     found = SHIPPED.get(chosen) or _installed(chosen)
     failure = ""
     try:

@@ -1,1 +1,1 @@
-"""Sources of tables and how their values are read: frames, Arrow, files, owners of rows, what must stay unchanged."""
+"""Sources and how values are read: frames, Arrow, files, prepared folders, owners, what must stay unchanged."""

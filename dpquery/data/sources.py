@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import pyarrow.feather as feather
 from dpquery.catalog.names import quoted
 from dpquery.data.arrow import arrow_type
 from dpquery.data.csv_lines import read_csv
+from dpquery.data.prepared import PreparedTable
 from dpquery.data.readable import coded, readable
 from dpquery.data.values import read
 from dpquery.errors import CatalogError
@@ -37,6 +38,7 @@ class Source:
         scan: SQL to read from, where there is no `data`; of an attached database, behind its alias and a dot.
         files: The files that the engine may open for it.
         database: A DuckDB file to attach, or None.
+        prepared: What a prepared folder says of it, where it is from one: its values are as declared already.
     """
 
     name: str = ""
@@ -44,6 +46,7 @@ class Source:
     scan: str = ""
     files: tuple[str, ...] = ()
     database: str | None = None
+    prepared: PreparedTable | None = None
 
 
 def open_source(
@@ -53,7 +56,7 @@ def open_source(
 
     Args:
         table: Its name, for messages.
-        source: A pandas or polars frame, an Arrow table or dataset, or a path.
+        source: A pandas or polars frame, an Arrow table or dataset, a path, or a table of a prepared folder.
         columns: The stored columns that are needed, with their declared types; a frame's others are left alone.
         zones: The declared zones of those that have one, for moments among a frame's objects.
     Raises:
@@ -71,6 +74,8 @@ def open_source(
     if type(source).__module__.split(".")[0] == "polars":
         frame: Any = source
         return open_source(table, (frame.collect() if hasattr(frame, "collect") else frame).to_arrow(), columns)
+    if isinstance(source, PreparedTable):
+        return Source(scan=parquet_scan(source.files), files=source.files, prepared=source)
     if isinstance(source, str | os.PathLike):
         return _of_path(table, os.fspath(source), columns)
     kinds = "a DataFrame, an Arrow table or dataset, or a path"
@@ -125,7 +130,7 @@ def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:
         raise CatalogError(f"the source of table {table} cannot be read: {path}")
     match Path(files[0]).suffix.lower():
         case ".parquet" | ".pq":
-            return Source(scan=f"read_parquet([{', '.join(map(quote, files))}])", files=tuple(files))
+            return Source(scan=parquet_scan(files), files=tuple(files))
         case ".csv" | ".tsv":
             return open_source(table, read_csv(table, files, columns), columns)
         case ".feather" | ".arrow":
@@ -156,6 +161,11 @@ def _read_feather(table: str, files: list[str]) -> pa.Table:
     if not tables:
         raise CatalogError(f"the source of table {table} is not a Feather file")
     return pa.concat_tables(tables)
+
+
+def parquet_scan(files: Iterable[str]) -> str:
+    """Returns SQL that reads Parquet files as one table."""
+    return f"read_parquet([{', '.join(map(quote, files))}])"
 
 
 def quote(text: str) -> str:

@@ -94,7 +94,7 @@ def session_over(
     from dpquery.session.connecting import connect
 
     declared = Catalog.load(catalog)
-    found, problems = find_sources(declared, catalog.parent, sources)
+    found, problems = find_data(declared, catalog.parent, sources)
     if problems:
         raise CatalogError(problems)
     place = ledger or ledger_beside(declared, catalog)
@@ -114,6 +114,13 @@ def open_ledger(place: str | Path, *, mark: Path | None = None, since: str | Non
     from dpquery.ledger.ledger import Ledger
 
     return Ledger.open(place, mark=mark, since=since)
+
+
+def find_data(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str] | str, list[str]]:
+    """Returns the folder of prepared data, where nothing else is given, or what `find_sources` does."""
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0], []
+    return find_sources(catalog, folder, given)
 
 
 def find_sources(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -15,6 +15,7 @@ from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, LedgerError
 from dpquery.ledger.ledger import Ledger
 from dpquery.session.agreed import check_ledger
+from dpquery.session.preparing import sources_of
 from dpquery.session.profile_buying import loss_of_profile
 from dpquery.session.session import Session
 
@@ -25,7 +26,7 @@ LOOKS, PAUSE = 20, 0.05
 
 def connect(
     catalog: Catalog | str | os.PathLike[str],
-    sources: Mapping[str, object],
+    sources: Mapping[str, object] | Place,
     *,
     ledger: Ledger | str | os.PathLike[str],
     analyst: str = "analyst",
@@ -42,7 +43,8 @@ def connect(
     Args:
         catalog: The declarations, or the path of their YAML file.
         sources: For each declared table its data: a pandas DataFrame, an Arrow table or dataset, or the path of a
-            Parquet file (or folder, or glob), a CSV, Feather or DuckDB file.
+            Parquet file (or folder, or glob), a CSV, Feather or DuckDB file. Or the folder that `prepare` made of all
+            of them, every byte of which is checked now.
         ledger: The ledger, its path, or the URL of its PostgreSQL database; it must exist, unless `create`.
         analyst: Who asks; one of the catalog's analysts if it names any.
         mark: The file of the ledger's mark, where it is not in the place that the ledger knows.
@@ -66,14 +68,15 @@ def connect(
     opened = ledger if isinstance(ledger, Ledger) else _opened(declared, ledger, mark, create=create)
     check_ledger(declared, opened)
     version = opened.data_version  # before the data are opened: what is opened later is not older
-    missing = sorted(declared.tables.keys() - sources.keys())
-    unknown = sorted(sources.keys() - declared.tables.keys())
+    given = sources_of(declared, sources, opened)
+    missing = sorted(declared.tables.keys() - given.keys())
+    unknown = sorted(given.keys() - declared.tables.keys())
     problems = [f"table {name} has no source" for name in missing]
     problems += [f"source {name} is not a declared table" for name in unknown]
     if problems:
         raise CatalogError(problems)
     with interruptible_work():
-        opened_backend = open_backend(declared, sources, name=backend, resources=Resources(memory_limit, spill))
+        opened_backend = open_backend(declared, given, name=backend, resources=Resources(memory_limit, spill))
     made = Session(declared, backend=opened_backend, ledger=opened, analyst=analyst, reuse=reuse, data_version=version)
     if profile is not None:
         try:

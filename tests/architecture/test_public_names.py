@@ -24,7 +24,7 @@ NAMES = {
         "connect",
         "create_ledger",
     ),
-    *("AccuracyWarning", "Batch", "Budget", "DataChangedError", "amend_ledger", "export_ledger", "protect"),
+    *("AccuracyWarning", "Batch", "Budget", "DataChangedError", "amend_ledger", "export_ledger", "prepare", "protect"),
     *("BackendError", "CatalogError", "DPQueryError", "InsufficientBudgetError", "InternalError", "InvalidLossError"),
     *("LedgerError", "MissingBoundsError", "MissingDeltaError", "QueryError", "QuerySyntaxError", "UnknownNameError"),
     *("Options", "ParameterError", "QueryCancelledError", "UnsupportedQueryError"),

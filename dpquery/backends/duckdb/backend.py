@@ -16,10 +16,11 @@ import duckdb
 from dpquery.backends.duckdb.binding import EmptyTables
 from dpquery.backends.duckdb.engine import OF_STATISTICS, OF_VALUES, PRIVATE_SETTINGS, Domain, Engine
 from dpquery.backends.duckdb.exact_results import of_columns, with_lists
-from dpquery.backends.duckdb.private_statements import Prepared, is_small, written
+from dpquery.backends.duckdb.private_statements import Prepared, added_up, adds_up, decides_in_rounds, is_small, written
 from dpquery.backends.duckdb.public_tables import PublicTables
 from dpquery.backends.duckdb.row_limits import RowLimits
 from dpquery.backends.duckdb.row_weights import Names, RowWeights, tables_that_stay, weights_of
+from dpquery.backends.duckdb.shards import PARTS, run_each, shards_of, with_values_once
 from dpquery.backends.duckdb.sql.histogram_sql import signatures
 from dpquery.backends.duckdb.statements import TIME_LIMIT, fetch, fetch_few, fetch_integers, fetch_objects
 from dpquery.backends.duckdb.table_reading import Kept, Weighed
@@ -32,7 +33,7 @@ from dpquery.catalog.identifiers import may_identify, repeats
 from dpquery.catalog.names import quoted
 from dpquery.data.unchanged import Stamp, stamps_of, state_of
 from dpquery.errors import BackendError, CatalogError
-from dpquery.kernel.plan import Count, Measure, PrivateAggregate
+from dpquery.kernel.plan import Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.logical import output
 
@@ -64,6 +65,8 @@ class DuckDBBackend(PublicTables):
         self._limits = RowLimits(self._tables, opened, self._number)
         self._weights = RowWeights(self._tables, opened, self._private, self._rows_of)
         self._limited = self._found_limits()
+        self._shards = shards_of(opened, [name for name, table in catalog.tables.items() if not table.public])
+        self._is_cut = self._shards.count > 1
         self._empty = EmptyTables({names[table]: self._needed_types(table) for table in opened})
 
     def close(self) -> None:
@@ -89,6 +92,11 @@ class DuckDBBackend(PublicTables):
         needed = tuple(domain for domain in (*domains, *choices) if domain is not None)
         tables = replace(self._tables, limited=limited, weights=weights)
         text, numbers, contested = written(tables, aggregate, domains, choices)
+        parts: tuple[str, ...] = ()
+        if self._is_cut and adds_up(aggregate):
+            cut = {table: name for table, name in self._named.places.items() if name in self._shards.scans}
+            one = written(replace(tables, places=tables.places | cut), aggregate, domains, choices, is_part=True)[0]
+            text, parts = added_up(aggregate, PARTS, self._shards.count), self._shards.statements(one)
         empty = {each: None if kept is None else self._without_rows(each, kept) for each, kept in weights.items()}
         named = replace(self._named, limited=limited, weights=empty)
         self._empty.bind(written(named, aggregate, domains, choices)[0], needed)
@@ -100,6 +108,7 @@ class DuckDBBackend(PublicTables):
             limited=limited,
             weights=weights,
             contested=contested,
+            parts=parts,
         )
 
     def _without_rows(self, each: Weighed, kept: Kept) -> Kept:
@@ -124,12 +133,22 @@ class DuckDBBackend(PublicTables):
         return exact
 
     def _read(self, statement: Prepared, key: int) -> ExactAggregates:
-        aggregate, cursor = statement.aggregate, self._private.cursor()
+        cursor = self._private.cursor()
         self._private.provide(statement.domains)
         numbers = [divmod(key % 2**128, 2**64)[place - 1] for place in statement.numbers]
+        if statement.parts:
+            try:
+                run_each(cursor, statement.parts, numbers)
+                return with_values_once(self._fetched(statement, statement.text))
+            finally:
+                cursor.execute(f"DROP TABLE IF EXISTS {PARTS}")
         text = self._private.statements.prepared(statement.text, numbers, state_of(self._opened))
-        decided = any(measure.count is Count.DECIDING for measure in aggregate.measures)
-        if signatures(aggregate.measures) or statement.contested or decided:
+        return self._fetched(statement, text)
+
+    def _fetched(self, statement: Prepared, text: str) -> ExactAggregates:
+        """Returns what a text gives for a statement's aggregate."""
+        aggregate, cursor = statement.aggregate, self._private.cursor()
+        if signatures(aggregate.measures) or statement.contested or decides_in_rounds(aggregate):
             return with_lists(aggregate, fetch(cursor, text), statement.contested)
         fetched = fetch_few if is_small(aggregate) else fetch_objects if aggregate.is_selected else fetch_integers
         return of_columns(aggregate, fetched(cursor, text))

@@ -88,6 +88,7 @@ class Engine:
         memory: Its setting of memory.
         spill: Its folder for temporary files; without one none are written.
         left_out: Optimisations that it does not make, beside those of `LEFT_OUT`.
+        writes: The folder that it may write to, if any.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Engine:
         memory: Mapping[str, str] | None = None,
         spill: Spill | None = None,
         left_out: Sequence[str] = (),
+        writes: str = "",
     ) -> None:
         self._spill = spill
         self._cursors: list[duckdb.DuckDBPyConnection] = []
@@ -121,7 +123,7 @@ class Engine:
         for setting, value in (memory or {}).items():
             self._root.execute(f"SET GLOBAL {setting} = {value}")
         _hide_progress(self._root)
-        self._root.execute("SET allowed_directories = []")
+        self._root.execute(f"SET allowed_directories = [{quote(writes) if writes else ''}]")
         self._root.execute(f"SET allowed_paths = [{files}]")
         for setting, value in LOCK.items():
             self._root.execute(f"SET {setting} = {value}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpquery.backends.duckdb.engine import Domain
@@ -28,6 +29,7 @@ class Prepared:
         limited: The tables in which rows are left out of units that have too many.
         weights: Which units' rows weigh less than 1, as it reads them.
         contested: Places of the measures that `matching` completes.
+        parts: Where each shard is read by itself, the SELECT of each in turn, and `text` adds up what they return.
     """
 
     aggregate: PrivateAggregate
@@ -37,13 +39,23 @@ class Prepared:
     limited: frozenset[str]
     weights: Names
     contested: tuple[int, ...]
+    parts: tuple[str, ...] = ()
 
 
 def written(
-    tables: TableReader, aggregate: PrivateAggregate, domains: list[Domain | None], choices: list[Domain | None]
+    tables: TableReader,
+    aggregate: PrivateAggregate,
+    domains: list[Domain | None],
+    choices: list[Domain | None],
+    *,
+    is_part: bool = False,
 ) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
     """Returns the SELECT of an aggregate, the places of a run's numbers that it refers to, and those of the measures
-    that `matching` completes."""
+    that `matching` completes.
+
+    Args:
+        is_part: Whether it reads one shard, and `added_up` follows.
+    """
     relations = RelationWriter(scan=tables.scan, released=no_released, has_statistics=tables.has_statistics)
     writer = PrivateWriter(
         relations=relations,
@@ -51,16 +63,59 @@ def written(
         domains=tuple(None if domain is None else domain.name for domain in domains),
         choices=tuple(None if domain is None else domain.name for domain in choices),
         in_blocks=any(table.blocks is not None for table in tables.catalog.tables.values()),
+        is_part=is_part,
     )
-    text, keys = writer.select(), [f"key{i}" for i in range(len(aggregate.keys))]
-    if not is_small(aggregate):
-        plain = [(i, m) for i, m in enumerate(aggregate.measures) if m.count not in CHOICES]
-        numbers = [part for i, m in plain for part in _in_64_bits(f"number{i}", is_wide=_is_wide(aggregate, m))]
-        kept = [f"kept{i}" for i in range(len(signatures(aggregate.measures)))]
-        kept += [f"contested{i}" for i in writer.contested]
-        kept += ["deciding"] if writer.deciding is not None else []
-        text = f"SELECT {', '.join([*keys, *numbers, *kept])} FROM ({text})"
+    text = writer.select()
+    if not is_part:
+        text = _shown(aggregate, text, [f"contested{i}" for i in writer.contested])
     return text, tuple(sorted(relations.numbers)), tuple(writer.contested)
+
+
+def _shown(aggregate: PrivateAggregate, text: str, more: Sequence[str] = ()) -> str:
+    """Returns a SELECT of the same rows, with numbers in a form that is fetched quickly, where there may be many."""
+    if is_small(aggregate):
+        return text
+    keys = [f"key{i}" for i in range(len(aggregate.keys))]
+    plain = [(i, m) for i, m in enumerate(aggregate.measures) if m.count not in CHOICES]
+    numbers = [part for i, m in plain for part in _in_64_bits(f"number{i}", is_wide=_is_wide(aggregate, m))]
+    kept = [f"kept{i}" for i in range(len(signatures(aggregate.measures)))]
+    kept += [*more, *(["deciding"] if decides_in_rounds(aggregate) else [])]
+    return f"SELECT {', '.join([*keys, *numbers, *kept])} FROM ({text})"
+
+
+def decides_in_rounds(aggregate: PrivateAggregate) -> bool:
+    """Whether units decide in rounds which groups are shown, so that the statement lists them."""
+    return any(measure.count is Count.DECIDING for measure in aggregate.measures)
+
+
+def adds_up(aggregate: PrivateAggregate) -> bool:
+    """Whether the integers of shards add up to those of all rows: docs/proofs/shards.md. Different values do not, as
+    two units may have the same one."""
+    return all(measure.count is not Count.DISTINCT for measure in aggregate.measures)
+
+
+def added_up(aggregate: PrivateAggregate, parts: str, shards: int) -> str:
+    """Returns the SELECT that adds up what the statements of shards return.
+
+    Args:
+        parts: A table of it, with a column `shard` from 0.
+        shards: How many there are.
+    """
+    keys = [f"key{i}" for i in range(len(aggregate.keys))]
+    plain = [i for i, measure in enumerate(aggregate.measures) if measure.count not in CHOICES]
+    columns = [*keys, *(f"SUM(number{i}) AS number{i}" for i in plain)]
+    columns += [f"{_joined(f'kept{i}')} AS kept{i}" for i in range(len(signatures(aggregate.measures)))]
+    if decides_in_rounds(aggregate):  # each shard counts its units from 1
+        apart = f"LAMBDA pair: {{'turn': pair.turn * {shards} + shard, 'place': pair.place}}"
+        columns.append(f"{_joined(f'list_transform(deciding, {apart})')} AS deciding")
+    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+    deciding = [f"SUM(number{i}) > 0" for i in plain if aggregate.measures[i].id == aggregate.selection]
+    shown = f" HAVING {' AND '.join(deciding)}" if deciding else ""
+    return _shown(aggregate, f"SELECT {', '.join(columns)} FROM {parts}{grouped}{shown}")
+
+
+def _joined(lists: str) -> str:
+    return f"flatten(LIST({lists}) FILTER (WHERE {lists} IS NOT NULL))"
 
 
 def is_small(aggregate: PrivateAggregate) -> bool:

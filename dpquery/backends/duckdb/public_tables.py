@@ -18,6 +18,7 @@ from dpquery.backends.duckdb.engine import Engine, Rows
 from dpquery.backends.duckdb.private_statements import FEW_ROWS
 from dpquery.backends.duckdb.sql.reading import is_zoned, most_equal, read, without_zone
 from dpquery.backends.duckdb.sql.relations import RelationWriter
+from dpquery.backends.duckdb.sql.sql_casts import type_name
 from dpquery.backends.duckdb.statements import fetch, fetch_rows
 from dpquery.backends.duckdb.table_reading import TableReader
 from dpquery.backends.resources import PUBLIC_PART, Resources
@@ -124,7 +125,8 @@ class PublicTables:
     def _hold(self, catalog: Catalog, sources: Mapping[str, object], tables: Iterable[str]) -> None:
         """Opens the sources of tables, those that the promise rests on with memory of their own."""
         opened = _open_all(catalog, sources, tables)
-        checked = relied_on(catalog) & opened.keys()
+        prepared = {name for name, source in opened.items() if source.prepared is not None}
+        checked = relied_on(catalog) & opened.keys() | prepared
         self._catalog, self._is_closed = catalog, False
         self._public_rows: dict[tuple[str, tuple[str, ...]], Rows] = {}
         self._most_equal: dict[tuple[str, frozenset[str]], int] = {}
@@ -158,6 +160,10 @@ class PublicTables:
 
     def _unreadable(self, table: str) -> list[str]:
         problems: list[str] = []
+        if self._opened[table].prepared is not None:  # was read as declared when it was written
+            columns, types = self._catalog.tables[table].columns.values(), self._tables.stored[table]
+            wrong = [c.name for c in columns if types.get(c.name) != type_name(c.type)]
+            return [f"column {column} of the prepared table {table} is not as declared" for column in wrong]
         zones = _zones(self._catalog, table)
         for column, type in _needed(self._catalog, table).items():
             stored, zone = self._tables.stored[table].get(column), zones.get(column, "")
@@ -173,12 +179,16 @@ class PublicTables:
 
     def _needed_types(self, table: str) -> dict[str, str]:
         """Returns the engine's types of the stored columns that are read of a table."""
-        return {column: self._tables.stored[table][column] for column in _needed(self._catalog, table)}
+        stored = self._tables.stored[table]
+        if self._opened[table].prepared is not None:
+            return stored
+        return {column: stored[column] for column in _needed(self._catalog, table)}
 
     def _check_data(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Checks what the promise takes from the data: unique public keys, and one owner for each row."""
+        """Checks what the promise takes from the data: unique public keys, and one owner for each row. Prepared data
+        were checked when they were written."""
         problems = []
-        for table in (self._catalog.tables[name] for name in self._opened):
+        for table in (self._catalog.tables[name] for name, source in self._opened.items() if source.prepared is None):
             if not self._can_be_read(cursor, table):
                 problems.append(f"the source of table {table.name} holds values that the engine cannot read")
                 continue

@@ -46,6 +46,8 @@ class RowLimits:
 
     def _exceeds(self, table: Table) -> bool:
         limit = table.row_limit or self._tables.catalog.defaults.row_limit
+        if (prepared := self._opened[table.name].prepared) is not None:
+            return prepared.most_rows > limit
         if self._ask(f"SELECT COUNT(*) FROM {self._tables.places[table.name]}") <= limit:
             return False
         return self._ask(self._tables.most_rows(table)) > limit

@@ -55,7 +55,8 @@ class RowWeights:
     def known(self, needed: Iterable[Weighed]) -> Names:
         """Returns what is known now, of the rest that there may be such units; reads no row."""
         with self._guard:
-            return {each: self._known[each][1] if each in self._known else self._place(each) for each in needed}
+            wanted = self._to_make(needed)
+            return {each: self._known[each][1] if each in self._known else self._place(each) for each in wanted}
 
     def made(self, needed: Iterable[Weighed]) -> Names:
         """Returns what holds for the rows as they are now.
@@ -63,7 +64,11 @@ class RowWeights:
         Reads private rows where it is not known yet, and where files have changed: to be called after a charge.
         """
         with self._guard:
-            return {each: self._made(each) for each in needed}
+            return {each: self._made(each) for each in self._to_make(needed)}
+
+    def _to_make(self, needed: Iterable[Weighed]) -> list[Weighed]:
+        """Returns those that no stored column tells."""
+        return [each for each in needed if not self._tables.is_stored(each)]
 
     def _place(self, each: Weighed) -> Kept:
         number = self._numbers.setdefault(each, len(self._numbers))

@@ -13,6 +13,7 @@ from dpquery.backends.duckdb.sql.values_sql import lattice_value, name
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
 from dpquery.data.owners import leading_to_owners
+from dpquery.data.prepared import OWNER, ROWS
 from dpquery.data.sources import Source
 from dpquery.errors import CatalogError, InternalError
 from dpquery.kernel.plan import WEIGHT, Lattice
@@ -23,6 +24,8 @@ from dpquery.plan.types import DATE, FLOAT64, TEXT, TIMESTAMP, Type
 
 WEIGHED_UNITS = "weighed"
 """What a table of `TableReader.crowded` is called in a scan."""
+BLOCK = " block"
+"""What `TableReader.declared` calls the block of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class TableReader:
     def column(self, table: Table, column: str, type: Type, alias: str = "") -> str:
         """Returns SQL for a stored column as a value of a type."""
         reference = f"{alias}.{quoted(column)}" if alias else quoted(column)
+        if self.opened[table.name].prepared is not None:
+            return reference
         if self.opened[table.name].database is not None and self.stored[table.name][column] == "VARCHAR":
             reference = f"decode(encode({reference}))"  # a stored column may have a collation; its bytes have none
         said = table.columns.get(column)
@@ -204,7 +209,9 @@ class TableReader:
     def _weights(self, scan: Scan, table: Table, joins: str, unit: str) -> tuple[str, dict[str, str]]:
         """Returns the joins of a scan with what leads to the weights of a row, and SQL for each of them by its id."""
         found = dict[str, str]()
-        if scan.weight is not None:
+        if scan.weight is not None and self.is_stored(weighed := weighed_of(scan)):
+            found[scan.weight] = self._stored_weight(weighed)
+        elif scan.weight is not None:
             weighed = weighed_of(scan)
             kept = self.weights[weighed] if weighed.may_be_less else None
             if kept is not None and kept.column is not None:
@@ -216,6 +223,31 @@ class TableReader:
             kept = self.weights[scaled_of(scan, scaled)]
             joins, found[scaled.id] = self._joined_weight(table, kept, joins, unit, None, f"scaled{number}")
         return joins, found
+
+    def is_stored(self, weighed: Weighed) -> bool:
+        """Whether weights follow from the numbers of rows that a prepared table holds; others are counted."""
+        is_prepared = self.opened[weighed.table].prepared is not None
+        return is_prepared and weighed.scaled is None and weighed.strata is None
+
+    def _stored_weight(self, weighed: Weighed) -> str:
+        """Returns SQL for the weight that `crowded` would find: rows of a prepared table have owners, and the number of
+        their unit's rows."""
+        prepared, rows = self.opened[weighed.table].prepared, f"stored.{quoted(ROWS)}"
+        if not weighed.may_be_less or prepared is None or prepared.most_rows <= weighed.max_rows:
+            return f"{WEIGHT}::BIGINT"
+        less = f"{weighed.max_rows * WEIGHT} // LEAST({rows}, {weighed.row_limit})"
+        return f"CASE WHEN {rows} > {weighed.max_rows} THEN {less} ELSE {WEIGHT} END"
+
+    def declared(self, table: Table) -> str:
+        """Returns a SELECT of all declared columns of a table, by their names; where rows have owners of those that
+        have one, with it as OWNER and BLOCK."""
+        columns = [f"{self.column(table, c, d.type, 'stored')} AS {quoted(c)}" for c, d in table.columns.items()]
+        place, joins, where = self.places[table.name], "", ""
+        if table.ownership is not None:
+            joins, unit = self._owner(table, table.ownership)
+            columns += [f"{unit} AS {quoted(OWNER)}", f"{self._block(table)} AS {quoted(BLOCK)}"]
+            where = f" WHERE {unit} IS NOT NULL"
+        return f"SELECT {', '.join(columns)} FROM {place} AS stored{joins}{where}"
 
     def _joined_weight(
         self,
@@ -307,6 +339,8 @@ class TableReader:
         Args:
             left: Whether rows are kept that lead to no owner; others are of no use where the owner is read.
         """
+        if self.opened[table.name].prepared is not None:
+            return "", f"stored.{quoted(OWNER if ownership.path else ownership.column)}"
         joins, holder, alias = "", table, "stored"
         for i, step in enumerate(ownership.path):
             parent = self.catalog.tables[step.parent]

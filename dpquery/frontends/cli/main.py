@@ -43,6 +43,7 @@ from dpquery.frontends.cli.options import (
     takes,
 )
 from dpquery.frontends.cli.owner import data_commands
+from dpquery.frontends.cli.prepare import prepare
 from dpquery.frontends.cli.server import serve, user_commands
 from dpquery.frontends.cli.start import import_smartnoise, init, profile, suggest_bounds
 from dpquery.frontends.opening import find_sources, is_url, ledger_beside, open_ledger, read_params, read_query
@@ -176,7 +177,7 @@ def demo(
 PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": demo, "init": init, "import-smartnoise": import_smartnoise, "check": check},
     "Ask": {"explain": explain, "query": query, "profile": profile, "suggest-bounds": suggest_bounds, "budget": budget},
-    "Serve": {"serve": serve},
+    "Serve": {"prepare": prepare, "serve": serve},
     "Look up": {"help": show_help},
 }
 for panel, commands in PANELS.items():

@@ -29,7 +29,9 @@ def opt(names: str, metavar: str | None, help: str, **more: Any) -> Any:
 CatalogFile = Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalog, a YAML file.")]
 Sources = Annotated[
     list[str] | None,
-    opt("--source -s", "TABLE=PATH", "A table's data; by default TABLE.parquet, ... beside the catalog."),
+    opt(
+        "--source -s", "TABLE=PATH|FOLDER", "A table's data, or what prepare wrote; by default TABLE.parquet, ... here."
+    ),
 ]
 LedgerFile = Annotated[str | None, opt("--ledger -l", "FILE|URL", "By default DATASET.ledger beside the catalog.")]
 Analyst = Annotated[str | None, opt("--analyst -a", "NAME", "The analyst; not needed if only one is declared.")]

@@ -16,7 +16,7 @@ import typer
 
 from dpquery.errors import CatalogError
 from dpquery.frontends.cli.options import CatalogFile, LedgerFile, MemoryLimit, Sources, SpillTo, opt, spill_of
-from dpquery.frontends.opening import find_sources, ledger_beside, open_ledger
+from dpquery.frontends.opening import find_data, ledger_beside, open_ledger
 
 if TYPE_CHECKING:
     from dpquery.catalog import Catalog
@@ -78,7 +78,7 @@ def serve(
     if row_level not in ("error", "empty"):
         raise typer.BadParameter("--row-level must be error or empty")
     declared = Catalog.load(catalog)
-    found, problems = find_sources(declared, catalog.parent, source or ())
+    found, problems = find_data(declared, catalog.parent, source or ())
     if problems:
         raise CatalogError(problems)
     arguments: dict[str, Any] = {

@@ -60,6 +60,7 @@ class PrivateWriter:
         domains: For each public key the name of a table with columns `value0`, `value1`, ... and `code`.
         choices: For each measure the same of its domain, or None.
         in_blocks: Whether the plan's limits may be of a unit's rows in one block, so that it may have more in all.
+        is_part: Whether the rows are a part of all rows, so that groups in which no unit counts may count elsewhere.
     """
 
     relations: RelationWriter
@@ -67,6 +68,7 @@ class PrivateWriter:
     domains: tuple[str | None, ...]
     choices: tuple[str | None, ...]
     in_blocks: bool = False
+    is_part: bool = False
 
     def __post_init__(self) -> None:
         if any(_OWN.fullmatch(column.id) for column in output(self.aggregate.source)):
@@ -211,7 +213,7 @@ class PrivateWriter:
         joins = [f"LEFT JOIN ({text}) AS counted{i} ON {same('sums', f'counted{i}', self._keys)}" for i, text in counts]
         deciding = [i for i, m in enumerate(self.aggregate.measures) if m.id == self.aggregate.selection and i in given]
         shown = f" WHERE {' AND '.join(f'{given[i]} > 0' for i in deciding)}" if deciding else ""
-        return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{shown}"
+        return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{'' if self.is_part else shown}"
 
     @cached_property
     def contested(self) -> list[int]:

@@ -41,6 +41,7 @@ from dpquery.plan.types import FLOAT64, Type
 from dpquery.result.beside import names_beside, with_intervals
 from dpquery.result.table import Result
 from dpquery.session.options import Asked as AskedOptions
+from dpquery.session.preparing import sources_of
 from dpquery.session.session import Session
 from dpquery.sql.bind.shape import Shape, shape
 from dpquery.sql.parse.parameters import fill
@@ -344,7 +345,7 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
     """Gives the engine over a catalog, its data and its ledger; see `worker.Factory`.
 
     Args:
-        arguments: The paths `catalog`, `sources` by table, `ledger`; `row_level`; `most_epsilon`, or None;
+        arguments: The paths `catalog`, `sources` by table or of a prepared folder, `ledger`; `row_level`; `most_epsilon`, or None;
             `memory_limit` and `spill` as for `dpquery.connect`.
 
     Raises:
@@ -359,7 +360,8 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
         ending.callback(lambda: current[0].close() if current else None)
 
         def open_data() -> Backend:
-            current[:] = [open_backend(catalog, arguments["sources"], resources=resources)]
+            sources = sources_of(catalog, arguments["sources"], ledger)
+            current[:] = [open_backend(catalog, sources, resources=resources)]
             return current[0]
 
         backend = open_data()

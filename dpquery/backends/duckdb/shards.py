@@ -1,0 +1,78 @@
+"""Prepared tables read shard by shard: one statement for each, in turn, and what they return added up.
+
+What is kept between shards is a row for each group, so memory is that of one shard and of the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import duckdb
+import numpy as np
+
+from dpquery.backends.duckdb.statements import TIME_LIMIT
+from dpquery.backends.duckdb.time_limits import time_limit
+from dpquery.data.sources import Source, parquet_scan
+from dpquery.kernel.exponential import Histogram
+from dpquery.kernel.release import ExactAggregates
+
+PARTS = "parts_of_shards"
+"""The temporary table of what the statements of shards return, in one connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """Where each shard of the private tables is.
+
+    Attributes:
+        scans: For each private table that is prepared, by its name in the engine, SQL that reads each shard.
+    """
+
+    scans: Mapping[str, tuple[str, ...]]
+
+    @property
+    def count(self) -> int:
+        """How many there are; 1 where nothing is prepared."""
+        return max(map(len, self.scans.values()), default=1)
+
+    def statements(self, text: str) -> tuple[str, ...]:
+        """Returns a SELECT over tables by their names as one of each shard, with its number."""
+        used = [(name, scans) for name, scans in self.scans.items() if name in text]
+        return tuple(
+            f"WITH {', '.join(f'{name} AS NOT MATERIALIZED (SELECT * FROM {scans[i]})' for name, scans in used)} "
+            f"SELECT *, {i} AS shard FROM ({text})"
+            for i in range(self.count)
+        )
+
+
+def shards_of(opened: Mapping[str, Source], private: Sequence[str]) -> Shards:
+    """Returns the shards of those private tables that are prepared."""
+    prepared = [(opened[table].name, opened[table].prepared) for table in private]
+    return Shards({name: tuple(parquet_scan([file]) for file in p.files) for name, p in prepared if p is not None})
+
+
+def run_each(cursor: duckdb.DuckDBPyConnection, statements: Sequence[str], numbers: Sequence[int]) -> None:
+    """Fills `PARTS` with what the statements of shards return, one after another.
+
+    Args:
+        numbers: The run's numbers to which they refer.
+    """
+    for i, statement in enumerate(statements):
+        into = f"INSERT INTO {PARTS}" if i else f"CREATE OR REPLACE TEMP TABLE {PARTS} AS"
+        with time_limit(cursor.interrupt, TIME_LIMIT):
+            cursor.execute(f"{into} {statement}", list(numbers) or None)
+
+
+def with_values_once(exact: ExactAggregates) -> ExactAggregates:
+    """Returns aggregates in whose histograms each value of a group is there once, with the weight of all shards."""
+    return replace(exact, histograms=tuple(map(_added, exact.histograms)))
+
+
+def _added(parts: Histogram) -> Histogram:
+    if not len(parts.group):
+        return parts
+    order = np.lexsort((parts.value, parts.group))
+    group, value, weight = parts.group[order], parts.value[order], parts.weight[order]
+    starts = np.flatnonzero(np.r_[True, (np.diff(group) != 0) | (np.diff(value) != 0)])
+    return Histogram(group=group[starts], value=value[starts], weight=np.add.reduceat(weight, starts))

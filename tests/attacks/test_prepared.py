@@ -1,0 +1,334 @@
+"""Prepared folders that are not what was written, or belong to something else: refused before anything is charged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+import dpquery as dp
+from dpquery.backends.duckdb.preparing import Preparing
+from dpquery.data.prepared import CODE, MANIFEST
+from dpquery.errors import BackendError, CatalogError, DataChangedError
+from dpquery.ledger.ledger import Ledger
+from tests.scripted import zero_noise
+
+CATALOG = """
+version: 2
+dataset: shop
+privacy_unit: customer
+budget: {epsilon: 1000}
+defaults: {max_rows: 3}
+tables:
+  orders:
+    unit: id
+    columns: {id: {type: int64}, number: {type: int64}, day: {type: date, lower: 2020-01-01, upper: 2020-12-31}}
+  items:
+    unit: {via: orders, on: {number: number}}
+    columns: {number: {type: int64}, price: {type: float64, lower: 0, upper: 10}}
+  colours:
+    public: true
+    columns: {name: {type: text}}
+"""
+COUNT = "SELECT COUNT(*) AS n FROM items"
+
+
+def sources() -> dict[str, pd.DataFrame]:
+    """Returns 40 orders of 20 customers, each with two items, and what belongs to nobody."""
+    numbers = range(40)
+    orders = {"id": [i // 2 for i in numbers], "number": list(numbers), "day": ["2020-02-03"] * 40}
+    items = {"number": [*numbers, *numbers, 999], "price": [1.5] * 81}
+    return {
+        "orders": pd.DataFrame(orders),
+        "items": pd.DataFrame(items),
+        "colours": pd.DataFrame({"name": ["red", "blue"]}),
+    }
+
+
+class Shop:
+    """A prepared folder of three shards, and the ledger that it belongs to."""
+
+    def __init__(self, folder: Path, catalog: str = CATALOG) -> None:
+        self.catalog = dp.Catalog.from_yaml(catalog)
+        self.ledger = dp.create_ledger(self.catalog, folder / "ledger")
+        self.place = folder / "data"
+        self.prepare()
+
+    def prepare(self, **more: Any) -> Path:
+        given = {"shards": 3} | more
+        return dp.prepare(self.catalog, sources(), self.place, ledger=self.ledger, **given)
+
+    def connect(self, catalog: dp.Catalog | None = None, ledger: Ledger | None = None) -> dp.Session:
+        return dp.connect(catalog or self.catalog, self.place, ledger=ledger or self.ledger)
+
+    @property
+    def text(self) -> str:
+        return (self.place / MANIFEST).read_text()
+
+    @property
+    def said(self) -> dict[str, Any]:
+        said: dict[str, Any] = json.loads(self.text.rstrip("\n").rpartition("\n")[0])
+        return said
+
+    @property
+    def made(self) -> Path:
+        return self.place / str(self.said["made"])
+
+    def forge(self, change: Callable[[dict[str, Any]], None], text: str | None = None) -> None:
+        """Writes another manifest, with its own digest, and of each file the digest and size that it has now."""
+        said = self.said
+        change(said)
+        for table in said["tables"].values():
+            for entry in table:
+                content = (self.place / said["made"] / entry[0]).read_bytes()
+                entry[1:] = [len(content), hashlib.sha256(content).hexdigest()]
+        body = json.dumps(said, indent=1, ensure_ascii=False)
+        (self.place / MANIFEST).write_text(f"{body}\n{hashlib.sha256(body.encode()).hexdigest()}\n")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def test_rows_are_counted_as_in_the_sources(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four items of a customer three weigh; those of an unknown order are nobody's."""
+    zero_noise(monkeypatch)
+    assert shop.connect().sql(COUNT, epsilon="1").to_pandas()["n"].tolist() == [60]
+
+
+def test_only_the_owner_may_open_what_is_written(shop: Shop) -> None:
+    paths = [shop.place, *shop.place.rglob("*")]
+    assert {path.stat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
+    assert len(paths) == 2 + 1 + 3 + 3 + 1
+
+
+def test_rows_are_sorted_by_day_and_then_by_unit(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    given = sources()
+    given["orders"]["day"] = [f"2020-01-{1 + i * 5 % 28:02}" for i in range(40)]
+    dp.prepare(shop.catalog, given, shop.place, ledger=shop.ledger, shards=1)
+    rows = parquet.read_table(_first(shop, "orders"), columns=["day", CODE]).to_pylist()
+    found = [(row["day"], row[CODE]) for row in rows]
+    assert found == sorted(found) and len({day for day, _ in found}) == 28
+
+
+def _first(shop: Shop, table: str = "items") -> Path:
+    return shop.made / str(shop.said["tables"][table][0][0])
+
+
+def _flip(shop: Shop) -> None:
+    file = _first(shop)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def _listed_twice(said: dict[str, Any]) -> None:
+    files = said["tables"]["items"]
+    files[1] = list(files[0])
+
+
+def _copied(shop: Shop) -> None:
+    """A second copy of a shard, under the name of another one."""
+    files = [file for file, *_ in shop.said["tables"]["items"]]
+    shutil.copyfile(shop.made / files[0], shop.made / files[1])
+    shop.forge(lambda said: None)
+
+
+def _rewritten(shop: Shop, change: Callable[[Any], Any], *, labels: dict[bytes, bytes] | None = None) -> None:
+    """A file with other rows, which says of itself what the file before said."""
+    file = _first(shop)
+    table = parquet.read_table(file)
+    changed = change(table).replace_schema_metadata((table.schema.metadata or {}) | (labels or {}))
+    parquet.write_table(changed, file)
+    os.chmod(file, 0o600)
+    shop.forge(lambda said: None)
+
+
+def _unit_of_another_shard(shop: Shop) -> None:
+    names = [file for file, *_ in shop.said["tables"]["items"]]
+    other = parquet.read_table(shop.made / names[1]).slice(0, 1)
+    _rewritten(shop, lambda table: pa.concat_tables([table, other.cast(table.schema)]))
+
+
+def _of_another_preparation(shop: Shop) -> None:
+    old = _first(shop).read_bytes()
+    shop.prepare()
+    _first(shop).write_bytes(old)
+
+
+def _of_another_preparation_in_the_manifest(shop: Shop) -> None:
+    _of_another_preparation(shop)
+    shop.forge(lambda said: None)
+
+
+def _moved(shop: Shop) -> None:
+    """The file of a table under the name of another table's."""
+    shutil.copyfile(_first(shop, "orders"), _first(shop))
+    shop.forge(lambda said: None)
+
+
+def _linked(shop: Shop) -> None:
+    file = _first(shop)
+    file.rename(shop.place / "x")
+    file.symlink_to(shop.place / "x")
+
+
+def _more(name: str, value: Any) -> Callable[[Shop], None]:
+    return lambda shop: shop.forge(lambda said: said["bound"].__setitem__(name, value))
+
+
+BROKEN: dict[str, tuple[Callable[[Shop], object], str]] = {
+    "a flipped byte": (_flip, "not as it was written"),
+    "a flipped byte of the manifest": (
+        lambda shop: (shop.place / MANIFEST).write_text(shop.text.replace('"shards": 3', '"shards": 2')),
+        "manifest is not as it was written",
+    ),
+    "no manifest": (lambda shop: (shop.place / MANIFEST).unlink(), "no manifest.json"),
+    "an empty manifest": (lambda shop: (shop.place / MANIFEST).write_text(""), "not as it was written"),
+    "no file": (lambda shop: _first(shop).unlink(), "there is no"),
+    "a link": (_linked, "link"),
+    "a shard listed twice": (lambda shop: shop.forge(_listed_twice), "lists a file twice"),
+    "a shard copied": (_copied, "another preparation, table or shard"),
+    "a shard left out": (
+        lambda shop: shop.forge(lambda said: said["tables"]["items"].pop()),
+        "every shard once",
+    ),
+    "a unit in two shards": (_unit_of_another_shard, "units of one shard are in another"),
+    "a file of another preparation": (_of_another_preparation, "not as it was written"),
+    "a forged file of another preparation": (_of_another_preparation_in_the_manifest, "another preparation"),
+    "a file of another table": (_moved, "another preparation, table or shard"),
+    "another dataset": (_more("dataset", "bank"), "another dataset"),
+    "another ledger": (_more("ledger", "0" * 64), "another ledger"),
+    "another version": (_more("data_version", "1"), "another version of the data"),
+    "another format": (lambda shop: shop.forge(lambda said: said.update(format=2)), "format 2"),
+    "a table less": (lambda shop: shop.forge(lambda said: said["tables"].pop("colours")), "not those of the catalog"),
+    "a file elsewhere": (
+        lambda shop: shop.forge(lambda said: said.update(made="../data/" + said["made"])),
+        "outside of it",
+    ),
+    "nonsense": (
+        lambda shop: (shop.place / MANIFEST).write_text("[]\n" + hashlib.sha256(b"[]").hexdigest() + "\n"),
+        "manifest",
+    ),
+    "a file that others may write": (lambda shop: _first(shop).chmod(0o620), "other users may write"),
+    "a folder that others may write": (lambda shop: shop.place.chmod(0o702), "other users may write"),
+    "files in a folder that others may write": (lambda shop: shop.made.chmod(0o770), "other users may write"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_folder_that_is_not_as_it_was_written_is_refused(shop: Shop, case: str) -> None:
+    change, words = BROKEN[case]
+    change(shop)
+    with pytest.raises(CatalogError, match=words):
+        shop.connect()
+    assert len(shop.ledger.entries()) == 0
+
+
+def test_other_backends_are_not_given_prepared_data(shop: Shop) -> None:
+    with pytest.raises(CatalogError, match="prepared data are read by duckdb"):
+        dp.connect(shop.catalog, shop.place, ledger=shop.ledger, backend="another")
+
+
+def test_other_declarations_are_refused_and_other_bounds_are_not(shop: Shop) -> None:
+    wider = dp.Catalog.from_yaml(CATALOG.replace("max_rows: 3", "max_rows: 2").replace("upper: 10}", "upper: 20}"))
+    assert shop.connect(wider).sql(COUNT, epsilon="1").to_pandas() is not None
+    for old, new in (("price: {type: float64", "price: {type: int64"), ("name: {type: text}", "name: {type: date}")):
+        other = dp.Catalog.from_yaml(CATALOG.replace(old, new))
+        with pytest.raises(CatalogError, match="declares other tables, columns or owners"):
+            shop.connect(other)
+
+
+def test_a_new_version_of_the_data_needs_a_new_preparation(shop: Shop) -> None:
+    before = shop.connect()
+    shop.ledger.new_data_version(by="owner", why="more orders")
+    with pytest.raises(CatalogError, match="another version of the data"):
+        shop.connect()
+    with pytest.raises(DataChangedError):
+        before.sql(COUNT, epsilon="1")
+    shop.prepare()
+    shop.connect().sql(COUNT, epsilon="1")
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_file_that_changes_under_a_session_ends_it(shop: Shop, shards: int) -> None:
+    shop.prepare(shards=shards)
+    session = shop.connect()
+    session.sql(COUNT, epsilon="1")
+    spent = session.remaining
+    shop.prepare(shards=shards)
+    with pytest.raises(BackendError, match="changed"):
+        session.sql("SELECT SUM(price) AS s FROM items", epsilon="1")
+    assert session.remaining == spent
+    _flip(shop)
+    with pytest.raises(CatalogError):
+        shop.connect()
+
+
+WRONG: dict[str, tuple[str, str]] = {
+    "a number of rows too few": (
+        'CAST(held."rows" AS BIGINT) AS',
+        'CAST(held."rows" - 1 AS BIGINT) AS',
+    ),
+    "a unit in all shards": ("held.shard AS", "(row_number() OVER () % 3) AS"),
+    "one number for two units": ("held.code AS", "held.code // 2 AS"),
+    "numbers of other units": ("held.code AS", "held.code + 1 AS"),
+    "rows left out": (" AS given JOIN", " AS given JOIN (SELECT 1 LIMIT 0) AS nothing ON TRUE JOIN"),
+    "rows twice": (" AS given JOIN", " AS given CROSS JOIN range(2) JOIN"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_was_written_wrongly_is_not_kept(shop: Shop, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer with a defect in one of its tables: what it wrote fails its verification, and nothing was committed."""
+    before, rows = shop.text, Preparing._rows
+
+    def wrong(self: Preparing, table: Any, count: int) -> str:
+        text = rows(self, table, count)
+        if table.name != "items":
+            return text
+        assert WRONG[case][0] in text
+        return text.replace(*WRONG[case])
+
+    monkeypatch.setattr(Preparing, "_rows", wrong)
+    with pytest.raises(BackendError, match="failed their check after writing"):
+        shop.prepare()
+    assert shop.text == before
+    assert [path.name for path in shop.place.iterdir() if path.is_dir()] == [shop.made.name]
+    shop.connect()
+
+
+def test_a_folder_of_other_files_is_left_alone(shop: Shop, tmp_path: Path) -> None:
+    shop.place = tmp_path
+    with pytest.raises(CatalogError, match="holds other files"):
+        shop.prepare()
+    shop.place = tmp_path / "nowhere" / "data"
+    with pytest.raises(CatalogError, match="cannot be made"):
+        shop.prepare()
+
+
+@pytest.mark.parametrize("shards", [0, -1, True, 1.5, 10**9])
+def test_numbers_of_shards(shop: Shop, shards: Any) -> None:
+    with pytest.raises(CatalogError, match="number of shards"):
+        shop.prepare(shards=shards)
+
+
+def test_sources_that_are_missing_or_unknown(shop: Shop) -> None:
+    given = sources()
+    with pytest.raises(CatalogError, match="no source"):
+        dp.prepare(shop.catalog, {"items": given["items"]}, shop.place, ledger=shop.ledger)
+    with pytest.raises(CatalogError, match="not a declared table"):
+        dp.prepare(shop.catalog, {**given, "more": given["items"]}, shop.place, ledger=shop.ledger)
+    shop.connect()

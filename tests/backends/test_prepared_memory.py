@@ -1,0 +1,70 @@
+"""Prepared data larger than the memory limit, with no file to spill to: shards are read one after another within it."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dpquery as dp
+from tests.architecture.package import ROOT
+
+COLUMNS = [f"c{i}" for i in range(6)]
+CATALOG = dp.Catalog(
+    dataset="large",
+    privacy_unit="person",
+    budget={"epsilon": 100},
+    tables={
+        "visits": {
+            "unit": "person",
+            "max_rows": 1,
+            "columns": {"person": {"type": "int64"}}
+            | {name: {"type": "int64", "lower": 0, "upper": 100} for name in COLUMNS},
+        }
+    },
+)
+OWN = f"SELECT person, {', '.join(f'MAX({name}) AS {name}' for name in COLUMNS)} FROM visits GROUP BY person"
+SQL = f"SELECT {', '.join(f'SUM({name}) AS {name}' for name in COLUMNS)} FROM ({OWN}) AS own"
+BESIDE = 200 * 2**20
+"""Bytes that the process may take beside the engine's memory: those of threads, and of what Arrow and Python read."""
+
+
+def ask(folder: Path, limit: int) -> None:
+    """Asks for sums of a number of each person, under limits of the engine and of the system."""
+    opened = dp.connect(CATALOG, folder / "data", ledger=folder / "ledger", memory_limit=f"{limit}MiB", spill=False)
+    with opened as session:
+        status = Path("/proc/self/status").read_text()
+        taken = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmData:"))
+        resource.setrlimit(resource.RLIMIT_DATA, (taken * 1024 + BESIDE + limit * 2**20,) * 2)
+        assert len(session.sql(SQL, epsilon="1").to_pandas()) == 1
+
+
+def written(folder: Path, rows: int, shards: int) -> int:
+    """Returns the megabytes of prepared data of so many people, whose numbers cannot be compressed."""
+    draw = np.random.default_rng(1)
+    columns = {name: draw.integers(-(2**63), 2**63 - 1, rows) for name in COLUMNS}
+    table = pa.table({"person": draw.permutation(rows), **columns})
+    ledger = dp.create_ledger(CATALOG, folder / "ledger")
+    dp.prepare(CATALOG, {"visits": table}, folder / "data", ledger=ledger, shards=shards)
+    ledger.close()
+    return sum(file.stat().st_size for file in (folder / "data").rglob("*.parquet")) >> 20
+
+
+@pytest.mark.parametrize(
+    ("rows", "shards", "limit"),
+    [(1_500_000, 16, 64), pytest.param(45_000_000, 200, 512, marks=pytest.mark.slow)],
+)
+def test_shards_are_read_within_the_limit(tmp_path: Path, rows: int, shards: int, limit: int) -> None:
+    assert written(tmp_path, rows, shards) > limit
+    command = [sys.executable, "-m", "tests.backends.test_prepared_memory", str(tmp_path), str(limit)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+if __name__ == "__main__":
+    ask(Path(sys.argv[1]), int(sys.argv[2]))
