@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpquery.accuracy.counting import families, share
 from dpquery.accuracy.error_propagation import factors_of
 from dpquery.backends.base import PublicFacts
 from dpquery.catalog import Catalog
@@ -37,6 +36,7 @@ from dpquery.session.profile_buying import Histogram, profile_of, values_of
 from dpquery.session.profile_finding import Finder
 from dpquery.session.profile_ladder import Estimate
 from dpquery.session.profile_questions import bound_of, has_many_rows, questions, rows_of, values_of_column, why_not
+from dpquery.session.rows_added import least_of_each, noises_of_counts, of_each_row
 from dpquery.units.meeting import LARGEST_CUT
 from dpquery.units.weights import distinct_groups
 
@@ -239,53 +239,34 @@ class KnownProfiles:
 
     def require_reachable(self, prepared: pipeline.Prepared, request: Request, reuse: Reuse | None) -> None:
         """Raises UnsupportedQueryError where what weights are known to leave out of a table is more than an error that
-        is asked for of counts over all of its rows: no noise is small enough."""
+        is asked for of a number that adds something up over all of its rows: no noise is small enough.
+
+        What a row adds lies between ends that follow from bounds: 1 to a count. To an average nothing is known.
+        """
         if request.accuracy is None:
             return
         errors = request.accuracy.errors
-        reached = {
-            frozenset(ids): (name, aggregate.public_groups)
+        reached = [
+            (name, aggregate.public_groups, of_each_row(aggregate, grouping.halved, grouping.whole))
             for budgeted, grouping in zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True)
             for aggregate in (budgeted.aggregate,)
-            for ids, measure in (
-                *(((one.id,), one) for one in aggregate.measures),
-                *((one.parts, one.total) for one in grouping.halved),
-            )
-            if measure.count is Count.ROWS
-            and measure.filter is None
-            and (name := whole_table(aggregate)) is not None
-            and name in weighed_tables(aggregate)
-        }
+            if (name := whole_table(aggregate)) is not None and name in weighed_tables(aggregate)
+        ]
         for aim in aims_of(prepared.private, {}):
             error = errors if isinstance(errors, Fraction) else errors.get(aim.name)
             factors = None if error is None else factors_of(aim.expression, lambda _: True)
-            if error is None or factors is None or {*factors.values()} != {1} or frozenset(factors) not in reached:
-                continue
-            name, groups = reached[frozenset(factors)]
-            lost = self._lost(name, request.bounds, reuse)
-            if groups is not None and lost > error * groups:
+            for name, groups, rows in reached:
+                least = 0.0 if not factors else least_of_each(factors, rows)
+                lost = self._lost(name, request.bounds, reuse) if least else 0.0
+                if error is None or groups is None or least * lost <= error * groups:
+                    continue
                 each = f", {lost / groups:,.0f} of each of {groups:,} groups on average" if groups > 1 else ""
+                of = "" if least == 1 else f"; each adds {least:,g} at least"
                 raise UnsupportedQueryError(
                     f"{aim.name} cannot come within {float(error):,g}: by its profile {plain(name)} has {lost:,.0f} "
-                    f"rows or more that max_rows leaves out{each}",
+                    f"rows or more that max_rows leaves out{each}{of}",
                     advice="Raise max_rows of the table, which noise grows with, or ask for a larger error.",
                 )
-
-
-def noises_of_counts(
-    aggregate: PrivateAggregate, described: Sequence[Measurement], whole: frozenset[str]
-) -> list[float]:
-    """Returns how far numbers of rows are off, but for one in twenty: of counts, and of what vectors add up to.
-
-    The noises of a vector's terms are of one law, so those of k terms together are of k^(1/2) times the size.
-
-    Args:
-        whole: Ids of the sums over values that are never NULL.
-    """
-    errors = {measure.id: made.error95 for measure, made in zip(aggregate.measures, described, strict=True)}
-    found = [errors[measure.id] for measure in aggregate.measures if measure.count is Count.ROWS]
-    counting = [terms for terms in families(aggregate.measures) if all(term.id in whole for term in terms)]
-    return found + [math.sqrt(len(terms)) * max(errors[t.id] * float(share(t)) for t in terms) for terms in counting]
 
 
 def is_known(note: str) -> bool:
