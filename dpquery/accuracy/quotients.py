@@ -71,6 +71,8 @@ def quotient_of(expression: Expression, is_measure: Callable[[str], bool]) -> Qu
                 shift, expression = shift + factor * by, expression.arguments[constants.index(None)]
             case "subtract", [None, float(by)]:
                 shift, expression = shift - factor * by, expression.arguments[0]
+            case "subtract", [float(by), None]:
+                shift, factor, expression = shift + factor * by, -factor, expression.arguments[1]
             case "multiply", ([float(by), None] | [None, float(by)]) if by:
                 factor, expression = factor * by, expression.arguments[constants.index(None)]
             case "divide", [None, float(by)] if by:

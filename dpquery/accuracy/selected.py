@@ -32,7 +32,7 @@ MARGIN = 1e-3
 
 
 def shown_interval(noise: NoiseLaw, tau: int, released: Floats, failure: Fraction) -> Interval:
-    """Returns the interval of each number that is at least tau, shape (groups,).
+    """Returns the interval of each number, which is at least tau, shape (groups,).
 
     Args:
         noise: In whole steps.
@@ -47,11 +47,11 @@ def shown_interval(noise: NoiseLaw, tau: int, released: Floats, failure: Fractio
         return _tail(noise, released - x) + low > allowed * passed
 
     out, left = np.zeros_like(released), np.maximum(released, 1.0)
-    while (left - out > 1).any():
-        middle = np.floor((out + left) / 2)
+    while (open := left - out > 1).any():
+        middle = np.where(open, np.floor((out + left) / 2), left)
         kept = is_left(middle)
-        out, left = np.where(kept, out, middle), np.where(kept, middle, left)
-    return Interval(np.where(np.isnan(released), np.nan, left), released + width)
+        out, left = np.where(kept, out, middle), np.where(kept & open, middle, left)
+    return Interval(left, released + width)
 
 
 def _tail(noise: NoiseLaw, k: Floats) -> Floats:

@@ -83,18 +83,18 @@ def tail(t: Floats, first: Floats, second: Floats) -> Floats:
 
 
 def test_they_are_all_quotients_that_are_not_spoken_against() -> None:
-    """Beside a search over 20,000 parts, with the tail in closed form."""
+    """Beside a search over 20,000 parts, with the tail in closed form: points leave out between 4 and 5 %."""
     random, parts = np.random.default_rng(5), np.linspace(0, 1, 20_001)
     parts = parts[np.abs(parts - 0.5) > 1e-5]
     a, b = random.laplace(12.0, 10.0, 60), random.laplace(30.0, 10.0, 60)
     found = inputs(a, b, 10.0).interval(mean(0.0, 1.0))
     for one, (over, under) in enumerate(zip(a, b, strict=True)):
         apart = np.abs((1 - parts) * over - parts * under) / 10
-        left = parts[tail(apart, np.maximum(1 - parts, 1e-9), np.maximum(parts, 1e-9)) >= 0.05]
-        if len(left):
-            assert (found.lower[one], found.upper[one]) == pytest.approx((left.min(), left.max()), abs=0.04)
-        else:
-            assert found.upper[one] - found.lower[one] < 0.04
+        chance = tail(apart, np.maximum(1 - parts, 1e-9), np.maximum(parts, 1e-9))
+        if (chance >= 0.05).any():
+            least, most = parts[chance >= 0.05], parts[chance >= 0.04]
+            assert most.min() - 0.001 <= found.lower[one] <= least.min() + 0.001
+            assert least.max() - 0.001 <= found.upper[one] <= most.max() + 0.001
 
 
 def test_a_divisor_that_may_be_0_bounds_nothing_by_itself() -> None:
