@@ -116,7 +116,11 @@ def chosen() -> dict[str, dict[str, float]]:
     by itself, `held`, and all of an answer at once, `together`; `shown` is the part of groups that are selected."""
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        asked = [(f"{clause}, {size:,} rows", size, "g", clause.format(size=size)) for clause, sizes in CHOSEN.items() for size in sizes]
+        asked = [
+            (f"{clause}, {size:,} rows", size, "g", clause.format(size=size))
+            for clause, sizes in CHOSEN.items()
+            for size in sizes
+        ]
         asked += [(f"selected groups, {size:,} people", size, "h", "") for size in UNITS]
         for name, size, key, clause in asked:
             session = opened(Path(folder) / f"{key} {name}", size, "both", FEW)
@@ -183,7 +187,9 @@ def rows_of(size: int) -> pd.DataFrame:
     y = (x / 10 + random.normal(0, 1.5, size)).clip(0, 10)
     few, kind = random.binomial(3, 0.3, size), random.integers(0, max(10, size // 3), size)
     person = np.repeat(np.arange(size), np.arange(size) % 6 + 1)[:size]
-    return pd.DataFrame({"x": x, "y": y, "few": few, "kind": kind, "person": person, "id": np.arange(size), "g": 0, "h": 0})
+    return pd.DataFrame(
+        {"x": x, "y": y, "few": few, "kind": kind, "person": person, "id": np.arange(size), "g": 0, "h": 0}
+    )
 
 
 def opened(folder: Path, size: int, money: str, groups: int = GROUPS, frame: pd.DataFrame | None = None) -> dp.Session:
@@ -339,7 +345,11 @@ def table(results: Mapping[str, Cell]) -> list[str]:
         "|---|---:|---:|---:|---:|---|",
     ]
     for name in QUESTIONS:
-        own = {place: cell for place, cell in results.items() if place.startswith(f"interval of {name}, ") and _is_of(place, name)}
+        own = {
+            place: cell
+            for place, cell in results.items()
+            if place.startswith(f"interval of {name}, ") and _is_of(place, name)
+        }
         if not own:
             continue
         inner = [cell["wide"] for cell in own.values() if "wide" in cell and cell.get("range", 0) < 0.5]

@@ -23,8 +23,10 @@ from dpquery.accuracy.rules import Floats, Interval
 from dpquery.accuracy.simulated import POINTS, Law, Points, known_laws, noise_at, points_beyond
 from dpquery.plan.expr import Call, Case, Cast, Expression, Literal
 
-NODES = 33
-"""Directions (A, B) in which the quantile is computed; it is taken for linear between them."""
+NODES, NODES_OF_STEPS = 33, 129
+"""Directions (A, B) in which the quantile is computed, of noise of any size and of few steps; it is taken for linear
+between them. Few steps have atoms, which the interval must not lose by a little: it may be off by what it moves from
+one direction to the next."""
 HALVINGS = 50
 """Of the step between two directions, to find an end."""
 MOST_ROWS = 100_000
@@ -112,11 +114,11 @@ def interval_of(
     if known is None or beyond is None or rows > MOST_ROWS or not all(isinstance(scale, float) for scale in scales):
         return None
     at_points = {id: noise_at(law, dimension) for dimension, (id, law) in enumerate(sorted(known.items()))}
-    given = [{id: columns[id][:, None] for id in known}, {id: np.zeros((1, 1)) for id in known}, at_points]
+    zeros, given = {id: np.zeros((1, 1)) for id in known}, {id: columns[id][:, None] for id in known}
     sides = []
     for side in (quotient.over, quotient.under):
-        found = [Points(values, exact if place == 0 else _first(exact)).follow(side) for place, values in enumerate(given)]
-        released, bare, noisy = (None if one is None else one for one in found)
+        released = Points(given, exact).follow(side)
+        bare, noisy = (Points(values, _first(exact)).follow(side) for values in (zeros, at_points))
         if released is None or bare is None or noisy is None:
             return None
         noise = np.broadcast_to(noisy - bare, (1, POINTS))[0]
@@ -127,7 +129,7 @@ def interval_of(
         lower, upper = max(lower, low), min(upper, high)
     if not lower < upper:
         return None
-    low, high = _hull(*sides, lower, upper, beyond)
+    low, high = _hull(*sides, lower, upper, beyond, any(law.step for law in known.values()))
     ends = np.sort(quotient.shift + quotient.factor * np.stack([low, high]), axis=0)
     unknown = np.isnan(ends).any(axis=0) | np.isinf(ends).all(axis=0)
     return Interval(*np.where(unknown, np.nan, ends))
@@ -135,7 +137,7 @@ def interval_of(
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A sum of measures: as released, shape (rows,), its noise at each point, and what it is where all of them are 0."""
+    """A sum of measures: as released, shape (rows,), its noise at each point, and what it is without any of them."""
 
     released: Floats
     noise: Floats
@@ -166,17 +168,20 @@ def _reach(quotient: Quotient) -> tuple[float, float]:
     return min(single), max(single)
 
 
-def _hull(over: _Side, under: _Side, lower: float, upper: float, beyond: int) -> tuple[Floats, Floats]:
+def _hull(over: _Side, under: _Side, lower: float, upper: float, beyond: int, has_atoms: bool) -> tuple[Floats, Floats]:
     """Returns the least and the greatest quotient that is not spoken against, shape (rows,).
 
     Quotients are directions: r is that of (sin t, cos t), in the sizes of the noises, for t between -pi/2 and pi/2.
     """
     by = over.scale / under.scale
     first, last = math.atan(lower / by), math.atan(upper / by)
-    nodes = np.linspace(first, last, NODES)
+    nodes = np.linspace(first, last, NODES_OF_STEPS if has_atoms else NODES)
     a, b = over.released / over.scale, under.released / under.scale
-    sizes = np.abs(np.outer(np.cos(nodes), over.noise / over.scale) - np.outer(np.sin(nodes), under.noise / under.scale))
+    noises = (over.noise / over.scale, under.noise / under.scale)
+    sizes = np.abs(np.outer(np.cos(nodes), noises[0]) - np.outer(np.sin(nodes), noises[1]))
     quantiles = np.partition(sizes, POINTS - 1 - beyond, axis=1)[:, POINTS - 1 - beyond]
+    if has_atoms:
+        quantiles += np.abs(np.diff(quantiles)).max()
     slack = 1e-12 * (1 + np.abs(a) + np.abs(b))
 
     def above(t: Floats) -> Floats:
@@ -190,13 +195,14 @@ def _hull(over: _Side, under: _Side, lower: float, upper: float, beyond: int) ->
     ends = []
     for sign in (-1, 1):
         ordered, beside = (nodes, at_nodes) if sign > 0 else (nodes[::-1], at_nodes[::-1])
-        places = np.where(beside <= 0, np.arange(NODES)[:, None], -1).max(axis=0)
+        places = np.where(beside <= 0, np.arange(len(nodes))[:, None], -1).max(axis=0)
         inside = np.where(places >= 0, ordered[places], np.nan)
         here = np.where((middle >= first) & (middle <= last), middle, np.nan)
         inside = np.fmax(inside, here) if sign > 0 else np.fmin(inside, here)
         inside = np.where(np.isnan(inside), best, inside)
         next = np.searchsorted(sign * ordered, sign * inside, side="right")
-        outside = np.where(next < NODES, ordered[np.minimum(next, NODES - 1)], inside)
+        outside = np.append(ordered, math.nan)[next]
+        outside = np.where(np.isnan(outside), inside, outside)
         for _ in range(HALVINGS):
             half = (inside + outside) / 2
             within = above(half) <= 0

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from types import MappingProxyType
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -101,7 +100,7 @@ def finish(
     variances: Mapping[str, Expression] | None = None,
     whole: frozenset[str] = frozenset(),
     halved: Sequence[Halved] = (),
-    taus: Mapping[str, int] = MappingProxyType({}),
+    taus: Mapping[str, int] | None = None,
 ) -> Finished:
     """Returns what the query computes from the released tables.
 
@@ -137,7 +136,7 @@ def finish(
     behind = frozenset[str]() if choices is None else choices.behind(read)
     read |= behind & {*made.column_names}
     floors = frozenset(m.id for table in tables for m in table.aggregate.measures if is_never_negative(m))
-    shown = deciding(tables, taus)
+    shown = deciding(tables, taus) if taus else {}
     values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), _laws(tables, again)
 
     def failing(confidence: Fraction) -> Fraction:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dpquery.accuracy.counting import families, share
 from dpquery.accuracy.error_propagation import factors_of
 from dpquery.backends.base import PublicFacts
 from dpquery.catalog import Catalog
@@ -36,7 +37,7 @@ from dpquery.session.profile_buying import Histogram, profile_of, values_of
 from dpquery.session.profile_finding import Finder
 from dpquery.session.profile_ladder import Estimate
 from dpquery.session.profile_questions import bound_of, has_many_rows, questions, rows_of, values_of_column, why_not
-from dpquery.session.rows_added import least_of_each, noises_of_counts, of_each_row
+from dpquery.session.rows_added import least_of_each, of_each_row
 from dpquery.units.meeting import LARGEST_CUT
 from dpquery.units.weights import distinct_groups
 
@@ -267,6 +268,22 @@ class KnownProfiles:
                     f"rows or more that max_rows leaves out{each}{of}",
                     advice="Raise max_rows of the table, which noise grows with, or ask for a larger error.",
                 )
+
+
+def noises_of_counts(
+    aggregate: PrivateAggregate, described: Sequence[Measurement], whole: frozenset[str]
+) -> list[float]:
+    """Returns how far numbers of rows are off, but for one in twenty: of counts, and of what vectors add up to.
+
+    The noises of a vector's terms are of one law, so those of k terms together are of k^(1/2) times the size.
+
+    Args:
+        whole: Ids of the sums over values that are never NULL.
+    """
+    errors = {measure.id: made.error95 for measure, made in zip(aggregate.measures, described, strict=True)}
+    found = [errors[measure.id] for measure in aggregate.measures if measure.count is Count.ROWS]
+    counting = [terms for terms in families(aggregate.measures) if all(term.id in whole for term in terms)]
+    return found + [math.sqrt(len(terms)) * max(errors[t.id] * float(share(t)) for t in terms) for terms in counting]
 
 
 def is_known(note: str) -> bool:

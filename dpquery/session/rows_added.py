@@ -1,15 +1,13 @@
-"""Counts and sums as what each row adds to them: what is known of their bias and of their noise."""
+"""Counts and sums as what each row adds to them: how far off they are at least where rows are left out."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from dpquery.accuracy.counting import Halved, families, share
+from dpquery.accuracy.counting import Halved
 from dpquery.accuracy.error_propagation import Factors
 from dpquery.kernel.plan import Count, PrivateAggregate
-from dpquery.result.measurements import Measurement
 
 Ends = Mapping[tuple[str, ...], tuple[Fraction, Fraction]]
 """Of numbers that are measured of each row of a table, by the ids of their measures, the least and the most of one."""
@@ -39,19 +37,3 @@ def least_of_each(factors: Factors, rows: Ends) -> float:
             low, high = low + first, high + last
             left = {id: other for id, other in left.items() if id not in ids}
     return 0.0 if left else float(max(low, -high, Fraction(0)))
-
-
-def noises_of_counts(
-    aggregate: PrivateAggregate, described: Sequence[Measurement], whole: frozenset[str]
-) -> list[float]:
-    """Returns how far numbers of rows are off, but for one in twenty: of counts, and of what vectors add up to.
-
-    The noises of a vector's terms are of one law, so those of k terms together are of k^(1/2) times the size.
-
-    Args:
-        whole: Ids of the sums over values that are never NULL.
-    """
-    errors = {measure.id: made.error95 for measure, made in zip(aggregate.measures, described, strict=True)}
-    found = [errors[measure.id] for measure in aggregate.measures if measure.count is Count.ROWS]
-    counting = [terms for terms in families(aggregate.measures) if all(term.id in whole for term in terms)]
-    return found + [math.sqrt(len(terms)) * max(errors[t.id] * float(share(t)) for t in terms) for terms in counting]

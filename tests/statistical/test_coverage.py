@@ -43,7 +43,9 @@ def test_bounds_on_a_chance_are_those_of_the_binomial_law() -> None:
     assert 0.9325 < least < 0.9345 and 0.9635 < most < 0.965
 
 
-@pytest.mark.parametrize(("half", "misses_it", "holds_it"), [(1.96, False, True), (1.7, True, False), (2.5, True, False)])
+@pytest.mark.parametrize(
+    ("half", "misses_it", "holds_it"), [(1.96, False, True), (1.7, True, False), (2.5, True, False)]
+)
 def test_intervals_that_are_too_short_or_too_wide_miss(half: float, misses_it: bool, holds_it: bool) -> None:
     values = np.random.default_rng(1).normal(0, 1, 10_000)
     found = _of_values(values, values - half, values + half, 0.0, None)
