@@ -39,6 +39,8 @@ LEAST_DRAWS, MOST_DRAWS = 2_000, 8_000
 """Answers of each cell."""
 DOUBT = 0.001
 """How often each bound of a cell fails."""
+CELL, CHOICE = "interval of ", "chosen by "
+"""How the names of results begin."""
 LEAST_HELD, MOST_WIDE, MOST_NONE = 0.94, 1.1, 0.02
 Floats = NDArray[np.float64]
 Cell = Mapping[str, float]
@@ -92,7 +94,7 @@ def coverage(names: tuple[str, ...] = tuple(QUESTIONS), sizes: tuple[int, ...] =
                 for loss in LOSSES:
                     ((money, amount),) = loss.items()
                     made = _measured(sessions[money], QUESTIONS[name], size, money, amount)
-                    found[f"interval of {name}, {size:,} rows, {money} {amount}"] = made
+                    found[f"{CELL}{name}, {size:,} rows, {money} {amount}"] = made
                     print(name, size, money, amount, {k: round(v, 4) for k, v in made.items()}, flush=True)
             for session in sessions.values():
                 session.close()
@@ -129,7 +131,7 @@ def chosen() -> dict[str, dict[str, float]]:
                 answers = [session.sql(query, **loss) for _ in range(TIMES)]  # type: ignore[arg-type]
                 made = _held_in(answers, float(size))
                 words = " ".join(f"{money} {amount}" for money, amount in loss.items() if money != "delta")
-                found[f"chosen by {name}, {words}"] = made
+                found[f"{CHOICE}{name}, {words}"] = made
                 print(name, words, {k: round(v, 4) for k, v in made.items()}, flush=True)
             session.close()
     return found
@@ -339,32 +341,33 @@ def holds(found: Cell) -> bool:
 
 
 def table(results: Mapping[str, Cell]) -> list[str]:
-    """Returns what was found as lines of a page: a row for each aggregate, then each cell that misses."""
+    """Returns what was found as lines of a page: a row for each aggregate, with each cell that misses."""
     lines = [
-        "| interval of | cells | hold | least held | widest, where no end of the range is reached | misses |",
-        "|---|---:|---:|---:|---:|---|",
+        "| interval of | cells | miss | hold for certain | least held | widest within the range | cells that miss |",
+        "|---|---:|---:|---:|---:|---:|---|",
     ]
     for name in QUESTIONS:
-        own = {
-            place: cell
-            for place, cell in results.items()
-            if place.startswith(f"interval of {name}, ") and _is_of(place, name)
-        }
-        if not own:
-            continue
-        inner = [cell["wide"] for cell in own.values() if "wide" in cell and cell.get("range", 0) < 0.5]
-        missed = [f"{place.split(name + ', ')[1]}: {_cell(cell)}" for place, cell in own.items() if misses(cell)]
-        lines.append(
-            f"| {name} | {len(own)} | {len(own) - len(missed)} | "
-            f"{100 * min(cell.get('held', 0.0) for cell in own.values()):.1f} % | "
-            f"{f'{max(inner):.2f}' if inner else ''} | {'; '.join(missed)} |"
+        places = (
+            f"{size:,} rows, {money} {amount}" for size in SIZES for loss in LOSSES for money, amount in loss.items()
         )
+        own = {place: results[cell] for place in places if (cell := f"{CELL}{name}, {place}") in results}
+        if own:
+            inner = [cell["wide"] for cell in own.values() if "wide" in cell and cell.get("range", 0) < 0.5]
+            missed = [f"{place}: {_cell(cell)}" for place, cell in own.items() if misses(cell)]
+            least = min(cell.get("held", 0.0) for cell in own.values())
+            numbers = f"{len(own)} | {len(missed)} | {sum(map(holds, own.values()))} | {100 * least:.1f} %"
+            lines.append(f"| {name} | {numbers} | {f'{max(inner):.2f}' if inner else ''} | {'; '.join(missed)} |")
     return lines if len(lines) > 2 else []
 
 
-def _is_of(place: str, name: str) -> bool:
-    """Whether a place is one of this question, and not of one whose name begins alike."""
-    return place.removeprefix(f"interval of {name}, ").split(" rows, ")[0].replace(",", "").isdigit()
+def table_of_chosen(results: Mapping[str, Cell]) -> list[str]:
+    """Returns how often intervals of chosen rows hold, as lines of a page."""
+    lines = ["| rows | shown | held | held at once |", "|---|---:|---:|---:|"]
+    for name, cell in results.items():
+        if name.startswith(CHOICE):
+            parts = (f"{100 * cell[part]:.1f} %" if part in cell else "" for part in ("shown", "held", "together"))
+            lines.append(f"| {name.removeprefix(CHOICE)} | {' | '.join(parts)} |")
+    return lines
 
 
 def _cell(found: Cell) -> str:
