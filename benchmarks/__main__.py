@@ -19,7 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from benchmarks.cases import CASES, MANY_GROUPS
-from benchmarks.coverage import CELL, CHOICE, LEAST_DRAWS, chosen, coverage, table_of_chosen
+from benchmarks.coverage import CELL, CHOICE, FEW, LEAST_DRAWS, TIMES, chosen, coverage, table_of_chosen
 from benchmarks.coverage import table as coverage_table
 from benchmarks.frames import COPIED, OVERHEAD, copied, overheads
 from benchmarks.hospital import hospital_errors
@@ -226,7 +226,7 @@ def _coverage(results: Results) -> list[str]:
         "rounded: where noise is of a third of a row, an interval that holds for each fraction is 1.25 rows wide to",
         "a side.",
         "",
-        "Rows that were chosen for their noise, of 20,000 answers each: how often intervals of counts hold each by",
+        f"Rows that were chosen for their noise, of {FEW * TIMES:,} answers each: how often intervals of counts hold each by",
         "itself and all of an answer at once (`simultaneous=True`), among groups of as many people that HAVING,",
         "LIMIT or tau show.",
         "",

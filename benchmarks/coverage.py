@@ -106,7 +106,7 @@ CHOSEN = {
     "ORDER BY answer DESC LIMIT 10": (40, 1_000),
 }
 """What chooses rows for their noise, and in groups of which sizes."""
-TIMES = 500
+TIMES = 250
 """Answers of each such query, of `FEW` groups each."""
 FEW = 40
 UNITS = (1, 5, 10, 15, 20, 25, 30, 40)
@@ -119,7 +119,7 @@ def chosen() -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         asked = [
-            (f"{clause}, {size:,} rows", size, "g", clause.format(size=size))
+            (f"{clause.format(size=size)}, {size:,} rows", size, "g", clause.format(size=size))
             for clause, sizes in CHOSEN.items()
             for size in sizes
         ]

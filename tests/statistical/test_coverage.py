@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.coverage import QUESTIONS, _of_values, _part, holds, misses, opened, rows_of
-from tests.scripted import same_noise
+from tests.scripted import same_noise, zero_noise
 
 GROUPS, SIZE = 6, 40
 
@@ -56,3 +56,18 @@ def test_intervals_that_are_not_there_miss() -> None:
     values = np.random.default_rng(1).normal(0, 1, 10_000)
     there = np.where(np.arange(10_000) % 20 == 0, np.nan, 1.96)
     assert misses(_of_values(values, values - there, values + there, 0.0, None))
+
+
+@pytest.mark.parametrize("size", [16, 40])
+def test_the_count_that_decided_has_an_interval_of_what_is_shown(
+    size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    session = opened(tmp_path / "selected", size, "both", GROUPS)
+    zero_noise(monkeypatch)
+    answer = session.sql("SELECT h, COUNT(*) AS n FROM t GROUP BY h", epsilon="1", delta="1e-6")
+    (made,) = answer.measurements
+    assert made.tau is not None and made.tau <= 16 and answer.to_pandas()["n"].tolist() == [size] * GROUPS
+    (lower,), (upper,) = (set(answer.accuracy["n", end]) for end in ("lower", "upper"))
+    assert upper == size + made.error95
+    assert lower == 1 if size == 16 else size - made.error95 <= lower <= size - made.error95 + 1
+    session.close()
