@@ -129,8 +129,9 @@ def interval_of(
         lower, upper = max(lower, low), min(upper, high)
     if not lower < upper:
         return None
-    low, high = _hull(*sides, lower, upper, beyond, any(law.step for law in known.values()))
-    ends = np.sort(quotient.shift + quotient.factor * np.stack([low, high]), axis=0)
+    over, under = sides
+    found = _hull(over, under, lower, upper, beyond, any(law.step for law in known.values()))
+    ends = np.sort(quotient.shift + quotient.factor * np.stack(found), axis=0)
     unknown = np.isnan(ends).any(axis=0) | np.isinf(ends).all(axis=0)
     return Interval(*np.where(unknown, np.nan, ends))
 
