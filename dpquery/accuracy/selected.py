@@ -16,6 +16,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpquery.accuracy.rules import Floats, Interval
 from dpquery.errors import InternalError
@@ -41,10 +42,11 @@ def shown_interval(noise: NoiseLaw, tau: int, released: Floats, failure: Fractio
     width, allowed = noise.half_width(failure), float(failure) * (1 - MARGIN)
     below = 1 - _tail(noise, np.array([-float(width)]))[0]
 
-    def is_left(x: Floats) -> np.ndarray:
+    def is_left(x: Floats) -> NDArray[np.bool_]:
         passed = _tail(noise, tau - x)
         low = np.maximum(0.0, below - (1 - passed))
-        return _tail(noise, released - x) + low > allowed * passed
+        found: NDArray[np.bool_] = _tail(noise, released - x) + low > allowed * passed
+        return found
 
     out, left = np.zeros_like(released), np.maximum(released, 1.0)
     while (open := left - out > 1).any():
