@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpquery.accuracy.intervals import IntervalInputs
 from dpquery.accuracy.quotients import quotient_of
@@ -35,7 +37,7 @@ def mean(lower: float, upper: float) -> Expression:
 
 
 def inputs(
-    a: Floats, b: Floats, scale: float, *, step: float = 0.0, laplace: bool = True, floors: str = "ab"
+    a: NDArray[Any], b: NDArray[Any], scale: float, *, step: float = 0.0, laplace: bool = True, floors: str = "ab"
 ) -> IntervalInputs:
     mechanism = Mechanism.LAPLACE if laplace else Mechanism.GAUSSIAN
     law = Law(table=0, is_added=False, mechanism=mechanism, scale=scale, step=step)
@@ -90,7 +92,8 @@ def test_they_hold_for_any_numbers_of_rows(a: float, b: float, laplace: bool) ->
     """Also where noise is larger than the count: there, at ends of the range, they hold more often than they say."""
     random = np.random.default_rng(3)
     draw = random.laplace if laplace else random.normal
-    drawn = inputs(*(exact + draw(0, 10.0, TRIALS) for exact in (a, b)), 10.0, laplace=laplace)
+    noisy = [exact + draw(0, 10.0, TRIALS) for exact in (a, b)]
+    drawn = inputs(noisy[0], noisy[1], 10.0, laplace=laplace)
     found, exact = drawn.interval(mean(-5.0, 45.0)), -5 + 50 * (a / (a + b) if a + b else 0.5)
     held = ((found.lower <= exact + 1e-9) & (exact - 1e-9 <= found.upper)).mean()
     assert held >= 0.95 - SLACK and (held <= 0.96 + SLACK or found.upper.max() == 45)
