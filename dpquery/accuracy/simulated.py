@@ -116,16 +116,20 @@ class Points(Follower[Floats]):
         self._without, self._exact = without, exact
 
     def is_exact(self, expression: Expression) -> bool:
+        """Whether it reads none of the values given."""
         return not any(column.id in self._without for column in columns_of(expression))
 
     def exact(self, expression: Expression) -> Floats | None:
+        """Returns its values, the same at all points, shape (rows, 1)."""
         values = self._exact(expression)
         return None if values is None else values[:, None]
 
     def column(self, column: Column) -> Floats:
+        """Returns the values given."""
         return self._without[column.id]
 
     def apply(self, rule: Rule, parts: list[Floats], call: Call) -> Floats | None:
+        """Returns the operation's values."""
         return rule.value(*parts) if rule.value is not None and len(parts) == rule.arguments else None
 
     def case(self, expression: Case) -> Floats | None:
