@@ -226,8 +226,8 @@ def _coverage(results: Results) -> list[str]:
         "holds for each fraction is 1.25 rows wide to a side.",
         "",
         f"Rows that were chosen for their noise, of {FEW * TIMES:,} answers each: how often intervals of counts hold",
-        "each by itself and all of an answer at once (`simultaneous=True`), among groups of as many people that HAVING,",
-        "LIMIT or tau show.",
+        "each by itself and all of an answer at once (`simultaneous=True`), among groups of as many people",
+        "that HAVING, LIMIT or tau show.",
         "",
         *table_of_chosen(results),
     ]
