@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpquery.kernel.plan import Count, Measure
+from dpquery.kernel.plan import CHOICES, Count, Measure
 
 CLOSE = 1e-9
 """Factors are floats in a plan: two that are as close as this are equal."""
@@ -56,3 +56,10 @@ def is_count(factors: Mapping[str, Fraction], measures: Mapping[str, Measure]) -
         and (measures[id].family is not None or measures[id].count in COUNTS)
         for id, factor in factors.items()
     )
+
+
+def is_never_negative(measure: Measure) -> bool:
+    """Whether what is measured is at least 0 without noise, whatever the data are."""
+    if measure.count is not Count.SUM:
+        return measure.count not in CHOICES
+    return all(lattice.values[0] >= 0 for lattice in measure.lattices)

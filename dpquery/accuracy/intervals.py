@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.accuracy.quotients import interval_of, quotient_of
 from dpquery.accuracy.rules import Floats, Follower, Interval, Rule
 from dpquery.accuracy.simulated import MOST_CELLS, MOST_MEASURES, Law, simulate
 from dpquery.accuracy.unions import on_side, side_of
@@ -48,11 +49,12 @@ class IntervalInputs:
         columns: The values that the answer's columns were computed from.
         measures: The ids of the noisy ones among them.
         half_width: (measure, number of measures that share the failure probability) to the half-width of its interval.
-        chosen: (choice, number of measures that share the failure probability) to the interval of the value that it
-            stands for; None where nothing is known, or the measure is no choice.
+        chosen: (measure, number of measures that share the failure probability) to an interval of its own: of a choice
+            what it stands for, of a number that decided which groups are shown; None where there is none.
         law: A measure to its noise, or None where it is not known.
         confidence: Of the intervals.
         variances: For columns that stand for the randomness of reports, its variance.
+        floors: The measures that are not negative without noise.
     """
 
     rows: int
@@ -63,6 +65,7 @@ class IntervalInputs:
     law: Callable[[str], Law | None] = lambda _: None
     confidence: float = 0.95
     variances: Mapping[str, Expression] = field(default_factory=dict)
+    floors: frozenset[str] = frozenset()
 
     def interval(self, expression: Expression) -> Interval:
         """Returns the interval of an expression over measures and exact columns; unknown where no rule covers it."""
@@ -72,6 +75,8 @@ class IntervalInputs:
         read = {column.id for column in columns_of(expression)} & self.measures
         with np.errstate(all="ignore"):
             spread = self._spread(read)
+            if not spread and (whole := self._quotient(expression, read)) is not None:
+                return whole
             widths: dict[str, float | Floats] = {id: self.half_width(id, len(read)) for id in read - spread.keys()}
             quantile = NormalDist().inv_cdf(1 - (1 - self.confidence) / (2 * max(1, len(read))))
             widths |= {id: quantile * deviation for id, deviation in spread.items()}
@@ -90,6 +95,15 @@ class IntervalInputs:
             found[id] = np.sqrt(np.maximum((self.unknown() if reach is None else reach).upper, 0.0))
         return found
 
+    def _quotient(self, expression: Expression, read: set[str]) -> Interval | None:
+        """Returns the interval of an average or a ratio; None where it is none, or noise is not followed."""
+        quotient = quotient_of(expression, self.measures.__contains__)
+        if quotient is None:
+            return None
+        values = {id: as_floats(self.columns[id]) for id in read}
+        laws = {id: self.law(id) for id in read}
+        return interval_of(quotient, values, self.exact, laws, self.floors, self.confidence, self.rows)
+
     def _narrower(
         self, known: Interval, expression: Expression, read: set[str], spread: Mapping[str, Floats]
     ) -> Interval:
@@ -99,7 +113,7 @@ class IntervalInputs:
         laws = {id: _law_of(spread[id]) if id in spread else self.law(id) for id in read}
         if None in laws.values():
             return known
-        values = {id: _floats(self.columns[id]) for id in read}
+        values = {id: as_floats(self.columns[id]) for id in read}
         found = simulate(expression, values, self.exact, laws, self.confidence, self.rows)
         if found is None:
             return known
@@ -108,7 +122,7 @@ class IntervalInputs:
 
     def _by_side(self, expression: Expression, side: str) -> Interval:
         """A row's interval is that of the side of the union that it came from."""
-        places, found = _floats(self.columns[side]), self.unknown()
+        places, found = as_floats(self.columns[side]), self.unknown()
         for number in (0, 1):
             taken, here = self.interval(on_side(expression, side, number)), places == number
             found = Interval(np.where(here, taken.lower, found.lower), np.where(here, taken.upper, found.upper))
@@ -127,7 +141,7 @@ class IntervalInputs:
             return np.full(self.rows, np.nan if expression.value is None else float(expression.value))  # type: ignore[arg-type]
         ids = sorted({column.id for column in columns_of(expression)})
         rows = zip(*(self.columns[id] for id in ids), strict=True) if ids else [()] * self.rows
-        return _floats([evaluate(expression, dict(zip(ids, row, strict=True))) for row in rows])
+        return as_floats([evaluate(expression, dict(zip(ids, row, strict=True))) for row in rows])
 
     def holds(self, condition: Expression) -> NDArray[np.bool_]:
         """Returns where a condition without noise holds."""
@@ -153,7 +167,7 @@ class _Ends(Follower[Interval]):
         chosen = self._inputs.chosen(column.id, self._sharing)
         if chosen is not None:
             return chosen
-        value, width = _floats(self._inputs.columns[column.id]), self._widths[column.id]
+        value, width = as_floats(self._inputs.columns[column.id]), self._widths[column.id]
         return Interval(value - width, value + width)
 
     def apply(self, rule: Rule, parts: list[Interval], call: Call) -> Interval | None:
@@ -184,5 +198,6 @@ def _law_of(deviations: Floats) -> Law | None:
     return Law(table=0, is_added=False, mechanism=Mechanism.GAUSSIAN, scale=deviations)
 
 
-def _floats(values: list[Any]) -> Floats:
+def as_floats(values: list[Any]) -> Floats:
+    """Returns a column as floats, NaN for NULL."""
     return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)

@@ -77,21 +77,16 @@ def simulate(
         exact: Gives the values of an expression without noise.
         laws: The noise of each measure read; None where it is not known.
     """
-    left_out = POINTS * (1 - confidence) / 2
-    if rows > MOST_CELLS or not 2 <= len(laws) <= MOST_MEASURES or left_out < LEAST_LEFT_OUT:
-        return None
-    known = {id: law for id, law in laws.items() if law is not None}
-    is_joined = any(law.is_added for law in known.values()) and len({law.table for law in known.values()}) > 1
-    if len(known) < len(laws) or is_joined:
+    known, beyond = known_laws(laws), points_beyond((1 - confidence) / 2)
+    if known is None or beyond is None or rows > MOST_CELLS or len(laws) < 2:
         return None
     without = {}
     for dimension, id in enumerate(sorted(known)):
-        without[id] = columns[id][:, None] - _noise(known[id], dimension)
-    found = _Points(without, exact).follow(expression)
+        without[id] = columns[id][:, None] - noise_at(known[id], dimension)
+    found = Points(without, exact).follow(expression)
     if found is None:
         return None
     ordered = np.sort(np.broadcast_to(found, (rows, POINTS)), axis=1)  # NaN stands last
-    beyond = max(0, math.floor(left_out - math.sqrt(left_out)))
     lower, upper = ordered[:, beyond], ordered[:, POINTS - 1 - beyond]
     whole = np.isfinite(ordered[:, -1]) & np.isfinite(ordered[:, 0])
     return np.where(whole, lower, np.nan), np.where(whole, upper, np.nan)
@@ -100,31 +95,49 @@ def simulate(
 def half_width_of_sum(parts: Sequence[tuple[float, Law]], failure: float) -> float | None:
     """Returns how far `simulate`'s interval of a sum of independent noises, each times a factor, reaches on its wider
     side; None where it is not simulated."""
-    left_out = POINTS * failure / 2
-    if not 2 <= len(parts) <= MOST_MEASURES or left_out < LEAST_LEFT_OUT:
+    beyond = points_beyond(failure / 2)
+    if not 2 <= len(parts) <= MOST_MEASURES or beyond is None:
         return None
-    ordered = np.sort(-sum(factor * _noise(law, dimension)[0] for dimension, (factor, law) in enumerate(parts)))
-    beyond = max(0, math.floor(left_out - math.sqrt(left_out)))
+    ordered = np.sort(-sum(factor * noise_at(law, dimension)[0] for dimension, (factor, law) in enumerate(parts)))
     return float(max(-ordered[beyond], ordered[POINTS - 1 - beyond]))
 
 
-class _Points(Follower[Floats]):
+def known_laws(laws: Mapping[str, Law | None]) -> dict[str, Law] | None:
+    """Returns the noises of measures that can be followed together; None where one is not known or may repeat another,
+    or where they are too many."""
+    known = {id: law for id, law in laws.items() if law is not None}
+    is_joined = any(law.is_added for law in known.values()) and len({law.table for law in known.values()}) > 1
+    return None if len(known) < len(laws) or is_joined or len(laws) > MOST_MEASURES else known
+
+
+def points_beyond(failure: float) -> int | None:
+    """Returns how many of the points to leave out: a little fewer than the part, for they are finite; None for a part
+    that they are too few for."""
+    left_out = POINTS * failure
+    return None if left_out < LEAST_LEFT_OUT else math.floor(left_out - math.sqrt(left_out))
+
+
+class Points(Follower[Floats]):
     """Computes an expression at each point, shape (rows, points)."""
 
     def __init__(self, without: Mapping[str, Floats], exact: Callable[[Expression], Floats | None]) -> None:
         self._without, self._exact = without, exact
 
     def is_exact(self, expression: Expression) -> bool:
+        """Whether it reads none of the values given."""
         return not any(column.id in self._without for column in columns_of(expression))
 
     def exact(self, expression: Expression) -> Floats | None:
+        """Returns its values, the same at all points, shape (rows, 1)."""
         values = self._exact(expression)
         return None if values is None else values[:, None]
 
     def column(self, column: Column) -> Floats:
+        """Returns the values given."""
         return self._without[column.id]
 
     def apply(self, rule: Rule, parts: list[Floats], call: Call) -> Floats | None:
+        """Returns the operation's values."""
         return rule.value(*parts) if rule.value is not None and len(parts) == rule.arguments else None
 
     def case(self, expression: Case) -> Floats | None:
@@ -159,7 +172,7 @@ def _uniform(dimension: int) -> Floats:
     return even
 
 
-def _noise(law: Law, dimension: int) -> Floats:
+def noise_at(law: Law, dimension: int) -> Floats:
     """Returns the noise at each point, shape (1 or rows, points)."""
     if law.step and isinstance(law.scale, float):
         few: Floats = _few_steps(law.mechanism, law.scale / law.step, law.is_rounded, dimension)[None, :] * law.step

@@ -11,12 +11,13 @@ from typing import Any, assert_never
 import pyarrow as pa
 
 from dpquery.accuracy.combinations import law_of
-from dpquery.accuracy.counting import Halved, is_count
+from dpquery.accuracy.counting import Halved, is_count, is_never_negative
 from dpquery.accuracy.error_propagation import rounded_factors_of
-from dpquery.accuracy.intervals import IntervalInputs
+from dpquery.accuracy.intervals import IntervalInputs, as_floats
 from dpquery.accuracy.noise_shapes import shape_of, variance_of
 from dpquery.accuracy.rounded import half_width as half_width_of
 from dpquery.accuracy.rules import Interval
+from dpquery.accuracy.selected import shown_interval
 from dpquery.accuracy.simulated import LEAST_OF_SUM, Law
 from dpquery.accuracy.unions import carry_union
 from dpquery.kernel.mechanisms import NoiseLaw
@@ -48,6 +49,7 @@ from dpquery.result.bins import Axis, axis_of
 from dpquery.result.carried import Carried
 from dpquery.result.choices import Choices, RankError
 from dpquery.result.combined import CombinedNoise
+from dpquery.result.deciding import deciding
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
 from dpquery.result.together import drawn, failure_of_each
@@ -100,6 +102,7 @@ def finish(
     variances: Mapping[str, Expression] | None = None,
     whole: frozenset[str] = frozenset(),
     halved: Sequence[Halved] = (),
+    taus: Mapping[str, int] | None = None,
 ) -> Finished:
     """Returns what the query computes from the released tables.
 
@@ -112,6 +115,7 @@ def finish(
         variances: For columns of the result that stand for the randomness of reports, how large it is.
         whole: Ids of the choices among values that are never NULL, and of such sums.
         halved: Totals that are measured in two parts.
+        taus: Of measures in tables with selected groups the least noisy number with which a group is shown.
     """
     tables = with_added(released, added)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
@@ -133,6 +137,8 @@ def finish(
     choices = _choices(tables, whole, halved, again)
     behind = frozenset[str]() if choices is None else choices.behind(read)
     read |= behind & {*made.column_names}
+    floors = frozenset(m.id for table in tables for m in table.aggregate.measures if is_never_negative(m))
+    shown = deciding(tables, taus) if taus else {}
     values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), _laws(tables, again)
 
     def failing(confidence: Fraction) -> Fraction:
@@ -142,9 +148,11 @@ def finish(
         each = failing(confidence) if at_once else None
 
         def chosen(id: str, sharing: int) -> Interval | None:
+            failure = (1 - confidence) / sharing if each is None else each
+            if id in shown:
+                return shown_interval(*shown[id], as_floats(values[id]), failure)
             if choices is None or id not in choices:
                 return None
-            failure = (1 - confidence) / sharing if each is None else each
             return choices.interval(id, values, widths, failure, each=each is not None)
 
         return IntervalInputs(
@@ -156,6 +164,7 @@ def finish(
             law=laws if each is None else lambda _: None,  # what is simulated holds for one cell by itself
             confidence=float(confidence) if each is None else 1 - float(each),
             variances=again.spread,
+            floors=floors,
         )
 
     table = made.select([c.id for c in columns]).rename_columns([c.name for c in columns])

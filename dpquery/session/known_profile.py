@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpquery.accuracy.counting import families, is_count, share
+from dpquery.accuracy.counting import families, share
 from dpquery.accuracy.error_propagation import rounded_factors_of
 from dpquery.backends.base import PublicFacts
 from dpquery.catalog import Catalog
@@ -37,6 +37,7 @@ from dpquery.session.profile_buying import Histogram, profile_of, values_of
 from dpquery.session.profile_finding import Finder
 from dpquery.session.profile_ladder import Estimate
 from dpquery.session.profile_questions import bound_of, has_many_rows, questions, rows_of, values_of_column, why_not
+from dpquery.session.rows_added import least_of_each, of_each_row
 from dpquery.units.meeting import LARGEST_CUT
 from dpquery.units.weights import distinct_groups
 
@@ -239,39 +240,33 @@ class KnownProfiles:
 
     def require_reachable(self, prepared: pipeline.Prepared, request: Request, reuse: Reuse | None) -> None:
         """Raises UnsupportedQueryError where what weights are known to leave out of a table is more than an error that
-        is asked for of counts over all of its rows: no noise is small enough."""
+        is asked for of a number that adds something up over all of its rows: no noise is small enough.
+
+        What a row adds lies between ends that follow from bounds: 1 to a count. To an average nothing is known.
+        """
         if request.accuracy is None:
             return
         errors = request.accuracy.errors
-        measures = {m.id: m for budgeted in prepared.budgeted.aggregates for m in budgeted.aggregate.measures}
-        reached = {
-            frozenset(ids): (name, aggregate.public_groups)
+        reached = [
+            (name, aggregate.public_groups, of_each_row(aggregate, grouping.halved, grouping.whole))
             for budgeted, grouping in zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True)
             for aggregate in (budgeted.aggregate,)
-            for ids, measure in (
-                *(((one.id,), one) for one in aggregate.measures if one.count is Count.ROWS),
-                *((one.parts, one.total) for one in grouping.halved if one.total.count is Count.ROWS),
-                *(([t.id for t in one], one[0]) for one in families(aggregate.measures) if one[0].id in grouping.whole),
-            )
-            if measure.filter is None
-            and (name := whole_table(aggregate)) is not None
-            and name in weighed_tables(aggregate)
-        }
+            if (name := whole_table(aggregate)) is not None and name in weighed_tables(aggregate)
+        ]
         for aim in aims_of(prepared.private, {}):
             error = errors if isinstance(errors, Fraction) else errors.get(aim.name)
             found = None if error is None else rounded_factors_of(aim.expression, lambda _: True)
-            if error is None or found is None:
-                continue
-            read = {id: factor for id, factor in found[0].items() if id not in found[1]}
-            if frozenset(read) not in reached or not is_count(read, measures):
-                continue
-            name, groups = reached[frozenset(read)]
-            lost = self._lost(name, request.bounds, reuse)
-            if groups is not None and lost > error * groups:
+            read = {id: by for id, by in found[0].items() if id not in found[1]} if found else {}
+            for name, groups, rows in reached:
+                least = least_of_each(read, rows) if read else 0.0
+                lost = self._lost(name, request.bounds, reuse) if least else 0.0
+                if error is None or groups is None or least * lost <= error * groups:
+                    continue
                 each = f", {lost / groups:,.0f} of each of {groups:,} groups on average" if groups > 1 else ""
+                of = "" if least == 1 else f"; each adds {least:,g} at least"
                 raise UnsupportedQueryError(
                     f"{aim.name} cannot come within {float(error):,g}: by its profile {plain(name)} has {lost:,.0f} "
-                    f"rows or more that max_rows leaves out{each}",
+                    f"rows or more that max_rows leaves out{each}{of}",
                     advice="Raise max_rows of the table, which noise grows with, or ask for a larger error.",
                 )
 

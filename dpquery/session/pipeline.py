@@ -233,6 +233,7 @@ def _finished(
             variances=made.private.variances,
             whole=frozenset[str]().union(*[grouping.whole for grouping in made.private.groupings]),
             halved=[one for grouping in made.private.groupings for one in grouping.halved],
+            taus={one.id: one.tau for one in answered.measurements if one.tau is not None},
         )
         own = of_tables(answered.tables, answered.measurements, finished.tables)
         results.append(

@@ -150,18 +150,17 @@ class PairAggregate(AggregateFunction):
             return clamped(call("multiply", (covariance, ratio(count, less_one(count)))), -2 * most, 2 * most)
         if self is REGR_SXY:
             return call("multiply", (_float(count), clamped(covariance, -most, most)))
-        if self in (REGR_SLOPE, REGR_INTERCEPT):
-            most_x, most_y = (_spread(side, count, measures) for side in (x, y))
-            within = call("multiply", (most_x, most_y))
-            inside = call("least", (call("greatest", (covariance, call("negate", (within,)))), within))
-            slope = call("divide", (inside, call("multiply", (most_x, most_x))))
-            if self is REGR_SLOPE:
-                return slope
-            across = call("multiply", (slope, _mean(x, count, measures)))
-            return call("subtract", (_mean(y, count, measures), across))
-        spreads = [_spread(side, count, measures) for side in (y, x)]
-        found = clamped(call("divide", (covariance, call("multiply", spreads))), -ONE, ONE)
-        return found if self is CORR else clamped(call("multiply", (found, found)), Fraction(0), ONE)
+        of_y, of_x = (_spread(side, count, measures) for side in (y, x))
+        found = clamped(call("divide", (covariance, call("multiply", (of_y, of_x)))), -ONE, ONE)
+        if self is CORR:
+            return found
+        if self is REGR_R2:
+            return clamped(call("multiply", (found, found)), Fraction(0), ONE)
+        slope = call("multiply", (found, call("divide", (of_y, of_x))))
+        if self is REGR_SLOPE:
+            return slope
+        across = call("multiply", (slope, _mean(x, count, measures)))
+        return call("subtract", (_mean(y, count, measures), across))
 
 
 def _covariance(column: AggregateColumn, y: Side, x: Side, count: Expression, measures: Measures) -> Expression:

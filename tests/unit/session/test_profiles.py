@@ -399,7 +399,11 @@ def test_errors_that_bias_makes_unreachable_are_refused(tmp_path: Path, quiet: N
                 session.explain(beside, error={"n": 500})
         assert session.remaining == left and before.epsilon
         assert session.explain(MONTHS, error=lost / 12 + 1).charge.epsilon
-        assert session.explain(total, error={"s": 500}).charge.epsilon, "of sums it is not known"
+        assert session.explain(total, error={"s": 500}).charge.epsilon, "each row may add 0"
+        more = "SELECT SUM(paid + 5) AS s, AVG(paid) AS m FROM orders"
+        with pytest.raises(dp.UnsupportedQueryError, match=r"s cannot come within .*; each adds 5 at least"):
+            session.explain(more, error={"s": 5 * lost - 1})
+        assert session.explain(more, error={"s": 5 * lost + 1}).charge.epsilon
         some = "SELECT COUNT(*) AS n FROM orders WHERE paid > 5"
         assert session.explain(some, error=500).charge.epsilon, "of some rows it is not known"
         assert session.explain("SELECT COUNT(*) AS n FROM orders", error=500, max_rows=40).charge.epsilon

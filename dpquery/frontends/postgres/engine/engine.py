@@ -345,8 +345,8 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
     """Gives the engine over a catalog, its data and its ledger; see `worker.Factory`.
 
     Args:
-        arguments: The paths `catalog`, `sources` by table or of a prepared folder, `ledger`; `row_level`; `most_epsilon`, or None;
-            `memory_limit` and `spill` as for `dpquery.connect`.
+        arguments: The paths `catalog`, `sources` by table or of a prepared folder, `ledger`; `row_level`;
+            `most_epsilon`, or None; `memory_limit` and `spill` as for `dpquery.connect`.
 
     Raises:
         DPQueryError: Mistakes in the catalog, tables without data, a ledger that is missing or another's.
