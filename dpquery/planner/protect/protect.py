@@ -211,6 +211,7 @@ def _measurement(
         domain=lambda expression: _domain(expression, source, known),
         scalings=scalings(chosen.source, catalog, public) if scales else {},
         different=lambda value: _different(value, chosen.source, keys, catalog, public),
+        in_cells=catalog.budget.kind is BudgetKind.PURE,
     )
     covers = tuple(covers_all_rows(key, source, known.ranges) for key in keys)
     in_rounds = bool(units) and not measures.single and weights.max_groups != 1 and not any(of_units)
