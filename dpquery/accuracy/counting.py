@@ -16,15 +16,15 @@ COUNTS = (Count.ROWS, Count.VALUES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halved:
-    """A total that is measured in two parts, so that each of its rows counts in one of them.
+    """A total that is measured in parts, so that each of its rows counts in one of them.
 
     Attributes:
         total: What it would be as one measure.
-        parts: The ids of the two measures.
+        parts: The ids of the measures.
     """
 
     total: Measure
-    parts: tuple[str, str]
+    parts: tuple[str, ...]
 
 
 def families(measures: Sequence[Measure]) -> list[tuple[Measure, ...]]:

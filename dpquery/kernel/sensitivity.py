@@ -100,9 +100,8 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
     Returns:
         With m and M of `in_groups`, B and W of `magnitude`, K all groups and g of `groups_per_unit`:
         add_remove: sums and counts m B, M B, m M B^2 (squared); units 1, g, g (squared).
-        replace_one, one group: m W; 1.
-        replace_one, more groups: sums and counts m W, min(2 M B, K m W), and min(m M max(2 B^2, W^2), K m^2 W^2)
-        (squared); units 1, and twice min(2 g, K).
+        replace_one, with D = max(0, 2 M - K m), 0 for selected groups: sums and counts m W, 2 (M - D) B + D W, and
+        m max(M W^2, 2 (M - D) B^2 + D W^2) (squared); units 1, and twice min(2 g, K).
         Units that decide in rounds: 1, sqrt(g) rounded up, 1 (squared); replaced: 1, and twice both.
         Of a sum with a total S, with c the least of S and m B, N of S, K m B and n B for n rows, and d that of both
         ends: add_remove c, N, c N (squared); replace_one d, min(2 N, K d), and the product of both (squared).
@@ -135,13 +134,11 @@ def sensitivity(aggregate: PrivateAggregate, measure: Measure, neighbours: Neigh
             exact = Sensitivity(linf=one * size, l1=all * size, l2_squared=one * all * size**2)
         case Neighbours.REPLACE_ONE if measure.family is not None:
             exact = Sensitivity(linf=one * size, l1=2 * all * size, l2_squared=2 * one * all * size**2)
-        case Neighbours.REPLACE_ONE if groups is not None and groups <= 1:
-            exact = Sensitivity(linf=one * width, l1=one * width, l2_squared=(one * width) ** 2)
         case Neighbours.REPLACE_ONE:
-            both, squares = 2 * all * size, one * all * max(2 * size**2, width**2)
-            if groups is not None:
-                both, squares = min(both, groups * one * width), min(squares, groups * (one * width) ** 2)
-            exact = Sensitivity(linf=one * width, l1=both, l2_squared=squares)
+            both = 0 if groups is None else max(0, 2 * all - max(1, groups) * one)
+            squares = max(all * width**2, 2 * (all - both) * size**2 + both * width**2)
+            l1 = 2 * (all - both) * size + both * width
+            exact = Sensitivity(linf=one * width, l1=l1, l2_squared=one * squares)
         case _:
             assert_never(neighbours)
     return _coarser(exact, aggregate, measure, neighbours, step)

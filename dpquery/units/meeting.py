@@ -135,12 +135,12 @@ class Meeting:
     def _of_set_operation(self, operation: SetOperation, ids: Ids) -> int | None:
         kept = [column for column in operation.columns if column.id in ids]
         left = self.most(operation.left, frozenset(column.left for column in kept))
+        right = self.most(operation.right, frozenset(column.right for column in kept))
         if operation.kind == "union_all":
-            right = self.most(operation.right, frozenset(column.right for column in kept))
             return None if left is None or right is None else left + right
         if not operation.kind.endswith("_all") and len(kept) == len(operation.columns):
             return 1
-        return left
+        return least(left, right) if operation.kind.startswith("intersect") else left
 
 
 def times(a: int | None, b: int | None) -> int | None:

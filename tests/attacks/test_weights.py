@@ -20,7 +20,7 @@ from tests.properties.weighed_pairs import KINDS, Found, check_plan, look
 from tests.properties.weighed_plans import Maker, catalog_of, frames_of, world
 from tests.reference.backend import ReferenceBackend
 
-PLANS, GUESTS, SLOW_PAIRS = 20, 40, 1_000_000
+PLANS, GUESTS, SLOW_PAIRS, SLOW_PLANS = 20, 80, 100_000, 300
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -30,20 +30,23 @@ def test_one_unit_moves_no_number_of_any_plan_further_than_its_sensitivity(kind:
         check_plan(found, kind, seed, guests=GUESTS)
     assert not found.violations
     assert found.pairs > 10 * PLANS
-    assert found.tight > len(found.attainable) / 2 > PLANS
+    assert found.tight > len(found.attainable) * 0.75 and len(found.attainable) > 2 * PLANS
     assert any("scaled to a total" in shape for shape in found.by_shape())
 
 
 @pytest.mark.slow
 def test_very_many_pairs_of_neighbours_move_no_number_further_than_its_sensitivity() -> None:
-    found = look(SLOW_PAIRS)
+    found = look(SLOW_PAIRS, plans=SLOW_PLANS)
     assert not found.violations
-    assert found.tight > len(found.attainable) * 0.75
+    assert found.tight > len(found.attainable) * 0.9
+    assert {"rounds", "turns", "totals", "stored weights, in strata, Bernstein terms"} <= found.vectors.keys()
 
 
 @pytest.mark.slow
 def test_the_engine_moves_no_number_further_either() -> None:
-    assert not look(SLOW_PAIRS // 200, engine="duckdb", first=10**6).violations
+    found = look(SLOW_PAIRS // 5, engine="duckdb", first=10**6)
+    assert not found.violations
+    assert {"rounds", "turns", "totals", "stored weights, in strata, Bernstein terms"} <= found.vectors.keys()
 
 
 def test_rows_of_a_unit_and_a_computed_key_are_as_many_as_the_key_has_values() -> None:

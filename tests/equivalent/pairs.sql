@@ -357,6 +357,15 @@ SELECT after AS ward, ward AS before, COUNT(*) AS n FROM (SELECT patient_id, war
 SELECT s + 1 * n, s + 2 * n, s + 3 * n, s + 4 * n, s + 5 * n, s + 6 * n, s + 7 * n, s + 8 * n, s + 9 * n, s - n, s - 2 * n, s - 3 * n FROM (SELECT SUM(cost) AS s, COUNT(*) AS n FROM visits) AS t;
 SELECT SUM(cost + 1), SUM(cost + 2), SUM(cost + 3), SUM(cost + 4), SUM(cost + 5), SUM(cost + 6), SUM(cost + 7), SUM(cost + 8), SUM(cost + 9), SUM(cost - 1), SUM(cost - 2), SUM(cost - 3) FROM visits;
 
+-- = a count, a sum and a shifted sum
+SELECT n, s - 50 * n AS t, s FROM (SELECT COUNT(*) AS n, SUM(cost) AS s FROM visits) AS v;
+SELECT COUNT(*) AS n, SUM(cost - 50) AS t, SUM(cost) AS s FROM visits;
+SELECT COUNT(*) AS n, SUM(cost) - 50 * COUNT(*) AS t, SUM(cost) AS s FROM visits;
+
+-- = the same about the middle of the range
+SELECT n, s - 250 * n AS t, s FROM (SELECT COUNT(*) AS n, SUM(cost) AS s FROM visits) AS v;
+SELECT COUNT(*) AS n, SUM(cost - 250) AS t, SUM(cost) AS s FROM visits;
+
 -- = a sum twice, doubled and negated
 SELECT s, 2 * s, -s FROM (SELECT SUM(cost) AS s FROM visits) AS t;
 SELECT SUM(cost), SUM(cost) * 2, -SUM(cost) FROM visits;
@@ -408,6 +417,15 @@ SELECT AVG(CAST(urgent AS int)) AS r FROM visits;
 SELECT AVG(1.0 * CAST(urgent AS int)) AS r FROM visits;
 SELECT AVG(CAST(CASE WHEN urgent THEN 1 ELSE 0 END AS double precision)) AS r FROM visits;
 SELECT SUM(CASE WHEN urgent THEN 1.0 ELSE 0.0 END) / COUNT(*) AS r FROM visits;
+
+-- = the share of urgent visits beside the number of first ones
+SELECT 1.0 * COUNT(*) FILTER (WHERE urgent) / COUNT(*) AS r, COUNT(*) FILTER (WHERE kind = 'first') AS n FROM visits;
+SELECT AVG(CASE WHEN urgent THEN 1.0 ELSE 0.0 END) AS r, SUM(CASE WHEN kind = 'first' THEN 1 ELSE 0 END) AS n FROM visits;
+SELECT AVG(CAST(urgent AS int)) AS r, SUM(CAST(kind = 'first' AS int)) AS n FROM visits;
+
+-- = all visits and those of two wards
+SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE ward = 'a') AS a, COUNT(*) FILTER (WHERE ward = 'b') AS b FROM visits;
+SELECT COUNT(*) AS n, SUM(CASE WHEN ward = 'a' THEN 1 ELSE 0 END) AS a, SUM(CASE ward WHEN 'b' THEN 1 ELSE 0 END) AS b FROM visits;
 
 -- # Forms of one meaning
 

@@ -230,7 +230,7 @@ def test_units_with_few_rows_in_a_group_move_as_far_as_is_declared(
         limits = found.linf, found.l1, found.l2_squared
         real = moved(within(most, one, groups, *(ends if measure.lattice else (0, 1))), neighbours)
         assert all(a <= b for a, b in zip(real, limits, strict=True))
-        if neighbours is ADD and (most % one == 0 or groups * one <= most or one >= most):
+        if most % one == 0 or groups * one <= most or one >= most:
             assert real == limits
         assert real[0] == found.linf
 

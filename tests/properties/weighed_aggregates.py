@@ -10,7 +10,7 @@ from fractions import Fraction
 from random import Random
 
 from dpquery.backends.lattice import lattice_value
-from dpquery.kernel.contributions import magnitude
+from dpquery.kernel.contributions import in_groups, magnitude
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.kernel.plan import (
     BudgetedAggregate,
@@ -27,12 +27,12 @@ from dpquery.kernel.plan import (
     Weights,
 )
 from dpquery.plan.expr import Column
-from dpquery.plan.logical import Relation
+from dpquery.plan.logical import Relation, Scan, sources
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Type, Value
 from dpquery.units.declarations import Declarations
 from dpquery.units.few import different_values
 from dpquery.units.sizes import Sizes
-from dpquery.units.weights import Weighed, pairs_of_unit, rows_in_group, weighed
+from dpquery.units.weights import Weighed, distinct_groups, pairs_of_unit, rows_in_group, weighed
 from tests.properties.weighed_plans import DAYS, Maker
 from tests.reference.relations import Row
 
@@ -51,7 +51,6 @@ def aggregates_of(
     """
     declared, unit = maker.declared, maker.units(source)[0]
     proved = weighed(source, declared, sizes)
-    most = random.choice([None, 1, 2])
     offered = [Weights(weighing=Weighing.COUNTED, max_rows=random.randint(1, 3), most_rows=proved.rows_in_all)]
     if proved.rows is not None:
         offered.append(Weights(weighing=Weighing.WHOLE, max_rows=proved.rows))
@@ -60,26 +59,31 @@ def aggregates_of(
         for id, bound in list(proved.stored.items())[:2]
     ]
     keys, inside = _keys(random, source, maker, shown)
+    grouped = frozenset(id for key in keys for id in key.columns)
+    possible = distinct_groups(source, grouped, declared, sizes)
+    most = min((limit for limit in (random.choice([None, 1, 2]), possible) if limit is not None), default=None)
 
     def group(row: Row) -> Value:
         return row[keys[0].columns[0]] if keys else None
 
     passes = _passing(random, maker.columns(source, BOOLEAN), inside, group)
     inside = [row for row in inside if passes is None or row[passes] is True]
-    units = Measure(id="units", label="", count=Count.UNITS)
     selection = "units" if any(key.domain is None for key in keys) else None
+    in_rounds = selection is not None and random.random() < 0.5
+    units = Measure(id="units", label="", count=Count.DECIDING if in_rounds else Count.UNITS)
     made = []
     for weights in offered:
         columns = [c for c in maker.columns(source, INT64, FLOAT64) if c.id not in maker.units(source)]
+        columns = [c for c in columns if c.id not in grouped and c.id[0] != "k"] or columns
         counted = _limited(_measures(random, columns, passes, inside, group), source, keys, declared, sizes)
-        for measures in (counted, _totals(random, proved, passes)):
+        for measures in (counted, _totals(random, proved, passes, grouped)):
             column = weights.column if measures is counted else None  # weights of a total are other ones
             one = rows_in_group(source, keys, declared, sizes, column)
             aggregate = PrivateAggregate(
                 source=source,
                 unit=unit,
                 keys=keys,
-                weights=replace(weights, max_groups=most, rows_in_group=one),
+                weights=replace(weights, max_groups=_positive(most), rows_in_group=_positive(one)),
                 measures=(units, *measures),
                 selection=selection,
             )
@@ -216,22 +220,30 @@ def _step(value: Value) -> int:
 
 def reaches(aggregate: PrivateAggregate, measure: Measure, shown: Sequence[Row]) -> bool:
     """Whether rows that were seen before keys and ends were chosen are in two groups, or in the only one, and where
-    values are added up farthest from 0 there. Else groups and ends are wider than the plan's rows, whatever is proved.
+    values are added up farthest from 0 there; of Bernstein terms in two groups or at two ends. Else groups and ends are
+    wider than the plan's rows, whatever is proved.
     """
-    groups = set()
+    places = set[object]()
     for row in shown:
         group = tuple(tuple(row[id] for id in key.columns) for key in aggregate.keys)
         public = all(key.domain is None or of in key.domain for key, of in zip(aggregate.keys, group, strict=True))
-        if not public or (measure.filter is not None and row[measure.filter] is not True):
+        second = None if measure.second is None else measure.second.value
+        values = [row[id] for id in (measure.value, second) if id is not None]
+        if not public or None in values or (measure.filter is not None and row[measure.filter] is not True):
             continue
-        if measure.value is None or row[measure.value] is not None:
-            size = 1 if measure.lattice is None else abs(lattice_value(measure.lattice, row[measure.value or ""]))
-            if size >= (1 if measure.total is not None else magnitude(measure)[0]):
-                groups.add(group)
-    return len(groups) >= min(2, aggregate.public_groups or 2)
+        if measure.family is not None:
+            plain = [replace(lattice, bernstein=None) for lattice in measure.lattices]
+            steps = [lattice_value(lattice, value) for lattice, value in zip(plain, values, strict=True)]
+            if all(step in (lattice.lower, lattice.upper) for lattice, step in zip(plain, steps, strict=True)):
+                places.add((group, *steps))
+            continue
+        size = 1 if measure.lattice is None else abs(lattice_value(measure.lattice, values[0]))
+        if size >= (1 if measure.total is not None else magnitude(measure)[0]):
+            places.add(group)
+    return len(places) >= (2 if measure.family is not None else min(2, aggregate.public_groups or 2))
 
 
-def _totals(random: Random, proved: Weighed, passes: str | None) -> list[Measure]:
+def _totals(random: Random, proved: Weighed, passes: str | None, grouped: frozenset[str]) -> list[Measure]:
     """Returns sums scaled to the totals that are proved, each to the least."""
     filter = passes if random.random() < 0.5 else None
     return [
@@ -245,7 +257,7 @@ def _totals(random: Random, proved: Weighed, passes: str | None) -> list[Measure
             total=Total(column=id, most=pair.most),
         )
         for id, pair in list(proved.scaled.items())[:3]
-        for value in sorted(pair.values)[:1]
+        for value in sorted(pair.values - grouped)[:1]
     ]
 
 
@@ -256,10 +268,37 @@ def budgeted(aggregate: PrivateAggregate) -> BudgetedAggregate:
     return BudgetedAggregate(aggregate=aggregate, noise=(noise,) * len(aggregate.measures), selection_delta=delta)
 
 
+def slack(aggregate: PrivateAggregate, measure: Measure, kind: str, maker: Maker, sizes: Sizes) -> str:
+    """Returns why no two guests move a measure by its bound, where the proof itself says so; "" where it does not."""
+    one, most = in_groups(aggregate, measure)
+    is_reduced = measure.count is Count.UNITS and aggregate.divides_units
+    if kind == "blocks" and (is_reduced or aggregate.weights.weighing is Weighing.COUNTED):
+        return "Counted weights: rows that stay in other blocks have their part"
+    if measure.count is Count.DISTINCT:
+        own = pairs_of_unit(aggregate.source, (), measure.value or "", maker.declared, sizes)
+        if own is not None and own < one and aggregate.keys:
+            return "Theorem 4: values in a group are those of other units too"
+    if kind != "add_remove" and measure.family is None and measure.total is None and most % one:
+        return "Theorem 2: what one unit weighs in a group does not divide what it weighs in all"
+    return ""
+
+
+def bound_by(aggregate: PrivateAggregate, measure: Measure) -> str:
+    """Returns what bounds a vector, in a few words."""
+    named = {Count.DECIDING: "rounds", Count.DISTINCT: "turns", Count.UNITS: "groups", Count.QUANTILE: "choices"}
+    if measure.total is not None or measure.count in named:
+        return "totals" if measure.total is not None else named[measure.count]
+    strata = ", in strata" if aggregate.weights.column is not None and _has_strata(aggregate.source) else ""
+    return f"{aggregate.weights.weighing.value} weights{strata}{', Bernstein terms' if measure.family else ''}"
+
+
+def _has_strata(relation: Relation) -> bool:
+    return (isinstance(relation, Scan) and relation.strata is not None) or any(map(_has_strata, sources(relation)))
+
+
 def shape(aggregate: PrivateAggregate, measure: Measure, kind: str) -> str:
-    """Returns what a measure is counted under in reports; see `Reached`. The bound of a Bernstein term is that of all
-    terms together (`test_vectors.py`)."""
-    if aggregate.is_selected or measure.count is Count.QUANTILE or measure.family is not None:
+    """Returns what a measure is counted under in reports; see `Reached`."""
+    if aggregate.is_selected or measure.count is Count.QUANTILE:
         return ""
     weighing = aggregate.weights.weighing.value if measure.total is None else "scaled to a total"
-    return f"{kind}, {weighing}, {measure.count.value}"
+    return f"{kind}, {weighing}, {measure.count.value if measure.family is None else 'terms of a vector'}"

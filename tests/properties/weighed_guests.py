@@ -7,7 +7,7 @@ rows of several kinds are what fills several groups.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Any
 
@@ -16,6 +16,9 @@ import pyarrow as pa
 import dpquery as dp
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.backends.duckdb.engine import PRIVATE_SETTINGS, Engine
+from dpquery.backends.duckdb.row_limits import RowLimits
+from dpquery.backends.duckdb.row_weights import RowWeights
 from dpquery.data.arrow import arrow_type
 from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
@@ -102,6 +105,16 @@ class Guests:
         for _ in range(self.random.choice([1, 1, 1, 2])):
             recipe = self._changed(recipe)
         return recipe
+
+    def crossed(self, recipe: Recipe, other: Recipe) -> Recipe:
+        """Returns a guest with orders of both: what fills some groups, and what fills others."""
+        if recipe.own is not None or other.own is not None or not recipe.kinds or not other.kinds:
+            return self.changed(recipe)
+        one, another = self.random.choice(recipe.kinds), self.random.choice(other.kinds)
+        parts = [f.name for f in fields(Kind)]
+        mixed = replace(one, **{name: getattr(another, name) for name in self.random.sample(parts, 2)})
+        kinds = self.random.choice([(*recipe.kinds, another), (one, another), (mixed,), (mixed, *recipe.kinds[1:])])
+        return replace(recipe, kinds=kinds[:MOST_KINDS])
 
     def _changed(self, recipe: Recipe) -> Recipe:
         random = self.random
@@ -266,13 +279,37 @@ def _none(node: Released) -> list[Row]:
     raise AssertionError(node)
 
 
-def opened(engine: str, catalog: dp.Catalog, rows: Rows) -> Backend:
-    """Returns a database in an engine."""
-    if engine == "reference":
-        return Reader(catalog, rows)
+class Exchanged(DuckDBBackend):
+    """An engine over other private rows; statements are bound, and public rows read, once for all of these."""
+
+    def __init__(self, first: DuckDBBackend, rows: Rows) -> None:
+        self.__dict__.update(first.__dict__)
+        tables = _tables(rows)
+        self._opened = {name: replace(source, data=tables[name]) for name, source in first._opened.items()}
+        self._tables, self._named = (replace(one, opened=self._opened) for one in (first._tables, first._named))
+        self._private = Engine(self._opened, keep_order=False, memory=PRIVATE_SETTINGS)
+        self._private._domains, self._private._counter = first._private._domains, first._private._counter
+        self._limits = RowLimits(self._tables, self._opened, self._number)
+        self._weights = RowWeights(self._tables, self._opened, self._private, self._rows_of)
+        self._limited = self._found_limits()
+
+    def close(self) -> None:
+        self._private.close()
+
+
+def _tables(rows: Rows) -> dict[str, pa.Table]:
     columns = {name: {c: arrow_type(t) for c, t in given.items()} for name, given in (PRIVATE | PUBLIC).items()}
-    tables = {
+    return {
         name: pa.table({c: pa.array([row[c] for row in rows[name]], type) for c, type in types.items()})
         for name, types in columns.items()
     }
-    return DuckDBBackend(catalog, tables)
+
+
+def opened(engine: str, catalog: dp.Catalog, rows: Rows) -> Backend:
+    """Returns a database in an engine."""
+    return Reader(catalog, rows) if engine == "reference" else in_duckdb(catalog, rows)
+
+
+def in_duckdb(catalog: dp.Catalog, rows: Rows) -> DuckDBBackend:
+    """Returns a database in the embedded engine."""
+    return DuckDBBackend(catalog, _tables(rows))

@@ -6,7 +6,9 @@ move by is decided in integers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -17,6 +19,7 @@ from dpquery.kernel.contributions import groups_per_unit
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import Count, Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
+from dpquery.kernel.rounds import weight_of
 from dpquery.kernel.sensitivity import Sensitivity, coarseness, finer_steps
 from dpquery.kernel.utilities import candidates, rank_of_extreme, utilities
 
@@ -26,38 +29,63 @@ EXACTLY = 1 - 2.0**-40
 """From this part of a bound on, squares are added up in integers."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Moves:
-    """One measure: its numbers in each database by group, or the utilities of all candidates.
+    """One vector: of a measure its numbers in each database by group, or the utilities of all candidates; of Bernstein
+    terms all of them; of units that decide what they weigh in a round.
 
     Attributes:
+        measures: One measure, or all terms of a vector.
+        hidden: Of units that decide, whether groups are left out, as if they were shown in earlier rounds.
         best: The largest part of its L1 sensitivity that a pair reached.
         pair: Which pair that was.
         violations: Pairs, and the norm that is larger than it may be.
     """
 
     aggregate: PrivateAggregate
-    measure: Measure
+    measures: tuple[Measure, ...]
     claimed: Sensitivity
+    hidden: bool = False
     best: Fraction = Fraction(0)
     pair: tuple[int, int] = (0, 0)
     violations: list[tuple[int, int, str]] = field(default_factory=list)
-    _places: dict[Group, int] = field(default_factory=dict)
-    _new: list[dict[Group, Integers]] = field(default_factory=list)
+    _places: dict[object, int] = field(default_factory=dict)
+    _new: list[Mapping[object, Integers]] = field(default_factory=list)
     _numbers: Integers = field(default_factory=lambda: np.zeros((0, 0, 0), dtype=np.int64))
     _there: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.bool_))
 
+    @property
+    def measure(self) -> Measure:
+        """The measure, or the first of the terms."""
+        return self.measures[0]
+
+    @property
+    def name(self) -> str:
+        """The vector's name in its aggregate."""
+        return f"{self.measure.id}{', later' if self.hidden else ''}"
+
+    def again(self) -> Moves:
+        """Returns the same vector, of no databases yet."""
+        return Moves(self.aggregate, self.measures, self.claimed, self.hidden)
+
     def add(self, exact: ExactAggregates) -> None:
-        """Takes what the measure is in one more database."""
-        groups, place = groups_of(exact), self.aggregate.measures.index(self.measure)
-        if self.measure.count is Count.QUANTILE:
-            choices = [m.id for m in self.aggregate.measures if m.count is Count.QUANTILE]
-            given = exact.histograms[choices.index(self.measure.id)]
-            self._new.append({group: _scores(self.measure, given, i) for i, group in enumerate(groups)})
-        else:
-            coarse = coarseness(self.aggregate, self.measure)
-            numbers = (int(number) // coarse for number in exact.numbers[place])
-            self._new.append({g: np.array([number]) for g, number in zip(groups, numbers, strict=True)})
+        """Takes what the vector is in one more database."""
+        groups, ids = groups_of(exact), [measure.id for measure in self.aggregate.measures]
+        match self.measure.count:
+            case Count.QUANTILE:
+                choices = [m.id for m in self.aggregate.measures if m.count is Count.QUANTILE]
+                given = exact.histograms[choices.index(self.measure.id)]
+                self._new.append({group: _scores(self.measure, given, i) for i, group in enumerate(groups)})
+            case Count.DECIDING:
+                decided = in_a_round(self.aggregate, exact, hidden=self.hidden)
+                self._new.append({group: np.array([weight]) for group, weight in decided.items()})
+            case _:
+                found: dict[object, Integers] = {}
+                for measure in self.measures:
+                    coarse, numbers = coarseness(self.aggregate, measure), exact.numbers[ids.index(measure.id)]
+                    each = zip(groups, numbers, strict=True)
+                    found |= {(measure.id, group): np.array([int(number) // coarse]) for group, number in each}
+                self._new.append(found)
 
     def look(self, pairs: list[tuple[int, int]]) -> None:
         """Compares pairs of databases in all norms."""
@@ -73,7 +101,7 @@ class Moves:
                 moved = change.max(axis=2) - change.min(axis=2)
             else:
                 moved = np.abs(change[:, :, 0])
-            if self.aggregate.is_selected:  # delta is for the groups that one has alone
+            if self.aggregate.is_selected and self.measure.count is not Count.DECIDING:  # delta is for lone groups
                 moved = np.where(there[a] & there[b], moved, 0)
             self._compare(moved, a, b)
 
@@ -118,12 +146,37 @@ def deciding_alone(
 ) -> Iterator[tuple[int, int, list[int]]]:
     """Yields pairs of databases of which the first shows groups by itself that may not be there: more than a unit
     counts in, or with more in them than it counts for; with the deciding numbers of these."""
-    decided = [dict(zip(groups_of(one), map(int, one.numbers[0]), strict=True)) for one in exact]
+    in_rounds = aggregate.measures[0].count is Count.DECIDING
+    decided = [
+        in_a_round(aggregate, one) if in_rounds else dict(zip(groups_of(one), map(int, one.numbers[0]), strict=True))
+        for one in exact
+    ]
     most = groups_per_unit(aggregate) or 0
     for i, j in (ordered for pair in pairs for ordered in (pair, pair[::-1])):
         lone = [decided[i][group] for group in decided[i].keys() - decided[j].keys()]
-        if len(lone) > most or not {*lone} <= {1}:
+        allowed = {weight_of(count) for count in range(max(1, len(lone)), most + 1)} if in_rounds else {1}
+        if len(lone) > most or not {*lone} <= allowed or len({*lone}) > 1:
             yield i, j, lone
+
+
+def in_a_round(aggregate: PrivateAggregate, exact: ExactAggregates, *, hidden: bool = False) -> dict[Group, int]:
+    """Returns what units weigh in groups in a round, by the words of the proof: docs/proofs/selection.md, "In rounds".
+
+    Args:
+        hidden: Whether some groups, about half of all, were shown before.
+    """
+    assert exact.pairs is not None
+    groups, most = groups_of(exact), groups_per_unit(aggregate) or 0
+    held = defaultdict[int, list[tuple[int, Group]]](list)
+    for group, unit, place in zip(exact.pairs.group, exact.pairs.unit, exact.pairs.place, strict=True):
+        if not hidden or zlib.crc32(repr(groups[group]).encode()) % 2:
+            held[int(unit)].append((int(place), groups[group]))
+    found = Counter[Group]()
+    for own in held.values():
+        counted = [group for _, group in sorted(own, key=lambda one: one[0])][:most]
+        for group in counted:
+            found[group] += weight_of(len(counted))
+    return dict(found)
 
 
 def groups_of(exact: ExactAggregates) -> list[Group]:

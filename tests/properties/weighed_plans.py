@@ -150,11 +150,14 @@ class Maker:
     def scan(self, table: str) -> Relation:
         """Returns a scan of a table with all its columns, a weight, and weights scaled to totals of its numbers."""
         types = (PRIVATE | PUBLIC)[table]
-        columns = tuple(ScanColumn(id=self.id(), name=name, type=type) for name, type in types.items())
+        columns = tuple(
+            ScanColumn(id=self.id("k" if name == "key" else "c"), name=name, type=type) for name, type in types.items()
+        )
         if table in PUBLIC:
             return Scan(table=table, columns=columns, public=True)
         owner = self.catalog.declarations.tables[table].ownership
-        unit = self.id("u") if owner is None or owner.path or self.random.random() < 0.5 else columns[0].id
+        is_own = owner is not None and not owner.path and (table == "people" or self.random.random() < 0.9)
+        unit = columns[0].id if is_own else self.id("u")
         return Scan(
             table=table,
             columns=columns,
@@ -288,7 +291,7 @@ class Maker:
         kept = [c for c in output(source) if c.id[0] in "uw" or self.random.random() < 0.7]
         kept += [c for c in output(source) if c.id in self.units(source) and c not in kept]
         columns = [
-            Computed(id=self.id("w" if c.id[0] == "w" else "c"), name="", expression=Column(id=c.id, type=c.type))
+            Computed(id=self.id(c.id[0] if c.id[0] in "kw" else "c"), name="", expression=Column(id=c.id, type=c.type))
             for c in kept
         ]
         columns += [Computed(id=self.id(), name="", expression=self.expression(source)) for _ in range(2)]
@@ -362,7 +365,10 @@ class Maker:
         join = Join(left=left, right=right, kind=kind, equalities=tuple(equal))  # type: ignore[arg-type]
         if kind == "inner":
             return join
-        columns = [Computed(id=self.id(), name="", expression=Column(id=c.id, type=c.type)) for c in output(join)]
+        columns = [
+            Computed(id=self.id("k" if c.id[0] == "k" else "c"), name="", expression=Column(id=c.id, type=c.type))
+            for c in output(join)
+        ]
         if kind == "full":
             columns.append(Computed(id=self.id("u"), name="", expression=call("coalesce", equal[0])))
         weights = [[Column(id=c.id, type=INT64) for c in output(side) if c.id[0] == "w"] for side in (right, left)]
@@ -388,7 +394,13 @@ class Maker:
             weights = [[c.id for c in output(side) if c.id[0] == "w"] for side in (left, right)]
             pairs += [(a, b, INT64) for a, b in zip(*weights, strict=False)]
         columns = tuple(
-            Matched(id=self.id("w" if a[0] == "w" else "c"), name="", type=type, left=a, right=b)
+            Matched(
+                id=self.id("w" if a[0] == "w" else "k" if "k" in a[0] + b[0] else "c"),
+                name="",
+                type=type,
+                left=a,
+                right=b,
+            )
             for a, b, type in dict.fromkeys(pairs)
         )
         return SetOperation(kind=kind, left=left, right=right, columns=columns)  # type: ignore[arg-type]

@@ -171,12 +171,15 @@ def _keeps(value: Cast, ranges: dict[str, Range]) -> bool:
     return known.lower is not None and known.upper is not None and max(-known.lower, known.upper) <= EXACT_FLOAT
 
 
-def split(columns: Sequence[AggregateColumn], ranges: dict[str, Range], rows: int) -> dict[str, Split]:
+def split(
+    columns: Sequence[AggregateColumn], ranges: dict[str, Range], rows: int, *, joint: bool = False
+) -> dict[str, Split]:
     """Returns for ids of aggregates what they are derived from.
 
     Args:
         ranges: What is known of the columns.
         rows: What the rows of one unit weigh at most.
+        joint: Whether moments are measured as vectors: all that is asked of one value then has the noise of one.
     """
     families: dict[tuple[Expression | None, Expression | None], list[tuple[AggregateColumn, Linear]]] = {}
     for column in columns:
@@ -190,7 +193,8 @@ def split(columns: Sequence[AggregateColumn], ranges: dict[str, Range], rows: in
         others = len(columns) - len(family) - counted
         if not one.is_exact:
             continue
-        is_derived = one.is_no_worse(is_counted=counted, others=others)
+        is_vector = joint and base is not None and (counted or len({f.shift / f.factor for _, f in family}) > 1)
+        is_derived = is_vector or one.is_no_worse(is_counted=counted, others=others)
         for column, form in family:
             follows = is_derived or one.follows(column)
             lattice = None if follows else one.shifted_lattice(form)

@@ -17,13 +17,13 @@ from dpquery.plan.aggregates.derivations import around, clamped, ratio, where_mo
 from dpquery.plan.aggregates.moments import WIDEST_SPREAD, argument_of
 from dpquery.plan.aggregates.sums import SUM
 from dpquery.plan.expr import Cast, Column, Expression, substitute
-from dpquery.plan.functions import call, cast
+from dpquery.plan.functions import cast
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
 from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Type, Value
 from dpquery.planner.protect import lattices, linear
-from dpquery.planner.protect.complements import halves, same_rows
+from dpquery.planner.protect.complements import cells, same_rows, sum_of
 from dpquery.planner.protect.conditional import and_also, condition_of, filtered, shares
 from dpquery.planner.protect.labels import label_of, term_of
 from dpquery.planner.protect.totals import Scaling
@@ -72,6 +72,8 @@ class MeasurementSet:
     """Values, each with the condition of its rows, of which deviations and counts are measured in any case."""
     joint: bool = False
     """Whether moments are measured as vectors of Bernstein terms."""
+    in_cells: bool = False
+    """Whether a total and two parts are measured as cells."""
     vectors: dict[Moments, tuple[int, tuple[Lattice, ...]]] = field(default_factory=dict)
     """The degree of each vector, and the lattices of its values."""
     inside: Moments | None = None
@@ -102,7 +104,7 @@ class MeasurementSet:
             is_shared: Whether a measure with a filter is paid for in parallel with the same of other rows.
         """
         columns = self._filtered(columns)
-        splits = linear.split(columns, self.ranges, self.rows)
+        splits = linear.split(columns, self.ranges, self.rows, joint=self.joint)
         shifted = {one.form.base for one in splits.values() if one.form.shift}  # these add up with numbers of rows
         self.scalings = {
             id: one for id, one in self.scalings.items() if id not in {b.id for b in shifted if isinstance(b, Column)}
@@ -136,25 +138,27 @@ class MeasurementSet:
 
         made = [expressed(a, read) for a, read in zip(columns, over, strict=True)]
         if [measure for measure in self.known.values() if measure.filter]:
-            sums = self._in_halves(is_shared)
+            sums = self._in_cells(is_shared)
             made = [substitute(one, sums) for one in made]
         pairs = zip(columns, made, strict=True)
         return tuple(Computed(id=a.id, name=a.name, expression=cast(one, a.type)) for a, one in pairs)
 
-    def _in_halves(self, is_shared: Callable[[Measure], bool]) -> dict[str, Expression]:
-        """Returns totals that are measured in two parts, as sums of these, by id."""
+    def _in_cells(self, is_shared: Callable[[Measure], bool]) -> dict[str, Expression]:
+        """Returns what is measured in parts, as sums of these, by id."""
         made: dict[str, Expression] = {}
         inputs = {id: expression for expression, id in self.inputs.items()}
-        for one in halves(self.found, inputs, self.is_nullable):
-            if not is_shared(one.part):
+        for one in cells(self.found, inputs, self.is_nullable, several=self.in_cells):
+            if not is_shared(one.like):
                 continue
             filters = {same_rows(expression): expression for expression in self.inputs if expression.type == BOOLEAN}
-            rest, part = filters.get(same_rows(one.rest), one.rest), one.part
-            value = None if part.value is None else inputs[part.value]
-            other = self._measure(part.count, value, rest, part.lattice, total=part.total)
-            type = INT64 if value is None or part.lattice is None else lattices.measured_type(value.type, part.lattice)
-            whole = call("add", (_read(part, type), _read(other, type)))
-            self.halved.append(Halved(total=one.total, parts=(part.id, other.id)))
+            value, lattice = None if one.like.value is None else inputs[one.like.value], one.like.lattice
+            parts = [
+                self._measure(one.like.count, value, filters.get(same_rows(kept), kept), lattice, total=one.like.total)
+                for kept in one.filters
+            ]
+            type = INT64 if value is None or lattice is None else lattices.measured_type(value.type, lattice)
+            whole = sum_of([_read(part, type) for part in parts])
+            self.halved.append(Halved(total=one.total, parts=tuple(part.id for part in parts)))
             made[one.total.id] = whole if whole.type == type else Cast(argument=whole, type=type)
             self.known = {of: measure for of, measure in self.known.items() if measure is not one.total}
         return made
@@ -322,9 +326,8 @@ class MeasurementSet:
 
     def _shared_sum(self, column: AggregateColumn, lower: Fraction, upper: Fraction) -> Expression:
         """Returns a sum from deviations and a count."""
-        value = argument_of(column)
+        value, centre = argument_of(column), self.centre(argument_of(column), lower, upper)
         deviations = self.deviations(value, column.filter, lower, upper)
-        centre = self.centre(value, lower, upper)
         return around(centre, deviations, self.count(value, column.filter), column.type)
 
     def _share(self, column: AggregateColumn) -> Expression:

@@ -210,6 +210,7 @@ def _measurement(
         domain=lambda expression: _domain(expression, source, known),
         scalings=scalings(chosen.source, catalog, public) if scales else {},
         different=lambda value: _different(value, chosen.source, keys, catalog, public),
+        in_cells=catalog.budget.kind is BudgetKind.PURE,
     )
     covers = tuple(covers_all_rows(key, source, known.ranges) for key in keys)
     least = LEAST_BESIDE_NUMBERS if any(of_units) else 2

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import dpquery as dp
+from tests.scripted import zero_noise
 
 CATALOG = """\
 version: 2
@@ -83,15 +84,63 @@ def test_sums_are_measured_in_parts_too(session: dp.Session) -> None:
     assert found == {"SUM(price) FILTER (WHERE paid)": 1, "SUM(price) FILTER (WHERE NOT (paid))": 1}
 
 
+CELLS = [
+    (
+        "COUNT(*) FILTER (WHERE paid), COUNT(*) FILTER (WHERE price > 5), COUNT(*)",
+        [
+            "paid AND price > 5",
+            "paid AND NOT (price > 5)",
+            "NOT (paid) AND price > 5",
+            "NOT (paid) AND NOT (price > 5)",
+        ],
+    ),
+    (
+        "AVG(CAST(paid AS int)), SUM(CASE WHEN price > 5 THEN 1 ELSE 0 END)",
+        [
+            "paid AND price > 5",
+            "paid AND NOT (price > 5)",
+            "NOT (paid) AND price > 5",
+            "NOT (paid) AND NOT (price > 5)",
+        ],
+    ),
+    (
+        "COUNT(*) FILTER (WHERE open), COUNT(*) FILTER (WHERE NOT open), COUNT(*)",
+        ["open", "NOT (open)", "open IS NOT TRUE AND (NOT (open)) IS NOT TRUE"],
+    ),
+    (
+        "COUNT(*) FILTER (WHERE price < 3), COUNT(*) FILTER (WHERE price > 5), COUNT(*)",
+        ["price < 3", "price > 5", "NOT (price < 3) AND NOT (price > 5)"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("columns", "filters"), CELLS)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_total_and_two_parts_are_sums_of_cells(
+    session: dp.Session, columns: str, filters: list[str], grouped: bool
+) -> None:
+    by = " GROUP BY region" if grouped else ""
+    found = measured(session, f"SELECT {columns} FROM sales{by}")
+    assert found == {f"COUNT(*) FILTER (WHERE {condition})": 1 for condition in filters}
+
+
+def test_cells_add_up_to_parts_and_total(session: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    zero_noise(monkeypatch)
+    columns = "COUNT(*) FILTER (WHERE paid) AS a, COUNT(*) FILTER (WHERE price > 5) AS b, COUNT(*) AS n"
+    sums = "SUM(price) AS s, SUM(price) FILTER (WHERE paid) AS t, SUM(price) FILTER (WHERE open) AS u"
+    for query, row in ((columns, (1, 1, 2)), (sums, (12, 3, 9))):
+        made = session.sql(f"SELECT {query} FROM sales", epsilon="1").to_arrow()
+        assert tuple(column[0].as_py() for column in made.columns) == row
+
+
 WHOLE = [
-    "COUNT(*) FILTER (WHERE paid), COUNT(*) FILTER (WHERE price > 5), COUNT(*)",
-    "COUNT(*) FILTER (WHERE open), COUNT(*) FILTER (WHERE NOT open), COUNT(*)",
+    "COUNT(*) FILTER (WHERE paid), COUNT(*) FILTER (WHERE price > 5), COUNT(*) FILTER (WHERE open), COUNT(*)",
     "COUNT(*) FILTER (WHERE rebate > 5), COUNT(rebate)",
 ]
 
 
 @pytest.mark.parametrize("columns", WHOLE)
-def test_a_total_of_several_parts_or_of_none_stays_one_number(session: dp.Session, columns: str) -> None:
+def test_a_total_of_more_parts_or_of_none_stays_one_number(session: dp.Session, columns: str) -> None:
     found = measured(session, f"SELECT {columns} FROM sales")
     assert {"COUNT(*)", "COUNT(rebate)"} & found.keys()
 
@@ -106,6 +155,13 @@ def test_under_a_budget_of_rho_no_number_gets_more_noise(tmp_path: Path) -> None
     session = opened(tmp_path, budget="{rho: 100, delta: 1e-6}")
     found = measured(session, "SELECT COUNT(*) FILTER (WHERE paid) AS a, COUNT(*) AS b FROM sales", by_rho=True)
     assert found == {"COUNT(*) FILTER (WHERE paid)": 1, "COUNT(*) FILTER (WHERE NOT (paid))": 1}
+
+
+def test_under_a_budget_of_rho_a_total_of_two_parts_stays_one_number(tmp_path: Path) -> None:
+    """The sum of four cells would have more Gaussian noise."""
+    session = opened(tmp_path, budget="{rho: 100, delta: 1e-6}")
+    columns = "COUNT(*) FILTER (WHERE paid) AS a, COUNT(*) FILTER (WHERE price > 5) AS b, COUNT(*) AS n"
+    assert "COUNT(*)" in measured(session, f"SELECT {columns} FROM sales", by_rho=True)
 
 
 SUMS = [

@@ -75,7 +75,7 @@ QUERIES = {
     "SELECT kind, SUM(cost + 1) FILTER (WHERE urgent), SUM(cost) FILTER (WHERE urgent) FROM visits GROUP BY kind": 2,
     "SELECT kind, SUM(CASE WHEN urgent THEN 5 ELSE 0 END), COUNT(*) FILTER (WHERE urgent) FROM visits GROUP BY kind": 1,
     "SELECT AVG(cost), AVG(cost + 1), AVG(2 * cost), VAR_POP(3 * cost + 4), STDDEV_SAMP(7 - 2 * cost) FROM visits": 3,
-    "SELECT AVG(score), SUM(score + 1), SUM(10 - score), COUNT(score), STDDEV_POP(10 - score) FROM visits": 4,
+    "SELECT AVG(score), SUM(score + 1), SUM(10 - score), COUNT(score), STDDEV_POP(10 - score) FROM visits": 3,
     "SELECT SUM(cost - 250), COUNT(*) FROM visits": 2,
     "SELECT SUM(cost + 1) FROM visits": 1,
 }
@@ -112,11 +112,10 @@ def test_no_number_gets_more_noise(clinic: dp.Session, single: str) -> None:
         assert alone.linf == 8 * bounds[single]
 
 
-def test_a_centred_sum_keeps_its_own_measure_beside_the_count(clinic: dp.Session) -> None:
-    """SUM(cost) - 250 COUNT(*) would have three times its noise."""
+def test_a_centred_sum_beside_the_count_is_not_derived_from_a_sum(clinic: dp.Session) -> None:
+    """SUM(cost) - 250 COUNT(*) would have three times its noise; one vector has both where that errs less."""
     labels = {one.label for one in clinic.explain("SELECT SUM(cost - 250), COUNT(*) FROM visits").measurements}
-    assert "COUNT(*)" in labels
-    assert "SUM(cost)" not in labels
+    assert labels in ({"SUM(500 - cost)", "SUM(cost)"}, {"SUM(cost - 250)", "COUNT(*)"})
 
 
 def test_intervals_hold_the_numbers(clinic: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:

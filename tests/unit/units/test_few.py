@@ -186,6 +186,14 @@ def test_rows_of_unions() -> None:
     assert rows(both("union_all", first, W, p=UNITS)) is None
 
 
+def test_rows_that_both_sides_have_are_as_few_as_in_the_smaller() -> None:
+    """With as many copies as the smaller number of them; what one side lacks is left out of its own."""
+    third = where(numbered(W, "w_day", "w_person", id="rw"), "le", of("rw"), number(3))
+    assert rows(both("intersect_all", V, third, p=UNITS)) == rows(both("intersect_all", third, V, p=UNITS[::-1])) == 3
+    assert rows(both("except_all", V, third, p=UNITS)) is None
+    assert rows(both("except_all", third, V, p=UNITS[::-1])) == 3
+
+
 @pytest.mark.parametrize(
     ("kind", "pairs", "most"),
     [
