@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -20,13 +20,15 @@ from dpquery.kernel.selection import all_codes
 from dpquery.result.added import AddedTable
 from dpquery.result.measurements import Measurement, measurements
 from dpquery.reuse.chosen import drawn_together, place_of
+from dpquery.reuse.coordinates import is_linear
 from dpquery.reuse.described import described, with_combined
-from dpquery.reuse.estimates import Estimate, Found, Wanted, find, ranks_of
+from dpquery.reuse.estimates import Found, Wanted, find, ranks_of
 from dpquery.reuse.frames import Asked, asked_of, unfiltered
+from dpquery.reuse.reconciled import Estimate, Source, Vectors, stored
 from dpquery.reuse.releases import Facts, Part, Release, column_of, labels_of, values_of
 from dpquery.reuse.shelf import NOTHING, State
 from dpquery.reuse.store import Store
-from dpquery.reuse.text import Fingerprints, NotCanonical
+from dpquery.reuse.text import Fingerprints, NotCanonical, measure_of
 from dpquery.units.declarations import Declarations
 
 
@@ -55,6 +57,17 @@ class Reuse:
         if self.fresh:
             return ()
         return self._allowed(self.store.find(self.version, asked.frame.base, asked.frame.conditions))
+
+    def over(self, base: str) -> Sequence[Release]:
+        """Returns all stored releases over rows of this base that this analyst may use, oldest first."""
+        return () if self.fresh else self._allowed(self.store.over(self.version, base))
+
+    def vectors(self, base: str) -> Vectors:
+        """Returns what is stored of sums over this base, made once until the next release."""
+        if self.fresh:
+            return Vectors(())
+        name = self.version, base, self.analyst if self.only_own else None
+        return self.store.derived(name, lambda: Vectors(stored(self.over(base))))
 
     def everything(self) -> Sequence[Release]:
         """Returns all stored releases of this version of the data that this analyst may use, oldest first."""
@@ -141,61 +154,112 @@ def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, d
     """Returns what of a plan is stored and what is to be measured; reads no private row."""
     state = NOTHING if reuse is None else reuse.store.state()
     known = [() if reuse is None or one.asked is None else reuse.releases(one.asked) for one in wanted]
-    found, rest, behind = [], [], []
-    for one, releases in zip(wanted, known, strict=True):
-        there = find(one, releases, unit_is_row=declared.unit_is_row)
-        missing = _rest(one.budgeted, there)
-        measures = one.budgeted.aggregate.measures
-        used = [(m, estimate) for m, estimate in zip(measures, there.estimates, strict=True) if estimate is not None]
-        if missing is not None:
-            rest.append(missing)
-            if releases and not missing.aggregate.is_selected:
-                also = find(one, releases, unit_is_row=declared.unit_is_row, enough=False).estimates
-                for measure, here, old in zip(measures, there.estimates, also, strict=True):
-                    if here is None and old is not None and measure.count not in CHOICES:  # the new choice is shown
-                        used.append((measure, old))
-        found.append(there)
-        behind += _behind(one, used, there.release)
+    bases = {one.asked.frame.base for one in wanted if one.asked is not None}
+    vectors = {base: Vectors(()) if reuse is None else reuse.vectors(base) for base in bases}
+    found = [
+        find(one, releases, _vectors(one, vectors), unit_is_row=declared.unit_is_row)
+        for one, releases in zip(wanted, known, strict=True)
+    ]
+    missing = [_rest(one.budgeted, there) for one, there in zip(wanted, found, strict=True)]
+    planned = _planned(wanted, found, vectors, reuse)
+    behind = []
+    for one, releases, there, rest in zip(wanted, known, found, missing, strict=True):
+        behind += _behind(one, _used(one, releases, there, rest, planned, declared), there.release)
     return Split(
         plan=plan,
         wanted=wanted,
         found=tuple(found),
-        rest=BudgetedPlan(aggregates=tuple(rest)),
+        rest=BudgetedPlan(aggregates=tuple(one for one in missing if one is not None)),
         known=tuple(known),
         behind=tuple(behind),
         state=state,
     )
 
 
+def _vectors(wanted: Wanted, known: Mapping[str, Vectors]) -> Vectors:
+    return Vectors(()) if wanted.asked is None else known[wanted.asked.frame.base]
+
+
+def _planned(
+    wanted: Sequence[Wanted], found: Sequence[Found], vectors: Mapping[str, Vectors], reuse: Reuse | None
+) -> dict[str, Vectors]:
+    """Returns what will be known of sums, as far as something is to be measured: estimates read old and new numbers."""
+    new: dict[str, list[Source]] = {}
+    for one, there in zip(wanted, found, strict=True):
+        if one.asked is None or one.asked.frame.is_selected:
+            continue
+        for text, noise, estimate in zip(one.asked.measures, one.noises, there.estimates, strict=True):
+            if estimate is None and is_linear(text):
+                source = Source(one.asked.frame, one.facts, text, noise, one.asked.equations)
+                new.setdefault(one.asked.frame.base, []).append(source)
+    made = dict(vectors)
+    for base, sources in new.items():
+        old = [] if reuse is None else stored(reuse.over(base))
+        made[base] = Vectors([*old, *sources]) if old else Vectors(())
+    return made
+
+
+def _used(
+    wanted: Wanted,
+    releases: Sequence[Release],
+    found: Found,
+    rest: BudgetedAggregate | None,
+    planned: Mapping[str, Vectors],
+    declared: Declarations,
+) -> list[tuple[Measure, Sequence[tuple[Release, Part]]]]:
+    """Returns the measures of an aggregate with the stored numbers that each will be computed from."""
+    asked, used = wanted.asked, list[tuple[Measure, Sequence[tuple[Release, Part]]]]()
+    if asked is None:
+        return used
+    also: Sequence[Estimate | None] = found.estimates
+    if rest is not None and releases and not asked.frame.is_selected:
+        also = find(wanted, releases, Vectors(()), unit_is_row=declared.unit_is_row, enough=False).estimates
+    for place, (measure, here) in enumerate(zip(wanted.budgeted.aggregate.measures, found.estimates, strict=True)):
+        old = here or also[place]
+        if is_linear(asked.measures[place]) and not asked.frame.is_selected:
+            parts = planned[asked.frame.base].behind(asked, wanted.facts, asked.measures[place])
+            used.append((measure, parts))
+        elif old is not None and (here is not None or measure.count not in CHOICES):  # the new choice is shown
+            used.append((measure, old.parts))
+    return used
+
+
 def _behind(
-    wanted: Wanted, used: Sequence[tuple[Measure, Estimate]], chosen: Release | None
+    wanted: Wanted, used: Sequence[tuple[Measure, Sequence[tuple[Release, Part]]]], chosen: Release | None
 ) -> list[BudgetedAggregate]:
     """Returns aggregates that lose what the stored numbers, and the selection of their groups, lost.
 
     Numbers of one release, of the very measures that are wanted, stand side by side as they were released: those of
-    disjoint filters are in parallel where the kernel says so of them. A reader of one of several quantiles that were
-    chosen together reads what all of them lost, once.
+    disjoint filters are in parallel where the kernel says so of them, and so are the terms of one vector. A reader of
+    one of several quantiles that were chosen together reads what all of them lost, once.
     """
     texts = dict(zip(wanted.budgeted.aggregate.measures, wanted.asked.measures if wanted.asked else (), strict=False))
-    parts = {place_of(r, p): (r, m, p) for m, estimate in used for r, p in estimate.parts}
+    parts: dict[object, tuple[Release, Measure, Part]] = {}
+    for measure, some in used:
+        for release, part in some:
+            if place_of(release, part) not in parts or texts.get(measure) == part.measure:
+                parts[place_of(release, part)] = release, measure, part
     choices = drawn_together((m, r, p) for r, m, p in parts.values() if m.count in CHOICES)
-    releases: dict[object, tuple[Release, list[tuple[Measure, Part]]]] = {}
+    releases: dict[object, tuple[Release, bool, list[tuple[Measure, Part]]]] = {}
     for place, (release, measure, part) in parts.items():
         if measure.count in CHOICES:
             drawn = choices[place]
-            releases[place_of(release, drawn[0][1])] = (release, drawn)
-        else:
-            is_itself = texts.get(measure) == part.measure
-            releases.setdefault(place[:2] if is_itself else place, (release, []))[1].append((measure, part))
+            releases[place_of(release, drawn[0][1])] = (release, True, drawn)
+            continue
+        is_itself = texts.get(measure) == part.measure
+        lost = measure if is_itself else measure_of(part.measure)
+        releases.setdefault((*place[:2], is_itself), (release, is_itself, []))[2].append((lost, part))
     found = []
-    for release, lost in releases.values():
+    for release, is_itself, lost_by in releases.values():
         aggregate = wanted.budgeted.aggregate
         given = release.frame.weights
         weights = replace(aggregate.weights, max_rows=given.max_rows, max_groups=given.max_groups)
         same = wanted.asked is not None and set(release.frame.conditions) == set(wanted.asked.frame.conditions)
-        source = aggregate.source if same else unfiltered(aggregate.source)
-        aggregate = replace(aggregate, source=source, measures=tuple(measure for measure, _ in lost), weights=weights)
-        noise = tuple(Noise(mechanism=part.noise.mechanism, loss=part.loss) for _, part in lost)
+        source = aggregate.source if same and is_itself else unfiltered(aggregate.source)
+        aggregate = replace(
+            aggregate, source=source, measures=tuple(measure for measure, _ in lost_by), weights=weights
+        )
+        noise = tuple(Noise(mechanism=part.noise.mechanism, loss=part.loss) for _, part in lost_by)
         found.append(BudgetedAggregate(aggregate=aggregate, noise=noise))
     if chosen is not None and found:
         found[0] = replace(found[0], selection_delta=chosen.delta)
@@ -244,20 +308,26 @@ def combined(parts: Split, noisy: NoisyAggregates | None, reuse: Reuse | None, d
 def _with_stored(
     parts: Split, noisy: NoisyAggregates, reuse: Reuse, told: tuple[Measurement, ...], declared: Declarations
 ) -> Answered:
-    """Stores what was measured and returns it, combined with what was stored; reads noisy numbers alone."""
+    """Stores what was measured and returns what is known then, of the new numbers and of those that were stored; reads
+    noisy numbers alone."""
     measured = iter(noisy.tables)
     new = [None if there.is_complete else next(measured) for there in parts.found]
     kept = _kept(parts, new, noisy.entry, reuse)
-    _store([one for one in kept if one is not None], reuse)
     made = [one for one in kept if one is not None]
+    _store(made, reuse)
+    vectors: dict[str, Vectors] = {}
+    for base in {one.asked.frame.base for one in parts.wanted if one.asked is not None}:
+        added = [one for one in made if one.frame.base == base]
+        before = [one for one in reuse.over(base) if one.entry != noisy.entry]
+        vectors[base] = Vectors(stored([*before, *added])) if added else reuse.vectors(base)
     found = [
-        there if own is None else _with_new(one, there, own, [*known, *made], declared)
+        _known(one, there, own, [*known, *made], vectors, declared)
         for one, there, own, known in zip(parts.wanted, parts.found, kept, parts.known, strict=True)
     ]
-    stored = iter(_tables(parts.wanted, found))
-    shown = [next(stored) if there.is_complete else table for there, table in zip(found, new, strict=True)]
+    shown = iter(_tables(parts.wanted, found))
+    tables = [next(shown) if there.is_complete else table for there, table in zip(found, new, strict=True)]
     said = with_combined(told, parts.wanted, parts.found, found)
-    return _answered(parts, [table for table in shown if table], noisy, said, declared)
+    return _answered(parts, [table for table in tables if table], noisy, said, declared)
 
 
 def _answered(
@@ -316,7 +386,7 @@ def _release(
             tuple((i, table.aggregate.measures[i].target or Fraction(0)) for i in family)
             for family in families(table.aggregate.measures)
         ),
-        linear=asked.following([texts[measure.id] for measure in table.aggregate.measures]),
+        equations=asked.equations,
     )
 
 
@@ -327,13 +397,27 @@ def _store(made: Sequence[Release], reuse: Reuse) -> None:
         warnings.warn(f"the answer could not be stored and will be charged for again: {error}", stacklevel=2)
 
 
-def _with_new(wanted: Wanted, there: Found, new: Release, known: Sequence[Release], declared: Declarations) -> Found:
-    """Returns what is known after a release: the new numbers, together with all that is known of the same groups."""
-    assert wanted.asked is not None
-    usable = [new] if wanted.asked.frame.is_selected else known
-    found = find(wanted, usable, unit_is_row=declared.unit_is_row, enough=False)
-    pairs = zip(there.estimates, found.estimates, strict=True)
-    return Found(estimates=tuple(old or now for old, now in pairs), release=found.release)
+def _known(
+    wanted: Wanted,
+    there: Found,
+    new: Release | None,
+    known: Sequence[Release],
+    vectors: Mapping[str, Vectors],
+    declared: Declarations,
+) -> Found:
+    """Returns what is known after a release: sums are estimated from all that is stored by then; units and different
+    values that were measured are combined with those of the same groups."""
+    if wanted.asked is None or (new is None and not there.is_complete):
+        return there
+    selected = wanted.asked.frame.is_selected
+    if new is None and selected:
+        return there
+    usable = [new] if selected and new is not None else known
+    own = vectors[wanted.asked.frame.base]
+    found = find(wanted, usable, own, unit_is_row=declared.unit_is_row, enough=False)
+    texts = zip(wanted.asked.measures, there.estimates, found.estimates, strict=True)
+    estimates = tuple(now if old is None or (is_linear(text) and not selected) else old for text, old, now in texts)
+    return Found(estimates=estimates, release=found.release or there.release)
 
 
 def _tables(wanted: Sequence[Wanted], found: Sequence[Found]) -> list[AddedTable]:

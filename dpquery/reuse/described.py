@@ -17,7 +17,8 @@ from dpquery.kernel.utilities import step_of
 from dpquery.result.combined import CombinedNoise
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.chosen import Place, drawn_together, place_of
-from dpquery.reuse.estimates import Estimate, Found, Wanted, spread
+from dpquery.reuse.estimates import Found, Wanted, spread
+from dpquery.reuse.reconciled import Estimate
 
 _FAILURE = Fraction(1, 20)
 
