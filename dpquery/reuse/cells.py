@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +41,38 @@ class Table:
     """The sets of cells that a table's numbers are of.
 
     Attributes:
-        keys: For each of its keys, in order, the axis and the blocks on it.
+        keys: For each axis that it has keys of, ascending, the blocks on it.
         limits: For each further axis of which conditions leave out rows, one block: the others.
+        shape: How many values each of its own keys has, in its own order.
+        order: Its own keys, those of the first axis first.
     """
 
     keys: tuple[tuple[int, Blocks], ...]
     limits: tuple[tuple[int, Blocks], ...]
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @staticmethod
+    def of(keys: Sequence[tuple[int, Blocks]], limits: Sequence[tuple[int, Blocks]] = ()) -> Table:
+        """Returns the table with these keys, in its own order; several keys of one axis make blocks together."""
+        order = sorted(range(len(keys)), key=lambda i: keys[i][0])
+        made: dict[int, Blocks] = {}
+        for axis, blocks in (keys[i] for i in order):
+            known = made.get(axis, Blocks(np.zeros_like(blocks.codes), 1))
+            either = (known.codes < 0) | (blocks.codes < 0)
+            codes = np.where(either, -1, known.codes * blocks.count + blocks.codes)
+            made[axis] = Blocks(codes, known.count * blocks.count)
+        shape = tuple(blocks.count for _, blocks in keys)
+        return Table(tuple(made.items()), tuple(sorted(limits, key=lambda limit: limit[0])), shape, tuple(order))
+
+    def by_axis(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Returns numbers of its groups, in its own order, in the order of the axes: shape (blocks of each)."""
+        return numbers.reshape(self.shape).transpose(self.order).reshape([blocks.count for _, blocks in self.keys])
+
+    def by_key(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Returns what `by_axis` gave in its own order, shape (groups,)."""
+        shape = [self.shape[i] for i in self.order]
+        return numbers.reshape(shape).transpose(np.argsort(self.order)).reshape(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,17 +164,18 @@ class Axes:
         keys, limits = list[tuple[int, Blocks]](), list[tuple[int, Blocks]]()
         for key in frame.keys:
             place = self._of(key)
-            blocks = None if place is None else self._blocks(place, key, tuple(over.pop(place, ())))
-            if place is None or blocks is None or any(place == other for other, _ in keys):
+            blocks = None if place is None else self._blocks(place, key, tuple(over.get(place, ())))
+            if place is None or blocks is None:
                 return None
             keys.append((place, blocks))
-        for place, conditions in over.items():
+        for place in over.keys() - {place for place, _ in keys}:
+            conditions = over[place]
             passing, is_known = self._passing(place, tuple(conditions))
             if is_known:
                 limits.append((place, Blocks(np.where(passing, 0, -1), 1)))
             else:
                 opaque |= {*conditions}
-        return Table(tuple(keys), tuple(sorted(limits, key=lambda limit: limit[0]))), frozenset(opaque)
+        return Table.of(keys, limits), frozenset(opaque)
 
     def _of(self, key: KeyText) -> int | None:
         return _place([(axis.columns, axis.rows) for axis in self._axes], key.columns, key.domain or ())

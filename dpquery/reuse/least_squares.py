@@ -32,6 +32,8 @@ MOST_STEPS = 400
 """Of conjugate gradients."""
 CLOSE = 1e-26
 """By how much squared residuals shrink until they are small enough."""
+FLAT = 1e-12
+"""Curvature along a step, relative to that of its parts by themselves, below which it is none."""
 KNOWN = 1e-7
 """A question whose residual is larger, relatively, is not determined by what was released."""
 MOST_CELLS = 2_000_000
@@ -106,21 +108,25 @@ class _Sums:
                 values = values.take(0, axis=place + 1)
         for place, axis in enumerate(self.keys):
             if axis not in have:
-                shares = self.rules[axis].sizes / self.sizes[axis]
-                values = np.expand_dims(values, place + 1) * _along(shares, place + 1, values.ndim + 1)
+                values = np.expand_dims(values, place + 1) * _along(self._shares(axis), place + 1, values.ndim + 1)
         for axis in self.rules.keys() - {*self.keys, *have}:
-            values = values * (self.rules[axis].sizes[0] / self.sizes[axis])
+            values = values * self._shares(axis)[0]
         return values
+
+    def _shares(self, axis: int) -> NDArray[Any]:
+        """Returns the part of an axis that each block has; whole numbers where it is all or nothing."""
+        sizes, all = self.rules[axis].sizes, self.sizes[axis]
+        return sizes / all if np.any(sizes % all) else sizes // all
 
     def up(self, cells: Floats, have: Axes, *, power: int = 1) -> Floats:
         """Returns the transposed of `down`, with its factors to a power."""
         for place in reversed(range(len(self.keys))):
             axis = self.keys[place]
             if axis not in have:
-                shares = (self.rules[axis].sizes / self.sizes[axis]) ** power
+                shares = self._shares(axis) ** power
                 cells = (cells * _along(shares, place + 1, cells.ndim)).sum(axis=place + 1)
         for axis in self.rules.keys() - {*self.keys, *have}:
-            cells = cells * float(self.rules[axis].sizes[0] / self.sizes[axis]) ** power
+            cells = cells * self._shares(axis)[0] ** power
         for place, axis in enumerate(have):
             rule = self.rules.get(axis)
             if axis not in self.keys:
@@ -180,17 +186,17 @@ class System:
 
     def __init__(self, sizes: Sequence[int], observed: Sequence[Observed]) -> None:
         self.observed, self._full = observed, sizes
-        self._places = {
-            axis: _kept_apart([b for o in observed for a, b in (*o.table.keys, *o.table.limits) if a == axis])
-            for axis in {a for o in observed for a, _ in (*o.table.keys, *o.table.limits)}
-        }
+        used: dict[int, list[Blocks]] = {}
+        for axis, blocks in (each for one in observed for each in (*one.table.keys, *one.table.limits)):
+            used.setdefault(axis, []).append(blocks)
+        self._places = {axis: _kept_apart(blocks) for axis, blocks in used.items()}
         self._sizes = [len(self._places[a][0]) if a in self._places else 1 for a in range(len(sizes))]
         made: dict[object, _Sums] = {}
         self._sums = [self._known(o.table, made) for o in observed]
         self._tables = list(made.values())
         number = {id(table): i for i, table in enumerate(self._tables)}
         self._of = [number[id(table)] for table in self._sums]
-        supports = {tuple(sorted(table.rules)) for table in self._tables}
+        supports = {self._support(table) for table in self._tables}
         self.sets = sorted(s for s in supports if not any({*s} < {*other} for other in supports))
         self.coordinates = len(observed[0].factors)
         shapes = [(self.coordinates, *(self._sizes[a] for a in s)) for s in self.sets]
@@ -208,14 +214,19 @@ class System:
         """Returns a table on the places that are kept apart; None where it tells more of them apart."""
         rules = {}
         for axis, blocks in (*table.keys, *table.limits):
-            if axis not in self._places:
-                return None
-            first, number = self._places[axis]
+            first, number = self._places.get(axis) or (
+                np.zeros(1, dtype=np.int64),
+                np.zeros(self._full[axis], dtype=np.int64),
+            )
             codes = blocks.codes[first]
             if not np.array_equal(codes[number], blocks.codes):
                 return None
             rules[axis] = _Rule(Blocks(codes, blocks.count))
-        return _Sums(rules, tuple(sorted(axis for axis, _ in table.keys)), self._sizes)
+        return _Sums(rules, tuple(axis for axis, _ in table.keys), self._sizes)
+
+    def _support(self, table: _Sums) -> Axes:
+        """Returns the axes that a table's numbers depend on."""
+        return tuple(sorted(axis for axis, rule in table.rules.items() if np.any(rule.sizes % self._sizes[axis])))
 
     @cached_property
     def _information(self) -> list[Floats]:
@@ -259,6 +270,8 @@ class System:
 
     def _solve(self, right: Floats) -> tuple[Floats, float]:
         """Returns a solution of the normal equations, and the residual relative to the right side."""
+        weights = self._preconditioner
+        diagonal = np.divide(1.0, weights, out=np.zeros(self.size), where=weights > 0)
         x, r = np.zeros(self.size), right.copy()
         z = self._preconditioner * r
         p, last = z.copy(), float((r * z).sum())
@@ -268,8 +281,8 @@ class System:
                 break
             q = self._normal(p)
             curve = float((p * q).sum())
-            if curve <= 0:
-                break
+            if curve <= FLAT * float((p * p * diagonal).sum()):
+                break  # along it nothing was released
             x += (last / curve) * p
             r -= (last / curve) * q
             z = self._preconditioner * r
@@ -296,7 +309,7 @@ class System:
             for one, table in zip(self.observed, self._sums, strict=True):
                 over, under = self._read(table, one.factors, whole)
                 assert one.numbers is not None
-                rest = _exact(_in_order(one.table, one.numbers), under) * under - _exact(over, 2)
+                rest = _exact(one.table.by_axis(one.numbers), under) * under - _exact(over, 2)
                 factors = np.array([float(f) for f in one.factors]) / one.variance
                 self._up(table, _spread(factors, rest.astype(np.float64)[None] / under), right)
             more = self._rounded(self._solve(right)[0])
@@ -329,7 +342,7 @@ class System:
         self, table: _Sums, factors: Sequence[Fraction], whole: Sequence[NDArray[Any]]
     ) -> tuple[NDArray[Any], int]:
         """Returns a measure of a table from estimates, times a common denominator of its factors, and that."""
-        place = next(i for i, have in enumerate(self.sets) if {*table.rules} <= {*have})
+        place = next(i for i, have in enumerate(self.sets) if {*self._support(table)} <= {*have})
         under, made = math.lcm(*(f.denominator for f in factors)), None
         for coordinate, factor in enumerate(factors):
             if factor:
@@ -349,14 +362,12 @@ class System:
         made, under = self._read(own, factors, self._cells)
         if under > 1:
             made = (2 * made.astype(object) + under) // (2 * under)
-        order = sorted(range(len(table.keys)), key=lambda i: table.keys[i][0])
-        back = np.argsort(order)
-        return _exact(np.transpose(made, back).reshape(-1))
+        return _exact(table.by_key(made))
 
     def exactness(self, table: Table, factors: Sequence[Fraction]) -> Exactness | None:
         """Returns how exact a measure of a table can be estimated; None where some group is not determined."""
         own = self._narrowed(table)
-        if own is None or not any({*own.rules} <= {*have} for have in self.sets):
+        if own is None or not any({*self._support(own)} <= {*have} for have in self.sets):
             return None
         kinds = [self._kinds(axis, own.rules[axis]) for axis in own.keys]
         if math.prod(map(len, kinds)) * self.size > MOST_WORK:
@@ -391,6 +402,7 @@ class System:
             if known is not None:
                 alone = known.sizes[known.codes] == 1
                 marks.append(np.where(known.codes < 0, -1, np.where(alone, -2, known.codes)))
+        marks = marks or [np.zeros(self._sizes[axis], dtype=np.int64)]
         _, kind = np.unique(np.stack(marks), axis=1, return_inverse=True)
         counts = np.zeros((rule.count, int(kind.max()) + 1), dtype=np.int64)
         np.add.at(counts, (rule.codes[rule.kept], kind.reshape(-1)[rule.kept]), 1)
@@ -438,13 +450,6 @@ def _spread(factors: Floats, cells: Floats) -> Floats:
 def _mixed(weights: Floats, cells: Floats) -> Floats:
     made: Floats = np.tensordot(weights, cells, axes=1)
     return made
-
-
-def _in_order(table: Table, numbers: NDArray[Any]) -> NDArray[Any]:
-    """Returns numbers by axis, in the order of axes."""
-    shape = [blocks.count for _, blocks in table.keys]
-    order = sorted(range(len(shape)), key=lambda i: table.keys[i][0])
-    return _exact(np.transpose(numbers.reshape(shape), order), 2)
 
 
 def _whole(values: Floats) -> NDArray[Any]:

@@ -130,7 +130,11 @@ class Vectors:
         best = None
         for part in family.parts(bare, asked.equations):
             exactness = part.system.exactness(placed[0], part.factors)
-            if exactness is not None and (best is None or exactness.variance < best[2].variance * (1 - 1e-9)):
+            if (
+                exactness is not None
+                and exactness.read
+                and (best is None or exactness.variance < best[2].variance * (1 - 1e-9))
+            ):
                 best = part, placed[0], exactness
         return best
 
