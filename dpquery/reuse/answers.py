@@ -13,11 +13,12 @@ from fractions import Fraction
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Noise
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.kernel.selection import all_codes
-from dpquery.result.added import AddedTable
+from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum
+from dpquery.result.combined import CombinedNoise, Component
 from dpquery.result.measurements import Measurement, measurements
 from dpquery.reuse.chosen import drawn_together, place_of
 from dpquery.reuse.coordinates import is_linear
@@ -417,7 +418,7 @@ def _known(
     found = find(wanted, usable, own, unit_is_row=declared.unit_is_row, enough=False)
     texts = zip(wanted.asked.measures, there.estimates, found.estimates, strict=True)
     estimates = tuple(now if old is None or (is_linear(text) and not selected) else old for text, old, now in texts)
-    return Found(estimates=estimates, release=found.release or there.release)
+    return Found(estimates=estimates, release=found.release or there.release, vectors=own)
 
 
 def _tables(wanted: Sequence[Wanted], found: Sequence[Found]) -> list[AddedTable]:
@@ -446,7 +447,29 @@ def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
         aggregate=aggregate,
         keys=keys,
         numbers=tuple(estimate.numbers for estimate in estimates),
-        noises=tuple(estimate.law for estimate in estimates),
+        noises=tuple(_apart(estimates)),
         repeats=repeats,
+        noises_of=lambda coarser: _noises_of(wanted, found, coarser),
         ranks=lambda failure: ranks_of(aggregate, estimates, failure),
     )
+
+
+def _apart(estimates: Sequence[Estimate]) -> Iterator[AnyNoise]:
+    """Yields the noises of a table's measures; one that is in two of them is not followed as if it were two."""
+    uses = Counter(place_of(*part) for estimate in estimates for part in estimate.parts)
+    for estimate in estimates:
+        law = estimate.law
+        if any(uses[place_of(*part)] > 1 for part in estimate.parts) and not isinstance(law, CombinedNoise):
+            one, count = (law.noise, law.count) if isinstance(law, NoiseOfSum) else (law, 1)
+            if one.is_added:
+                law = CombinedNoise(components=(Component(noise=one, count=count, weight=Fraction(1)),), rounded=0)
+        yield law
+
+
+def _noises_of(wanted: Wanted, found: Found, coarser: PrivateAggregate) -> list[AnyNoise] | None:
+    """Returns the noises of sums over a table's groups, which were estimated together."""
+    if wanted.asked is None or found.vectors is None or not all(map(is_linear, wanted.asked.measures)):
+        return None
+    asked = replace(wanted.asked, frame=asked_of(coarser, frozenset()).frame)
+    made = [found.vectors.estimate(asked, wanted.facts, text) for text in asked.measures]
+    return [one.law for one in made if one is not None] if all(made) else None

@@ -64,10 +64,12 @@ class Found:
     Attributes:
         estimates: For each measure; None for one that has to be measured.
         release: The release whose groups are shown, where groups are selected.
+        vectors: What the estimates of sums are of.
     """
 
     estimates: tuple[Estimate | None, ...]
     release: Release | None = None
+    vectors: Vectors | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -107,7 +109,7 @@ def find(
         for place, text in enumerate(texts)
     ]
     if all(map(is_linear, texts)):
-        return Found(estimates=tuple(estimates))
+        return Found(estimates=tuple(estimates), vectors=vectors)
     ways = [
         (release, found)
         for release in releases
@@ -121,7 +123,7 @@ def find(
         if read is not None:
             for place, made in zip(places, _chosen(*read), strict=True):
                 estimates[place] = made
-    return Found(estimates=tuple(estimates))
+    return Found(estimates=tuple(estimates), vectors=vectors)
 
 
 def _of_vector(wanted: Wanted, asked: Asked, place: int, vectors: Vectors, *, enough: bool) -> Estimate | None:

@@ -347,7 +347,7 @@ class System:
         for coordinate, factor in enumerate(factors):
             if factor:
                 values = whole[place][coordinate : coordinate + 1]
-                part = table.down(values, self.sets[place])[0]
+                part = table.down(values, self.sets[place]).squeeze(0)
                 by = int(factor * under)
                 part = part if by == 1 else _exact(part, by) * by
                 made = part if made is None else _exact(made, 2) + _exact(part, 2)
