@@ -130,7 +130,7 @@ def _by_inversion(noise: CombinedNoise, failure: float) -> int:
     variance = math.fsum(map(_variance, noise.components)) + noise.rest + noise.rounded / 12
     length = 2 * REACH * math.sqrt(variance)
     t = np.arange(1, TERMS) * (2 * math.pi / length)
-    series = np.exp(-(t**2) * noise.rest / 2) * np.sinc(t / (2 * math.pi)) ** noise.rounded
+    series: NDArray[Any] = np.exp(-(t**2) * noise.rest / 2) * np.sinc(t / (2 * math.pi)) ** noise.rounded
     for part in noise.components:
         series *= _characteristic(part.noise, t * float(part.weight)) ** part.count
     series /= t
@@ -142,7 +142,7 @@ def _by_inversion(noise: CombinedNoise, failure: float) -> int:
     return math.ceil(high)
 
 
-def _characteristic(noise: NoiseLaw, t: Floats) -> Floats:
+def _characteristic(noise: NoiseLaw, t: NDArray[Any]) -> Floats:
     """Returns the characteristic function of a noise and of its own rounding, where it is finer or coarser."""
     whole = 0.0 if noise.steps == 1 else max(1.0, 1 / float(noise.steps))
     spread: Floats = np.sinc(t * whole / (2 * math.pi))

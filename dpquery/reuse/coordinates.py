@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 from dpquery.kernel.plan import Count
 from dpquery.reuse.frames import Equation
@@ -32,7 +33,7 @@ def _rank(measure: str) -> tuple[int, str]:
     lattice = _fields(measure)["lattice"]
     if lattice is None:
         return 0, measure
-    fields = dict(lattice[1:])
+    fields: dict[str, Any] = dict(lattice[1:])
     if fields["bernstein"] is None:
         return 1 if fields["offset"] == ["int", "0"] else 2, measure
     second = _fields(measure)["second"]
@@ -40,7 +41,7 @@ def _rank(measure: str) -> tuple[int, str]:
 
 
 @lru_cache(maxsize=4096)
-def _fields(measure: str) -> dict[str, list[str]]:
+def _fields(measure: str) -> dict[str, Any]:
     _, bare, *_ = json.loads(measure)
     return dict(bare[1:])
 

@@ -23,10 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.reuse.block_sums import Axes, Floats, Rule, Sums, identity, spread
 from dpquery.reuse.cells import Blocks, Table
-
-Floats = NDArray[np.float64]
-Axes = tuple[int, ...]
 
 MOST_STEPS = 400
 """Of conjugate gradients."""
@@ -44,102 +42,6 @@ NOTHING = 1e-9
 """Relative weight below which a number is not read."""
 TIES = 2.0**16
 """Parts of a step to which cumulative sums are taken before they are rounded: halves are not left to the last bit."""
-
-
-class _Rule:
-    """Blocks of one axis as sums along it."""
-
-    def __init__(self, blocks: Blocks) -> None:
-        codes = blocks.codes
-        self.codes, self.count = codes, blocks.count
-        self.kept = np.flatnonzero(codes >= 0)
-        self.rows = self.kept[np.argsort(codes[self.kept], kind="stable")]
-        self.sizes = np.bincount(codes[self.kept], minlength=blocks.count)
-        self.filled = np.flatnonzero(self.sizes)
-        self.starts = np.append(0, self.sizes[self.filled].cumsum())[:-1]
-        self.single = bool((self.sizes <= 1).all())
-        self.whole = blocks.count == len(codes) and np.array_equal(codes, np.arange(len(codes)))
-
-    @cached_property
-    def edges(self) -> int:
-        """How many prefixes of the axis make a block, at most; the empty one is not counted."""
-        before, after = self.codes, np.append(self.codes[1:], -1)
-        ends = np.flatnonzero(before != after)
-        found = np.concatenate([before[ends], after[ends]])
-        return int(np.bincount(found[found >= 0], minlength=1).max())
-
-    def down(self, values: NDArray[Any], place: int) -> NDArray[Any]:
-        """Returns the sums over blocks along a dimension."""
-        if self.whole:
-            return values
-        read = values.take(self.rows, axis=place)
-        if not self.single:
-            read = np.add.reduceat(read, self.starts, axis=place)
-        if len(self.filled) == self.count:
-            return read
-        made = np.zeros((*read.shape[:place], self.count, *read.shape[place + 1 :]), dtype=read.dtype)
-        made[(slice(None),) * place + (self.filled,)] = read
-        return made
-
-    def up(self, cells: NDArray[Any], place: int) -> NDArray[Any]:
-        """Returns for each row of the axis what its block has, 0 where it has none."""
-        if self.whole:
-            return cells
-        made = np.zeros((*cells.shape[:place], len(self.codes), *cells.shape[place + 1 :]), dtype=cells.dtype)
-        made[(slice(None),) * place + (self.kept,)] = cells.take(self.codes[self.kept], axis=place)
-        return made
-
-
-@dataclass(eq=False)
-class _Sums:
-    """A table in a system: its rules, on the places that the system keeps apart."""
-
-    rules: dict[int, _Rule]
-    keys: Axes
-    sizes: Sequence[int]
-
-    def down(self, values: NDArray[Any], have: Axes) -> NDArray[Any]:
-        """Returns the sums of an array over the axes `have`, shape (coordinates, places of each axis), by cell of the
-        table, shape (coordinates, blocks of each key, by axis)."""
-        for place in reversed(range(len(have))):
-            rule = self.rules.get(have[place])
-            values = values.sum(axis=place + 1) if rule is None else rule.down(values, place + 1)
-            if rule is not None and have[place] not in self.keys:
-                values = values.take(0, axis=place + 1)
-        for place, axis in enumerate(self.keys):
-            if axis not in have:
-                values = np.expand_dims(values, place + 1) * _along(self._shares(axis), place + 1, values.ndim + 1)
-        for axis in self.rules.keys() - {*self.keys, *have}:
-            values = values * self._shares(axis)[0]
-        return values
-
-    def _shares(self, axis: int) -> NDArray[Any]:
-        """Returns the part of an axis that each block has; whole numbers where it is all or nothing."""
-        sizes, all = self.rules[axis].sizes, self.sizes[axis]
-        return sizes / all if np.any(sizes % all) else sizes // all
-
-    def up(self, cells: Floats, have: Axes, *, power: int = 1) -> Floats:
-        """Returns the transposed of `down`, with its factors to a power."""
-        for place in reversed(range(len(self.keys))):
-            axis = self.keys[place]
-            if axis not in have:
-                shares = self._shares(axis) ** power
-                cells = (cells * _along(shares, place + 1, cells.ndim)).sum(axis=place + 1)
-        for axis in self.rules.keys() - {*self.keys, *have}:
-            cells = cells * self._shares(axis)[0] ** power
-        for place, axis in enumerate(have):
-            rule = self.rules.get(axis)
-            if axis not in self.keys:
-                cells = np.expand_dims(cells, place + 1)
-            if rule is not None:
-                cells = rule.up(cells, place + 1)
-            elif axis not in self.keys:
-                cells = np.repeat(cells, self.sizes[axis], axis=place + 1)
-        return cells
-
-
-def _along(values: Floats, place: int, dimensions: int) -> Floats:
-    return values.reshape([-1 if i == place else 1 for i in range(dimensions)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +93,7 @@ class System:
             used.setdefault(axis, []).append(blocks)
         self._places = {axis: _kept_apart(blocks) for axis, blocks in used.items()}
         self._sizes = [len(self._places[a][0]) if a in self._places else 1 for a in range(len(sizes))]
-        made: dict[object, _Sums] = {}
+        made: dict[object, Sums] = {}
         self._sums = [self._known(o.table, made) for o in observed]
         self._tables = list(made.values())
         number = {id(table): i for i, table in enumerate(self._tables)}
@@ -204,13 +106,13 @@ class System:
         self._spans = [(end - math.prod(shape), end, shape) for end, shape in zip(ends, shapes, strict=True)]
         self.size = ends[-1]
 
-    def _known(self, table: Table, made: dict[object, _Sums]) -> _Sums:
+    def _known(self, table: Table, made: dict[object, Sums]) -> Sums:
         found = self._narrowed(table)
         assert found is not None
         name = tuple((axis, axis in found.keys, rule.codes.tobytes()) for axis, rule in sorted(found.rules.items()))
         return made.setdefault(name, found)
 
-    def _narrowed(self, table: Table) -> _Sums | None:
+    def _narrowed(self, table: Table) -> Sums | None:
         """Returns a table on the places that are kept apart; None where it tells more of them apart."""
         rules = {}
         for axis, blocks in (*table.keys, *table.limits):
@@ -221,10 +123,10 @@ class System:
             codes = blocks.codes[first]
             if not np.array_equal(codes[number], blocks.codes):
                 return None
-            rules[axis] = _Rule(Blocks(codes, blocks.count))
-        return _Sums(rules, tuple(axis for axis, _ in table.keys), self._sizes)
+            rules[axis] = Rule(Blocks(codes, blocks.count))
+        return Sums(rules, tuple(axis for axis, _ in table.keys), self._sizes)
 
-    def _support(self, table: _Sums) -> Axes:
+    def _support(self, table: Sums) -> Axes:
         """Returns the axes that a table's numbers depend on."""
         return tuple(sorted(axis for axis, rule in table.rules.items() if np.any(rule.sizes % self._sizes[axis])))
 
@@ -243,21 +145,21 @@ class System:
         for table, weights in zip(self._tables, self._information, strict=True):
             ones = np.ones((1, *(table.rules[a].count for a in table.keys)))
             for have, view in self._views(diagonal):
-                view += _spread(np.diag(weights), table.up(ones, have, power=2))
+                view += spread(np.diag(weights), table.up(ones, have, power=2))
         return np.divide(1.0, diagonal, out=np.zeros(self.size), where=diagonal > 0)
 
     def _views(self, flat: Floats) -> Iterator[tuple[Axes, Floats]]:
         for have, (start, end, shape) in zip(self.sets, self._spans, strict=True):
             yield have, flat[start:end].reshape(shape)
 
-    def _down(self, table: _Sums, flat: Floats) -> Floats:
+    def _down(self, table: Sums, flat: Floats) -> Floats:
         made: Floats = np.zeros(1)
         for number, (have, view) in enumerate(self._views(flat)):
             own = table.down(view, have)
             made = own if number == 0 else made + own
         return made
 
-    def _up(self, table: _Sums, cells: Floats, into: Floats) -> None:
+    def _up(self, table: Sums, cells: Floats, into: Floats) -> None:
         for have, view in self._views(into):
             view += table.up(cells, have)
 
@@ -311,7 +213,7 @@ class System:
                 assert one.numbers is not None
                 rest = _exact(one.table.by_axis(one.numbers), under) * under - _exact(over, 2)
                 factors = np.array([float(f) for f in one.factors]) / one.variance
-                self._up(table, _spread(factors, rest.astype(np.float64)[None] / under), right)
+                self._up(table, spread(factors, rest.astype(np.float64)[None] / under), right)
             more = self._rounded(self._solve(right)[0])
             whole = [_exact(old) + _exact(new) for old, new in zip(whole, more, strict=True)]
         return whole
@@ -319,7 +221,7 @@ class System:
     def _rounded(self, flat: Floats) -> list[NDArray[Any]]:
         cumulative: list[NDArray[Any]] = []
         for number, have in enumerate(self.sets):
-            own = _Sums({a: _identity(self._sizes[a]) for a in have}, have, self._sizes)
+            own = Sums({a: identity(self._sizes[a]) for a in have}, have, self._sizes)
             sums = self._down(own, flat)
             for place in range(len(have)):
                 sums = sums.cumsum(axis=place + 1)
@@ -339,7 +241,7 @@ class System:
         return made
 
     def _read(
-        self, table: _Sums, factors: Sequence[Fraction], whole: Sequence[NDArray[Any]]
+        self, table: Sums, factors: Sequence[Fraction], whole: Sequence[NDArray[Any]]
     ) -> tuple[NDArray[Any], int]:
         """Returns a measure of a table from estimates, times a common denominator of its factors, and that."""
         place = next(i for i, have in enumerate(self.sets) if {*self._support(table)} <= {*have})
@@ -379,7 +281,7 @@ class System:
         for group in itertools.product(*kinds):
             cells, right = np.zeros((1, *shape)), np.zeros(self.size)
             cells[(0, *group)] = 1.0
-            self._up(own, _spread(by, cells), right)
+            self._up(own, spread(by, cells), right)
             solution, off = self._solve(right)
             if off > KNOWN:
                 return None
@@ -393,7 +295,7 @@ class System:
         roundings = math.prod(rule.edges for rule in own.rules.values())
         return Exactness(worst[0], self._weights(worst[1]), frozenset(read), roundings)
 
-    def _kinds(self, axis: int, rule: _Rule) -> list[int]:
+    def _kinds(self, axis: int, rule: Rule) -> list[int]:
         """Returns one block of each kind: blocks are of one kind where exchanging their places leaves all released
         tables as they are."""
         marks = []
@@ -406,7 +308,8 @@ class System:
         _, kind = np.unique(np.stack(marks), axis=1, return_inverse=True)
         counts = np.zeros((rule.count, int(kind.max()) + 1), dtype=np.int64)
         np.add.at(counts, (rule.codes[rule.kept], kind.reshape(-1)[rule.kept]), 1)
-        return np.unique(counts, axis=0, return_index=True)[1].tolist()
+        first: list[int] = np.unique(counts, axis=0, return_index=True)[1].tolist()
+        return first
 
     def _weights(self, solution: Floats) -> dict[int, tuple[Floats, NDArray[np.int64]]]:
         cells = [self._down(table, solution) for table in self._tables]
@@ -435,16 +338,6 @@ def _kept_apart(blocks: Sequence[Blocks]) -> tuple[NDArray[np.int64], NDArray[np
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return first[order], rank[number.reshape(-1)]
-
-
-def _identity(size: int) -> _Rule:
-    return _Rule(Blocks(np.arange(size, dtype=np.int64), size))
-
-
-def _spread(factors: Floats, cells: Floats) -> Floats:
-    """Returns cells of shape (1, ...) once for each coordinate, times its factor."""
-    made: Floats = _along(factors, 0, cells.ndim) * cells
-    return made
 
 
 def _mixed(weights: Floats, cells: Floats) -> Floats:
