@@ -25,6 +25,7 @@ from dpquery.reuse.chosen import place_of
 from dpquery.reuse.coordinates import is_linear
 from dpquery.reuse.described import described, with_combined
 from dpquery.reuse.estimates import Found, Wanted, find, ranks_of
+from dpquery.reuse.follows import measured
 from dpquery.reuse.frames import Asked, asked_of
 from dpquery.reuse.reconciled import Estimate, Vectors, stored
 from dpquery.reuse.releases import Facts, Part, Release, column_of, labels_of, values_of
@@ -90,6 +91,7 @@ class Split:
         rest: What is measured, in order: the aggregates that lack something, with the measures that they lack.
         known: For each the stored releases over the same rows, oldest first.
         behind: The stored numbers that the answer is computed from, those among them that new ones are combined with.
+        follows: The ids of measures that are neither, because they follow from others of the plan.
         state: The store's, when it was looked at.
     """
 
@@ -99,11 +101,12 @@ class Split:
     rest: BudgetedPlan
     known: tuple[Sequence[Release], ...]
     behind: tuple[BudgetedAggregate, ...]
+    follows: frozenset[str]
     state: State
 
     def measurements(self, declared: Declarations) -> tuple[Measurement, ...]:
         """Returns all noisy columns; stored ones say which entries of the ledger they are read from."""
-        return described(measurements(self.plan, declared.neighbours), self.wanted, self.found)
+        return described(measurements(self.plan, declared.neighbours), self.wanted, self.found, self.follows)
 
     def charge(self, kind: BudgetKind, declared: Declarations) -> PrivacyLoss:
         """Returns the loss of what is measured now, in the ledger's currency."""
@@ -152,7 +155,13 @@ def _asked(budgeted: BudgetedAggregate, whole: frozenset[str]) -> Asked | None:
     return asked if len(set(asked.measures)) == len(asked.measures) else None  # twice one noise is not two noises
 
 
-def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, declared: Declarations) -> Split:
+def split(
+    plan: BudgetedPlan,
+    wanted: tuple[Wanted, ...],
+    reuse: Reuse | None,
+    declared: Declarations,
+    follows: frozenset[str] = frozenset(),
+) -> Split:
     """Returns what of a plan is stored and what is to be measured; reads no private row."""
     state = NOTHING if reuse is None else reuse.store.state()
     known = [() if reuse is None or one.asked is None else reuse.releases(one.asked) for one in wanted]
@@ -162,8 +171,8 @@ def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, d
         find(one, releases, _vectors(one, vectors), unit_is_row=declared.unit_is_row)
         for one, releases in zip(wanted, known, strict=True)
     ]
-    missing = [_rest(one.budgeted, there) for one, there in zip(wanted, found, strict=True)]
-    planned = planned_vectors(wanted, found, vectors, lambda base: () if reuse is None else reuse.over(base))
+    missing = [_rest(one.budgeted, there, follows) for one, there in zip(wanted, found, strict=True)]
+    planned = planned_vectors(wanted, found, vectors, lambda base: () if reuse is None else reuse.over(base), follows)
     behind = []
     for one, releases, there, rest in zip(wanted, known, found, missing, strict=True):
         used = used_by(one, releases, there, rest, planned, declared)
@@ -175,6 +184,7 @@ def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, d
         rest=BudgetedPlan(aggregates=tuple(one for one in missing if one is not None)),
         known=tuple(known),
         behind=tuple(behind),
+        follows=follows,
         state=state,
     )
 
@@ -183,13 +193,11 @@ def _vectors(wanted: Wanted, known: Mapping[str, Vectors]) -> Vectors:
     return Vectors(()) if wanted.asked is None else known[wanted.asked.frame.base]
 
 
-def _rest(budgeted: BudgetedAggregate, found: Found) -> BudgetedAggregate | None:
+def _rest(budgeted: BudgetedAggregate, found: Found, follows: frozenset[str]) -> BudgetedAggregate | None:
     """Returns the part of an aggregate that has to be measured, or None."""
-    if found.is_complete:
-        return None
-    places = [place for place, estimate in enumerate(found.estimates) if estimate is None]
-    aggregate = replace(budgeted.aggregate, measures=tuple(budgeted.aggregate.measures[place] for place in places))
-    return replace(budgeted, aggregate=aggregate, noise=tuple(budgeted.noise[place] for place in places))
+    pairs = zip(budgeted.aggregate.measures, found.estimates, strict=True)
+    there = frozenset(measure.id for measure, estimate in pairs if estimate is not None)
+    return None if found.is_complete else measured(budgeted, there | follows)
 
 
 @contextlib.contextmanager
@@ -203,7 +211,7 @@ def turn(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn((reuse.version, *lacking)):
         if not reuse.fresh and reuse.store.state() != parts.state:
-            parts = split(parts.plan, parts.wanted, reuse, declared)
+            parts = split(parts.plan, parts.wanted, reuse, declared, parts.follows)
         yield parts
 
 
@@ -227,8 +235,9 @@ def _with_stored(
 ) -> Answered:
     """Stores what was measured and returns what is known then, of the new numbers and of those that were stored; reads
     noisy numbers alone."""
-    measured = iter(noisy.tables)
-    new = [None if there.is_complete else next(measured) for there in parts.found]
+    tables = iter(noisy.tables)
+    lacking = [_rest(one.budgeted, there, parts.follows) for one, there in zip(parts.wanted, parts.found, strict=True)]
+    new = [None if rest is None else next(tables) for rest in lacking]
     kept = _kept(parts, new, noisy.entry, reuse)
     made = [one for one in kept if one is not None]
     _store(made, reuse)
@@ -242,9 +251,9 @@ def _with_stored(
         for one, there, own, known in zip(parts.wanted, parts.found, kept, parts.known, strict=True)
     ]
     shown = iter(_tables(parts.wanted, found))
-    tables = [next(shown) if there.is_complete else table for there, table in zip(found, new, strict=True)]
+    given = [next(shown) if there.is_complete else table for there, table in zip(found, new, strict=True)]
     said = with_combined(told, parts.wanted, parts.found, found)
-    return _answered(parts, [table for table in tables if table], noisy, said, declared)
+    return _answered(parts, [table for table in given if table], noisy, said, declared)
 
 
 def _answered(
@@ -270,11 +279,11 @@ def _kept(parts: Split, tables: Sequence[NoisyTable | None], entry: int | None, 
     budgeted = iter(parts.rest.aggregates)
     made: list[Release | None] = []
     for wanted, table in zip(parts.wanted, tables, strict=True):
-        measured = None if table is None else next(budgeted)
-        if table is None or measured is None or wanted.asked is None or entry is None:
+        paid = None if table is None else next(budgeted)
+        if table is None or paid is None or wanted.asked is None or entry is None:
             made.append(None)
         else:
-            made.append(_release(wanted, wanted.asked, table, measured, entry, reuse.analyst))
+            made.append(_release(wanted, wanted.asked, table, paid, entry, reuse.analyst))
     return made
 
 
@@ -324,7 +333,7 @@ def _known(
 ) -> Found:
     """Returns what is known after a release: sums are estimated from all that is stored by then; units and different
     values that were measured are combined with those of the same groups."""
-    if wanted.asked is None or (new is None and not there.is_complete):
+    if wanted.asked is None:
         return there
     selected = wanted.asked.frame.is_selected
     if new is None and selected:

@@ -21,14 +21,16 @@ def planned_vectors(
     found: Sequence[Found],
     vectors: Mapping[str, Vectors],
     over: Callable[[str], Sequence[Release]],
+    follows: frozenset[str],
 ) -> dict[str, Vectors]:
     """Returns what will be known of sums, as far as something is to be measured: estimates read old and new numbers."""
     new: dict[str, list[Source]] = {}
     for one, there in zip(wanted, found, strict=True):
         if one.asked is None or one.asked.frame.is_selected:
             continue
-        for text, noise, estimate in zip(one.asked.measures, one.noises, there.estimates, strict=True):
-            if estimate is None and is_linear(text):
+        ids = [measure.id for measure in one.budgeted.aggregate.measures]
+        for text, noise, estimate, id in zip(one.asked.measures, one.noises, there.estimates, ids, strict=True):
+            if estimate is None and is_linear(text) and id not in follows:
                 source = Source(one.asked.frame, one.facts, text, noise, one.asked.equations)
                 new.setdefault(one.asked.frame.base, []).append(source)
     made = dict(vectors)

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from dpquery.errors import InternalError
 from dpquery.kernel.accountant import compose
+from dpquery.kernel.loss import ZERO
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Measure, Mechanism, PrivateAggregate
 from dpquery.kernel.quantiles import asked
@@ -24,9 +25,9 @@ _FAILURE = Fraction(1, 20)
 
 
 def described(
-    measured: Sequence[Measurement], wanted: Sequence[Wanted], found: Sequence[Found]
+    measured: Sequence[Measurement], wanted: Sequence[Wanted], found: Sequence[Found], follows: frozenset[str]
 ) -> tuple[Measurement, ...]:
-    """Returns the measurements of a plan, with what is said of those that are stored."""
+    """Returns the measurements of a plan, with what is said of those that are stored or follow from others."""
     remaining, made = iter(measured), []
     for one, there in zip(wanted, found, strict=True):
         choices = _choices(one.budgeted.aggregate, there)
@@ -38,6 +39,8 @@ def described(
                 chosen = choices.get(measure.id)
                 exact = _exactness(plain, measure, estimate) if chosen is None else _of_choice(plain, estimate, *chosen)
                 plain = replace(exact, loss=loss, tau=tau, stored=estimate.entries)
+            elif measure.id in follows:
+                plain = replace(plain, loss=ZERO, parallel=0, follows=True)
             made.append(plain)
     return tuple(made)
 
@@ -51,7 +54,7 @@ def with_combined(
         pairs = zip(one.budgeted.aggregate.measures, old.estimates, new.estimates, strict=True)
         for measure, here, estimate in pairs:
             plain = next(remaining)
-            if here is None and estimate is not None and isinstance(estimate.law, CombinedNoise):
+            if here is None and estimate is not None and (plain.follows or isinstance(estimate.law, CombinedNoise)):
                 plain = _exactness(plain, measure, estimate)
             made.append(plain)
     return tuple(made)

@@ -107,6 +107,11 @@ class Vectors:
         law, variance = _law(part.sources, exactness)
         return Estimate(numbers=numbers, law=law, variance=variance, parts=_stored(part.sources, exactness))
 
+    def variance(self, asked: Asked, facts: Facts, measure: str) -> float | None:
+        """Returns the variance of the noise of the estimate, in squared lattice steps; None where there is none."""
+        found = self._find(asked, facts, measure)
+        return None if found is None else _law(found[0].sources, found[2])[1]
+
     def behind(self, asked: Asked, facts: Facts, measure: str) -> tuple[tuple[Release, Part], ...]:
         """Returns the stored numbers that a measure is estimated from."""
         found = self._find(asked, facts, measure)
