@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dpquery.kernel.accountant import BudgetKind, charge_of
+from dpquery.kernel.accountant import BudgetKind, guarantee_of
 from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
 from dpquery.result.combined import variance_of
@@ -71,7 +71,7 @@ def _scaled(
     losses = [noise.loss for budgeted in plan.aggregates for noise in budgeted.noise]
     factor, pure = Fraction(1), kind is BudgetKind.PURE
     if pure or all(loss.rho and not loss.epsilon for loss in losses):
-        before, after = (charge_of(each, kind, declared.neighbours) for each in (plan, rest))
+        before, after = (guarantee_of(each, declared.neighbours) for each in (plan, rest))
         factor = before.epsilon / after.epsilon if pure else before.rho / after.rho
 
     def more(noise: Noise) -> Noise:
