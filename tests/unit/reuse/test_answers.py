@@ -20,7 +20,9 @@ from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 from dpquery.result.combined import CombinedNoise, Component, combined, variance_of, weights_of
 from dpquery.reuse import store
+from dpquery.reuse.answers import _apart
 from dpquery.reuse.releases import Release, to_text
+from dpquery.session import pipeline
 from tests.forking import fork
 from tests.unit.reuse.shop import Shop
 
@@ -520,3 +522,16 @@ def test_keys_that_follow_from_each_other_add_up(shop: Shop) -> None:
         assert (
             session.sql("SELECT EXTRACT(DAY FROM day) AS d, COUNT(*) FROM sales GROUP BY 1").charge != dp.PrivacyLoss()
         )
+
+
+def test_shared_noise_is_not_followed_as_if_it_were_two(shop: Shop) -> None:
+    """Measures whose estimates read one released number have no law of their own; others keep theirs."""
+    query = "SELECT AVG(score) AS m FROM sales"
+    with shop.session() as session:
+        session.sql(query, epsilon=4)
+        request = session._request(query, None, dp.Options(epsilon="0.1"))
+        reuse = session._reuse(False)
+        parts = pipeline.divide(session._prepared((request,), reuse), ledger=session._ledger, reuse=reuse)
+        first, second = parts.found[0].estimates
+        assert [isinstance(law, NoiseLaw) for law in _apart([first, second])] == [True, True]
+        assert all(isinstance(law, CombinedNoise) for law in _apart([first, first]))
