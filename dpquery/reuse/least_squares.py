@@ -34,10 +34,12 @@ FLAT = 1e-12
 """Curvature along a step, relative to that of its parts by themselves, below which it is none."""
 KNOWN = 1e-7
 """A question whose residual is larger, relatively, is not determined by what was released."""
+MOST_DENSE = 1200
+"""Unknown numbers of a system that is inverted once."""
 MOST_CELLS = 2_000_000
 """Unknown numbers of one system."""
 MOST_WORK = 50_000_000
-"""Unknown numbers times kinds of groups that the exactness of one answer is computed for."""
+"""Unknown numbers, times tables, times kinds of groups that the exactness of one answer is computed for."""
 NOTHING = 1e-9
 """Relative weight below which a number is not read."""
 TIES = 2.0**16
@@ -148,6 +150,31 @@ class System:
                 view += spread(np.diag(weights), table.up(ones, have, power=2))
         return np.divide(1.0, diagonal, out=np.zeros(self.size), where=diagonal > 0)
 
+    @cached_property
+    def _inverse(self) -> Floats | None:
+        """Returns a generalised inverse of the normal equations, where they are few."""
+        if self.size > MOST_DENSE:
+            return None
+        normal = np.zeros((self.size, self.size))
+        own = self._apart
+        for table, weights in zip(self._tables, self._information, strict=True):
+            shape = tuple(table.rules[axis].count for axis in table.keys)
+            cells = np.eye(math.prod(shape)).reshape(-1, 1, *shape)
+            rows = np.stack([np.concatenate([table.up(c, s).reshape(-1) for s in self.sets]) for c in cells])
+            products = rows.T @ rows
+            for a, b in itertools.product(range(self.coordinates), repeat=2):
+                normal[np.ix_(own[a], own[b])] += weights[a, b] * products
+        roots = np.sqrt(self._preconditioner)
+        scaled = roots[:, None] * np.linalg.pinv(roots[:, None] * normal * roots, rcond=FLAT, hermitian=True) * roots
+        made: Floats = scaled
+        return made
+
+    @property
+    def _apart(self) -> NDArray[np.int64]:
+        """Returns for each coordinate the places of its unknown numbers, one set of axes after the other."""
+        spans = [np.arange(start, end).reshape(self.coordinates, -1) for start, end, _ in self._spans]
+        return np.concatenate(spans, axis=1)
+
     def _views(self, flat: Floats) -> Iterator[tuple[Axes, Floats]]:
         for have, (start, end, shape) in zip(self.sets, self._spans, strict=True):
             yield have, flat[start:end].reshape(shape)
@@ -175,10 +202,13 @@ class System:
         weights = self._preconditioner
         diagonal = np.divide(1.0, weights, out=np.zeros(self.size), where=weights > 0)
         x, r = np.zeros(self.size), right.copy()
+        if self._inverse is not None:
+            x = self._inverse @ right
+            r = right - self._normal(x)
         z = self._preconditioner * r
         p, last = z.copy(), float((r * z).sum())
         first = last
-        for _ in range(MOST_STEPS):
+        for _ in range(MOST_STEPS if self._inverse is None else 0):
             if last <= first * CLOSE:
                 break
             q = self._normal(p)
@@ -272,7 +302,7 @@ class System:
         if own is None or not any({*self._support(own)} <= {*have} for have in self.sets):
             return None
         kinds = [self._kinds(axis, own.rules[axis]) for axis in own.keys]
-        if math.prod(map(len, kinds)) * self.size > MOST_WORK:
+        if self._inverse is None and math.prod(map(len, kinds)) * self.size * len(self._tables) > MOST_WORK:
             return None
         by = np.array([float(f) for f in factors])
         shape = tuple(own.rules[a].count for a in own.keys)
