@@ -22,7 +22,7 @@ from dpquery.result.combined import CombinedNoise, Component
 from dpquery.result.measurements import Measurement, measurements
 from dpquery.reuse.behind import lost_behind, planned_vectors, used_by
 from dpquery.reuse.chosen import place_of
-from dpquery.reuse.coordinates import is_linear
+from dpquery.reuse.coordinates import is_linear, is_of_vector
 from dpquery.reuse.described import described, with_combined
 from dpquery.reuse.estimates import Found, Wanted, find, ranks_of
 from dpquery.reuse.follows import measured
@@ -342,7 +342,7 @@ def _known(
     own = vectors[wanted.asked.frame.base]
     found = find(wanted, usable, own, unit_is_row=declared.unit_is_row, enough=False)
     texts = zip(wanted.asked.measures, there.estimates, found.estimates, strict=True)
-    estimates = tuple(now if old is None or (is_linear(text) and not selected) else old for text, old, now in texts)
+    estimates = tuple(now if old is None or is_of_vector(wanted.asked.frame, text) else old for text, old, now in texts)
     return Found(estimates=estimates, release=found.release or there.release, vectors=own)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, Noise
 from dpquery.reuse.chosen import Place, drawn_together, place_of
-from dpquery.reuse.coordinates import is_linear
+from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.estimates import Found, Wanted, find
 from dpquery.reuse.frames import unfiltered
 from dpquery.reuse.reconciled import Estimate, Source, Vectors, stored
@@ -26,11 +26,11 @@ def planned_vectors(
     """Returns what will be known of sums, as far as something is to be measured: estimates read old and new numbers."""
     new: dict[str, list[Source]] = {}
     for one, there in zip(wanted, found, strict=True):
-        if one.asked is None or one.asked.frame.is_selected:
+        if one.asked is None:
             continue
         ids = [measure.id for measure in one.budgeted.aggregate.measures]
         for text, noise, estimate, id in zip(one.asked.measures, one.noises, there.estimates, ids, strict=True):
-            if estimate is None and is_linear(text) and id not in follows:
+            if estimate is None and is_of_vector(one.asked.frame, text) and id not in follows:
                 source = Source(one.asked.frame, one.facts, text, noise, one.asked.equations)
                 new.setdefault(one.asked.frame.base, []).append(source)
     made = dict(vectors)
@@ -57,7 +57,7 @@ def used_by(
         also = find(wanted, releases, Vectors(()), unit_is_row=declared.unit_is_row, enough=False).estimates
     for place, (measure, here) in enumerate(zip(wanted.budgeted.aggregate.measures, found.estimates, strict=True)):
         old = here or also[place]
-        if is_linear(asked.measures[place]) and not asked.frame.is_selected:
+        if is_of_vector(asked.frame, asked.measures[place]):
             parts = planned[asked.frame.base].behind(asked, wanted.facts, asked.measures[place])
             used.append((measure, parts))
         elif old is not None and (here is not None or measure.count not in CHOICES):  # the new choice is shown

@@ -13,12 +13,17 @@ from functools import lru_cache
 from typing import Any
 
 from dpquery.kernel.plan import Count
-from dpquery.reuse.frames import Equation
+from dpquery.reuse.frames import Equation, Frame
 
 Factors = dict[str, Fraction]
 
 LINEAR = (Count.ROWS, Count.VALUES, Count.SUM)
 """What adds up over rows with their weights."""
+
+
+def is_of_vector(frame: Frame, measure: str) -> bool:
+    """Whether numbers of a measure are measurements of a vector: sums over rows, in public groups."""
+    return not frame.is_selected and 0 not in frame.shape and is_linear(measure)
 
 
 @lru_cache(maxsize=4096)

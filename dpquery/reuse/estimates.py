@@ -17,7 +17,7 @@ from dpquery.result.added import of_sum
 from dpquery.result.combined import CombinedNoise, Component, combined, variance_of, weights_of
 from dpquery.result.measurements import FAILURE
 from dpquery.reuse.chosen import ROUNDING, are_enough, best, errors_of, read_at_once
-from dpquery.reuse.coordinates import is_linear
+from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.frames import Asked, Frame
 from dpquery.reuse.reconciled import Estimate, Vectors
 from dpquery.reuse.releases import Facts, Part, Release
@@ -105,10 +105,12 @@ def find(
         return _selected(wanted, wanted.asked, releases)
     texts = wanted.asked.measures
     estimates: list[Estimate | None] = [
-        _of_vector(wanted, wanted.asked, place, vectors, enough=enough) if is_linear(text) else None
+        _of_vector(wanted, wanted.asked, place, vectors, enough=enough)
+        if is_of_vector(wanted.asked.frame, text)
+        else None
         for place, text in enumerate(texts)
     ]
-    if all(map(is_linear, texts)):
+    if all(is_of_vector(wanted.asked.frame, text) for text in texts):
         return Found(estimates=tuple(estimates), vectors=vectors)
     ways = [
         (release, found)
@@ -116,7 +118,7 @@ def find(
         if (found := way(release.frame, release.facts, wanted.asked, wanted.facts, unit_is_row=unit_is_row))
     ]
     for place, (measure, text, noise) in enumerate(zip(measures, texts, wanted.noises, strict=True)):
-        if measure.count not in CHOICES and not is_linear(text):
+        if measure.count not in CHOICES and not is_of_vector(wanted.asked.frame, text):
             estimates[place] = _estimate(measure, text, noise, ways, enough=enough)
     for places in read_at_once(measures):
         read = best(wanted.budgeted.aggregate, places, texts, wanted.ranks, ways, enough=enough)

@@ -11,7 +11,7 @@ from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
 from dpquery.result.combined import variance_of
 from dpquery.reuse.chosen import ROUNDING
-from dpquery.reuse.coordinates import is_linear
+from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.reconciled import Source, Vectors
 from dpquery.units.declarations import Declarations
@@ -31,9 +31,9 @@ def without_following(
     sums = [
         (one, text, measure.id)
         for one in wanted
-        if one.asked is not None and not one.asked.frame.is_selected
+        if one.asked is not None
         for text, measure in zip(one.asked.measures, one.budgeted.aggregate.measures, strict=True)
-        if is_linear(text)
+        if is_of_vector(one.asked.frame, text)
     ]
     if not 2 <= len(sums) <= MOST:
         return plan, frozenset()
@@ -95,14 +95,14 @@ def _are_enough(plan: BudgetedPlan, wanted: Sequence[Wanted], dropped: frozenset
     sources: dict[str, list[Source]] = {}
     asked = []
     for one, budgeted in zip(wanted, plan.aggregates, strict=True):
-        if one.asked is None or one.asked.frame.is_selected:
+        if one.asked is None:
             continue
         noises = calibrated(budgeted, declared.neighbours)
         each = zip(one.asked.measures, budgeted.aggregate.measures, noises, one.noises, strict=True)
         for text, measure, noise, before in each:
             if measure.id in dropped:
                 asked.append((one, text, variance_of(before)))
-            elif is_linear(text):
+            elif is_of_vector(one.asked.frame, text):
                 source = Source(one.asked.frame, one.facts, text, noise, one.asked.equations)
                 sources.setdefault(one.asked.frame.base, []).append(source)
     vectors = {base: Vectors(some) for base, some in sources.items()}

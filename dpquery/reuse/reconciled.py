@@ -18,7 +18,7 @@ from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.result.added import AnyNoise, of_sum
 from dpquery.result.combined import CombinedNoise, Component, variance_of
 from dpquery.reuse.cells import Axes, Table, without_filter
-from dpquery.reuse.coordinates import Factors, is_linear, solved
+from dpquery.reuse.coordinates import Factors, is_of_vector, solved
 from dpquery.reuse.frames import Asked, Equation, Frame
 from dpquery.reuse.least_squares import MOST_CELLS, Exactness, Observed, System
 from dpquery.reuse.releases import Facts, Part, Release
@@ -46,9 +46,8 @@ def stored(releases: Iterable[Release]) -> list[Source]:
     return [
         Source(release.frame, release.facts, part.measure, part.noise, release.equations, (release, part))
         for release in releases
-        if not release.frame.is_selected
         for part in release.parts
-        if part.noise.is_added and is_linear(part.measure)
+        if part.noise.is_added and is_of_vector(release.frame, part.measure)
     ]
 
 
@@ -125,7 +124,7 @@ class Vectors:
 
     def _look(self, asked: Asked, facts: Facts, measure: str) -> tuple[_Part, Table, Exactness] | None:
         key = asked.frame.weights.of_rows, facts.catalog
-        if key not in self._axes or asked.frame.is_selected or not is_linear(measure):
+        if key not in self._axes or not is_of_vector(asked.frame, measure):
             return None
         bare, kept = without_filter(measure)
         placed = self._axes[key].table(asked.frame, kept)

@@ -535,3 +535,13 @@ def test_shared_noise_is_not_followed_as_if_it_were_two(shop: Shop) -> None:
         first, second = parts.found[0].estimates
         assert [isinstance(law, NoiseLaw) for law in _apart([first, second])] == [True, True]
         assert all(isinstance(law, CombinedNoise) for law in _apart([first, first]))
+
+
+def test_no_groups_at_all_are_asked_for_once(shop: Shop) -> None:
+    query = "SELECT region, COUNT(*) AS n FROM sales WHERE region = 'east' AND region <> 'east' GROUP BY region"
+    with shop.session() as session:
+        session.sql(BY_REGION)
+        for _ in range(2):
+            assert session.sql(query).to_arrow().num_rows == 0
+        assert session.sql(query).charge == dp.PrivacyLoss()
+        assert session.sql("SELECT COUNT(*) FROM sales", epsilon="0.1").charge == dp.PrivacyLoss()
