@@ -109,10 +109,12 @@ class Sums:
 
 
 def along(values: Floats, place: int, dimensions: int) -> Floats:
+    """Returns values along one dimension of so many."""
     return values.reshape([-1 if i == place else 1 for i in range(dimensions)])
 
 
 def identity(size: int) -> Rule:
+    """Returns the blocks of one place each."""
     return Rule(Blocks(np.arange(size, dtype=np.int64), size))
 
 

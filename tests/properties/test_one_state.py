@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """One state of knowledge: after any sequence of questions, all shown numbers agree, and each is the best estimate."""
 
 from __future__ import annotations
@@ -6,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +17,8 @@ KEYS = {"region": ("east", "north", "west"), "kind": ("a", "b")}
 NUMBERS = ("COUNT(*)", "SUM(score)", "AVG(score)", "COUNT(site)")
 WHERE = (*(f"{key} = '{value}'" for key, values in KEYS.items() for value in values), "region <> 'east'", "score > 3")
 FREE = dp.PrivacyLoss()
+Shown = dict[tuple[Any, ...], tuple[Any, float, float]]
+"""Groups with their number and its interval."""
 
 
 def bought(chance: random.Random) -> str:
@@ -30,7 +32,7 @@ def bought(chance: random.Random) -> str:
     return f"SELECT {columns} FROM sales{end}"
 
 
-def shown(session: dp.Session, number: str, keys: tuple[str, ...], where: str, spelling: int) -> dict | None:
+def shown(session: dp.Session, number: str, keys: tuple[str, ...], where: str, spelling: int) -> Shown | None:
     """Returns the numbers of all groups with their intervals, where they are free; some spelling of the question."""
     columns = ", ".join([*keys, f"{number}{f' FILTER (WHERE {where})' if where and spelling == 1 else ''} AS n"])
     group = f" GROUP BY {', '.join(reversed(keys) if spelling == 2 else keys)}" if keys else ""
@@ -40,7 +42,7 @@ def shown(session: dp.Session, number: str, keys: tuple[str, ...], where: str, s
     answer = session.sql(query, epsilon="0.001")
     assert answer.charge == FREE
     frame, accuracy = answer.to_pandas(), answer.accuracy
-    groups = frame[[*keys]].itertuples(index=False, name=None) if keys else [()]
+    groups: Any = frame[[*keys]].itertuples(index=False, name=None) if keys else [()]
     ends = zip(accuracy["n", "lower"], accuracy["n", "upper"], strict=True)
     return {group: (n, *end) for group, n, end in zip(groups, frame["n"].tolist(), ends, strict=True)}
 
@@ -56,16 +58,19 @@ def check(session: dp.Session) -> tuple[int, int]:
     """Returns how many numbers were shown and how many intervals held the exact one; all of them agree."""
     count = held = 0
     for number in ("COUNT(*)", "SUM(score)"):
-        tables = {}
+        tables: dict[tuple[str, ...], Shown | None] = {}
         for size in range(len(KEYS) + 1):
             for keys in itertools.combinations(KEYS, size):
                 tables[keys] = shown(session, number, keys, "", 0)
-                if tables[keys] is not None:
-                    assert shown(session, number, keys, "", 2) == tables[keys]
-                    count += len(tables[keys])
-                    held += sum(low <= exact(number, keys, g) <= high for g, (_, low, high) in tables[keys].items())
+                made = tables[keys]
+                if made is not None:
+                    assert shown(session, number, keys, "", 2) == made
+                    count += len(made)
+                    held += sum(low <= exact(number, keys, g) <= high for g, (_, low, high) in made.items())
         for keys, table in tables.items():
-            for key in keys if table is not None else ():
+            if table is None:
+                continue
+            for key in keys:
                 rest = tuple(other for other in keys if other != key)
                 coarser = tables[rest]
                 for group, (total, *_) in (coarser or {}).items():

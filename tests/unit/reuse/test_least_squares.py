@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Least squares over blocks of cells, against dense linear algebra over all cells."""
 
 from __future__ import annotations
@@ -7,6 +6,7 @@ import itertools
 import math
 import random
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +28,8 @@ def blocks(chance: random.Random, size: int) -> Blocks:
 
 
 def table(chance: random.Random, sizes: list[int]) -> Table:
-    keys, limits = [], []
+    keys: list[tuple[int, Blocks]] = []
+    limits: list[tuple[int, Blocks]] = []
     for axis, size in enumerate(sizes):
         match chance.choice(("key", "key", "none", "limit")):
             case "key":
@@ -43,11 +44,11 @@ def table(chance: random.Random, sizes: list[int]) -> Table:
     return made
 
 
-GIVEN: dict[int, object] = {}
+GIVEN: dict[int, Any] = {}
 """Tables with the keys that they were made of."""
 
 
-def matrix(table: Table, factors: tuple[Fraction, ...], sizes: list[int]) -> np.ndarray:
+def matrix(table: Table, factors: tuple[Fraction, ...], sizes: list[int]) -> Any:
     """Returns for each group which cells it adds up, times the factor of each coordinate."""
     rows = []
     keys = GIVEN[id(table)][1]
@@ -59,10 +60,12 @@ def matrix(table: Table, factors: tuple[Fraction, ...], sizes: list[int]) -> np.
     return np.array(rows)
 
 
-def world(seed: int) -> tuple[random.Random, list[int], list[tuple[Table, tuple[Fraction, ...], float]]]:
+def world(seed: int) -> tuple[random.Random, list[int], list[Any]]:
     chance = random.Random(f"least squares {seed}")
     sizes = [chance.randint(1, 4) for _ in range(chance.randint(1, 3))]
-    forms = [(Fraction(1),)] if chance.random() < 0.5 else [(Fraction(1), Fraction(0)), (Fraction(20), Fraction(-1))]
+    forms: list[tuple[Fraction, ...]] = (
+        [(Fraction(1),)] if chance.random() < 0.5 else [(Fraction(1), Fraction(0)), (Fraction(20), Fraction(-1))]
+    )
     if len(forms) > 1:
         forms.append((Fraction(0), Fraction(1)))
     made = [
@@ -72,7 +75,7 @@ def world(seed: int) -> tuple[random.Random, list[int], list[tuple[Table, tuple[
     return chance, sizes, made
 
 
-def observed(made, numbers=None) -> list[Observed]:
+def observed(made: list[Any], numbers: list[Any] | None = None) -> list[Observed]:
     given = numbers or [None] * len(made)
     return [Observed(t, f, v, n) for (t, f, v), n in zip(made, given, strict=True)]
 
@@ -160,13 +163,14 @@ def test_numbers_that_were_released_once_are_shown_as_they_were() -> None:
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 def test_half_widths_hold_and_are_not_wide(laws: str, confidence: float) -> None:
     draw, size = np.random.default_rng(5), 200_000
-    parts, error = [], draw.uniform(-1, 1, size) / 2
+    parts: list[Component] = []
+    error: Any = draw.uniform(-1, 1, size) / 2
     for count, weight, scale in ((1, 0.6, 30), (4, 0.2, 50), (30, 0.03, 20)):
         law = {"laplace": Mechanism.LAPLACE, "gaussian": Mechanism.GAUSSIAN}.get(laws)
         law = law or (Mechanism.LAPLACE if count == 4 else Mechanism.GAUSSIAN)
         noise = NoiseLaw(mechanism=law, parameter=Fraction(scale if law is Mechanism.LAPLACE else scale**2))
         parts.append(Component(noise=noise, count=count, weight=Fraction(weight)))
-        sample = draw.laplace if law is Mechanism.LAPLACE else draw.normal
+        sample: Any = draw.laplace if law is Mechanism.LAPLACE else draw.normal
         error = error + weight * sum(sample(0, scale, size) for _ in range(count))
     width = CombinedNoise(components=tuple(parts), rounded=1).half_width(
         Fraction(1 - confidence).limit_denominator(1000)
