@@ -134,8 +134,7 @@ def plan(
         require(aggregate.aggregate, catalog, gaps)
     reads_clock = any(one.reads_clock for one in draft.logical)
     return tuple(
-        Prepared(private=one, budgeted=budgeted, reads_clock=reads_clock, follows=follows)
-        for one in draft.private
+        Prepared(private=one, budgeted=budgeted, reads_clock=reads_clock, follows=follows) for one in draft.private
     )
 
 
