@@ -69,6 +69,10 @@ class Shape(ABC):
         """Returns an upper bound on ln E exp(t noise)."""
 
     @abstractmethod
+    def characteristic(self, parameter: Fraction, t: Floats) -> Floats:
+        """Returns the characteristic function of the continuous law of the same variance."""
+
+    @abstractmethod
     def up_to(self, parameter: float, k: Floats) -> Floats:
         """Returns P(noise <= k) for whole k."""
 
@@ -110,6 +114,9 @@ class _Laplace(Shape):
         decay = -1 / parameter
         top = 2 * math.log(-math.expm1(decay))
         return top - np.log(-np.expm1(decay + t)) - np.log(-np.expm1(decay - t))
+
+    def characteristic(self, parameter: Fraction, t: Floats) -> Floats:
+        return 1 / (1 + t**2 * self.variance(parameter) / 2)
 
     def up_to(self, parameter: float, k: Floats) -> Floats:
         decay = -1 / parameter
@@ -183,6 +190,9 @@ class _Gaussian(Shape):
     def log_moment(self, parameter: float, t: Floats) -> Floats:
         """At most t^2 variance / 2. Source: Canonne, Kamath, Steinke 2020."""
         return t**2 * parameter / 2
+
+    def characteristic(self, parameter: Fraction, t: Floats) -> Floats:
+        return np.exp(-(t**2) * float(parameter) / 2)
 
     def up_to(self, parameter: float, k: Floats) -> Floats:
         deviation = math.sqrt(parameter)

@@ -48,6 +48,8 @@ class AddedTable:
 
     Attributes:
         repeats: Whether its noise may be in another table of the same query too.
+        noises_of: The noises of a table that is added up from this one's groups, where these may depend on each other;
+            None where each has noise of its own.
         ranks: How many ranks each choice is off at most but with a probability, and 0 for each number; None where there
             are no choices.
     """
@@ -58,6 +60,7 @@ class AddedTable:
     noises: tuple[AnyNoise, ...]
     repeats: bool = True
     ranks: Callable[[Fraction], Sequence[float]] | None = None
+    noises_of: Callable[[PrivateAggregate], Sequence[AnyNoise] | None] = lambda _: None
 
 
 def with_added(
@@ -80,11 +83,12 @@ def add_up(leaf: NoisyTable | AddedTable, aggregate: PrivateAggregate) -> AddedT
     if places is None or (len(places) and places.min() < 0):
         raise InternalError("groups are added up into a table that has no place for them")
     count = most_summed(places)
+    known = leaf.noises_of(aggregate) if isinstance(leaf, AddedTable) else None
     return AddedTable(
         aggregate=aggregate,
         keys=all_codes(aggregate.keys, rest),
         numbers=tuple(summed(numbers, places, rest) for numbers in leaf.numbers),
-        noises=tuple(of_sum(noise, max(1, count)) for noise in leaf.noises),
+        noises=tuple(known or (of_sum(noise, max(1, count)) for noise in leaf.noises)),
     )
 
 

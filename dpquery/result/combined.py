@@ -7,7 +7,6 @@ plans alone, so this is post-processing. docs/concepts/stored-answers.md.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,10 +19,13 @@ from numpy.typing import NDArray
 from dpquery.accuracy.noise_shapes import shape_of, variance_of
 from dpquery.kernel.mechanisms import NoiseLaw
 
-LEAST_FAILURE = Fraction(1, 10**9)
+Floats = NDArray[np.float64]
+LEAST_FAILURE = Fraction(1, 10**6)
 """Below it tails are bounded by their moments instead of being computed."""
-CELLS = 400
-"""Cells in a standard deviation of the sum when its tail is computed."""
+REACH = 40
+"""Standard deviations after which a law is taken to repeat itself where it is computed from its series."""
+TERMS = 1 << 12
+"""Terms of that series."""
 MARGIN = 1e-4
 """Relative error of the computed tail that half-widths allow for."""
 
@@ -45,16 +47,16 @@ class CombinedNoise:
         components: What is in it; of a mean, weights sum to 1.
         rounded: How many roundings to whole steps are added up in it, besides those of numbers with finer noise: these
             were rounded to finer steps before it was added, and to whole ones after.
+        rest: The variance of many small components together, which are taken for one normal noise.
     """
 
     components: tuple[Component, ...]
     rounded: int
+    rest: float = 0.0
 
     def half_width(self, failure: Fraction) -> int:
         """Returns a w with P(|noise| > w) <= failure, in lattice steps."""
-        finer = (part for part in self.components if part.noise.steps != 1)
-        moved = (part.count * abs(part.weight) * (Fraction(1, 2) + 1 / Fraction(part.noise.steps)) for part in finer)
-        return _half_width(self.components, failure) + math.ceil(sum(moved, start=Fraction(self.rounded, 2)))
+        return _half_width(self, failure)
 
 
 def weights_of(variances: Sequence[float]) -> tuple[Fraction, ...]:
@@ -74,55 +76,58 @@ def combined(numbers: Sequence[NDArray[Any]], weights: Sequence[Fraction]) -> ND
     return _fitting((total + 2**31) // 2**32)
 
 
-def shifted(numbers: NDArray[Any], rows: NDArray[Any], shift: int) -> NDArray[Any]:
-    """Returns the numbers and `shift` times those of rows; exact."""
-    return _fitting(numbers.astype(object) + rows.astype(object) * shift)
-
-
-def added_up(numbers: Sequence[NDArray[Any]], factors: Sequence[Fraction]) -> NDArray[Any]:
-    """Returns the sums of whole numbers, each times its factor, rounded to the nearest whole number; exact."""
-    under = math.lcm(*(factor.denominator for factor in factors))
-    total: NDArray[Any] = np.zeros(len(numbers[0]), dtype=object)
-    for values, factor in zip(numbers, factors, strict=True):
-        total = total + values.astype(object) * int(factor * under)
-    return _fitting((2 * total + under) // (2 * under))
-
-
 def _fitting(numbers: NDArray[Any]) -> NDArray[Any]:
     fits = len(numbers) == 0 or max(-int(numbers.min()), int(numbers.max())) < 2**62
     return numbers.astype(np.int64) if fits else numbers
 
 
 @lru_cache(maxsize=1024)
-def _half_width(components: tuple[Component, ...], failure: Fraction) -> int:
-    """Returns the half-width of the sum before it is rounded."""
-    if failure < LEAST_FAILURE or any(part.count > 1 for part in components):
-        return _chernoff(components, float(failure))
-    return _by_grid(components, float(failure))
+def _half_width(noise: CombinedNoise, failure: Fraction) -> int:
+    """Returns the half-width of the sum and of its roundings."""
+    if failure >= LEAST_FAILURE:
+        return _by_inversion(noise, float(failure))
+    finer = (part for part in noise.components if part.noise.steps != 1)
+    moved = (part.count * abs(part.weight) * (Fraction(1, 2) + 1 / Fraction(part.noise.steps)) for part in finer)
+    return _chernoff(noise, float(failure)) + math.ceil(sum(moved, start=Fraction(noise.rounded, 2)))
 
 
-def _by_grid(components: tuple[Component, ...], failure: float) -> int:
-    """Each component is moved to the nearest point of a grid, their laws there are convolved, and the width allows for
-    the half step by which each one moved."""
-    step = math.sqrt(math.fsum(_variance(part) for part in components)) / CELLS
-    law = np.ones(1)
-    for part, times in Counter(components).items():
-        law = _convolved(law, _power(_law(part, step), times))
-    middle = len(law) // 2
-    both = law[middle + 1 :] + law[:middle][::-1]
-    outside = np.append(both[::-1].cumsum()[::-1], 0.0)
-    cells = int(np.argmax(outside <= failure * (1 - MARGIN)))
-    return math.ceil((cells + len(components) / 2) * step)
+def _by_inversion(noise: CombinedNoise, failure: float) -> int:
+    """Inverts the characteristic function: that of a sum is the product of its parts', and roundings are even spreads.
+
+    Source:
+        The Fourier series of a law on an interval of `REACH` deviations to both sides, integrated from -w to w.
+    """
+    variance = math.fsum(map(_variance, noise.components)) + noise.rest + noise.rounded / 12
+    length = 2 * REACH * math.sqrt(variance)
+    t = np.arange(1, TERMS) * (2 * math.pi / length)
+    series: NDArray[Any] = np.exp(-(t**2) * noise.rest / 2) * np.sinc(t / (2 * math.pi)) ** noise.rounded
+    for part in noise.components:
+        series *= _characteristic(part.noise, t * float(part.weight)) ** part.count
+    series /= t
+    low, high, allowed = 0.0, length / 2, failure * (1 - MARGIN)
+    while high - low > 1 / 4:
+        middle = (low + high) / 2
+        within = 2 * middle / length + 4 / length * float((series * np.sin(t * middle)).sum())
+        low, high = (low, middle) if 1 - within <= allowed else (middle, high)
+    return math.ceil(high)
 
 
-def _chernoff(components: tuple[Component, ...], failure: float) -> int:
+def _characteristic(noise: NoiseLaw, t: NDArray[Any]) -> Floats:
+    """Returns the characteristic function of a noise and of its own rounding, where it is finer or coarser."""
+    whole = 0.0 if noise.steps == 1 else max(1.0, 1 / float(noise.steps))
+    spread: Floats = np.sinc(t * whole / (2 * math.pi))
+    return spread * shape_of(noise.mechanism).characteristic(noise.sampled, t / float(noise.steps))
+
+
+def _chernoff(noise: CombinedNoise, failure: float) -> int:
     """Bounds P(|sum| > x) by 2 E exp(t sum) exp(-t x), for the best of many t."""
+    components = noise.components
     laws = [(shape_of(part.noise.mechanism), float(part.noise.parameter), float(part.weight)) for part in components]
     ends = [shape.largest_t(parameter) / weight for shape, parameter, weight in laws if weight]
-    deviation = math.sqrt(math.fsum(_variance(part) for part in components))
+    deviation = math.sqrt(math.fsum(map(_variance, components)) + noise.rest)
     most = min(ends, default=math.inf)
     t = np.minimum(np.geomspace(1e-3, 1e2, 400) / deviation, most * (1 - 1e-6))
-    logs = np.zeros(len(t))
+    logs = t**2 * noise.rest / 2
     for part in components:
         logs += part.count * _log_moment(part.noise, t * float(part.weight))
     return math.ceil(float(((logs + math.log(2 / failure)) / t).min()) * (1 + 1e-9))
@@ -138,47 +143,6 @@ def _variance(part: Component) -> float:
     return part.count * float(part.weight) ** 2 * variance_of(part.noise)
 
 
-def _law(part: Component, step: float) -> NDArray[np.float64]:
-    """Returns the chances of the grid's points for one component, the middle one being 0."""
-    weight, deviation = float(part.weight), math.sqrt(_variance(part))
-    if not part.weight:
-        return np.ones(1)
-    reach = math.ceil(shape_of(part.noise.mechanism).reach * deviation / step)
-    edges = (np.arange(-reach, reach + 1) - 0.5) * step / weight
-    below = _below(part.noise, np.append(edges, (reach + 0.5) * step / weight))
-    found: NDArray[np.float64] = np.diff(below)
-    return found
-
-
-def _below(noise: NoiseLaw, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns P(noise < x), halfway through a point that x hits."""
-    if noise.steps != 1:
-        return _below(in_finer_steps(noise), x * float(noise.steps))
-    low, high = np.ceil(x) - 1, np.floor(x)
-    shape, parameter = shape_of(noise.mechanism), float(noise.parameter)
-    return (shape.up_to(parameter, low) + shape.up_to(parameter, high)) / 2
-
-
 def in_finer_steps(noise: NoiseLaw) -> NoiseLaw:
     """Returns the noise before the sum is rounded, its steps taken for whole ones."""
     return replace(noise, parameter=noise.sampled, steps=1)
-
-
-def _power(law: NDArray[np.float64], times: int) -> NDArray[np.float64]:
-    """Returns the law of the sum of so many independent ones of one law, around its middle."""
-    if times == 1:
-        return law
-    size = (len(law) - 1) * times + 1
-    length = 1 << (size - 1).bit_length()
-    made = np.fft.irfft(np.fft.rfft(law, length) ** times, length)[:size]
-    return np.maximum(made, 0.0)
-
-
-def _convolved(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the law of the sum of two independent ones, both around their middles."""
-    if min(len(a), len(b)) < 64:
-        return np.convolve(a, b)
-    size = len(a) + len(b) - 1
-    length = 1 << (size - 1).bit_length()
-    made = np.fft.irfft(np.fft.rfft(a, length) * np.fft.rfft(b, length), length)[:size]
-    return np.maximum(made, 0.0)

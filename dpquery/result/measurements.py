@@ -45,6 +45,7 @@ class Measurement:
         parallel: How many sets of columns, the one with this column included, pay side by side, as no row counts in two
             of them, or as they are the terms of one vector: the dearest is charged. 0 without others.
         stored: The ledger's entries that it was paid with, where it is read from stored releases, at no charge.
+        follows: Whether it is not measured, because the others of the batch tell it as exactly.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Measurement:
     together: int = 0
     parallel: int = 0
     stored: tuple[int, ...] = ()
+    follows: bool = False
 
 
 _AGGREGATES = {

@@ -6,23 +6,28 @@ import contextlib
 import datetime
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.plan import CHOICES, BudgetedAggregate, BudgetedPlan, Measure, Noise
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, PrivateAggregate
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.kernel.selection import all_codes
-from dpquery.result.added import AddedTable
+from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum
+from dpquery.result.combined import CombinedNoise, Component
 from dpquery.result.measurements import Measurement, measurements
-from dpquery.reuse.chosen import drawn_together, place_of
+from dpquery.reuse.behind import lost_behind, planned_vectors, used_by
+from dpquery.reuse.chosen import place_of
+from dpquery.reuse.coordinates import is_linear, is_of_vector
 from dpquery.reuse.described import described, with_combined
-from dpquery.reuse.estimates import Estimate, Found, Wanted, find, ranks_of
-from dpquery.reuse.frames import Asked, asked_of, unfiltered
+from dpquery.reuse.estimates import Found, Wanted, find, ranks_of
+from dpquery.reuse.follows import measured
+from dpquery.reuse.frames import Asked, asked_of
+from dpquery.reuse.reconciled import Estimate, Vectors, stored
 from dpquery.reuse.releases import Facts, Part, Release, column_of, labels_of, values_of
 from dpquery.reuse.shelf import NOTHING, State
 from dpquery.reuse.store import Store
@@ -56,6 +61,17 @@ class Reuse:
             return ()
         return self._allowed(self.store.find(self.version, asked.frame.base, asked.frame.conditions))
 
+    def over(self, base: str) -> Sequence[Release]:
+        """Returns all stored releases over rows of this base that this analyst may use, oldest first."""
+        return () if self.fresh else self._allowed(self.store.over(self.version, base))
+
+    def vectors(self, base: str) -> Vectors:
+        """Returns what is stored of sums over this base, made once until the next release."""
+        if self.fresh:
+            return Vectors(())
+        name = self.version, base, self.analyst if self.only_own else None
+        return self.store.derived(name, lambda: Vectors(stored(self.over(base))))
+
     def everything(self) -> Sequence[Release]:
         """Returns all stored releases of this version of the data that this analyst may use, oldest first."""
         return self._allowed(self.store.all(self.version))
@@ -75,6 +91,7 @@ class Split:
         rest: What is measured, in order: the aggregates that lack something, with the measures that they lack.
         known: For each the stored releases over the same rows, oldest first.
         behind: The stored numbers that the answer is computed from, those among them that new ones are combined with.
+        follows: The ids of measures that are neither, because they follow from others of the plan.
         state: The store's, when it was looked at.
     """
 
@@ -84,11 +101,12 @@ class Split:
     rest: BudgetedPlan
     known: tuple[Sequence[Release], ...]
     behind: tuple[BudgetedAggregate, ...]
+    follows: frozenset[str]
     state: State
 
     def measurements(self, declared: Declarations) -> tuple[Measurement, ...]:
         """Returns all noisy columns; stored ones say which entries of the ledger they are read from."""
-        return described(measurements(self.plan, declared.neighbours), self.wanted, self.found)
+        return described(measurements(self.plan, declared.neighbours), self.wanted, self.found, self.follows)
 
     def charge(self, kind: BudgetKind, declared: Declarations) -> PrivacyLoss:
         """Returns the loss of what is measured now, in the ledger's currency."""
@@ -137,78 +155,49 @@ def _asked(budgeted: BudgetedAggregate, whole: frozenset[str]) -> Asked | None:
     return asked if len(set(asked.measures)) == len(asked.measures) else None  # twice one noise is not two noises
 
 
-def split(plan: BudgetedPlan, wanted: tuple[Wanted, ...], reuse: Reuse | None, declared: Declarations) -> Split:
+def split(
+    plan: BudgetedPlan,
+    wanted: tuple[Wanted, ...],
+    reuse: Reuse | None,
+    declared: Declarations,
+    follows: frozenset[str] = frozenset(),
+) -> Split:
     """Returns what of a plan is stored and what is to be measured; reads no private row."""
     state = NOTHING if reuse is None else reuse.store.state()
     known = [() if reuse is None or one.asked is None else reuse.releases(one.asked) for one in wanted]
-    found, rest, behind = [], [], []
-    for one, releases in zip(wanted, known, strict=True):
-        there = find(one, releases, unit_is_row=declared.unit_is_row)
-        missing = _rest(one.budgeted, there)
-        measures = one.budgeted.aggregate.measures
-        used = [(m, estimate) for m, estimate in zip(measures, there.estimates, strict=True) if estimate is not None]
-        if missing is not None:
-            rest.append(missing)
-            if releases and not missing.aggregate.is_selected:
-                also = find(one, releases, unit_is_row=declared.unit_is_row, enough=False).estimates
-                for measure, here, old in zip(measures, there.estimates, also, strict=True):
-                    if here is None and old is not None and measure.count not in CHOICES:  # the new choice is shown
-                        used.append((measure, old))
-        found.append(there)
-        behind += _behind(one, used, there.release)
+    bases = {one.asked.frame.base for one in wanted if one.asked is not None}
+    vectors = {base: Vectors(()) if reuse is None else reuse.vectors(base) for base in bases}
+    found = [
+        find(one, releases, _vectors(one, vectors), unit_is_row=declared.unit_is_row)
+        for one, releases in zip(wanted, known, strict=True)
+    ]
+    missing = [_rest(one.budgeted, there, follows) for one, there in zip(wanted, found, strict=True)]
+    planned = planned_vectors(wanted, found, vectors, lambda base: () if reuse is None else reuse.over(base), follows)
+    behind = []
+    for one, releases, there, rest in zip(wanted, known, found, missing, strict=True):
+        used = used_by(one, releases, there, rest, planned, declared)
+        behind += lost_behind(one, used, there.release)
     return Split(
         plan=plan,
         wanted=wanted,
         found=tuple(found),
-        rest=BudgetedPlan(aggregates=tuple(rest)),
+        rest=BudgetedPlan(aggregates=tuple(one for one in missing if one is not None)),
         known=tuple(known),
         behind=tuple(behind),
+        follows=follows,
         state=state,
     )
 
 
-def _behind(
-    wanted: Wanted, used: Sequence[tuple[Measure, Estimate]], chosen: Release | None
-) -> list[BudgetedAggregate]:
-    """Returns aggregates that lose what the stored numbers, and the selection of their groups, lost.
-
-    Numbers of one release, of the very measures that are wanted, stand side by side as they were released: those of
-    disjoint filters are in parallel where the kernel says so of them. A reader of one of several quantiles that were
-    chosen together reads what all of them lost, once.
-    """
-    texts = dict(zip(wanted.budgeted.aggregate.measures, wanted.asked.measures if wanted.asked else (), strict=False))
-    parts = {place_of(r, p): (r, m, p) for m, estimate in used for r, p in estimate.parts}
-    choices = drawn_together((m, r, p) for r, m, p in parts.values() if m.count in CHOICES)
-    releases: dict[object, tuple[Release, list[tuple[Measure, Part]]]] = {}
-    for place, (release, measure, part) in parts.items():
-        if measure.count in CHOICES:
-            drawn = choices[place]
-            releases[place_of(release, drawn[0][1])] = (release, drawn)
-        else:
-            is_itself = texts.get(measure) == part.measure
-            releases.setdefault(place[:2] if is_itself else place, (release, []))[1].append((measure, part))
-    found = []
-    for release, lost in releases.values():
-        aggregate = wanted.budgeted.aggregate
-        given = release.frame.weights
-        weights = replace(aggregate.weights, max_rows=given.max_rows, max_groups=given.max_groups)
-        same = wanted.asked is not None and set(release.frame.conditions) == set(wanted.asked.frame.conditions)
-        source = aggregate.source if same else unfiltered(aggregate.source)
-        aggregate = replace(aggregate, source=source, measures=tuple(measure for measure, _ in lost), weights=weights)
-        noise = tuple(Noise(mechanism=part.noise.mechanism, loss=part.loss) for _, part in lost)
-        found.append(BudgetedAggregate(aggregate=aggregate, noise=noise))
-    if chosen is not None and found:
-        found[0] = replace(found[0], selection_delta=chosen.delta)
-    return found
+def _vectors(wanted: Wanted, known: Mapping[str, Vectors]) -> Vectors:
+    return Vectors(()) if wanted.asked is None else known[wanted.asked.frame.base]
 
 
-def _rest(budgeted: BudgetedAggregate, found: Found) -> BudgetedAggregate | None:
+def _rest(budgeted: BudgetedAggregate, found: Found, follows: frozenset[str]) -> BudgetedAggregate | None:
     """Returns the part of an aggregate that has to be measured, or None."""
-    if found.is_complete:
-        return None
-    places = [place for place, estimate in enumerate(found.estimates) if estimate is None]
-    aggregate = replace(budgeted.aggregate, measures=tuple(budgeted.aggregate.measures[place] for place in places))
-    return replace(budgeted, aggregate=aggregate, noise=tuple(budgeted.noise[place] for place in places))
+    pairs = zip(budgeted.aggregate.measures, found.estimates, strict=True)
+    there = frozenset(measure.id for measure, estimate in pairs if estimate is not None)
+    return None if found.is_complete else measured(budgeted, there | follows)
 
 
 @contextlib.contextmanager
@@ -222,7 +211,7 @@ def turn(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn((reuse.version, *lacking)):
         if not reuse.fresh and reuse.store.state() != parts.state:
-            parts = split(parts.plan, parts.wanted, reuse, declared)
+            parts = split(parts.plan, parts.wanted, reuse, declared, parts.follows)
         yield parts
 
 
@@ -244,20 +233,27 @@ def combined(parts: Split, noisy: NoisyAggregates | None, reuse: Reuse | None, d
 def _with_stored(
     parts: Split, noisy: NoisyAggregates, reuse: Reuse, told: tuple[Measurement, ...], declared: Declarations
 ) -> Answered:
-    """Stores what was measured and returns it, combined with what was stored; reads noisy numbers alone."""
-    measured = iter(noisy.tables)
-    new = [None if there.is_complete else next(measured) for there in parts.found]
+    """Stores what was measured and returns what is known then, of the new numbers and of those that were stored; reads
+    noisy numbers alone."""
+    tables = iter(noisy.tables)
+    lacking = [_rest(one.budgeted, there, parts.follows) for one, there in zip(parts.wanted, parts.found, strict=True)]
+    new = [None if rest is None else next(tables) for rest in lacking]
     kept = _kept(parts, new, noisy.entry, reuse)
-    _store([one for one in kept if one is not None], reuse)
     made = [one for one in kept if one is not None]
+    _store(made, reuse)
+    vectors: dict[str, Vectors] = {}
+    for base in {one.asked.frame.base for one in parts.wanted if one.asked is not None}:
+        added = [one for one in made if one.frame.base == base]
+        before = [one for one in reuse.over(base) if one.entry != noisy.entry]
+        vectors[base] = Vectors(stored([*before, *added])) if added else reuse.vectors(base)
     found = [
-        there if own is None else _with_new(one, there, own, [*known, *made], declared)
+        _known(one, there, own, [*known, *made], vectors, declared)
         for one, there, own, known in zip(parts.wanted, parts.found, kept, parts.known, strict=True)
     ]
-    stored = iter(_tables(parts.wanted, found))
-    shown = [next(stored) if there.is_complete else table for there, table in zip(found, new, strict=True)]
+    shown = iter(_tables(parts.wanted, found))
+    given = [next(shown) if there.is_complete else table for there, table in zip(found, new, strict=True)]
     said = with_combined(told, parts.wanted, parts.found, found)
-    return _answered(parts, [table for table in shown if table], noisy, said, declared)
+    return _answered(parts, [table for table in given if table], noisy, said, declared)
 
 
 def _answered(
@@ -283,11 +279,11 @@ def _kept(parts: Split, tables: Sequence[NoisyTable | None], entry: int | None, 
     budgeted = iter(parts.rest.aggregates)
     made: list[Release | None] = []
     for wanted, table in zip(parts.wanted, tables, strict=True):
-        measured = None if table is None else next(budgeted)
-        if table is None or measured is None or wanted.asked is None or entry is None:
+        paid = None if table is None else next(budgeted)
+        if table is None or paid is None or wanted.asked is None or entry is None:
             made.append(None)
         else:
-            made.append(_release(wanted, wanted.asked, table, measured, entry, reuse.analyst))
+            made.append(_release(wanted, wanted.asked, table, paid, entry, reuse.analyst))
     return made
 
 
@@ -316,7 +312,7 @@ def _release(
             tuple((i, table.aggregate.measures[i].target or Fraction(0)) for i in family)
             for family in families(table.aggregate.measures)
         ),
-        linear=asked.following([texts[measure.id] for measure in table.aggregate.measures]),
+        equations=asked.equations,
     )
 
 
@@ -327,13 +323,27 @@ def _store(made: Sequence[Release], reuse: Reuse) -> None:
         warnings.warn(f"the answer could not be stored and will be charged for again: {error}", stacklevel=2)
 
 
-def _with_new(wanted: Wanted, there: Found, new: Release, known: Sequence[Release], declared: Declarations) -> Found:
-    """Returns what is known after a release: the new numbers, together with all that is known of the same groups."""
-    assert wanted.asked is not None
-    usable = [new] if wanted.asked.frame.is_selected else known
-    found = find(wanted, usable, unit_is_row=declared.unit_is_row, enough=False)
-    pairs = zip(there.estimates, found.estimates, strict=True)
-    return Found(estimates=tuple(old or now for old, now in pairs), release=found.release)
+def _known(
+    wanted: Wanted,
+    there: Found,
+    new: Release | None,
+    known: Sequence[Release],
+    vectors: Mapping[str, Vectors],
+    declared: Declarations,
+) -> Found:
+    """Returns what is known after a release: sums are estimated from all that is stored by then; units and different
+    values that were measured are combined with those of the same groups."""
+    if wanted.asked is None:
+        return there
+    selected = wanted.asked.frame.is_selected
+    if new is None and selected:
+        return there
+    usable = [new] if selected and new is not None else known
+    own = vectors[wanted.asked.frame.base]
+    found = find(wanted, usable, own, unit_is_row=declared.unit_is_row, enough=False)
+    texts = zip(wanted.asked.measures, there.estimates, found.estimates, strict=True)
+    estimates = tuple(now if old is None or is_of_vector(wanted.asked.frame, text) else old for text, old, now in texts)
+    return Found(estimates=estimates, release=found.release or there.release, vectors=own)
 
 
 def _tables(wanted: Sequence[Wanted], found: Sequence[Found]) -> list[AddedTable]:
@@ -362,7 +372,29 @@ def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
         aggregate=aggregate,
         keys=keys,
         numbers=tuple(estimate.numbers for estimate in estimates),
-        noises=tuple(estimate.law for estimate in estimates),
+        noises=tuple(_apart(estimates)),
         repeats=repeats,
+        noises_of=lambda coarser: _noises_of(wanted, found, coarser),
         ranks=lambda failure: ranks_of(aggregate, estimates, failure),
     )
+
+
+def _apart(estimates: Sequence[Estimate]) -> Iterator[AnyNoise]:
+    """Yields the noises of a table's measures; one that is in two of them is not followed as if it were two."""
+    uses = Counter(place_of(*part) for estimate in estimates for part in estimate.parts)
+    for estimate in estimates:
+        law = estimate.law
+        if any(uses[place_of(*part)] > 1 for part in estimate.parts) and not isinstance(law, CombinedNoise):
+            one, count = (law.noise, law.count) if isinstance(law, NoiseOfSum) else (law, 1)
+            if one.is_added:
+                law = CombinedNoise(components=(Component(noise=one, count=count, weight=Fraction(1)),), rounded=0)
+        yield law
+
+
+def _noises_of(wanted: Wanted, found: Found, coarser: PrivateAggregate) -> list[AnyNoise] | None:
+    """Returns the noises of sums over a table's groups, which were estimated together."""
+    if wanted.asked is None or found.vectors is None or not all(map(is_linear, wanted.asked.measures)):
+        return None
+    asked = replace(wanted.asked, frame=asked_of(coarser, frozenset()).frame)
+    made = [found.vectors.estimate(asked, wanted.facts, text) for text in asked.measures]
+    return [one.law for one in made if one is not None] if all(made) else None

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from dpquery.accuracy.noise_shapes import scale_of, shape_of, spread_of
 from dpquery.kernel.accountant import compose
+from dpquery.kernel.loss import ZERO
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import asked
@@ -16,15 +17,16 @@ from dpquery.kernel.utilities import step_of
 from dpquery.result.combined import CombinedNoise
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.chosen import Place, drawn_together, place_of
-from dpquery.reuse.estimates import Estimate, Found, Wanted
+from dpquery.reuse.estimates import Found, Wanted
+from dpquery.reuse.reconciled import Estimate
 
 _FAILURE = Fraction(1, 20)
 
 
 def described(
-    measured: Sequence[Measurement], wanted: Sequence[Wanted], found: Sequence[Found]
+    measured: Sequence[Measurement], wanted: Sequence[Wanted], found: Sequence[Found], follows: frozenset[str]
 ) -> tuple[Measurement, ...]:
-    """Returns the measurements of a plan, with what is said of those that are stored."""
+    """Returns the measurements of a plan, with what is said of those that are stored or follow from others."""
     remaining, made = iter(measured), []
     for one, there in zip(wanted, found, strict=True):
         choices = _choices(one.budgeted.aggregate, there)
@@ -36,6 +38,8 @@ def described(
                 chosen = choices.get(measure.id)
                 exact = _exactness(plain, measure, estimate) if chosen is None else _of_choice(plain, estimate, *chosen)
                 plain = replace(exact, loss=loss, tau=tau, stored=estimate.entries)
+            elif measure.id in follows:
+                plain = replace(plain, loss=ZERO, parallel=0, follows=True)
             made.append(plain)
     return tuple(made)
 
@@ -49,7 +53,7 @@ def with_combined(
         pairs = zip(one.budgeted.aggregate.measures, old.estimates, new.estimates, strict=True)
         for measure, here, estimate in pairs:
             plain = next(remaining)
-            if here is None and estimate is not None and isinstance(estimate.law, CombinedNoise):
+            if here is None and estimate is not None and (plain.follows or isinstance(estimate.law, CombinedNoise)):
                 plain = _exactness(plain, measure, estimate)
             made.append(plain)
     return tuple(made)

@@ -1,4 +1,4 @@
-"""The best that is known of a measure from stored releases: one of them, several combined, or what follows."""
+"""The best that is known of each measure of a query from stored releases, and whether it is as exact as asked."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
-
-from numpy.typing import NDArray
 
 from dpquery.accuracy.noise_shapes import noises_of, spread_of
 from dpquery.kernel.mechanisms import NoiseLaw, tau_of
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, PrivateAggregate
 from dpquery.kernel.quantiles import rank_errors
 from dpquery.plan.cached import cached
-from dpquery.result.added import AnyNoise, of_sum
-from dpquery.result.combined import CombinedNoise, Component, added_up, combined, shifted, weights_of
+from dpquery.result.added import of_sum
+from dpquery.result.combined import CombinedNoise, Component, combined, weights_of
 from dpquery.result.measurements import FAILURE
 from dpquery.reuse.chosen import ROUNDING, are_enough, best, errors_of, read_at_once
-from dpquery.reuse.frames import Asked, Frame, Moments
+from dpquery.reuse.coordinates import is_of_vector
+from dpquery.reuse.frames import Asked, Frame
+from dpquery.reuse.reconciled import Estimate, Vectors
 from dpquery.reuse.releases import Facts, Part, Release
 from dpquery.reuse.ways import Way, way
 from dpquery.units.declarations import Neighbours
@@ -58,39 +57,18 @@ def _ranks(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[float, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """Numbers for the groups that are asked, and where they come from.
-
-    Attributes:
-        numbers: In lattice steps, for all groups in order; of selected groups for those shown.
-        law: Their noise; of a choice its coefficient.
-        variance: Of the noise, in squared steps; of a choice how many ranks it may be off, which orders them alike.
-        parts: The stored numbers behind them, with the release that each is of; of quantiles that were chosen together
-            its own alone.
-    """
-
-    numbers: NDArray[Any]
-    law: AnyNoise
-    variance: float
-    parts: tuple[tuple[Release, Part], ...]
-
-    @property
-    def entries(self) -> tuple[int, ...]:
-        """The ledger's entries that they were charged with."""
-        return tuple(sorted({release.entry for release, _ in self.parts}))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """What the store gives for an aggregate.
 
     Attributes:
         estimates: For each measure; None for one that has to be measured.
         release: The release whose groups are shown, where groups are selected.
+        vectors: What the estimates of sums are of.
     """
 
     estimates: tuple[Estimate | None, ...]
     release: Release | None = None
+    vectors: Vectors | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -108,40 +86,50 @@ def ranks_of(aggregate: PrivateAggregate, estimates: Sequence[Estimate], failure
     return found
 
 
-def find(wanted: Wanted, releases: Iterable[Release], *, unit_is_row: bool, enough: bool = True) -> Found:
+def find(
+    wanted: Wanted, releases: Iterable[Release], vectors: Vectors, *, unit_is_row: bool, enough: bool = True
+) -> Found:
     """Returns what stored releases give for an aggregate.
 
     Args:
         releases: Those over the same rows, oldest first.
-        enough: Whether only what is as accurate as asked counts; if not, only the same groups count.
+        vectors: Of all that is stored over the same base.
+        enough: Whether only what is as accurate as asked counts; if not, of units, different values and choices the
+            same groups count, however inexact.
     """
     measures = wanted.budgeted.aggregate.measures
     if wanted.asked is None:
         return Found(estimates=(None,) * len(measures))
     if wanted.asked.frame.is_selected:
         return _selected(wanted, wanted.asked, releases)
+    texts = wanted.asked.measures
+    estimates: list[Estimate | None] = [
+        _of_vector(wanted, wanted.asked, place, vectors, enough=enough)
+        if is_of_vector(wanted.asked.frame, text)
+        else None
+        for place, text in enumerate(texts)
+    ]
+    if all(is_of_vector(wanted.asked.frame, text) for text in texts):
+        return Found(estimates=tuple(estimates), vectors=vectors)
     ways = [
         (release, found)
         for release in releases
         if (found := way(release.frame, release.facts, wanted.asked, wanted.facts, unit_is_row=unit_is_row))
     ]
-    texts = wanted.asked.measures
-    estimates = [
-        None if measure.count in CHOICES else _estimate(measure, text, noise, ways, enough=enough)
-        for measure, text, noise in zip(measures, texts, wanted.noises, strict=True)
-    ]
+    for place, (measure, text, noise) in enumerate(zip(measures, texts, wanted.noises, strict=True)):
+        if measure.count not in CHOICES and not is_of_vector(wanted.asked.frame, text):
+            estimates[place] = _estimate(measure, text, noise, ways, enough=enough)
     for places in read_at_once(measures):
         read = best(wanted.budgeted.aggregate, places, texts, wanted.ranks, ways, enough=enough)
         if read is not None:
             for place, made in zip(places, _chosen(*read), strict=True):
                 estimates[place] = made
-    if enough:
-        for place, moments in enumerate(wanted.asked.moments):
-            if estimates[place] is None:
-                estimates[place] = _from_moments(measures[place], moments, wanted.noises[place], ways)
-            if estimates[place] is None:
-                estimates[place] = _from_vector(measures[place], texts[place], moments, wanted.noises[place], ways)
-    return Found(estimates=tuple(estimates))
+    return Found(estimates=tuple(estimates), vectors=vectors)
+
+
+def _of_vector(wanted: Wanted, asked: Asked, place: int, vectors: Vectors, *, enough: bool) -> Estimate | None:
+    made = vectors.estimate(asked, wanted.facts, asked.measures[place])
+    return made if made is None or not enough or _is_enough(made, wanted.noises[place]) else None
 
 
 def _chosen(release: Release, parts: Sequence[Part], taken: Way, errors: Sequence[float]) -> list[Estimate]:
@@ -191,61 +179,6 @@ def _estimate(
         return direct
     others = (_together(several) for several in candidates.values())
     return next((estimate for estimate in others if _is_enough(estimate, noise)), None)
-
-
-def _from_moments(
-    measure: Measure, moments: Sequence[Moments], noise: NoiseLaw, ways: Sequence[tuple[Release, Way]]
-) -> Estimate | None:
-    """Returns a sum that follows from another and the number of rows, both of the oldest release that is enough."""
-    for release, found in ways:
-        parts = {part.measure: part for part in release.parts} if found.serves(measure) else {}
-        for one in moments:
-            total, rows = parts.get(one.total), parts.get(one.rows)
-            if total is None or rows is None:
-                continue
-            components = (
-                Component(noise=total.noise, count=found.count, weight=Fraction(1)),
-                Component(noise=rows.noise, count=found.count, weight=Fraction(abs(one.shift))),  # noise is symmetric
-            )
-            made = Estimate(
-                numbers=shifted(found.follow(total.numbers), found.follow(rows.numbers), one.shift),
-                law=CombinedNoise(components=components, rounded=0),
-                variance=found.count * (spread_of(total.noise) + one.shift**2 * spread_of(rows.noise)),
-                parts=((release, total), (release, rows)),
-            )
-            if _is_enough(made, noise):
-                return made
-    return None
-
-
-def _from_vector(
-    measure: Measure, text: str, moments: Sequence[Moments], noise: NoiseLaw, ways: Sequence[tuple[Release, Way]]
-) -> Estimate | None:
-    """Returns what follows from the terms of a vector, of the oldest release that is enough."""
-    for release, found in ways:
-        linear = {name: dict(parts) for name, parts in release.linear} if found.serves(measure) else {}
-        given = linear.get(text)
-        for one in moments:
-            if given is None and one.total in linear and one.rows in linear:
-                total, rows = linear[one.total], linear[one.rows]
-                given = {p: total.get(p, Fraction(0)) + one.shift * rows.get(p, Fraction(0)) for p in {*total, *rows}}
-        if given is None:
-            continue
-        terms = [(release.parts[place], factor) for place, factor in sorted(given.items()) if factor]
-        made = Estimate(
-            numbers=added_up([found.follow(part.numbers) for part, _ in terms], [factor for _, factor in terms]),
-            law=CombinedNoise(
-                components=tuple(
-                    Component(noise=part.noise, count=found.count, weight=abs(factor)) for part, factor in terms
-                ),
-                rounded=1,
-            ),
-            variance=found.count * sum(float(factor) ** 2 * spread_of(part.noise) for part, factor in terms) + 1 / 12,
-            parts=tuple((release, part) for part, _ in terms),
-        )
-        if _is_enough(made, noise):
-            return made
-    return None
 
 
 def _is_enough(estimate: Estimate, asked: NoiseLaw) -> bool:

@@ -78,21 +78,8 @@ class Frame:
         return tuple(len(key.domain or ()) for key in self.keys)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moments:
-    """Two measures that give a third, in lattice steps: `total` and `shift` times `rows`."""
-
-    total: str
-    rows: str
-    shift: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Linear:
-    """A measure that follows from the terms of one vector, in lattice steps: their texts, each with its factor."""
-
-    measure: str
-    parts: tuple[tuple[str, Fraction], ...]
+Equation = tuple[tuple[str, Fraction], ...]
+"""Texts of measures with factors: their sum, in lattice steps, is 0 in every group of any rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,25 +89,12 @@ class Asked:
     Attributes:
         frame: What its numbers are numbers of.
         measures: The text of each measure, in order.
-        moments: For each measure what else it may be computed from.
-        conditions: For each text of the frame's conditions the condition itself.
-        linear: What follows from vectors among its measures.
+        equations: What binds its measures to each other and to further ones.
     """
 
     frame: Frame
     measures: tuple[str, ...]
-    moments: tuple[tuple[Moments, ...], ...]
-    conditions: dict[str, Expression]
-    linear: tuple[Linear, ...] = ()
-
-    def following(self, texts: Sequence[str]) -> tuple[tuple[str, tuple[tuple[int, Fraction], ...]], ...]:
-        """Returns what follows from these measures alone, by their places."""
-        places = {text: place for place, text in enumerate(texts)}
-        return tuple(
-            (one.measure, tuple((places[text], factor) for text, factor in one.parts))
-            for one in self.linear
-            if all(text in places for text, _ in one.parts)
-        )
+    equations: tuple[Equation, ...] = ()
 
 
 def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
@@ -136,7 +110,7 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
         return rename(values[id], names)
 
     unit = None if aggregate.unit is None else over_base(aggregate.unit)
-    found = {text_of(part): part for part in (_mirrored(rename(condition, names)) for condition in conditions)}
+    found = {text_of(mirrored(rename(condition, names))) for condition in conditions}
     frame = Frame(
         base=text_of((renamed, unit)),
         conditions=tuple(sorted(found)),
@@ -144,15 +118,17 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
         weights=_weighed(aggregate.weights, over_base),
     )
     measures = tuple(_measure(measure, values, names) for measure in aggregate.measures)
-    moments = tuple(
-        _moments(m, values, names) if m.id in whole and m.count is Count.SUM else () for m in aggregate.measures
-    )
     texts = dict(zip(aggregate.measures, measures, strict=True))
-    linear = tuple(_linear(texts, whole, lambda measure: _measure(measure, values, names)))
-    return Asked(frame=frame, measures=measures, moments=moments, conditions=found, linear=linear)
+
+    def text(measure: Measure) -> str:
+        return texts.get(measure) or _measure(measure, values, names)
+
+    sums = (m for m in aggregate.measures if m.id in whole and m.count is Count.SUM)
+    equations = (*(made for m in sums for made in _shifted(m, text)), *_linear(texts, whole, text))
+    return Asked(frame=frame, measures=measures, equations=equations)
 
 
-def _mirrored(condition: Expression) -> Expression:
+def mirrored(condition: Expression) -> Expression:
     """Returns a comparison in the one of its two directions that all queries share."""
     if not isinstance(condition, Call) or len(condition.arguments) != 2:
         return condition
@@ -188,24 +164,19 @@ def _measure(measure: Measure, values: dict[str, Expression], names: Names) -> s
     return text_of((bare, value, kept, total))
 
 
-def _moments(measure: Measure, values: dict[str, Expression], names: Names) -> tuple[Moments, ...]:
-    """Returns how a sum of values, or of their deviations from the middle, follows from the other and the rows."""
+def _shifted(measure: Measure, text: Callable[[Measure], str]) -> Iterator[Equation]:
+    """Yields how a sum of values, and of their deviations from the middle, follow from each other and the rows."""
     lattice = measure.lattice
     if lattice is None or lattice.squared or lattice.bernstein or measure.total is not None:
-        return ()  # rows weigh otherwise than values under a total
-    rows = _measure(replace(measure, count=Count.ROWS, value=None, lattice=None), values, names)
-    offsets = {0, (lattice.lower + lattice.upper) // 2} - {lattice.offset}
-    return tuple(
-        Moments(
-            total=_measure(replace(measure, lattice=replace(lattice, offset=offset)), values, names),
-            rows=rows,
-            shift=offset - lattice.offset,
-        )
-        for offset in sorted(offsets)
-    )
+        return  # rows weigh otherwise than values under a total
+    rows = text(replace(measure, count=Count.ROWS, value=None, lattice=None))
+    for offset in sorted({0, (lattice.lower + lattice.upper) // 2} - {lattice.offset}):
+        other = text(replace(measure, lattice=replace(lattice, offset=offset)))
+        shift = Fraction(offset - lattice.offset)
+        yield (text(measure), Fraction(-1)), (other, Fraction(1)), (rows, shift)
 
 
-def _linear(known: Mapping[Measure, str], whole: frozenset[str], text: Callable[[Measure], str]) -> Iterator[Linear]:
+def _linear(known: Mapping[Measure, str], whole: frozenset[str], text: Callable[[Measure], str]) -> Iterator[Equation]:
     """Yields counts, sums and terms of lower degree that follow from the vectors among measures with known texts."""
     vectors: dict[object, list[Measure]] = {}
     for measure in known:
@@ -219,7 +190,7 @@ def _linear(known: Mapping[Measure, str], whole: frozenset[str], text: Callable[
         texts = [known[term] for term in terms]
         for wanted, factors in _followers(terms, is_whole):
             parts = [(name, factor / size) for name, factor in zip(texts, factors, strict=True) if factor]
-            yield Linear(measure=text(wanted), parts=tuple(parts))
+            yield (text(wanted), Fraction(-1)), *parts
 
 
 def _followers(terms: Sequence[Measure], is_whole: bool) -> Iterator[tuple[Measure, list[Fraction]]]:

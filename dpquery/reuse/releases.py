@@ -21,7 +21,7 @@ from dpquery.plan.expr import Column
 from dpquery.plan.show import names_of, show
 from dpquery.plan.types import Value
 from dpquery.planner.protect.grouping_sets import Grouping
-from dpquery.reuse.frames import Frame, KeyText, Weighed
+from dpquery.reuse.frames import Equation, Frame, KeyText, Weighed
 from dpquery.reuse.text import text_of, value_of
 
 Rows = tuple[tuple[Value, ...], ...]
@@ -70,10 +70,6 @@ Family = tuple[tuple[int, Fraction], ...]
 """Quantiles that were chosen together: the place of each, and its target, ascending."""
 
 
-Following = tuple[str, tuple[tuple[int, Fraction], ...]]
-"""The text of a measure that is the sum of some parts, given by their places, each times a factor, in lattice steps."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """A released table.
@@ -87,7 +83,7 @@ class Release:
         groups: For each key the shown values of its columns, where groups were selected; else None: all are there.
         tau, delta: The threshold and what it cost, where groups were selected.
         parts: The measures.
-        linear: Other measures that follow from some parts.
+        equations: What binds its measures to each other and to further ones.
         families: The quantiles that were chosen together, by their places among the parts, with their targets. A part
             of one was paid for, and is exact, with all of them alone.
     """
@@ -103,7 +99,7 @@ class Release:
     delta: Fraction
     parts: tuple[Part, ...]
     families: tuple[Family, ...] = ()
-    linear: tuple[Following, ...] = ()
+    equations: tuple[Equation, ...] = ()
 
     def of(self, measures: Sequence[str]) -> tuple[Part, ...] | None:
         """Returns the parts of these measures, given by their texts, or None if one is not there."""
@@ -137,8 +133,11 @@ def to_text(release: Release) -> str:
     }
     if release.families:
         content["families"] = [[[place, str(target)] for place, target in family] for family in release.families]
-    if release.linear:
-        content["linear"] = [[text, [[place, str(by)] for place, by in parts]] for text, parts in release.linear]
+    if release.equations:
+        texts = sorted({text for equation in release.equations for text, _ in equation})
+        places = {text: place for place, text in enumerate(texts)}
+        content["bound"] = texts
+        content["equations"] = [[[places[text], str(by)] for text, by in one] for one in release.equations]
     return json.dumps(content, separators=(",", ":"))
 
 
@@ -177,7 +176,7 @@ def from_text(text: str, *, entry: int, analyst: str, time: str) -> Release:
         delta=Fraction(delta),
         parts=tuple(_read_part(part) for part in content["parts"]),
         families=tuple(tuple((p, Fraction(t)) for p, t in family) for family in content.get("families", ())),
-        linear=tuple((text, tuple((p, Fraction(by)) for p, by in parts)) for text, parts in content.get("linear", ())),
+        equations=_read_equations(content.get("bound", ()), content.get("equations", ())),
     )
     _check(release)
     return release
@@ -204,6 +203,12 @@ def _read_weights(content: list[Any]) -> Weighed:
     return Weighed(weighing=Weighing(weighing), max_rows=max_rows, column=column, max_groups=max_groups)
 
 
+def _read_equations(texts: Sequence[str], equations: Sequence[Any]) -> tuple[Equation, ...]:
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("measures that are no texts")
+    return tuple(tuple((texts[place], Fraction(by)) for place, by in equation) for equation in equations)
+
+
 def _check(release: Release) -> None:
     frame = release.frame
     expected = int(np.prod(frame.shape, dtype=object)) if release.groups is None else len((*release.groups, ())[0])
@@ -215,12 +220,6 @@ def _check(release: Release) -> None:
         raise ValueError("a release without parts, or with other keys")
     if any(part.numbers.shape != (expected,) for part in release.parts):
         raise ValueError("other numbers than groups")
-    for text, parts in release.linear:
-        places = [place for place, _ in parts]
-        if not isinstance(text, str) or not places or len({*places}) < len(places):
-            raise ValueError("a measure that follows from nothing")
-        if not all(type(p) is int and 0 <= p < len(release.parts) and release.parts[p].noise.is_added for p in places):
-            raise ValueError("a measure that follows from parts that are not there")
     _check_families(release)
 
 

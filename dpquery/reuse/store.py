@@ -9,17 +9,22 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from operator import itemgetter
 from pathlib import Path
+from typing import Any, TypeVar
 
 from dpquery.ledger.ledger import Ledger
 from dpquery.reuse.releases import OtherContract, Release, from_text, to_text
 from dpquery.reuse.shelf import LOCK, Fields, Shelf, State
 from dpquery.reuse.shelf_file import ShelfFile
 from dpquery.reuse.text import digest
+
+Made = TypeVar("Made")
+MOST_DERIVED = 64
+"""Bases of which what is made of their releases is kept."""
 
 
 @dataclass(slots=True)
@@ -55,6 +60,8 @@ class Store:
         self._version, self._known = "", dict[str, _Known]()
         self._charged: dict[int, str | None] = {}  # hashes of the ledger's entries, which stay what they are
         self._mentioned: dict[tuple[str, str], tuple[State | None, int, bool]] = {}
+        self._derived_of: State | None = None
+        self._derived: dict[Hashable, Any] = {}
         self._turns: dict[Hashable, tuple[threading.Lock, int]] = {}
         self._turns_of = os.getpid()
         self._shelf.state()
@@ -72,6 +79,27 @@ class Store:
         """Returns the releases over these rows of this version of the data that may tell of those of them that fulfil
         the conditions, given in order; oldest first."""
         with LOCK:
+            return self._over(version, base).within(conditions)
+
+    def over(self, version: str, base: str) -> Sequence[Release]:
+        """Returns all releases over these rows of this version of the data, oldest first."""
+        with LOCK:
+            found = (one for some in self._over(version, base).releases.values() for one in some)
+            return [release for _, release in sorted(found, key=itemgetter(0))]
+
+    def derived(self, name: Hashable, make: Callable[[], Made]) -> Made:
+        """Returns what is made of releases, which is kept until the next one is added."""
+        with LOCK:
+            state = self._shelf.state()
+            if state != self._derived_of or len(self._derived) >= MOST_DERIVED:
+                self._derived_of, self._derived = state, {}
+            if name not in self._derived:
+                self._derived[name] = make()
+            made: Made = self._derived[name]
+            return made
+
+    def _over(self, version: str, base: str) -> _Known:
+        with LOCK:
             state = self._shelf.state()
             if version != self._version:
                 self._version, self._known, self._charged = version, {}, {}
@@ -83,7 +111,7 @@ class Store:
                         known.releases.setdefault(release.frame.conditions, []).append((number, release))
                     known.last = number
                 known.state = state
-            return known.within(conditions)
+            return known
 
     def all(self, version: str) -> Sequence[Release]:
         """Returns all releases of this version of the data, oldest first."""
@@ -139,6 +167,7 @@ class Store:
         """Closes this process's connection; the next use opens another."""
         with LOCK:
             self._known.clear()
+            self._derived.clear()
             self._charged.clear()
             self._shelf.close()
 

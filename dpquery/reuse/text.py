@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from dpquery.catalog import Catalog
 from dpquery.errors import InternalError
+from dpquery.kernel.measures import Count, Lattice, Measure, Second, Total
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
 from dpquery.plan.logical import Relation, Scan, sources
-from dpquery.plan.types import Value
+from dpquery.plan.types import Kind, Type, Value
 
 _REFERENCES = {
     "Column": ("id",),
@@ -176,3 +179,48 @@ def value_of(text: str) -> Value:
     except ArithmeticError as error:
         raise ValueError("no SQL value") from error
     return value
+
+
+_EXPRESSIONS = (Call, Case, Cast, Column, Literal)
+_NODES: dict[str, Callable[..., Any]] = {
+    kind.__name__: kind for kind in (*_EXPRESSIONS, Type, Measure, Lattice, Second, Total)
+}
+_ALL_READERS: dict[str, Callable[..., Any]] = {
+    **_READERS,
+    "fraction": lambda over, under: Fraction(int(over), int(under)),
+}
+_ENUMS: dict[str, type[Enum]] = {kind.__name__: kind for kind in (Kind, Count)}
+
+
+@lru_cache(maxsize=4096)
+def expression_of(text: str) -> Expression:
+    """Returns the expression that `text_of` wrote; raises ValueError for any other text."""
+    try:
+        found = _read(json.loads(text))
+    except (LookupError, TypeError, ArithmeticError, RecursionError) as error:
+        raise ValueError("no expression") from error
+    if not isinstance(found, _EXPRESSIONS):
+        raise ValueError("no expression")
+    return found
+
+
+def measure_of(text: str) -> Measure:
+    """Returns the measure of a text, with one id for all that its value and its filter are."""
+    _, bare, *others = json.loads(text)
+    made = _read(bare)
+    assert isinstance(made, Measure)
+    name = digest(_encode(others))
+    return dataclasses.replace(made, id=text, value=None if made.value is None else name)
+
+
+def _read(written: Any) -> Any:
+    if written is None or isinstance(written, bool | str):
+        return written
+    tag, *rest = written
+    if tag.startswith("node "):
+        return _NODES[tag[5:]](**{name: _read(part) for name, part in rest})
+    if tag == "tuple":
+        return tuple(map(_read, rest))
+    if tag == "enum":
+        return _ENUMS[rest[0]][rest[1]]
+    return _ALL_READERS[tag](*rest)

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from dpquery.kernel.plan import Count, Measure, Weighing
 from dpquery.plan.axes import cells, most_summed, summed, within
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Column, Expression, children, columns_of, rebuild
+from dpquery.plan.expr import Expression, columns_of
 from dpquery.plan.types import Value
 from dpquery.planner.keys.narrowing import narrowed
+from dpquery.reuse.cells import over_key
 from dpquery.reuse.frames import Asked, Frame, KeyText
 from dpquery.reuse.releases import Facts
 from dpquery.reuse.text import text_of, value_of
@@ -137,24 +138,11 @@ def _removed(frame: Frame, asked: Asked) -> list[list[Expression]] | None:
     for text in asked.frame.conditions:
         if text in frame.conditions:
             continue
-        for axis, key in enumerate(frame.keys):
-            names = {column: f"key{i}" for i, column in enumerate(key.columns)}
-            over = _over(asked.conditions[text], names)
-            read = {column.id for column in columns_of(over)}
-            if read and read <= {*names.values()}:
-                found[axis].append(over)
-                break
-        else:
+        read = [(axis, over) for axis, key in enumerate(frame.keys) if (over := over_key(text, key.columns))]
+        if not read:
             return None
+        found[read[0][0]].append(read[0][1])
     return found
-
-
-def _over(expression: Expression, names: dict[str, str]) -> Expression:
-    """Returns the expression with each part whose text is a key's replaced by the column of its name."""
-    name = names.get(text_of(expression))
-    if name is not None:
-        return Column(id=name, type=expression.type)
-    return rebuild(expression, tuple(_over(part, names) for part in children(expression)))
 
 
 def _passing(key: KeyText, conditions: list[Expression]) -> set[tuple[str, ...]]:

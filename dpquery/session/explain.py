@@ -35,6 +35,9 @@ from dpquery.plan.types import Kind, Type
 from dpquery.planner.passes import Draft, Pass
 from dpquery.result.measurements import Measurement
 
+MOST_NAMED = 8
+"""Entries of the ledger that are named one by one."""
+
 
 def explain(
     plan: BudgetedPlan,
@@ -202,6 +205,9 @@ def _measured(aggregate: PrivateAggregate, described: list[Measurement]) -> Iter
         if made.stored:
             entries = ", ".join(map(str, made.stored))
             loss = f"free, from release{'s' if len(made.stored) > 1 else ''} {entries} of the ledger"
+            if len(made.stored) > MOST_NAMED:
+                ends = f"{made.stored[0]} to {made.stored[-1]}"
+                loss = f"free, estimated from {len(made.stored)} releases of the ledger, {ends}"
         unit = f" {made.unit}" if made.unit else ""
         shared = f"  one of {made.together} chosen together" if made.together else ""
         shared += f"  one of {made.parallel} in parallel" if made.parallel and not made.stored else ""

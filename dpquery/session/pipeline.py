@@ -31,6 +31,8 @@ from dpquery.result.batch import Batch, of_tables
 from dpquery.result.finish import finish
 from dpquery.result.table import Result
 from dpquery.reuse.answers import Answered, Reuse, Split, combined, split, turn, wanted_of
+from dpquery.reuse.estimates import Wanted
+from dpquery.reuse.follows import without_following
 from dpquery.reuse.releases import Facts
 from dpquery.session.options import Request
 from dpquery.sql.bind.bind import bind_together
@@ -42,11 +44,16 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A query that is ready to be measured; no row was read for it."""
+    """A query that is ready to be measured; no row was read for it.
+
+    Attributes:
+        follows: The ids of measures that are not measured, because they follow from others of the same batch.
+    """
 
     private: PrivatePlan
     budgeted: BudgetedPlan
     reads_clock: bool = False
+    follows: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,7 @@ def plan(
     public: PublicFacts,
     gaps: Gaps = NO_GAPS,
     observe: Observer | None = None,
+    derives: bool = False,
 ) -> tuple[Prepared, ...]:
     """Returns the plans of queries that are measured at once: they share tables, one split and one charge.
 
@@ -89,6 +97,7 @@ def plan(
         public: What may be known of data; no private row is read.
         gaps: What the backend lacks that is to answer.
         observe: Is told of each pass.
+        derives: Whether what follows from other numbers of a batch is left out; it is computed from what is stored.
     Raises:
         QueryError: What is refused, with its place in the text.
     """
@@ -106,8 +115,12 @@ def plan(
     try:
         draft = _refused_alone(requests, lambda some: _protected(some, terms, observe))
         draft = run_passes(PASSES[len(PROTECT) :], draft, terms, observe)
-        assert draft.budgeted is not None
-        require_little_work(draft.budgeted, catalog, public)
+        budgeted, follows = draft.budgeted, frozenset[str]()
+        assert budgeted is not None
+        if derives and len(requests) > 1 and first.accuracy is None:
+            wanted = _wanted(budgeted, draft.private[0], ["" for _ in budgeted.aggregates], ledger)
+            budgeted, follows = without_following(budgeted, wanted, ledger.budget.kind, declared)
+        require_little_work(budgeted, catalog, public)
     except RecursionError:
         raise QuerySyntaxError("the query is nested too deeply") from None
     except QueryError as error:
@@ -116,11 +129,13 @@ def plan(
         raise
     except Exception as error:
         raise InternalError(f"the query could not be planned ({type(error).__name__}); nothing was charged") from None
-    for aggregate in draft.budgeted.aggregates:
+    for aggregate in budgeted.aggregates:
         check(aggregate, declared, public)
         require(aggregate.aggregate, catalog, gaps)
     reads_clock = any(one.reads_clock for one in draft.logical)
-    return tuple(Prepared(private=one, budgeted=draft.budgeted, reads_clock=reads_clock) for one in draft.private)
+    return tuple(
+        Prepared(private=one, budgeted=budgeted, reads_clock=reads_clock, follows=follows) for one in draft.private
+    )
 
 
 def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:
@@ -128,10 +143,17 @@ def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None)
     first = prepared[0]
     sources = [budgeted.aggregate.source for budgeted in first.budgeted.aggregates]
     said = ["" if reuse is None else reuse.catalog.of(source) for source in sources]
-    facts = [Facts.of(grouping, told) for grouping, told in zip(first.private.groupings, said, strict=True)]
-    wholes = [grouping.whole for grouping in first.private.groupings]
-    wanted = wanted_of(first.budgeted, facts, wholes, ledger.declarations, is_stored=reuse is not None)
-    return split(first.budgeted, wanted, reuse, ledger.declarations)
+    wanted = _wanted(first.budgeted, first.private, said, ledger, is_stored=reuse is not None)
+    return split(first.budgeted, wanted, reuse, ledger.declarations, first.follows)
+
+
+def _wanted(
+    budgeted: BudgetedPlan, private: PrivatePlan, said: Sequence[str], ledger: Ledger, *, is_stored: bool = True
+) -> tuple[Wanted, ...]:
+    """Returns the aggregates of a plan in the form of the store; `said` are fingerprints of what the catalog says."""
+    facts = [Facts.of(grouping, told) for grouping, told in zip(private.groupings, said, strict=True)]
+    wholes = [grouping.whole for grouping in private.groupings]
+    return wanted_of(budgeted, facts, wholes, ledger.declarations, is_stored=is_stored)
 
 
 def answer(

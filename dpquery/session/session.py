@@ -202,7 +202,13 @@ class Session:
     ) -> tuple[pipeline.Prepared, ...]:
         catalog, backend = self._profiles.catalog_with_rows(reuse), self._backend
         return pipeline.plan(
-            requests, catalog=catalog, ledger=self._ledger, public=backend, gaps=backend.gaps, observe=observe
+            requests,
+            catalog=catalog,
+            ledger=self._ledger,
+            public=backend,
+            gaps=backend.gaps,
+            observe=observe,
+            derives=self._store is not None,
         )
 
     def _reuse(self, fresh: bool) -> Reuse | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ QUERIES = [
     "SELECT region, SUM(price) FILTER (WHERE kind = 'a') AS s, COUNT(*) AS n FROM sales GROUP BY region",
     "SELECT COUNT(*) AS n FROM sales WHERE score > 3",
 ]
-FREE = dp.PrivacyLoss()
+FREE, ONE = dp.PrivacyLoss(), dp.PrivacyLoss(epsilon=Fraction(1))
 
 
 @pytest.fixture
@@ -79,3 +80,46 @@ def test_wrong_requests_are_refused_as_ever(shop: Shop, wrong: object) -> None:
         session.sql("SELECT COUNT(*) FROM sales WHERE score > $1", params=wrong)  # type: ignore[arg-type]
     with shop.session() as session, pytest.raises(dp.DPQueryError):
         session.sql(wrong)  # type: ignore[arg-type]
+
+
+TOGETHER = [
+    "SELECT region, COUNT(*) AS n FROM sales GROUP BY region",
+    "SELECT COUNT(*) AS n FROM sales",
+    "SELECT COUNT(*) AS n FROM sales WHERE region = 'east'",
+]
+
+
+def test_what_follows_from_the_rest_of_a_batch_is_not_measured(shop: Shop) -> None:
+    """Groups get the whole loss; the total has three times the variance of one, less than on a third of the loss."""
+    with shop.session() as session:
+        alone = session.explain(TOGETHER[0], epsilon=1).measurements[0]
+        batch = session.batch(TOGETHER, epsilon=1)
+        assert batch.charge == ONE and float(batch.guarantee.epsilon) == pytest.approx(1)
+        groups, total, east = batch.measurements
+        assert groups.scale == pytest.approx(alone.scale) and not groups.follows
+        assert total.follows and east.follows and (total.loss, east.loss) == (FREE, FREE)
+        assert east.error95 == groups.error95 < total.error95 < 9  # by itself on a third of the loss
+        by_region = batch[0].to_arrow().to_pydict()
+        assert batch[1].to_arrow()["n"].to_pylist() == [sum(by_region["n"])]
+        assert batch[2].to_arrow()["n"].to_pylist() == [by_region["n"][by_region["region"].index("east")]]
+        assert session.batch(TOGETHER, epsilon=1).charge == FREE
+        assert session.batch(TOGETHER, epsilon=1, fresh=True).charge == ONE
+    assert shop.entries() == 2
+
+
+def test_a_mean_and_its_count_and_sum_are_measured_once(shop: Shop) -> None:
+    queries = [f"SELECT {number} AS x FROM sales" for number in ("AVG(price)", "COUNT(*)", "SUM(price)")]
+    with shop.session() as session:
+        alone = session.explain(queries[0], epsilon=1).measurements
+        batch = session.batch(queries, epsilon=1)
+        assert batch.charge == ONE
+        assert [m.scale for m in batch.measurements if not m.follows] == pytest.approx([m.scale for m in alone])
+        mean, count, total = (answer.to_arrow()["x"][0].as_py() for answer in batch)
+        assert mean == pytest.approx(total / count)
+        for query, epsilon in zip(queries, ("0.999", "0.6", "0.999"), strict=True):
+            assert session.sql(query, epsilon=epsilon).charge == FREE
+
+
+def test_without_a_store_all_of_a_batch_is_measured(tmp_path: Path) -> None:
+    with Shop(tmp_path).session(reuse=False) as session:
+        assert not any(m.follows for m in session.batch(TOGETHER, epsilon=1).measurements)

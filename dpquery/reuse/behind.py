@@ -1,0 +1,107 @@
+"""Which stored numbers an answer is computed from, and what they lost: known before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, Noise
+from dpquery.reuse.chosen import Place, drawn_together, place_of
+from dpquery.reuse.coordinates import is_of_vector
+from dpquery.reuse.estimates import Found, Wanted, find
+from dpquery.reuse.frames import unfiltered
+from dpquery.reuse.reconciled import Estimate, Source, Vectors, stored
+from dpquery.reuse.releases import Part, Release
+from dpquery.reuse.text import measure_of
+from dpquery.units.declarations import Declarations
+
+
+def planned_vectors(
+    wanted: Sequence[Wanted],
+    found: Sequence[Found],
+    vectors: Mapping[str, Vectors],
+    over: Callable[[str], Sequence[Release]],
+    follows: frozenset[str],
+) -> dict[str, Vectors]:
+    """Returns what will be known of sums, as far as something is to be measured: estimates read old and new numbers."""
+    new: dict[str, list[Source]] = {}
+    for one, there in zip(wanted, found, strict=True):
+        if one.asked is None:
+            continue
+        ids = [measure.id for measure in one.budgeted.aggregate.measures]
+        for text, noise, estimate, id in zip(one.asked.measures, one.noises, there.estimates, ids, strict=True):
+            if estimate is None and is_of_vector(one.asked.frame, text) and id not in follows:
+                source = Source(one.asked.frame, one.facts, text, noise, one.asked.equations)
+                new.setdefault(one.asked.frame.base, []).append(source)
+    made = dict(vectors)
+    for base, sources in new.items():
+        old = stored(over(base))
+        made[base] = Vectors([*old, *sources]) if old else Vectors(())
+    return made
+
+
+def used_by(
+    wanted: Wanted,
+    releases: Sequence[Release],
+    found: Found,
+    rest: BudgetedAggregate | None,
+    planned: Mapping[str, Vectors],
+    declared: Declarations,
+) -> list[tuple[Measure, Sequence[tuple[Release, Part]]]]:
+    """Returns the measures of an aggregate with the stored numbers that each will be computed from."""
+    asked, used = wanted.asked, list[tuple[Measure, Sequence[tuple[Release, Part]]]]()
+    if asked is None:
+        return used
+    also: Sequence[Estimate | None] = found.estimates
+    if rest is not None and releases and not asked.frame.is_selected:
+        also = find(wanted, releases, Vectors(()), unit_is_row=declared.unit_is_row, enough=False).estimates
+    for place, (measure, here) in enumerate(zip(wanted.budgeted.aggregate.measures, found.estimates, strict=True)):
+        old = here or also[place]
+        if is_of_vector(asked.frame, asked.measures[place]):
+            parts = planned[asked.frame.base].behind(asked, wanted.facts, asked.measures[place])
+            used.append((measure, parts))
+        elif old is not None and (here is not None or measure.count not in CHOICES):  # the new choice is shown
+            used.append((measure, old.parts))
+    return used
+
+
+def lost_behind(
+    wanted: Wanted, used: Sequence[tuple[Measure, Sequence[tuple[Release, Part]]]], chosen: Release | None
+) -> list[BudgetedAggregate]:
+    """Returns aggregates that lose what the stored numbers, and the selection of their groups, lost.
+
+    Numbers of one release, of the very measures that are wanted, stand side by side as they were released: those of
+    disjoint filters are in parallel where the kernel says so of them, and so are the terms of one vector. A reader of
+    one of several quantiles that were chosen together reads what all of them lost, once.
+    """
+    texts = dict(zip(wanted.budgeted.aggregate.measures, wanted.asked.measures if wanted.asked else (), strict=False))
+    parts: dict[Place, tuple[Release, Measure, Part]] = {}
+    for measure, some in used:
+        for release, part in some:
+            if place_of(release, part) not in parts or texts.get(measure) == part.measure:
+                parts[place_of(release, part)] = release, measure, part
+    choices = drawn_together((m, r, p) for r, m, p in parts.values() if m.count in CHOICES)
+    releases: dict[object, tuple[Release, bool, list[tuple[Measure, Part]]]] = {}
+    for place, (release, measure, part) in parts.items():
+        if measure.count in CHOICES:
+            drawn = choices[place]
+            releases[place_of(release, drawn[0][1])] = (release, True, drawn)
+            continue
+        is_itself = texts.get(measure) == part.measure
+        lost = measure if is_itself else measure_of(part.measure)
+        releases.setdefault((*place[:2], is_itself), (release, is_itself, []))[2].append((lost, part))
+    found = []
+    for release, is_itself, lost_by in releases.values():
+        aggregate = wanted.budgeted.aggregate
+        given = release.frame.weights
+        weights = replace(aggregate.weights, max_rows=given.max_rows, max_groups=given.max_groups)
+        same = wanted.asked is not None and set(release.frame.conditions) == set(wanted.asked.frame.conditions)
+        source = aggregate.source if same and is_itself else unfiltered(aggregate.source)
+        aggregate = replace(
+            aggregate, source=source, measures=tuple(measure for measure, _ in lost_by), weights=weights
+        )
+        noise = tuple(Noise(mechanism=part.noise.mechanism, loss=part.loss) for _, part in lost_by)
+        found.append(BudgetedAggregate(aggregate=aggregate, noise=noise))
+    if chosen is not None and found:
+        found[0] = replace(found[0], selection_delta=chosen.delta)
+    return found

@@ -1,0 +1,124 @@
+"""Sums of arrays over products of blocks, and their transposes: how a released table follows from unknown cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpquery.reuse.cells import Blocks
+
+Floats = NDArray[np.float64]
+Axes = tuple[int, ...]
+
+
+class Rule:
+    """Blocks of one axis as sums along it."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        codes = blocks.codes
+        self.codes, self.count = codes, blocks.count
+        self.kept = np.flatnonzero(codes >= 0)
+        self.rows = self.kept[np.argsort(codes[self.kept], kind="stable")]
+        self.sizes = np.bincount(codes[self.kept], minlength=blocks.count)
+        self.filled = np.flatnonzero(self.sizes)
+        self.starts = np.append(0, self.sizes[self.filled].cumsum())[:-1]
+        self.single = bool((self.sizes <= 1).all())
+        self.whole = blocks.count == len(codes) and np.array_equal(codes, np.arange(len(codes)))
+
+    @cached_property
+    def edges(self) -> int:
+        """How many prefixes of the axis make a block, at most; the empty one is not counted."""
+        before, after = self.codes, np.append(self.codes[1:], -1)
+        ends = np.flatnonzero(before != after)
+        found = np.concatenate([before[ends], after[ends]])
+        return int(np.bincount(found[found >= 0], minlength=1).max())
+
+    def down(self, values: NDArray[Any], place: int) -> NDArray[Any]:
+        """Returns the sums over blocks along a dimension."""
+        if self.whole:
+            return values
+        read = values.take(self.rows, axis=place)
+        if not self.single:
+            read = np.add.reduceat(read, self.starts, axis=place)
+        if len(self.filled) == self.count:
+            return read
+        made = np.zeros((*read.shape[:place], self.count, *read.shape[place + 1 :]), dtype=read.dtype)
+        made[(slice(None),) * place + (self.filled,)] = read
+        return made
+
+    def up(self, cells: NDArray[Any], place: int) -> NDArray[Any]:
+        """Returns for each row of the axis what its block has, 0 where it has none."""
+        if self.whole:
+            return cells
+        made = np.zeros((*cells.shape[:place], len(self.codes), *cells.shape[place + 1 :]), dtype=cells.dtype)
+        made[(slice(None),) * place + (self.kept,)] = cells.take(self.codes[self.kept], axis=place)
+        return made
+
+
+@dataclass(eq=False)
+class Sums:
+    """A table in a system: its rules, on the places that the system keeps apart."""
+
+    rules: dict[int, Rule]
+    keys: Axes
+    sizes: Sequence[int]
+
+    def down(self, values: NDArray[Any], have: Axes) -> NDArray[Any]:
+        """Returns the sums of an array over the axes `have`, shape (coordinates, places of each axis), by cell of the
+        table, shape (coordinates, blocks of each key, by axis)."""
+        for place in reversed(range(len(have))):
+            rule = self.rules.get(have[place])
+            values = values.sum(axis=place + 1) if rule is None else rule.down(values, place + 1)
+            if rule is not None and have[place] not in self.keys:
+                values = values.take(0, axis=place + 1)
+        for place, axis in enumerate(self.keys):
+            if axis not in have:
+                values = np.expand_dims(values, place + 1) * along(self._shares(axis), place + 1, values.ndim + 1)
+        for axis in self.rules.keys() - {*self.keys, *have}:
+            values = values * self._shares(axis)[0]
+        return values
+
+    def _shares(self, axis: int) -> NDArray[Any]:
+        """Returns the part of an axis that each block has; whole numbers where it is all or nothing."""
+        sizes, all = self.rules[axis].sizes, self.sizes[axis]
+        return sizes / all if np.any(sizes % all) else sizes // all
+
+    def up(self, cells: Floats, have: Axes, *, power: int = 1) -> Floats:
+        """Returns the transposed of `down`, with its factors to a power."""
+        for place in reversed(range(len(self.keys))):
+            axis = self.keys[place]
+            if axis not in have:
+                shares = self._shares(axis) ** power
+                cells = (cells * along(shares, place + 1, cells.ndim)).sum(axis=place + 1)
+        for axis in self.rules.keys() - {*self.keys, *have}:
+            cells = cells * self._shares(axis)[0] ** power
+        for place, axis in enumerate(have):
+            rule = self.rules.get(axis)
+            if axis not in self.keys:
+                cells = np.expand_dims(cells, place + 1)
+            if rule is not None:
+                cells = rule.up(cells, place + 1)
+            elif axis not in self.keys:
+                cells = np.repeat(cells, self.sizes[axis], axis=place + 1)
+        return cells
+
+
+def along(values: Floats, place: int, dimensions: int) -> Floats:
+    """Returns values along one dimension of so many."""
+    return values.reshape([-1 if i == place else 1 for i in range(dimensions)])
+
+
+def identity(size: int) -> Rule:
+    """Returns the blocks of one place each."""
+    return Rule(Blocks(np.arange(size, dtype=np.int64), size))
+
+
+def spread(factors: Floats, cells: Floats) -> Floats:
+    """Returns cells of shape (1, ...) once for each coordinate, times its factor."""
+    made: Floats = along(factors, 0, cells.ndim) * cells
+    return made

@@ -1,0 +1,257 @@
+"""The cells that stored numbers are sums of: axes made of all public keys that occur, and tables as blocks on them.
+
+A released table is a product: on each axis its key makes blocks of public values, and conditions on the axis leave some
+values out. On an axis that a table has neither a key nor a condition of, all rows are one block.
+docs/concepts/stored-answers.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpquery.kernel.plan import Weighing
+from dpquery.plan.evaluate import evaluate
+from dpquery.plan.expr import Column, Expression, children, columns_of, conjuncts, rebuild
+from dpquery.planner.keys.narrowing import narrowed
+from dpquery.reuse.frames import Frame, KeyText, mirrored
+from dpquery.reuse.releases import Facts
+from dpquery.reuse.text import expression_of, text_of, value_of
+
+Row = tuple[str, ...]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """Disjoint sets of an axis's rows: for each row the number of its block, -1 for none; and how many there are."""
+
+    codes: Codes
+    count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """The sets of cells that a table's numbers are of.
+
+    Attributes:
+        keys: For each axis that it has keys of, ascending, the blocks on it.
+        limits: For each further axis of which conditions leave out rows, one block: the others.
+        shape: How many values each of its own keys has, in its own order.
+        order: Its own keys, those of the first axis first.
+    """
+
+    keys: tuple[tuple[int, Blocks], ...]
+    limits: tuple[tuple[int, Blocks], ...]
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @staticmethod
+    def of(keys: Sequence[tuple[int, Blocks]], limits: Sequence[tuple[int, Blocks]] = ()) -> Table:
+        """Returns the table with these keys, in its own order; several keys of one axis make blocks together."""
+        order = sorted(range(len(keys)), key=lambda i: keys[i][0])
+        made: dict[int, Blocks] = {}
+        for axis, blocks in (keys[i] for i in order):
+            known = made.get(axis, Blocks(np.zeros_like(blocks.codes), 1))
+            either = (known.codes < 0) | (blocks.codes < 0)
+            codes = np.where(either, -1, known.codes * blocks.count + blocks.codes)
+            made[axis] = Blocks(codes, known.count * blocks.count)
+        shape = tuple(blocks.count for _, blocks in keys)
+        return Table(tuple(made.items()), tuple(sorted(limits, key=lambda limit: limit[0])), shape, tuple(order))
+
+    def by_axis(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Returns numbers of its groups, in its own order, in the order of the axes: shape (blocks of each)."""
+        return numbers.reshape(self.shape).transpose(self.order).reshape([blocks.count for _, blocks in self.keys])
+
+    def by_key(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Returns what `by_axis` gave in its own order, shape (groups,)."""
+        shape = [self.shape[i] for i in self.order]
+        return numbers.reshape(shape).transpose(np.argsort(self.order)).reshape(-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """Public values of some grouping columns, each row's in a place of its own.
+
+    Attributes:
+        columns: The texts of the columns.
+        rows: The place of each row of values, which are texts.
+        is_open: Whether a last place stands for all rows of the data that have none of these values.
+    """
+
+    columns: Row
+    rows: dict[Row, int]
+    is_open: bool
+
+    @property
+    def size(self) -> int:
+        """Its places."""
+        return len(self.rows) + self.is_open
+
+
+@lru_cache(maxsize=4096)
+def without_filter(measure: str) -> tuple[str, Row]:
+    """Returns the text of a measure without its filter, and the conditions that the filter is made of."""
+    parts = json.loads(measure)
+    kept, parts[3] = parts[3], None
+    if kept is None:
+        return measure, ()
+    condition = expression_of(_encoded(kept))
+    return _encoded(parts), tuple(text_of(mirrored(part)) for part in conjuncts(condition))
+
+
+def _encoded(written: object) -> str:
+    return json.dumps(written, separators=(",", ":"), ensure_ascii=True)
+
+
+class Axes:
+    """The axes of all keys of some frames over one base.
+
+    Args:
+        frames: With what the catalog said of each; none has selected groups.
+    """
+
+    def __init__(self, frames: Sequence[tuple[Frame, Facts]]) -> None:
+        self._resolved: dict[tuple[int, Row], tuple[NDArray[np.bool_], bool]] = {}
+        keys = {(key.columns, key.domain): None for frame, _ in frames for key in frame.keys}
+        found: list[tuple[Row, dict[Row, int]]] = []
+        for columns, domain in sorted(keys, key=lambda key: -len(key[0])):
+            place = _place(found, columns, domain or ())
+            if place is None:
+                found.append((columns, {}))
+                place = len(found) - 1
+            own, rows = found[place]
+            if len(own) == len(columns):
+                for values in _permuted(columns, own, domain or ()):
+                    rows.setdefault(values, len(rows))
+        self._axes = [Axis(columns, rows, True) for columns, rows in found]
+        covered = {
+            place
+            for frame, facts in frames
+            for key, covers in zip(frame.keys, facts.covering, strict=True)
+            if covers and (place := self._of(key)) is not None and len(self._axes[place].columns) == len(key.columns)
+            if not any(self._over(place, condition) for condition in frame.conditions)
+        }
+        self._axes = [Axis(a.columns, a.rows, i not in covered) for i, a in enumerate(self._axes)]
+        self._resolved.clear()
+
+    @property
+    def sizes(self) -> list[int]:
+        """The places of each axis."""
+        return [axis.size for axis in self._axes]
+
+    def table(self, frame: Frame, kept: Row = ()) -> tuple[Table, frozenset[str]] | None:
+        """Returns the sets of cells that a frame's groups are, with the conditions that are on no axis; None where they
+        are not sets of cells.
+
+        Args:
+            kept: Conditions of a measure's filter.
+        """
+        opaque, over = set[str](), dict[int, list[str]]()
+        counted = frame.weights.weighing is Weighing.COUNTED  # over the relation, with all its conditions
+        for text in dict.fromkeys((*frame.conditions, *kept)):
+            place = next((i for i in range(len(self._axes)) if self._over(i, text)), None)
+            if place is None or (counted and text in frame.conditions):
+                opaque.add(text)
+            if place is not None:
+                over.setdefault(place, []).append(text)
+        keys, limits = list[tuple[int, Blocks]](), list[tuple[int, Blocks]]()
+        for key in frame.keys:
+            place = self._of(key)
+            blocks = None if place is None else self._blocks(place, key, tuple(over.get(place, ())))
+            if place is None or blocks is None:
+                return None
+            keys.append((place, blocks))
+        for place in over.keys() - {place for place, _ in keys}:
+            conditions = over[place]
+            passing, is_known = self._passing(place, tuple(conditions))
+            if is_known:
+                limits.append((place, Blocks(np.where(passing, 0, -1), 1)))
+            else:
+                opaque |= {*conditions}
+        return Table.of(keys, limits), frozenset(opaque)
+
+    def _of(self, key: KeyText) -> int | None:
+        return _place([(axis.columns, axis.rows) for axis in self._axes], key.columns, key.domain or ())
+
+    def _blocks(self, place: int, key: KeyText, conditions: Row) -> Blocks | None:
+        axis, domain = self._axes[place], key.domain or ()
+        columns = [axis.columns.index(name) for name in key.columns]
+        numbers = {values: number for number, values in enumerate(domain)}
+        codes = np.full(axis.size, -1, dtype=np.int64)
+        for row, at in axis.rows.items():
+            codes[at] = numbers.get(tuple(row[column] for column in columns), -1)
+        if axis.is_open and len({*codes[codes >= 0].tolist()}) < len(domain):
+            return None  # a group of which nothing was released
+        if conditions:
+            codes = np.where(self._passing(place, conditions)[0], codes, -1)
+        return Blocks(codes, len(domain))
+
+    def _passing(self, place: int, conditions: Row) -> tuple[NDArray[np.bool_], bool]:
+        """Returns which rows of an axis fulfil conditions on it, and whether that is known of all other rows too."""
+        if (place, conditions) not in self._resolved:
+            axis, parts = self._axes[place], [self._over(place, text) for text in conditions]
+            over = [part for part in parts if part is not None]
+            passing = np.zeros(axis.size, dtype=np.bool_)
+            for row, at in axis.rows.items():
+                values = {f"key{i}": value_of(text) for i, text in enumerate(row)}
+                passing[at] = all(evaluate(part, values) is True for part in over)
+            self._resolved[place, conditions] = passing, not axis.is_open or self._lists(axis, over)
+        return self._resolved[place, conditions]
+
+    def _lists(self, axis: Axis, conditions: list[Expression]) -> bool:
+        """Whether conditions list all values that a key of one column may have, and all of them are places."""
+        column = next((column for condition in conditions for column in columns_of(condition)), None)
+        if column is None or len(axis.columns) > 1:
+            return False
+        listed = narrowed(column, None, tuple(conditions))
+        return listed is not None and all((text_of(value),) in axis.rows for value in listed)
+
+    def _over(self, place: int, condition: str) -> Expression | None:
+        """Returns a condition over the columns `key0`, `key1`, ... of an axis; None where it reads anything else."""
+        return over_key(condition, self._axes[place].columns)
+
+
+@lru_cache(maxsize=16384)
+def over_key(condition: str, columns: Row) -> Expression | None:
+    """Returns a condition over the columns `key0`, `key1`, ... of a key; None where it reads anything else."""
+    try:
+        expression = expression_of(condition)
+    except ValueError:
+        return None
+    names = {column: f"key{i}" for i, column in enumerate(columns)}
+    over = _replaced(expression, names)
+    read = {column.id for column in columns_of(over)}
+    return over if read and read <= {*names.values()} else None
+
+
+def _replaced(expression: Expression, names: dict[str, str]) -> Expression:
+    """Returns the expression with each part whose text is a key's replaced by the column of its name."""
+    name = names.get(text_of(expression))
+    if name is not None:
+        return Column(id=name, type=expression.type)
+    return rebuild(expression, tuple(_replaced(part, names) for part in children(expression)))
+
+
+def _place(axes: Sequence[tuple[Row, dict[Row, int]]], columns: Row, domain: Sequence[Row]) -> int | None:
+    """Returns the axis of a key: that of the same columns, else one of more that has all of its values."""
+    for place, (own, _) in enumerate(axes):
+        if {*own} == {*columns}:
+            return place
+    for place, (own, rows) in enumerate(axes):
+        if {*columns} < {*own}:
+            at = [own.index(name) for name in columns]
+            if {tuple(row[i] for i in at) for row in rows} >= {*domain}:
+                return place
+    return None
+
+
+def _permuted(columns: Row, own: Row, domain: Sequence[Row]) -> Sequence[Row]:
+    at = [columns.index(name) for name in own]
+    return [tuple(values[i] for i in at) for values in domain]

@@ -1,0 +1,84 @@
+"""Measures as sums of a few of them: counts and sums first, the terms of vectors as what is left.
+
+`COUNT` is the sum of the terms of a vector, a sum of values follows from them, sums of deviations from sums and counts.
+Of measures that are bound by such equations some are free, and each other one is a sum of these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from dpquery.kernel.plan import Count
+from dpquery.reuse.frames import Equation, Frame
+
+Factors = dict[str, Fraction]
+
+LINEAR = (Count.ROWS, Count.VALUES, Count.SUM)
+"""What adds up over rows with their weights."""
+
+
+def is_of_vector(frame: Frame, measure: str) -> bool:
+    """Whether numbers of a measure are measurements of a vector: sums over rows, in public groups."""
+    return not frame.is_selected and 0 not in frame.shape and is_linear(measure)
+
+
+@lru_cache(maxsize=4096)
+def is_linear(measure: str) -> bool:
+    """Whether the measure of a text is a sum over rows."""
+    return Count[_fields(measure)["count"][2]] in LINEAR
+
+
+@lru_cache(maxsize=4096)
+def _rank(measure: str) -> tuple[int, str]:
+    """Returns which measures are free first: counts, sums, sums of deviations, then terms by their degree."""
+    lattice = _fields(measure)["lattice"]
+    if lattice is None:
+        return 0, measure
+    fields: dict[str, Any] = dict(lattice[1:])
+    if fields["bernstein"] is None:
+        return 1 if fields["offset"] == ["int", "0"] else 2, measure
+    second = _fields(measure)["second"]
+    return 3 + sum(int(power[1]) for power in fields["bernstein"][1:]) + (second is not None) * 2, measure
+
+
+@lru_cache(maxsize=4096)
+def _fields(measure: str) -> dict[str, Any]:
+    _, bare, *_ = json.loads(measure)
+    return dict(bare[1:])
+
+
+def solved(measures: Iterable[str], equations: Iterable[Equation]) -> dict[str, Factors]:
+    """Returns each measure, and each that a equation names, as a sum of the free ones; exact.
+
+    A measure that a equation gives by the others is taken where that makes whole factors, as far as can be.
+    """
+    found: dict[str, Factors] = {}
+    for equation in sorted({*equations}):
+        left: Factors = {}
+        for name, factor in equation:
+            for free, by in found.get(name, {name: Fraction(1)}).items():
+                left[free] = left.get(free, Fraction(0)) + factor * by
+        left = {name: factor for name, factor in left.items() if factor}
+        if not left:
+            continue
+        last = max(_rank(name)[0] for name in left)
+        pivot = min((n for n in left if _rank(n)[0] == last), key=lambda n: (abs(left[n]), n))
+        by = -left.pop(pivot)
+        given = {name: factor / by for name, factor in left.items()}
+        for name, factors in found.items():
+            if pivot in factors:
+                found[name] = _added(factors, factors[pivot], given, pivot)
+        found[pivot] = given
+    names = {*measures, *(name for equation in equations for name, _ in equation)}
+    return {name: found.get(name, {name: Fraction(1)}) for name in sorted(names)}
+
+
+def _added(factors: Factors, by: Fraction, given: Factors, pivot: str) -> Factors:
+    made = {name: factor for name, factor in factors.items() if name != pivot}
+    for name, factor in given.items():
+        made[name] = made.get(name, Fraction(0)) + by * factor
+    return {name: factor for name, factor in made.items() if factor}

@@ -1,0 +1,115 @@
+"""Which sums of a batch follow from its others exactly enough: they are not measured, and the others get their part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dpquery.accuracy.noise_shapes import variance_of
+from dpquery.kernel.accountant import BudgetKind, guarantee_of
+from dpquery.kernel.mechanisms import calibrated
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
+from dpquery.reuse.chosen import ROUNDING
+from dpquery.reuse.coordinates import is_of_vector
+from dpquery.reuse.estimates import Wanted
+from dpquery.reuse.reconciled import Source, Vectors
+from dpquery.units.declarations import Declarations
+
+MOST = 64
+"""Sums of one batch that are looked at."""
+
+
+def without_following(
+    plan: BudgetedPlan, wanted: Sequence[Wanted], kind: BudgetKind, declared: Declarations
+) -> tuple[BudgetedPlan, frozenset[str]]:
+    """Returns the plan with the noise of what is measured for the same charge, and the ids of what follows from it.
+
+    Those with the fewest groups are tried first. One is left out if each that is left out has, estimated from what is
+    measured, at most the variance that it has in the plan as it was given; all others get more accurate.
+    """
+    sums = [
+        (one, text, measure.id)
+        for one in wanted
+        if one.asked is not None
+        for text, measure in zip(one.asked.measures, one.budgeted.aggregate.measures, strict=True)
+        if is_of_vector(one.asked.frame, text)
+    ]
+    if not 2 <= len(sums) <= MOST:
+        return plan, frozenset()
+    best, dropped = plan, frozenset[str]()
+    ids = [id for _, _, id in sorted(sums, key=lambda one: one[0].budgeted.aggregate.public_groups or 0)]
+    last = None
+    while last != dropped:  # what is left out gives its part to others, from which more may follow then
+        last = dropped
+        for id in ids:
+            tried = dropped | {id}
+            made = _scaled(plan, tried, kind, declared) if tried != dropped else None
+            if made is not None and _are_enough(made, wanted, tried, declared):
+                best, dropped = made, tried
+    return best, dropped
+
+
+def measured(budgeted: BudgetedAggregate, dropped: frozenset[str]) -> BudgetedAggregate | None:
+    """Returns an aggregate without some measures; None where nothing is left."""
+    places = [place for place, measure in enumerate(budgeted.aggregate.measures) if measure.id not in dropped]
+    if not places:
+        return None
+    aggregate = replace(budgeted.aggregate, measures=tuple(budgeted.aggregate.measures[place] for place in places))
+    return replace(budgeted, aggregate=aggregate, noise=tuple(budgeted.noise[place] for place in places))
+
+
+def _scaled(
+    plan: BudgetedPlan, dropped: frozenset[str], kind: BudgetKind, declared: Declarations
+) -> BudgetedPlan | None:
+    """Returns the plan in which what is measured is charged as much as all was; losses of both kinds stay as they are,
+    because they are not added up. None where nothing would be measured."""
+    kept = [part for budgeted in plan.aggregates if (part := measured(budgeted, dropped)) is not None]
+    if not kept:
+        return None
+    rest = BudgetedPlan(aggregates=tuple(kept))
+    losses = [noise.loss for budgeted in plan.aggregates for noise in budgeted.noise]
+    factor, pure = Fraction(1), kind is BudgetKind.PURE
+    if pure or all(loss.rho and not loss.epsilon for loss in losses):
+        before, after = (guarantee_of(each, declared.neighbours) for each in (plan, rest))
+        factor = before.epsilon / after.epsilon if pure else before.rho / after.rho
+
+    def more(noise: Noise) -> Noise:
+        loss = replace(noise.loss, epsilon=noise.loss.epsilon * factor, rho=noise.loss.rho * factor)
+        return replace(noise, loss=loss)
+
+    aggregates = tuple(
+        replace(
+            budgeted,
+            noise=tuple(
+                noise if measure.id in dropped else more(noise)
+                for measure, noise in zip(budgeted.aggregate.measures, budgeted.noise, strict=True)
+            ),
+        )
+        for budgeted in plan.aggregates
+    )
+    return BudgetedPlan(aggregates=aggregates)
+
+
+def _are_enough(plan: BudgetedPlan, wanted: Sequence[Wanted], dropped: frozenset[str], declared: Declarations) -> bool:
+    sources: dict[str, list[Source]] = {}
+    asked = []
+    for one, budgeted in zip(wanted, plan.aggregates, strict=True):
+        if one.asked is None:
+            continue
+        noises = calibrated(budgeted, declared.neighbours)
+        each = zip(one.asked.measures, budgeted.aggregate.measures, noises, one.noises, strict=True)
+        for text, measure, noise, before in each:
+            if measure.id in dropped:
+                asked.append((one, text, variance_of(before)))
+            elif is_of_vector(one.asked.frame, text):
+                source = Source(one.asked.frame, one.facts, text, noise, one.asked.equations)
+                sources.setdefault(one.asked.frame.base, []).append(source)
+    vectors = {base: Vectors(some) for base, some in sources.items()}
+    for one, text, most in asked:
+        assert one.asked is not None
+        own = vectors.get(one.asked.frame.base)
+        variance = None if own is None else own.variance(one.asked, one.facts, text)
+        if variance is None or variance > most * ROUNDING:
+            return False
+    return True

@@ -1,0 +1,391 @@
+"""Weighted least squares over released tables: the unknown cells, their best estimate, and how exact it is.
+
+The unknown table over all axes is never made. For each largest set of axes U that a released table depends on there
+is an array f_U, and the sum over a product of blocks B_a is sum_U prod_{a not in U} |B_a| / n_a * sum f_U over the
+blocks of U. Every true table has such arrays with the same sums (its projection on their span), so nothing is assumed
+by them, and what they cannot tell apart no released table can. Normal equations are solved by conjugate gradients.
+
+Shown numbers are differences of rounded cumulative sums: F_U = round(S_U), S_U the sums over prefixes of all axes of U.
+A prefix that is all of an axis is read from one array for all sets U, so all tables agree, and parts add up exactly.
+docs/concepts/stored-answers.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpquery.reuse.block_sums import Axes, Floats, Rule, Sums, identity, spread
+from dpquery.reuse.cells import Blocks, Table
+
+MOST_STEPS = 400
+"""Of conjugate gradients."""
+CLOSE = 1e-26
+"""By how much squared residuals shrink until they are small enough."""
+FLAT = 1e-12
+"""Curvature along a step, relative to that of its parts by themselves, below which it is none."""
+KNOWN = 1e-7
+"""A question whose residual is larger, relatively, is not determined by what was released."""
+MOST_DENSE = 1200
+"""Unknown numbers of a system that is inverted once."""
+MOST_CELLS = 2_000_000
+"""Unknown numbers of one system."""
+MOST_WORK = 50_000_000
+"""Unknown numbers, times tables, times kinds of groups that the exactness of one answer is computed for."""
+NOTHING = 1e-9
+"""Relative weight below which a number is not read."""
+TIES = 2.0**16
+"""Parts of a step to which cumulative sums are taken before they are rounded: halves are not left to the last bit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Released numbers of one measure: which cells, which coordinates, how exact, and the numbers in lattice steps.
+
+    Attributes:
+        factors: Of each coordinate.
+        variance: Of the noise of one number, in squared steps.
+        numbers: By group, in the order of the table's keys; None for numbers that are yet to be released.
+    """
+
+    table: Table
+    factors: tuple[Fraction, ...]
+    variance: float
+    numbers: NDArray[Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Exactness:
+    """How exact estimates are: of the group that is least so.
+
+    Attributes:
+        variance: Of the noise, in squared lattice steps.
+        weights: For each released measure that is read: the sizes of the factors of its numbers in an estimate, and how
+            many numbers have each.
+        read: The released measures that some group reads, by number.
+        roundings: How many cumulative sums a shown number is made of.
+    """
+
+    variance: float
+    weights: dict[int, tuple[Floats, NDArray[np.int64]]]
+    read: frozenset[int]
+    roundings: int
+
+
+class System:
+    """Released tables over the same axes and coordinates as one weighted least squares problem.
+
+    Args:
+        sizes: The places of each axis.
+        observed: What was released, in order.
+    """
+
+    def __init__(self, sizes: Sequence[int], observed: Sequence[Observed]) -> None:
+        self.observed, self._full = observed, sizes
+        used: dict[int, list[Blocks]] = {}
+        for axis, blocks in (each for one in observed for each in (*one.table.keys, *one.table.limits)):
+            used.setdefault(axis, []).append(blocks)
+        self._places = {axis: _kept_apart(blocks) for axis, blocks in used.items()}
+        self._sizes = [len(self._places[a][0]) if a in self._places else 1 for a in range(len(sizes))]
+        made: dict[object, Sums] = {}
+        self._sums = [self._known(o.table, made) for o in observed]
+        self._tables = list(made.values())
+        number = {id(table): i for i, table in enumerate(self._tables)}
+        self._of = [number[id(table)] for table in self._sums]
+        supports = {self._support(table) for table in self._tables}
+        self.sets = sorted(s for s in supports if not any({*s} < {*other} for other in supports))
+        self.coordinates = len(observed[0].factors)
+        shapes = [(self.coordinates, *(self._sizes[a] for a in s)) for s in self.sets]
+        ends = list(itertools.accumulate(math.prod(shape) for shape in shapes))
+        self._spans = [(end - math.prod(shape), end, shape) for end, shape in zip(ends, shapes, strict=True)]
+        self.size = ends[-1]
+
+    def _known(self, table: Table, made: dict[object, Sums]) -> Sums:
+        found = self._narrowed(table)
+        assert found is not None
+        name = tuple((axis, axis in found.keys, rule.codes.tobytes()) for axis, rule in sorted(found.rules.items()))
+        return made.setdefault(name, found)
+
+    def _narrowed(self, table: Table) -> Sums | None:
+        """Returns a table on the places that are kept apart; None where it tells more of them apart."""
+        rules = {}
+        for axis, blocks in (*table.keys, *table.limits):
+            first, number = self._places.get(axis) or (
+                np.zeros(1, dtype=np.int64),
+                np.zeros(self._full[axis], dtype=np.int64),
+            )
+            codes = blocks.codes[first]
+            if not np.array_equal(codes[number], blocks.codes):
+                return None
+            rules[axis] = Rule(Blocks(codes, blocks.count))
+        return Sums(rules, tuple(axis for axis, _ in table.keys), self._sizes)
+
+    def _support(self, table: Sums) -> Axes:
+        """Returns the axes that a table's numbers depend on."""
+        return tuple(sorted(axis for axis, rule in table.rules.items() if np.any(rule.sizes % self._sizes[axis])))
+
+    @cached_property
+    def _information(self) -> list[Floats]:
+        """Returns for each table F' W F, shape (coordinates, coordinates)."""
+        found = [np.zeros((self.coordinates, self.coordinates)) for _ in self._tables]
+        for of, one in zip(self._of, self.observed, strict=True):
+            factors = np.array([float(f) for f in one.factors])
+            found[of] += np.outer(factors, factors) / one.variance
+        return found
+
+    @cached_property
+    def _preconditioner(self) -> Floats:
+        diagonal = np.zeros(self.size)
+        for table, weights in zip(self._tables, self._information, strict=True):
+            ones = np.ones((1, *(table.rules[a].count for a in table.keys)))
+            for have, view in self._views(diagonal):
+                view += spread(np.diag(weights), table.up(ones, have, power=2))
+        return np.divide(1.0, diagonal, out=np.zeros(self.size), where=diagonal > 0)
+
+    @cached_property
+    def _inverse(self) -> Floats | None:
+        """Returns a generalised inverse of the normal equations, where they are few."""
+        if self.size > MOST_DENSE:
+            return None
+        normal = np.zeros((self.size, self.size))
+        own = self._apart
+        for table, weights in zip(self._tables, self._information, strict=True):
+            shape = tuple(table.rules[axis].count for axis in table.keys)
+            cells = np.eye(math.prod(shape)).reshape(-1, 1, *shape)
+            rows = np.stack([np.concatenate([table.up(c, s).reshape(-1) for s in self.sets]) for c in cells])
+            products = rows.T @ rows
+            for a, b in itertools.product(range(self.coordinates), repeat=2):
+                normal[np.ix_(own[a], own[b])] += weights[a, b] * products
+        roots = np.sqrt(self._preconditioner)
+        scaled = roots[:, None] * np.linalg.pinv(roots[:, None] * normal * roots, rcond=FLAT, hermitian=True) * roots
+        made: Floats = scaled
+        return made
+
+    @property
+    def _apart(self) -> NDArray[np.int64]:
+        """Returns for each coordinate the places of its unknown numbers, one set of axes after the other."""
+        spans = [np.arange(start, end).reshape(self.coordinates, -1) for start, end, _ in self._spans]
+        return np.concatenate(spans, axis=1)
+
+    def _views(self, flat: Floats) -> Iterator[tuple[Axes, Floats]]:
+        for have, (start, end, shape) in zip(self.sets, self._spans, strict=True):
+            yield have, flat[start:end].reshape(shape)
+
+    def _down(self, table: Sums, flat: Floats) -> Floats:
+        made: Floats = np.zeros(1)
+        for number, (have, view) in enumerate(self._views(flat)):
+            own = table.down(view, have)
+            made = own if number == 0 else made + own
+        return made
+
+    def _up(self, table: Sums, cells: Floats, into: Floats) -> None:
+        for have, view in self._views(into):
+            view += table.up(cells, have)
+
+    def _normal(self, flat: Floats) -> Floats:
+        made = np.zeros(self.size)
+        for table, weights in zip(self._tables, self._information, strict=True):
+            cells = self._down(table, flat)
+            self._up(table, _mixed(weights, cells), made)
+        return made
+
+    def _solve(self, right: Floats) -> tuple[Floats, float]:
+        """Returns a solution of the normal equations, and the residual relative to the right side."""
+        weights = self._preconditioner
+        diagonal = np.divide(1.0, weights, out=np.zeros(self.size), where=weights > 0)
+        x, r = np.zeros(self.size), right.copy()
+        if self._inverse is not None:
+            x = self._inverse @ right
+            r = right - self._normal(x)
+        z = self._preconditioner * r
+        p, last = z.copy(), float((r * z).sum())
+        first = last
+        for _ in range(MOST_STEPS if self._inverse is None else 0):
+            if last <= first * CLOSE:
+                break
+            q = self._normal(p)
+            curve = float((p * q).sum())
+            if curve <= FLAT * float((p * p * diagonal).sum()):
+                break  # along it nothing was released
+            x += (last / curve) * p
+            r -= (last / curve) * q
+            z = self._preconditioner * r
+            now = float((r * z).sum())
+            p = z + (now / last) * p
+            last = now
+        roots = np.sqrt(np.where(self._preconditioner > 0, self._preconditioner, 1.0))
+        largest = float(np.abs(right * roots).max(initial=0.0))
+        off = float(np.abs((right - self._normal(x)) * roots).max(initial=0.0))
+        if np.any(right[self._preconditioner == 0]):
+            return x, 1.0
+        return x, off / largest if largest else 0.0
+
+    @cached_property
+    def _cells(self) -> list[NDArray[Any]]:
+        """Returns for each set of axes the estimates, whole lattice steps, shape (coordinates, places); they agree.
+
+        Solved twice: the second time for what the first left over, which is small, so that no digits are lost.
+        """
+        shapes = [shape for _, _, shape in self._spans]
+        whole: list[NDArray[Any]] = [np.zeros(shape, dtype=np.int64) for shape in shapes]
+        for _ in range(2):
+            right = np.zeros(self.size)
+            for one, table in zip(self.observed, self._sums, strict=True):
+                over, under = self._read(table, one.factors, whole)
+                assert one.numbers is not None
+                rest = _exact(one.table.by_axis(one.numbers), under) * under - _exact(over, 2)
+                factors = np.array([float(f) for f in one.factors]) / one.variance
+                self._up(table, spread(factors, rest.astype(np.float64)[None] / under), right)
+            more = self._rounded(self._solve(right)[0])
+            whole = [_exact(old) + _exact(new) for old, new in zip(whole, more, strict=True)]
+        return whole
+
+    def _rounded(self, flat: Floats) -> list[NDArray[Any]]:
+        cumulative: list[NDArray[Any]] = []
+        for number, have in enumerate(self.sets):
+            own = Sums({a: identity(self._sizes[a]) for a in have}, have, self._sizes)
+            sums = self._down(own, flat)
+            for place in range(len(have)):
+                sums = sums.cumsum(axis=place + 1)
+            rounded = _whole(np.floor(np.rint(sums * TIES) / TIES + 0.5))
+            for other, before in zip(self.sets[:number], cumulative, strict=True):
+                face = tuple(slice(None) if axis in other else -1 for axis in have)
+                same = tuple(slice(None) if axis in have else -1 for axis in other)
+                if rounded.dtype != before.dtype:
+                    rounded = rounded.astype(object)
+                rounded[(slice(None), *face)] = before[(slice(None), *same)]
+            cumulative.append(rounded)
+        made = []
+        for have, sums in zip(self.sets, cumulative, strict=True):
+            for place in range(len(have)):
+                sums = np.diff(sums, axis=place + 1, prepend=0)
+            made.append(sums)
+        return made
+
+    def _read(
+        self, table: Sums, factors: Sequence[Fraction], whole: Sequence[NDArray[Any]]
+    ) -> tuple[NDArray[Any], int]:
+        """Returns a measure of a table from estimates, times a common denominator of its factors, and that."""
+        place = next(i for i, have in enumerate(self.sets) if {*self._support(table)} <= {*have})
+        under, made = math.lcm(*(f.denominator for f in factors)), None
+        for coordinate, factor in enumerate(factors):
+            if factor:
+                values = whole[place][coordinate : coordinate + 1]
+                part = table.down(values, self.sets[place]).squeeze(0)
+                by = int(factor * under)
+                part = part if by == 1 else _exact(part, by) * by
+                made = part if made is None else _exact(made, 2) + _exact(part, 2)
+        assert made is not None
+        return made, under
+
+    def numbers(self, table: Table, factors: Sequence[Fraction]) -> NDArray[Any]:
+        """Returns the estimates of a measure that `exactness` knows, by group in the order of the table's keys; where
+        its factors are not whole, rounded once more, halves up."""
+        own = self._narrowed(table)
+        assert own is not None
+        made, under = self._read(own, factors, self._cells)
+        if under > 1:
+            made = (2 * made.astype(object) + under) // (2 * under)
+        return _exact(table.by_key(made))
+
+    def exactness(self, table: Table, factors: Sequence[Fraction]) -> Exactness | None:
+        """Returns how exact a measure of a table can be estimated; None where some group is not determined."""
+        own = self._narrowed(table)
+        if own is None or not any({*self._support(own)} <= {*have} for have in self.sets):
+            return None
+        kinds = [self._kinds(axis, own.rules[axis]) for axis in own.keys]
+        if self._inverse is None and math.prod(map(len, kinds)) * self.size * len(self._tables) > MOST_WORK:
+            return None
+        by = np.array([float(f) for f in factors])
+        shape = tuple(own.rules[a].count for a in own.keys)
+        worst: tuple[float, Floats] | None = None
+        read: set[int] = set()
+        for group in itertools.product(*kinds):
+            cells, right = np.zeros((1, *shape)), np.zeros(self.size)
+            cells[(0, *group)] = 1.0
+            self._up(own, spread(by, cells), right)
+            solution, off = self._solve(right)
+            if off > KNOWN:
+                return None
+            variance = float((right * solution).sum())
+            found = self._weights(solution)
+            read |= found.keys()
+            if worst is None or variance > worst[0]:
+                worst = variance, solution
+        if worst is None:
+            return None
+        roundings = math.prod(rule.edges for rule in own.rules.values())
+        return Exactness(worst[0], self._weights(worst[1]), frozenset(read), roundings)
+
+    def _kinds(self, axis: int, rule: Rule) -> list[int]:
+        """Returns one block of each kind: blocks are of one kind where exchanging their places leaves all released
+        tables as they are."""
+        marks = []
+        for table in self._tables:
+            known = table.rules.get(axis)
+            if known is not None:
+                alone = known.sizes[known.codes] == 1
+                marks.append(np.where(known.codes < 0, -1, np.where(alone, -2, known.codes)))
+        marks = marks or [np.zeros(self._sizes[axis], dtype=np.int64)]
+        _, kind = np.unique(np.stack(marks), axis=1, return_inverse=True)
+        counts = np.zeros((rule.count, int(kind.max()) + 1), dtype=np.int64)
+        np.add.at(counts, (rule.codes[rule.kept], kind.reshape(-1)[rule.kept]), 1)
+        first: list[int] = np.unique(counts, axis=0, return_index=True)[1].tolist()
+        return first
+
+    def _weights(self, solution: Floats) -> dict[int, tuple[Floats, NDArray[np.int64]]]:
+        cells = [self._down(table, solution) for table in self._tables]
+        found = {}
+        for number, (of, one) in enumerate(zip(self._of, self.observed, strict=True)):
+            factors = np.array([float(f) for f in one.factors]) / one.variance
+            sizes = np.abs(np.tensordot(factors, cells[of], axes=1)).reshape(-1)
+            found[number] = sizes
+        largest = max(float(sizes.max()) * math.sqrt(self.observed[n].variance) for n, sizes in found.items())
+        made = {}
+        for number, sizes in found.items():
+            least = NOTHING * largest / math.sqrt(self.observed[number].variance)
+            sizes = sizes[sizes > least]
+            if len(sizes):
+                digits = np.round(sizes / sizes.max(), 9)
+                each, counts = np.unique(digits, return_counts=True)
+                made[number] = each * sizes.max(), counts
+        return made
+
+
+def _kept_apart(blocks: Sequence[Blocks]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the first of the places that some table tells from all before it, and for each place its number."""
+    codes = np.stack([b.codes for b in {b.codes.tobytes(): b for b in blocks}.values()])
+    _, first, number = np.unique(codes, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[number.reshape(-1)]
+
+
+def _mixed(weights: Floats, cells: Floats) -> Floats:
+    made: Floats = np.tensordot(weights, cells, axes=1)
+    return made
+
+
+def _whole(values: Floats) -> NDArray[Any]:
+    if np.abs(values).max(initial=0.0) < 2**61:
+        return values.astype(np.int64)
+    made = np.empty(values.shape, dtype=object)
+    made.reshape(-1)[:] = [int(value) for value in values.reshape(-1).tolist()]
+    return made
+
+
+def _exact(numbers: NDArray[Any], by: int = 1) -> NDArray[Any]:
+    """Returns whole numbers in 64 bits where they, times a factor and added up, fit, else as Python's."""
+    if numbers.size == 0:
+        return numbers
+    largest = max(-int(numbers.min()), int(numbers.max())) * max(1, abs(by)) * numbers.size
+    return numbers.astype(np.int64 if largest < 2**62 else object)

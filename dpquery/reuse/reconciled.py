@@ -1,0 +1,250 @@
+"""One state of knowledge: all stored sums over one base as measurements of one vector, and what is estimated from them.
+
+Numbers are of one vector where their rows have the same weights, the catalog says the same of them, and the conditions
+that are on no public key are the same; which groups and conditions they have beside is where they lie in it. Left out
+are numbers of selected groups, of units and of different values, and choices. docs/concepts/stored-answers.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dpquery.accuracy.noise_shapes import variance_of
+from dpquery.kernel.mechanisms import NoiseLaw
+from dpquery.result.added import AnyNoise, of_sum
+from dpquery.result.combined import CombinedNoise, Component
+from dpquery.reuse.cells import Axes, Table, without_filter
+from dpquery.reuse.coordinates import Factors, is_of_vector, solved
+from dpquery.reuse.frames import Asked, Equation, Frame
+from dpquery.reuse.least_squares import MOST_CELLS, Exactness, Observed, System
+from dpquery.reuse.releases import Facts, Part, Release
+
+MOST_COMPONENTS = 48
+"""Noises of an estimate that are followed by themselves; the rest is taken for one normal noise."""
+ONE = 1e-7
+"""How far from 1 the weight of a number may be that is shown as it was released."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """Numbers of a vector: those of a stored part, or, without one, those of a measure that is yet to be released."""
+
+    frame: Frame
+    facts: Facts
+    measure: str
+    noise: NoiseLaw
+    equations: tuple[Equation, ...]
+    stored: tuple[Release, Part] | None = None
+
+
+def stored(releases: Iterable[Release]) -> list[Source]:
+    """Returns the sums among stored numbers, but for those of selected groups."""
+    return [
+        Source(release.frame, release.facts, part.measure, part.noise, release.equations, (release, part))
+        for release in releases
+        for part in release.parts
+        if part.noise.is_added and is_of_vector(release.frame, part.measure)
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """Numbers for the groups that are asked, where they come from and how exact they are.
+
+    Attributes:
+        numbers: In lattice steps, for all groups in order; of selected groups for those shown.
+        law: Their noise; of a choice its coefficient.
+        variance: Of the noise, in squared steps; of a choice how many ranks it may be off, which orders them alike.
+        parts: The stored numbers behind them, with the release that each is of; of quantiles that were chosen together
+            its own alone.
+    """
+
+    numbers: NDArray[Any]
+    law: AnyNoise
+    variance: float
+    parts: tuple[tuple[Release, Part], ...]
+
+    @property
+    def entries(self) -> tuple[int, ...]:
+        """The ledger's entries that they were charged with."""
+        return tuple(sorted({release.entry for release, _ in self.parts}))
+
+
+class Vectors:
+    """The vectors that sums over one base are measurements of.
+
+    Args:
+        sources: What was released, or is about to be, oldest first.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        alike: dict[object, list[Source]] = {}
+        for source in sources:
+            alike.setdefault((source.frame.weights.of_rows, source.facts.catalog), []).append(source)
+        self._axes = {key: Axes([(s.frame, s.facts) for s in some]) for key, some in alike.items()}
+        families: dict[object, list[tuple[Source, Table, str]]] = {}
+        for key, some in alike.items():
+            for source in some:
+                measure, kept = without_filter(source.measure)
+                placed = self._axes[key].table(source.frame, kept)
+                if placed is not None:
+                    families.setdefault((key, placed[1]), []).append((source, placed[0], measure))
+        self._families = {key: _Family(self._axes[key[0]].sizes, some) for key, some in families.items()}  # type: ignore[index]
+        self._known: dict[object, tuple[_Part, Table, Exactness] | None] = {}
+
+    def estimate(self, asked: Asked, facts: Facts, measure: str) -> Estimate | None:
+        """Returns the best estimate of a measure of all groups; None where some group is not determined."""
+        found = self._find(asked, facts, measure)
+        if found is None:
+            return None
+        part, table, exactness = found
+        numbers = part.system.numbers(table, part.factors)
+        law, variance = _law(part.sources, exactness)
+        return Estimate(numbers=numbers, law=law, variance=variance, parts=_stored(part.sources, exactness))
+
+    def variance(self, asked: Asked, facts: Facts, measure: str) -> float | None:
+        """Returns the variance of the noise of the estimate, in squared lattice steps; None where there is none."""
+        found = self._find(asked, facts, measure)
+        return None if found is None else _law(found[0].sources, found[2])[1]
+
+    def behind(self, asked: Asked, facts: Facts, measure: str) -> tuple[tuple[Release, Part], ...]:
+        """Returns the stored numbers that a measure is estimated from."""
+        found = self._find(asked, facts, measure)
+        return () if found is None else _stored(found[0].sources, found[2])
+
+    def _find(self, asked: Asked, facts: Facts, measure: str) -> tuple[_Part, Table, Exactness] | None:
+        name = asked.frame, facts.catalog, measure
+        if name not in self._known:
+            self._known[name] = self._look(asked, facts, measure)
+        return self._known[name]
+
+    def _look(self, asked: Asked, facts: Facts, measure: str) -> tuple[_Part, Table, Exactness] | None:
+        key = asked.frame.weights.of_rows, facts.catalog
+        if key not in self._axes or not is_of_vector(asked.frame, measure):
+            return None
+        bare, kept = without_filter(measure)
+        placed = self._axes[key].table(asked.frame, kept)
+        family = None if placed is None else self._families.get((key, placed[1]))
+        if placed is None or family is None:
+            return None
+        best = None
+        for part in family.parts(bare, asked.equations):
+            exactness = part.system.exactness(placed[0], part.factors)
+            if (
+                exactness is not None
+                and exactness.read
+                and (best is None or exactness.variance < best[2].variance * (1 - 1e-9))
+            ):
+                best = part, placed[0], exactness
+        return best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A system, what it was made of, and the factors of its coordinates in a measure that is asked."""
+
+    system: System
+    sources: Sequence[Source]
+    factors: tuple[Fraction, ...]
+
+
+class _Family:
+    """The measurements of one vector, in systems of measures that are bound by equations."""
+
+    def __init__(self, sizes: list[int], members: list[tuple[Source, Table, str]]) -> None:
+        equations = {
+            tuple((without_filter(name)[0], by) for name, by in equation)
+            for source, _, _ in members
+            for equation in source.equations
+        }
+        self._factors = solved((measure for _, _, measure in members), equations)
+        self._sizes, self._members = sizes, members
+        self._groups = _connected(self._factors.values())
+        self._systems: dict[frozenset[str], list[tuple[System, list[Source]]]] = {}
+
+    def parts(self, measure: str, equations: Sequence[Equation]) -> Iterable[_Part]:
+        """Yields the systems that may tell of a measure, which the equations may give by others."""
+        factors = self._factors.get(measure) or self._given(measure, equations)
+        group = next((g for g in self._groups if factors is not None and factors.keys() <= g), None)
+        if factors is None or group is None:
+            return
+        names = sorted(group)
+        for system, sources in self._of(group):
+            yield _Part(system, sources, tuple(factors.get(name, Fraction(0)) for name in names))
+
+    def _given(self, measure: str, equations: Sequence[Equation]) -> Factors | None:
+        for equation in equations:
+            plain = {without_filter(name)[0]: by for name, by in equation}
+            if measure in plain and all(name in self._factors for name in plain.keys() - {measure}):
+                found: Factors = {}
+                for name in plain.keys() - {measure}:
+                    for free, by in self._factors[name].items():
+                        found[free] = found.get(free, Fraction(0)) - by * plain[name] / plain[measure]
+                return {name: by for name, by in found.items() if by}
+        return None
+
+    def _of(self, group: frozenset[str]) -> list[tuple[System, list[Source]]]:
+        """Returns one system, or where its unknown numbers are too many, one for each set of axes."""
+        if group not in self._systems:
+            members = [m for m in self._members if self._factors[m[2]].keys() <= group]
+            system = self._system(group, members)
+            self._systems[group] = [(system, [source for source, _, _ in members])]
+            if system.size > MOST_CELLS:
+                apart: dict[object, list[tuple[Source, Table, str]]] = {}
+                for member in members:
+                    axes = frozenset(axis for axis, _ in (*member[1].keys, *member[1].limits))
+                    apart.setdefault(axes, []).append(member)
+                self._systems[group] = [(self._system(group, some), [s for s, _, _ in some]) for some in apart.values()]
+        return self._systems[group]
+
+    def _system(self, group: frozenset[str], members: Sequence[tuple[Source, Table, str]]) -> System:
+        names = sorted(group)
+        observed = [
+            Observed(
+                table,
+                tuple(self._factors[measure].get(name, Fraction(0)) for name in names),
+                variance_of(source.noise),
+                None if source.stored is None else source.stored[1].numbers,
+            )
+            for source, table, measure in members
+        ]
+        return System(self._sizes, observed)
+
+
+def _connected(sums: Iterable[Factors]) -> list[frozenset[str]]:
+    """Returns the free measures in groups: those that one sum has are in one."""
+    groups: list[frozenset[str]] = []
+    for factors in sums:
+        own = frozenset(factors)
+        touching = [group for group in groups if group & own]
+        groups = [group for group in groups if not group & own] + [own.union(*touching)]
+    return groups
+
+
+def _stored(sources: Sequence[Source], exactness: Exactness) -> tuple[tuple[Release, Part], ...]:
+    return tuple(known for number in sorted(exactness.read) if (known := sources[number].stored) is not None)
+
+
+def _law(sources: Sequence[Source], exactness: Exactness) -> tuple[AnyNoise, float]:
+    """Returns the noise of an estimate, and its variance; that of numbers which are shown as released is theirs."""
+    weights = exactness.weights
+    if len(weights) == 1:
+        ((number, (sizes, counts)),) = weights.items()
+        noise = sources[number].noise
+        if len(sizes) == 1 and abs(float(sizes[0]) - 1) < ONE:
+            count = int(counts[0])
+            return (noise if count == 1 else of_sum(noise, count)), count * variance_of(noise)
+    made = [
+        Component(noise=sources[number].noise, count=int(count), weight=Fraction(round(float(size) * 2**40), 2**40))
+        for number, (sizes, counts) in weights.items()
+        for size, count in zip(sizes, counts, strict=True)
+    ]
+    made.sort(key=lambda part: -part.count * float(part.weight) ** 2 * variance_of(part.noise))
+    rest = sum(part.count * float(part.weight) ** 2 * variance_of(part.noise) for part in made[MOST_COMPONENTS:])
+    law = CombinedNoise(components=tuple(made[:MOST_COMPONENTS]), rounded=exactness.roundings, rest=rest)
+    return law, exactness.variance
