@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dpquery.accuracy.counting import Halved, families, share
 from dpquery.accuracy.error_propagation import Factors
-from dpquery.kernel.plan import Count, PrivateAggregate
+from dpquery.kernel.plan import Count, Measure, PrivateAggregate
 
 Ends = Mapping[tuple[str, ...], tuple[Fraction, Fraction]]
 """Of numbers that are measured of each row of a table, by the ids of their measures, the least and the most of one."""
@@ -15,7 +15,7 @@ Ends = Mapping[tuple[str, ...], tuple[Fraction, Fraction]]
 
 def of_each_row(aggregate: PrivateAggregate, halved: Sequence[Halved], whole: frozenset[str]) -> Ends:
     """Returns the counts and sums to which every row adds: those of no filter, and of values that are never NULL."""
-    given = [((one.id,), one) for one in aggregate.measures if not one.family]
+    given: list[tuple[tuple[str, ...], Measure]] = [((one.id,), one) for one in aggregate.measures if not one.family]
     given += [(one.parts, one.total) for one in halved]
     found: dict[tuple[str, ...], tuple[Fraction, Fraction]] = {
         tuple(term.id for term in terms): (1 / by, 1 / by)  # the terms of a vector, times this, add up to a count

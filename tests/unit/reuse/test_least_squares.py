@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
-from dpquery.result.combined import CombinedNoise, Component, variance_of
+from dpquery.result.combined import CombinedNoise, Component
 from dpquery.reuse.cells import Blocks, Table
 from dpquery.reuse.least_squares import Observed, System
 
