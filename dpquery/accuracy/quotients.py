@@ -111,7 +111,12 @@ def interval_of(
     """
     known, beyond = known_laws(laws), points_beyond(1 - confidence)
     scales = [law.scale for law in (known or {}).values()]
-    if known is None or beyond is None or rows > MOST_ROWS or not all(isinstance(scale, float) for scale in scales):
+    if (
+        known is None
+        or beyond is None
+        or not 0 < rows <= MOST_ROWS
+        or not all(isinstance(scale, float) for scale in scales)
+    ):
         return None
     at_points = {id: noise_at(law, dimension) for dimension, (id, law) in enumerate(sorted(known.items()))}
     zeros, given = {id: np.zeros((1, 1)) for id in known}, {id: columns[id][:, None] for id in known}

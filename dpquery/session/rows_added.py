@@ -37,8 +37,8 @@ def least_of_each(factors: Factors, rows: Ends) -> float:
     """Returns the size of what each row adds to a number at least; 0 where that is not known."""
     left, low, high = dict(factors), Fraction(0), Fraction(0)
     for ids, ends in rows.items():
-        if len(by := {left.get(id) for id in ids}) == 1 and (factor := by.pop()) is not None:
-            first, last = sorted(factor * end for end in ends)
-            low, high = low + first, high + last
+        if not left.keys().isdisjoint(ids):
+            added = [left.get(id, Fraction(0)) * end for id in ids for end in ends]  # a row is spread over these
+            low, high = low + min(added), high + max(added)
             left = {id: other for id, other in left.items() if id not in ids}
     return 0.0 if left else float(max(low, -high, Fraction(0)))

@@ -195,7 +195,7 @@ STEPS: dict[str, tuple[object, str, str]] = {
     "selection": (selection, "selected_order", SELECTED),
     "choices": (release, "choose_all", CHOSEN),
     "keeping the answer": (answers, "_kept", GROUPED),
-    "combining answers": (answers, "_with_new", GROUPED),
+    "combining answers": (answers, "_with_stored", GROUPED),
     "putting the answer together": (answers, "_answered", GROUPED),
 }
 KEEPS = {"keeping the answer", "combining answers"}

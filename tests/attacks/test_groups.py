@@ -24,8 +24,6 @@ REFUSED = [
     ("GRP-08", "SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING free > 3"),
     ("GRP-08", "SELECT ward, COUNT(*) FROM visits GROUP BY ward LIMIT COUNT(*)"),
     ("GRP-09", "SELECT ward, note, COUNT(*) FROM visits GROUP BY ward, note WITH TIES"),
-    ("GRP-10", "SELECT 1 AS k, COUNT(*) FROM visits GROUP BY k"),
-    ("GRP-10", "SELECT 'x', COUNT(*) FROM visits GROUP BY 1"),
     ("GRP-10", "SELECT COUNT(*) FROM visits GROUP BY 9"),
 ]
 
@@ -210,7 +208,9 @@ def test_an_aggregate_in_order_or_having_is_charged(clinic: Clinic) -> None:
     for tail in ["ORDER BY SUM(price)", "HAVING SUM(price) > 10"]:
         more = clinic.session.explain(f"SELECT ward, COUNT(*) FROM visits GROUP BY ward {tail}", rho="0.01")
         assert len(more.measurements) == len(plain.measurements) + 1
-        assert sum(m.loss.rho for m in more.measurements) <= Fraction(1, 100)
+        assert more.charge.rho == Fraction(1, 100)
+        terms = [m.loss.rho for m in more.measurements]  # of one vector each loses all, once
+        assert sum(terms) <= Fraction(1, 100) or set(terms) == {Fraction(1, 100)}
 
 
 @pytest.mark.parametrize("sets", ["ROLLUP (ward)", "CUBE (ward, urgent)", "GROUPING SETS ((ward), ())"])

@@ -119,7 +119,7 @@ def test_gaussian_quantile_follows_the_normal_law_at_large_variance() -> None:
 @pytest.mark.parametrize("guess", [-5, 0, 3, 99, 100, 101, 10**6])
 @pytest.mark.parametrize("smallest", [0, 1, 100])
 def test_the_search_does_not_depend_on_its_guess(smallest: int, guess: int) -> None:
-    assert tails._smallest(lambda k: k >= smallest, guess) == smallest
+    assert tails.smallest(lambda k: k >= smallest, guess) == smallest
 
 
 def test_the_root_of_two_pi() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dpquery.frontends.postgres.engine.opening import open_engine
+from dpquery.frontends.postgres.engine.engine import open_engine
 
 from dpquery.frontends.cli.main import run
 from tests.attacks.test_prepared import CATALOG, COUNT, sources

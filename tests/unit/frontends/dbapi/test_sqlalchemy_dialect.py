@@ -196,7 +196,8 @@ def test_values_never_become_sql(shop: Path, engine: sa.Engine, monkeypatch: pyt
     zero_noise(monkeypatch)
     table = visits(engine)
     sneaky = "east' OR town = 'west"
-    assert rows(engine, select(func.count()).where(table.c.town == sneaky)) == [(0,)]
+    with pytest.warns(dp.AccuracyWarning, match="none of the declared keys of visits.town"):
+        assert rows(engine, select(func.count()).where(table.c.town == sneaky)) == [(0,)]
     assert "OR town" not in str(select(func.count()).where(table.c.town == sneaky).compile(engine))
 
 
