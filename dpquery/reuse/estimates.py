@@ -109,7 +109,7 @@ def find(
         else None
         for place, text in enumerate(texts)
     ]
-    if all(is_of_vector(wanted.asked.frame, text) for text in texts):
+    if all(is_of_vector(wanted.asked.frame, text) for text in texts) and None not in estimates:
         return Found(estimates=tuple(estimates), vectors=vectors)
     ways = [
         (release, found)
@@ -117,7 +117,11 @@ def find(
         if (found := way(release.frame, release.facts, wanted.asked, wanted.facts, unit_is_row=unit_is_row))
     ]
     for place, (measure, text, noise) in enumerate(zip(measures, texts, wanted.noises, strict=True)):
-        if measure.count not in CHOICES and not is_of_vector(wanted.asked.frame, text):
+        if is_of_vector(wanted.asked.frame, text):  # under another catalog, the same groups are the same numbers
+            same = [(r, found) for r, found in ways if found.same and r.facts.catalog != wanted.facts.catalog]
+            if estimates[place] is None and same:
+                estimates[place] = _estimate(measure, text, noise, same, enough=enough)
+        elif measure.count not in CHOICES:
             estimates[place] = _estimate(measure, text, noise, ways, enough=enough)
     for places in read_at_once(measures):
         read = best(wanted.budgeted.aggregate, places, texts, wanted.ranks, ways, enough=enough)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dpquery.frontends.postgres.engine.engine import open_engine
 
 from dpquery.frontends.cli.main import run
+from dpquery.frontends.postgres.engine.engine import open_engine
 from tests.attacks.test_prepared import CATALOG, COUNT, sources
 from tests.scripted import zero_noise
 
