@@ -25,7 +25,7 @@ from dpquery.reuse.chosen import place_of
 from dpquery.reuse.coordinates import is_linear, is_of_vector
 from dpquery.reuse.described import described, with_combined
 from dpquery.reuse.estimates import Found, Wanted, find, ranks_of
-from dpquery.reuse.follows import measured
+from dpquery.reuse.follows import rests
 from dpquery.reuse.frames import Asked, asked_of
 from dpquery.reuse.reconciled import Estimate, Vectors, stored
 from dpquery.reuse.releases import Facts, Part, Release, column_of, labels_of, values_of
@@ -171,7 +171,10 @@ def split(
         find(one, releases, _vectors(one, vectors), unit_is_row=declared.unit_is_row)
         for one, releases in zip(wanted, known, strict=True)
     ]
-    missing = [_rest(one.budgeted, there, follows) for one, there in zip(wanted, found, strict=True)]
+    missing = rests(wanted, found, follows)
+    if not any(missing):  # what others were to follow from is stored, and together perhaps not as exact as planned
+        follows = frozenset()
+        missing = rests(wanted, found, follows)
     planned = planned_vectors(wanted, found, vectors, lambda base: () if reuse is None else reuse.over(base), follows)
     behind = []
     for one, releases, there, rest in zip(wanted, known, found, missing, strict=True):
@@ -191,13 +194,6 @@ def split(
 
 def _vectors(wanted: Wanted, known: Mapping[str, Vectors]) -> Vectors:
     return Vectors(()) if wanted.asked is None else known[wanted.asked.frame.base]
-
-
-def _rest(budgeted: BudgetedAggregate, found: Found, follows: frozenset[str]) -> BudgetedAggregate | None:
-    """Returns the part of an aggregate that has to be measured, or None."""
-    pairs = zip(budgeted.aggregate.measures, found.estimates, strict=True)
-    there = frozenset(measure.id for measure, estimate in pairs if estimate is not None)
-    return None if found.is_complete else measured(budgeted, there | follows)
 
 
 @contextlib.contextmanager
@@ -236,8 +232,7 @@ def _with_stored(
     """Stores what was measured and returns what is known then, of the new numbers and of those that were stored; reads
     noisy numbers alone."""
     tables = iter(noisy.tables)
-    lacking = [_rest(one.budgeted, there, parts.follows) for one, there in zip(parts.wanted, parts.found, strict=True)]
-    new = [None if rest is None else next(tables) for rest in lacking]
+    new = [None if rest is None else next(tables) for rest in rests(parts.wanted, parts.found, parts.follows)]
     kept = _kept(parts, new, noisy.entry, reuse)
     made = [one for one in kept if one is not None]
     _store(made, reuse)

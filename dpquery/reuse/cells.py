@@ -82,17 +82,20 @@ class Axis:
     Attributes:
         columns: The texts of the columns.
         rows: The place of each row of values, which are texts.
-        is_open: Whether a last place stands for all rows of the data that have none of these values.
+        covering: Sets of conditions: all rows of the data that fulfil those of one have some of these values.
     """
 
     columns: Row
     rows: dict[Row, int]
-    is_open: bool
+    covering: frozenset[frozenset[str]]
 
-    @property
-    def size(self) -> int:
+    def is_open(self, fulfilled: frozenset[str]) -> bool:
+        """Whether a last place stands for rows that have none of these values, of those that fulfil conditions."""
+        return not any(some <= fulfilled for some in self.covering)
+
+    def size(self, fulfilled: frozenset[str]) -> int:
         """Its places."""
-        return len(self.rows) + self.is_open
+        return len(self.rows) + self.is_open(fulfilled)
 
 
 @lru_cache(maxsize=4096)
@@ -118,7 +121,7 @@ class Axes:
     """
 
     def __init__(self, frames: Sequence[tuple[Frame, Facts]]) -> None:
-        self._resolved: dict[tuple[int, Row], tuple[NDArray[np.bool_], bool]] = {}
+        self._resolved: dict[tuple[int, Row, bool], tuple[NDArray[np.bool_], bool]] = {}
         keys = {(key.columns, key.domain): None for frame, _ in frames for key in frame.keys}
         found: list[tuple[Row, dict[Row, int]]] = []
         for columns, domain in sorted(keys, key=lambda key: -len(key[0])):
@@ -130,21 +133,17 @@ class Axes:
             if len(own) == len(columns):
                 for values in _permuted(columns, own, domain or ()):
                     rows.setdefault(values, len(rows))
-        self._axes = [Axis(columns, rows, True) for columns, rows in found]
-        covered = {
-            place
-            for frame, facts in frames
-            for key, covers in zip(frame.keys, facts.covering, strict=True)
-            if covers and (place := self._of(key)) is not None and len(self._axes[place].columns) == len(key.columns)
-            if not any(self._over(place, condition) for condition in frame.conditions)
-        }
-        self._axes = [Axis(a.columns, a.rows, i not in covered) for i, a in enumerate(self._axes)]
-        self._resolved.clear()
+        covering: list[set[frozenset[str]]] = [set() for _ in found]
+        for frame, facts in frames:
+            for key, covers in zip(frame.keys, facts.covering, strict=True):
+                place = _place(found, key.columns, key.domain or ()) if covers else None
+                if place is not None and len(found[place][0]) == len(key.columns):
+                    covering[place].add(frozenset(frame.conditions))
+        self._axes = [Axis(*each, frozenset(some)) for each, some in zip(found, covering, strict=True)]
 
-    @property
-    def sizes(self) -> list[int]:
-        """The places of each axis."""
-        return [axis.size for axis in self._axes]
+    def sizes(self, fulfilled: frozenset[str]) -> list[int]:
+        """Returns the places of each axis, of rows that fulfil these conditions."""
+        return [axis.size(fulfilled) for axis in self._axes]
 
     def table(self, frame: Frame, kept: Row = ()) -> tuple[Table, frozenset[str]] | None:
         """Returns the sets of cells that a frame's groups are, with the conditions that are on no axis; None where they
@@ -153,57 +152,63 @@ class Axes:
         Args:
             kept: Conditions of a measure's filter.
         """
-        opaque, over = set[str](), dict[int, list[str]]()
+        outside, over = set[str](), dict[int, list[str]]()
         counted = frame.weights.weighing is Weighing.COUNTED  # over the relation, with all its conditions
         for text in dict.fromkeys((*frame.conditions, *kept)):
             place = next((i for i in range(len(self._axes)) if self._over(i, text)), None)
             if place is None or (counted and text in frame.conditions):
-                opaque.add(text)
+                outside.add(text)
             if place is not None:
                 over.setdefault(place, []).append(text)
+        known, opaque = None, frozenset(outside)
+        limited = over.keys() - {self._of(key) for key in frame.keys}
+        while known != opaque:  # what is known of rows that fulfil more conditions is no less
+            known = opaque
+            for place in limited:
+                if not self._passing(place, tuple(over[place]), opaque)[1]:
+                    opaque |= {*over[place]}
         keys, limits = list[tuple[int, Blocks]](), list[tuple[int, Blocks]]()
         for key in frame.keys:
             place = self._of(key)
-            blocks = None if place is None else self._blocks(place, key, tuple(over.get(place, ())))
+            blocks = None if place is None else self._blocks(place, key, tuple(over.get(place, ())), opaque)
             if place is None or blocks is None:
                 return None
             keys.append((place, blocks))
-        for place in over.keys() - {place for place, _ in keys}:
-            conditions = over[place]
-            passing, is_known = self._passing(place, tuple(conditions))
+        for place in limited:
+            passing, is_known = self._passing(place, tuple(over[place]), opaque)
             if is_known:
                 limits.append((place, Blocks(np.where(passing, 0, -1), 1)))
-            else:
-                opaque |= {*conditions}
-        return Table.of(keys, limits), frozenset(opaque)
+        return Table.of(keys, limits), opaque
 
     def _of(self, key: KeyText) -> int | None:
         return _place([(axis.columns, axis.rows) for axis in self._axes], key.columns, key.domain or ())
 
-    def _blocks(self, place: int, key: KeyText, conditions: Row) -> Blocks | None:
+    def _blocks(self, place: int, key: KeyText, conditions: Row, fulfilled: frozenset[str]) -> Blocks | None:
         axis, domain = self._axes[place], key.domain or ()
         columns = [axis.columns.index(name) for name in key.columns]
         numbers = {values: number for number, values in enumerate(domain)}
-        codes = np.full(axis.size, -1, dtype=np.int64)
+        codes = np.full(axis.size(fulfilled), -1, dtype=np.int64)
         for row, at in axis.rows.items():
             codes[at] = numbers.get(tuple(row[column] for column in columns), -1)
-        if axis.is_open and len({*codes[codes >= 0].tolist()}) < len(domain):
+        if axis.is_open(fulfilled) and len({*codes[codes >= 0].tolist()}) < len(domain):
             return None  # a group of which nothing was released
         if conditions:
-            codes = np.where(self._passing(place, conditions)[0], codes, -1)
+            codes = np.where(self._passing(place, conditions, fulfilled)[0], codes, -1)
         return Blocks(codes, len(domain))
 
-    def _passing(self, place: int, conditions: Row) -> tuple[NDArray[np.bool_], bool]:
+    def _passing(self, place: int, conditions: Row, fulfilled: frozenset[str]) -> tuple[NDArray[np.bool_], bool]:
         """Returns which rows of an axis fulfil conditions on it, and whether that is known of all other rows too."""
-        if (place, conditions) not in self._resolved:
-            axis, parts = self._axes[place], [self._over(place, text) for text in conditions]
+        axis = self._axes[place]
+        name = place, conditions, axis.is_open(fulfilled)
+        if name not in self._resolved:
+            parts = [self._over(place, text) for text in conditions]
             over = [part for part in parts if part is not None]
-            passing = np.zeros(axis.size, dtype=np.bool_)
+            passing = np.zeros(axis.size(fulfilled), dtype=np.bool_)
             for row, at in axis.rows.items():
                 values = {f"key{i}": value_of(text) for i, text in enumerate(row)}
                 passing[at] = all(evaluate(part, values) is True for part in over)
-            self._resolved[place, conditions] = passing, not axis.is_open or self._lists(axis, over)
-        return self._resolved[place, conditions]
+            self._resolved[name] = passing, not axis.is_open(fulfilled) or self._lists(axis, over)
+        return self._resolved[name]
 
     def _lists(self, axis: Axis, conditions: list[Expression]) -> bool:
         """Whether conditions list all values that a key of one column may have, and all of them are places."""

@@ -12,7 +12,7 @@ from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
 from dpquery.reuse.chosen import ROUNDING
 from dpquery.reuse.coordinates import is_of_vector
-from dpquery.reuse.estimates import Wanted
+from dpquery.reuse.estimates import Found, Wanted
 from dpquery.reuse.reconciled import Source, Vectors
 from dpquery.units.declarations import Declarations
 
@@ -50,7 +50,17 @@ def without_following(
     return best, dropped
 
 
-def measured(budgeted: BudgetedAggregate, dropped: frozenset[str]) -> BudgetedAggregate | None:
+def rests(wanted: Sequence[Wanted], found: Sequence[Found], follows: frozenset[str]) -> list[BudgetedAggregate | None]:
+    """Returns the part of each aggregate that has to be measured, or None."""
+    made: list[BudgetedAggregate | None] = []
+    for one, there in zip(wanted, found, strict=True):
+        pairs = zip(one.budgeted.aggregate.measures, there.estimates, strict=True)
+        known = frozenset(measure.id for measure, estimate in pairs if estimate is not None)
+        made.append(None if there.is_complete else _measured(one.budgeted, known | follows))
+    return made
+
+
+def _measured(budgeted: BudgetedAggregate, dropped: frozenset[str]) -> BudgetedAggregate | None:
     """Returns an aggregate without some measures; None where nothing is left."""
     places = [place for place, measure in enumerate(budgeted.aggregate.measures) if measure.id not in dropped]
     if not places:
@@ -64,7 +74,7 @@ def _scaled(
 ) -> BudgetedPlan | None:
     """Returns the plan in which what is measured is charged as much as all was; losses of both kinds stay as they are,
     because they are not added up. None where nothing would be measured."""
-    kept = [part for budgeted in plan.aggregates if (part := measured(budgeted, dropped)) is not None]
+    kept = [part for budgeted in plan.aggregates if (part := _measured(budgeted, dropped)) is not None]
     if not kept:
         return None
     rest = BudgetedPlan(aggregates=tuple(kept))

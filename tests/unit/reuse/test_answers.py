@@ -25,7 +25,7 @@ from dpquery.reuse.answers import _apart
 from dpquery.reuse.releases import Release, to_text
 from dpquery.session import pipeline
 from tests.forking import fork
-from tests.unit.reuse.shop import Shop
+from tests.unit.reuse.shop import ROWS, Shop
 
 BY_REGION = "SELECT region, COUNT(*) AS n, AVG(price) AS mean FROM sales GROUP BY region"
 TILES = [
@@ -546,3 +546,23 @@ def test_no_groups_at_all_are_asked_for_once(shop: Shop) -> None:
             assert session.sql(query).to_arrow().num_rows == 0
         assert session.sql(query).charge == dp.PrivacyLoss()
         assert session.sql("SELECT COUNT(*) FROM sales", epsilon="0.1").charge == dp.PrivacyLoss()
+
+
+@pytest.mark.parametrize(
+    ("key", "kept", "values"),
+    [
+        ("EXTRACT(MONTH FROM day)", "day >= DATE '2024-01-01' AND day < DATE '2024-04-01'", [1, 2, 3]),
+        ("UPPER(region)", "region IN ('east', 'west')", ["'EAST'", "'WEST'"]),
+    ],
+)
+def test_groups_that_cover_rows_of_a_condition_do_not_cover_all_rows(
+    shop: Shop, key: str, kept: str, values: list[object]
+) -> None:
+    """The condition is on another column than the key, and leaves out rows that are in none of its groups."""
+    with shop.session() as session:
+        session.sql(f"SELECT {key} AS k, COUNT(*) AS n FROM sales WHERE {kept} GROUP BY {key}", epsilon=50)
+        for value in values:
+            session.sql(f"SELECT COUNT(*) AS n FROM sales WHERE {key} = {value}", epsilon=50)
+        total = session.sql("SELECT COUNT(*) AS n FROM sales", epsilon=10)
+        assert total.charge.epsilon == 10 and total.to_arrow()["n"].to_pylist() == pytest.approx([ROWS], abs=10)
+        assert session.sql(f"SELECT COUNT(*) AS n FROM sales WHERE {kept}", epsilon=1).charge.epsilon == 0

@@ -107,6 +107,22 @@ def test_what_follows_from_the_rest_of_a_batch_is_not_measured(shop: Shop) -> No
     assert shop.entries() == 2
 
 
+def test_what_follows_from_stored_numbers_that_are_not_exact_enough_is_measured(shop: Shop) -> None:
+    """Rows and columns of nine cells are exact enough; the sum of all cells is not, as it is of both together."""
+    queries = [
+        "SELECT COUNT(*) AS n FROM sales",
+        "SELECT region, COUNT(*) AS n FROM sales GROUP BY region",
+        "SELECT site, COUNT(*) AS n FROM sales GROUP BY site",
+    ]
+    with shop.session() as session:
+        session.sql("SELECT region, site, COUNT(*) AS n FROM sales GROUP BY region, site", epsilon="0.9")
+        batch = session.batch(queries, epsilon=1)
+        assert [m.follows for m in batch.measurements] == [False] * 3
+        assert batch.charge.epsilon == pytest.approx(Fraction(1, 3))
+        assert [one.to_arrow().num_rows for one in batch] == [1, 3, 3]
+        assert session.batch(queries, epsilon=1).charge == FREE
+
+
 def test_a_mean_and_its_count_and_sum_are_measured_once(shop: Shop) -> None:
     queries = [f"SELECT {number} AS x FROM sales" for number in ("AVG(price)", "COUNT(*)", "SUM(price)")]
     with shop.session() as session:
