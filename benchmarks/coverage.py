@@ -294,7 +294,8 @@ def _beside(half: float, spread: float, slack: float) -> float:
 def _logs(draws: int) -> Floats:
     """Returns the logarithms of the numbers of ways to choose 0, 1, ... of so many."""
     factorials = _log_factorials(draws)
-    return factorials[-1] - factorials - factorials[::-1]
+    found: Floats = factorials[-1] - factorials - factorials[::-1]
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -305,7 +306,9 @@ def _log_factorials(most: int) -> Floats:
 def _up_to(draws: int, chance: float) -> Floats:
     """Returns the binomial distribution function at 0, 1, ..., for a chance between 0 and 1."""
     k = np.arange(draws + 1)
-    return np.exp(_logs(draws) + k * math.log(chance) + (draws - k) * math.log1p(-chance)).cumsum()
+    logs: Floats = _logs(draws) + k * math.log(chance) + (draws - k) * math.log1p(-chance)
+    found: Floats = np.exp(logs).cumsum()
+    return found
 
 
 def _binomial(draws: int, chance: float, below: float) -> int:
