@@ -128,12 +128,9 @@ def separate_measurements(
 def private_plan(
     logical: LogicalPlan, measured: Sequence[SeparateMeasurement], variances: Mapping[str, Expression]
 ) -> PrivatePlan:
-    """Returns the plan that releases each boundary; its alternatives add some of them up from finer ones.
-
-    Where reports are read, moments have one form: intervals follow counts of groups, not what is rounded of vectors.
-    """
+    """Returns the plan that releases each boundary; its alternatives add some of them up from finer ones."""
     plain = _with_sums(logical, measured, variances)
-    if variances or all(one.joint is None for one in measured):
+    if variances or all(one.joint is None for one in measured):  # intervals of reports follow counts, not vectors
         return plain
     return replace(plain, forms=(_with_sums(logical, [one.joint or one for one in measured], variances),))
 
