@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dpquery.kernel.plan import Weighing
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, children, columns_of, conjuncts, rebuild
+from dpquery.plan.logical import Join, Matched, SetOperation
 from dpquery.planner.keys.narrowing import narrowed
 from dpquery.reuse.frames import Frame, KeyText, mirrored
 from dpquery.reuse.releases import Facts
@@ -131,14 +132,15 @@ class Axes:
                 for values in _permuted(columns, own, domain or ()):
                     rows.setdefault(values, len(rows))
         self._axes = [Axis(columns, rows, True) for columns, rows in found]
-        covered = {
-            place
-            for frame, facts in frames
-            for key, covers in zip(frame.keys, facts.covering, strict=True)
-            if covers and (place := self._of(key)) is not None and len(self._axes[place].columns) == len(key.columns)
-            if not any(self._over(place, condition) for condition in frame.conditions)
-        }
-        self._axes = [Axis(a.columns, a.rows, i not in covered) for i, a in enumerate(self._axes)]
+        self._covered: list[dict[frozenset[str], set[Row]]] = [{} for _ in found]
+        for frame, facts in frames:
+            for key, covers in zip(frame.keys, facts.covering, strict=True):
+                place = self._of(key) if covers else None
+                if place is not None and len(self._axes[place].columns) == len(key.columns):
+                    own_rows = {*_permuted(key.columns, self._axes[place].columns, key.domain or ())}
+                    known = self._covered[place].setdefault(_narrowing(frame, key), own_rows)
+                    known &= own_rows
+        self._axes = [Axis(a.columns, a.rows, frozenset() not in self._covered[i]) for i, a in enumerate(self._axes)]
         self._resolved.clear()
 
     @property
@@ -168,13 +170,16 @@ class Axes:
             if place is None or blocks is None:
                 return None
             keys.append((place, blocks))
-        for place in over.keys() - {place for place, _ in keys}:
-            conditions = over[place]
+        said = {*frame.conditions, *kept}
+        for place in {*range(len(self._axes))} - {place for place, _ in keys}:
+            conditions, possible = over.get(place, []), self._possible(place, said)
             passing, is_known = self._passing(place, tuple(conditions))
-            if is_known:
-                limits.append((place, Blocks(np.where(passing, 0, -1), 1)))
+            if is_known or not possible[-1]:
+                possible &= passing
             else:
                 opaque |= {*conditions}
+            if not possible.all():
+                limits.append((place, Blocks(np.where(possible, 0, -1), 1)))
         return Table.of(keys, limits), frozenset(opaque)
 
     def _of(self, key: KeyText) -> int | None:
@@ -198,12 +203,21 @@ class Axes:
         if (place, conditions) not in self._resolved:
             axis, parts = self._axes[place], [self._over(place, text) for text in conditions]
             over = [part for part in parts if part is not None]
-            passing = np.zeros(axis.size, dtype=np.bool_)
+            passing = np.full(axis.size, not conditions)
             for row, at in axis.rows.items():
                 values = {f"key{i}": value_of(text) for i, text in enumerate(row)}
                 passing[at] = all(evaluate(part, values) is True for part in over)
             self._resolved[place, conditions] = passing, not axis.is_open or self._lists(axis, over)
         return self._resolved[place, conditions]
+
+    def _possible(self, place: int, conditions: set[str]) -> NDArray[np.bool_]:
+        """Returns which places of an axis rows may have that fulfil conditions: where some of these were said before,
+        the public values of then."""
+        axis, possible = self._axes[place], np.ones(self._axes[place].size, dtype=np.bool_)
+        for some, rows in self._covered[place].items():
+            if some <= conditions:
+                possible &= np.array([row in rows for row in axis.rows] + [False] * axis.is_open)
+        return possible
 
     def _lists(self, axis: Axis, conditions: list[Expression]) -> bool:
         """Whether conditions list all values that a key of one column may have, and all of them are places."""
@@ -237,6 +251,16 @@ def _replaced(expression: Expression, names: dict[str, str]) -> Expression:
     if name is not None:
         return Column(id=name, type=expression.type)
     return rebuild(expression, tuple(_replaced(part, names) for part in children(expression)))
+
+
+@lru_cache(maxsize=4096)
+def _narrowing(frame: Frame, key: KeyText) -> frozenset[str]:
+    """Returns the conditions that a key's public values may follow from: those over columns of it; of a join, all."""
+    if any(f'"node {relation.__name__}"' in frame.base for relation in (Join, Matched, SetOperation)):
+        return frozenset(frame.conditions)
+    own = {column.id for text in key.columns for column in columns_of(expression_of(text))}
+    read = {text: {column.id for column in columns_of(expression_of(text))} for text in frame.conditions}
+    return frozenset(text for text, columns in read.items() if columns & own)
 
 
 def _place(axes: Sequence[tuple[Row, dict[Row, int]]], columns: Row, domain: Sequence[Row]) -> int | None:
