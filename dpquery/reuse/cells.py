@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dpquery.kernel.plan import Weighing
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, children, columns_of, conjuncts, rebuild
+from dpquery.plan.logical import Join, Matched, SetOperation
 from dpquery.planner.keys.narrowing import narrowed
 from dpquery.reuse.frames import Frame, KeyText, mirrored
 from dpquery.reuse.releases import Facts
@@ -82,20 +83,17 @@ class Axis:
     Attributes:
         columns: The texts of the columns.
         rows: The place of each row of values, which are texts.
-        covering: Sets of conditions: all rows of the data that fulfil those of one have some of these values.
+        is_open: Whether a last place stands for all rows of the data that have none of these values.
     """
 
     columns: Row
     rows: dict[Row, int]
-    covering: frozenset[frozenset[str]]
+    is_open: bool
 
-    def is_open(self, fulfilled: frozenset[str]) -> bool:
-        """Whether a last place stands for rows that have none of these values, of those that fulfil conditions."""
-        return not any(some <= fulfilled for some in self.covering)
-
-    def size(self, fulfilled: frozenset[str]) -> int:
+    @property
+    def size(self) -> int:
         """Its places."""
-        return len(self.rows) + self.is_open(fulfilled)
+        return len(self.rows) + self.is_open
 
 
 @lru_cache(maxsize=4096)
@@ -121,7 +119,7 @@ class Axes:
     """
 
     def __init__(self, frames: Sequence[tuple[Frame, Facts]]) -> None:
-        self._resolved: dict[tuple[int, Row, bool], tuple[NDArray[np.bool_], bool]] = {}
+        self._resolved: dict[tuple[int, Row], tuple[NDArray[np.bool_], bool]] = {}
         keys = {(key.columns, key.domain): None for frame, _ in frames for key in frame.keys}
         found: list[tuple[Row, dict[Row, int]]] = []
         for columns, domain in sorted(keys, key=lambda key: -len(key[0])):
@@ -133,17 +131,22 @@ class Axes:
             if len(own) == len(columns):
                 for values in _permuted(columns, own, domain or ()):
                     rows.setdefault(values, len(rows))
-        covering: list[set[frozenset[str]]] = [set() for _ in found]
+        self._axes = [Axis(columns, rows, True) for columns, rows in found]
+        self._covered: list[dict[frozenset[str], set[Row]]] = [{} for _ in found]
         for frame, facts in frames:
             for key, covers in zip(frame.keys, facts.covering, strict=True):
-                place = _place(found, key.columns, key.domain or ()) if covers else None
-                if place is not None and len(found[place][0]) == len(key.columns):
-                    covering[place].add(frozenset(frame.conditions))
-        self._axes = [Axis(*each, frozenset(some)) for each, some in zip(found, covering, strict=True)]
+                place = self._of(key) if covers else None
+                if place is not None and len(self._axes[place].columns) == len(key.columns):
+                    own_rows = {*_permuted(key.columns, self._axes[place].columns, key.domain or ())}
+                    known = self._covered[place].setdefault(_narrowing(frame, key), own_rows)
+                    known &= own_rows
+        self._axes = [Axis(a.columns, a.rows, frozenset() not in self._covered[i]) for i, a in enumerate(self._axes)]
+        self._resolved.clear()
 
-    def sizes(self, fulfilled: frozenset[str]) -> list[int]:
-        """Returns the places of each axis, of rows that fulfil these conditions."""
-        return [axis.size(fulfilled) for axis in self._axes]
+    @property
+    def sizes(self) -> list[int]:
+        """The places of each axis."""
+        return [axis.size for axis in self._axes]
 
     def table(self, frame: Frame, kept: Row = ()) -> tuple[Table, frozenset[str]] | None:
         """Returns the sets of cells that a frame's groups are, with the conditions that are on no axis; None where they
@@ -152,63 +155,69 @@ class Axes:
         Args:
             kept: Conditions of a measure's filter.
         """
-        outside, over = set[str](), dict[int, list[str]]()
+        opaque, over = set[str](), dict[int, list[str]]()
         counted = frame.weights.weighing is Weighing.COUNTED  # over the relation, with all its conditions
         for text in dict.fromkeys((*frame.conditions, *kept)):
             place = next((i for i in range(len(self._axes)) if self._over(i, text)), None)
             if place is None or (counted and text in frame.conditions):
-                outside.add(text)
+                opaque.add(text)
             if place is not None:
                 over.setdefault(place, []).append(text)
-        known, opaque = None, frozenset(outside)
-        limited = over.keys() - {self._of(key) for key in frame.keys}
-        while known != opaque:  # what is known of rows that fulfil more conditions is no less
-            known = opaque
-            for place in limited:
-                if not self._passing(place, tuple(over[place]), opaque)[1]:
-                    opaque |= {*over[place]}
         keys, limits = list[tuple[int, Blocks]](), list[tuple[int, Blocks]]()
         for key in frame.keys:
             place = self._of(key)
-            blocks = None if place is None else self._blocks(place, key, tuple(over.get(place, ())), opaque)
+            blocks = None if place is None else self._blocks(place, key, tuple(over.get(place, ())))
             if place is None or blocks is None:
                 return None
             keys.append((place, blocks))
-        for place in limited:
-            passing, is_known = self._passing(place, tuple(over[place]), opaque)
-            if is_known:
-                limits.append((place, Blocks(np.where(passing, 0, -1), 1)))
-        return Table.of(keys, limits), opaque
+        said = {*frame.conditions, *kept}
+        for place in {*range(len(self._axes))} - {place for place, _ in keys}:
+            conditions, possible = over.get(place, []), self._possible(place, said)
+            passing, is_known = self._passing(place, tuple(conditions))
+            if is_known or not possible[-1]:
+                possible &= passing
+            else:
+                opaque |= {*conditions}
+            if not possible.all():
+                limits.append((place, Blocks(np.where(possible, 0, -1), 1)))
+        return Table.of(keys, limits), frozenset(opaque)
 
     def _of(self, key: KeyText) -> int | None:
         return _place([(axis.columns, axis.rows) for axis in self._axes], key.columns, key.domain or ())
 
-    def _blocks(self, place: int, key: KeyText, conditions: Row, fulfilled: frozenset[str]) -> Blocks | None:
+    def _blocks(self, place: int, key: KeyText, conditions: Row) -> Blocks | None:
         axis, domain = self._axes[place], key.domain or ()
         columns = [axis.columns.index(name) for name in key.columns]
         numbers = {values: number for number, values in enumerate(domain)}
-        codes = np.full(axis.size(fulfilled), -1, dtype=np.int64)
+        codes = np.full(axis.size, -1, dtype=np.int64)
         for row, at in axis.rows.items():
             codes[at] = numbers.get(tuple(row[column] for column in columns), -1)
-        if axis.is_open(fulfilled) and len({*codes[codes >= 0].tolist()}) < len(domain):
+        if axis.is_open and len({*codes[codes >= 0].tolist()}) < len(domain):
             return None  # a group of which nothing was released
         if conditions:
-            codes = np.where(self._passing(place, conditions, fulfilled)[0], codes, -1)
+            codes = np.where(self._passing(place, conditions)[0], codes, -1)
         return Blocks(codes, len(domain))
 
-    def _passing(self, place: int, conditions: Row, fulfilled: frozenset[str]) -> tuple[NDArray[np.bool_], bool]:
+    def _passing(self, place: int, conditions: Row) -> tuple[NDArray[np.bool_], bool]:
         """Returns which rows of an axis fulfil conditions on it, and whether that is known of all other rows too."""
-        axis = self._axes[place]
-        name = place, conditions, axis.is_open(fulfilled)
-        if name not in self._resolved:
-            parts = [self._over(place, text) for text in conditions]
+        if (place, conditions) not in self._resolved:
+            axis, parts = self._axes[place], [self._over(place, text) for text in conditions]
             over = [part for part in parts if part is not None]
-            passing = np.zeros(axis.size(fulfilled), dtype=np.bool_)
+            passing = np.full(axis.size, not conditions)
             for row, at in axis.rows.items():
                 values = {f"key{i}": value_of(text) for i, text in enumerate(row)}
                 passing[at] = all(evaluate(part, values) is True for part in over)
-            self._resolved[name] = passing, not axis.is_open(fulfilled) or self._lists(axis, over)
-        return self._resolved[name]
+            self._resolved[place, conditions] = passing, not axis.is_open or self._lists(axis, over)
+        return self._resolved[place, conditions]
+
+    def _possible(self, place: int, conditions: set[str]) -> NDArray[np.bool_]:
+        """Returns which places of an axis rows may have that fulfil conditions: where some of these were said before,
+        the public values of then."""
+        axis, possible = self._axes[place], np.ones(self._axes[place].size, dtype=np.bool_)
+        for some, rows in self._covered[place].items():
+            if some <= conditions:
+                possible &= np.array([row in rows for row in axis.rows] + [False] * axis.is_open)
+        return possible
 
     def _lists(self, axis: Axis, conditions: list[Expression]) -> bool:
         """Whether conditions list all values that a key of one column may have, and all of them are places."""
@@ -242,6 +251,16 @@ def _replaced(expression: Expression, names: dict[str, str]) -> Expression:
     if name is not None:
         return Column(id=name, type=expression.type)
     return rebuild(expression, tuple(_replaced(part, names) for part in children(expression)))
+
+
+@lru_cache(maxsize=4096)
+def _narrowing(frame: Frame, key: KeyText) -> frozenset[str]:
+    """Returns the conditions that a key's public values may follow from: those over columns of it; of a join, all."""
+    if any(f'"node {relation.__name__}"' in frame.base for relation in (Join, Matched, SetOperation)):
+        return frozenset(frame.conditions)
+    own = {column.id for text in key.columns for column in columns_of(expression_of(text))}
+    read = {text: {column.id for column in columns_of(expression_of(text))} for text in frame.conditions}
+    return frozenset(text for text, columns in read.items() if columns & own)
 
 
 def _place(axes: Sequence[tuple[Row, dict[Row, int]]], columns: Row, domain: Sequence[Row]) -> int | None:

@@ -94,7 +94,7 @@ class Vectors:
                 placed = self._axes[key].table(source.frame, kept)
                 if placed is not None:
                     families.setdefault((key, placed[1]), []).append((source, placed[0], measure))
-        self._families = {key: _Family(self._axes[key[0]].sizes(key[1]), some) for key, some in families.items()}  # type: ignore[index]
+        self._families = {key: _Family(self._axes[key[0]].sizes, some) for key, some in families.items()}  # type: ignore[index]
         self._known: dict[object, tuple[_Part, Table, Exactness] | None] = {}
 
     def estimate(self, asked: Asked, facts: Facts, measure: str) -> Estimate | None:
