@@ -17,6 +17,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.preparing import Preparing
+from dpquery.backends.duckdb.shards import run_each
 from dpquery.data.prepared import CODE, MANIFEST
 from dpquery.errors import BackendError, CatalogError, DataChangedError
 from dpquery.ledger.ledger import Ledger
@@ -304,6 +305,22 @@ def test_a_file_that_changes_under_a_session_ends_it(shop: Shop, shards: int) ->
     _flip(shop)
     with pytest.raises(CatalogError):
         shop.connect()
+
+
+def test_a_file_that_changes_between_shards_ends_the_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where each row is a unit: it would be in a shard of one state, and in another one of the next."""
+    catalog = CATALOG.replace("privacy_unit: customer", "privacy_unit: row").replace("    unit: id\n", "")
+    shop = Shop(tmp_path, catalog.replace("    unit: {via: orders, on: {number: number}}\n", ""))
+    read = run_each
+
+    def changing(*given: Any) -> None:
+        read(*given)
+        os.utime(_first(shop), (1, 1))
+
+    monkeypatch.setattr("dpquery.backends.duckdb.backend.run_each", changing)
+    with pytest.raises(BackendError):
+        shop.connect().sql(COUNT, epsilon="1")
+    assert len(shop.ledger.entries()) == 1
 
 
 WRONG: dict[str, tuple[str, str]] = {
