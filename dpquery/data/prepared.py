@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from dpquery.catalog import Catalog, Table
@@ -29,6 +31,9 @@ OWNER, CODE, ROWS = " unit", " code", " rows"
 """Columns beside the declared ones, by names that no declared column can have: the unit of a row that another table
 leads to, the unit's number, and how many rows the unit has in the table (in the row's block of it)."""
 MOST_SHARDS = 10_000
+MADE = re.compile(r"[0-9a-f]{32}")
+"""Names of preparations."""
+_FILE = re.compile(r"[0-9]+-[0-9]{4}\.parquet")
 Files = tuple[tuple[str, int, str], ...]
 """Name, size and SHA-256 of each file of a table, by shard."""
 
@@ -124,7 +129,7 @@ class Manifest:
             }
             made, shards = str(content["made"]), int(content["shards"])
             return Manifest(made=made, bound=dict(content["bound"]), shards=shards, tables=tables)
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
             _refuse(folder, "its manifest has another form")
 
 
@@ -149,6 +154,8 @@ def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str,
             _refuse(place, words)
     if manifest.tables.keys() != catalog.tables.keys() or not 1 <= manifest.shards <= MOST_SHARDS:
         _refuse(place, "its tables are not those of the catalog")
+    if not MADE.fullmatch(manifest.made):
+        _refuse(place, "its manifest names a folder outside of it")
     _require_own(place, place / manifest.made, stat.S_ISDIR)
     listed = [file for files in manifest.tables.values() for file, *_ in files]
     if len(set(listed)) < len(listed):
@@ -190,7 +197,7 @@ def _every_file(manifest: Manifest) -> list[tuple[str, int, str, int, str]]:
 
 
 def _path(place: Path, manifest: Manifest, file: str) -> str:
-    if Path(file).name != file or Path(manifest.made).name != manifest.made:
+    if not _FILE.fullmatch(file):
         _refuse(place, "its manifest names a file outside of it")
     return str(place / manifest.made / file)
 
@@ -201,7 +208,10 @@ def _check_file(place: Path, manifest: Manifest, table: str, shard: int, file: s
     _require_own(place, path, stat.S_ISREG)
     if path.stat().st_size != size or digest_of(path) != digest:
         _refuse(place, f"its file {plain(file)} is not as it was written. Prepare the data again")
-    said = parquet.read_metadata(path).metadata or {}
+    try:
+        said = parquet.read_metadata(path).metadata or {}
+    except pa.ArrowException:
+        _refuse(place, f"its file {plain(file)} cannot be read")
     if any(said.get(key.encode()) != value.encode() for key, value in labels(manifest.made, table, shard).items()):
         _refuse(place, f"its file {plain(file)} is of another preparation, table or shard")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from dpquery.backends.duckdb.preparing import Preparing
 from dpquery.backends.resources import Resources
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
-from dpquery.data.prepared import MANIFEST, MOST_SHARDS, Manifest, bound_to, opened
+from dpquery.data.prepared import MADE, MANIFEST, MOST_SHARDS, Manifest, bound_to, opened
 from dpquery.errors import CatalogError, DataChangedError
 from dpquery.ledger.disk import sync_folder
 from dpquery.ledger.ledger import Ledger
@@ -27,7 +26,6 @@ except ImportError:  # without locks the owner has to see that one preparation r
     fcntl = None  # type: ignore[assignment]
 
 Place = str | os.PathLike[str]
-_MADE = re.compile(r"[0-9a-f]{32}")
 
 
 def prepare(
@@ -130,7 +128,7 @@ def _new_folder(place: Path) -> Iterator[Path]:
 
 
 def _is_ours(name: str) -> bool:
-    return name in (MANIFEST, f"{MANIFEST}.new") or _MADE.fullmatch(name) is not None
+    return name in (MANIFEST, f"{MANIFEST}.new") or MADE.fullmatch(name) is not None
 
 
 def _commit(place: Path, manifest: Manifest) -> None:
@@ -151,5 +149,5 @@ def _commit(place: Path, manifest: Manifest) -> None:
 def _remove_others(place: Path, made: str) -> None:
     """Removes what earlier preparations left, those that were stopped too."""
     for name in os.listdir(place):
-        if name != made and _MADE.fullmatch(name):
+        if name != made and MADE.fullmatch(name):
             shutil.rmtree(place / name)

@@ -140,6 +140,27 @@ def test_the_least_and_greatest_value_of_a_private_column_do_not_make_the_plan(w
     assert "HASH_GROUP_BY" in kinds
 
 
+FOLLOWING = {
+    "a filter of public rows": "SELECT COUNT(*) FROM p JOIN days ON age = week WHERE week = 50",
+    "of public rows that may lack": "SELECT COUNT(*) FROM p LEFT JOIN days ON age = week WHERE week = 50",
+    "a factor of a filter": "SELECT COUNT(*) FROM p JOIN days ON age = week WHERE age = 50 OR (age = 50 AND week > 3)",
+    "a factor of what joins": "SELECT COUNT(*) FROM p JOIN days ON age = week AND (age = 50 OR age = 50 AND week > 3)",
+}
+
+
+@pytest.mark.parametrize("shape", FOLLOWING)
+def test_what_follows_of_private_rows_leaves_no_row_group_out(tmp_path: Path, shape: str) -> None:
+    """Nobody is 50: by the equality a public filter was one of private rows, and their file was not read at all."""
+    files, catalog = in_files(tmp_path, bit=False), Catalog.from_yaml(CATALOG)
+    days = pq.read_table(files["days"])
+    weeks = pa.array([50] * len(days))
+    pq.write_table(days.set_column(days.column_names.index("week"), "week", weeks), files["days"])
+    dp.create_ledger(catalog, tmp_path / "ward.ledger").close()
+    with dp.connect(catalog, files, ledger=tmp_path / "ward.ledger", reuse=False) as session:
+        scans = [one for one in profile(session, FOLLOWING[shape]) if "READ_PARQUET" in one.detail]
+    assert [one.groups for one in scans] == [1, 1]
+
+
 COUNTED = {
     "inner": "SELECT COUNT(*) FROM p JOIN (SELECT id, COUNT(*) AS n FROM visits WHERE v < 2 GROUP BY id) x "
     "ON p.id = x.id WHERE n > 1 AND age < 7",

@@ -17,6 +17,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.preparing import Preparing
+from dpquery.backends.duckdb.shards import run_each
 from dpquery.data.prepared import CODE, MANIFEST
 from dpquery.errors import BackendError, CatalogError, DataChangedError
 from dpquery.ledger.ledger import Ledger
@@ -91,8 +92,7 @@ class Shop:
             for entry in table:
                 content = (self.place / said["made"] / entry[0]).read_bytes()
                 entry[1:] = [len(content), hashlib.sha256(content).hexdigest()]
-        body = json.dumps(said, indent=1, ensure_ascii=False)
-        (self.place / MANIFEST).write_text(f"{body}\n{hashlib.sha256(body.encode()).hexdigest()}\n")
+        _signed(self, json.dumps(said, indent=1, ensure_ascii=False))
 
 
 @pytest.fixture
@@ -185,6 +185,25 @@ def _linked(shop: Shop) -> None:
     file.symlink_to(shop.place / "x")
 
 
+def _nothing(said: dict[str, Any]) -> None:
+    """Changes no word of a manifest."""
+
+
+def _a_pattern(said: dict[str, Any]) -> None:
+    said["tables"]["colours"][0][0] = "*.parquet"
+
+
+def _written(shop: Shop, change: Callable[[dict[str, Any]], None]) -> None:
+    """Another manifest of the same files, with its own digest."""
+    said = shop.said
+    change(said)
+    _signed(shop, json.dumps(said))
+
+
+def _signed(shop: Shop, body: str) -> None:
+    (shop.place / MANIFEST).write_text(f"{body}\n{hashlib.sha256(body.encode()).hexdigest()}\n")
+
+
 def _more(name: str, value: Any) -> Callable[[Shop], None]:
     return lambda shop: shop.forge(lambda said: said["bound"].__setitem__(name, value))
 
@@ -217,6 +236,17 @@ BROKEN: dict[str, tuple[Callable[[Shop], object], str]] = {
     "a file elsewhere": (
         lambda shop: shop.forge(lambda said: said.update(made="../data/" + said["made"])),
         "outside of it",
+    ),
+    "a folder above": (lambda shop: _written(shop, lambda said: said.update(made="..")), "outside of it"),
+    "a pattern of files": (lambda shop: _written(shop, _a_pattern), "outside of it"),
+    "a file that is no Parquet": (
+        lambda shop: (_first(shop).write_bytes(b"x"), shop.forge(_nothing)),
+        "cannot be read",
+    ),
+    "nothing but brackets": (lambda shop: _signed(shop, "[" * 100_000), "another form"),
+    "more shards than any number": (
+        lambda shop: _signed(shop, shop.text.rpartition("\n}")[0].replace('"shards": 3', '"shards": 1e999') + "\n}"),
+        "another form",
     ),
     "nonsense": (
         lambda shop: (shop.place / MANIFEST).write_text("[]\n" + hashlib.sha256(b"[]").hexdigest() + "\n"),
@@ -275,6 +305,22 @@ def test_a_file_that_changes_under_a_session_ends_it(shop: Shop, shards: int) ->
     _flip(shop)
     with pytest.raises(CatalogError):
         shop.connect()
+
+
+def test_a_file_that_changes_between_shards_ends_the_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where each row is a unit: it would be in a shard of one state, and in another one of the next."""
+    catalog = CATALOG.replace("privacy_unit: customer", "privacy_unit: row").replace("    unit: id\n", "")
+    shop = Shop(tmp_path, catalog.replace("    unit: {via: orders, on: {number: number}}\n", ""))
+    read = run_each
+
+    def changing(*given: Any) -> None:
+        read(*given)
+        os.utime(_first(shop), (1, 1))
+
+    monkeypatch.setattr("dpquery.backends.duckdb.backend.run_each", changing)
+    with pytest.raises(BackendError):
+        shop.connect().sql(COUNT, epsilon="1")
+    assert len(shop.ledger.entries()) == 1
 
 
 WRONG: dict[str, tuple[str, str]] = {

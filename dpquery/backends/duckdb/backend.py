@@ -154,8 +154,10 @@ class DuckDBBackend(PublicTables):
         return of_columns(aggregate, fetched(cursor, text))
 
     def _state(self, aggregate: PrivateAggregate) -> tuple[Stamp, ...]:
-        """Returns what tells one state of the files of tables that must stay from another."""
-        tables = sorted(tables_that_stay(aggregate.source))
+        """Returns what tells one state of the files of tables that must stay from another: prepared ones do, as a row
+        is in one shard of a preparation."""
+        prepared = {table for table, source in self._opened.items() if source.prepared is not None}
+        tables = sorted(tables_that_stay(aggregate.source) | prepared)
         return tuple(stamp for table in tables for stamp in stamps_of(self._opened[table]))
 
     def _choices(self, aggregate: PrivateAggregate, measure: Measure) -> Domain:

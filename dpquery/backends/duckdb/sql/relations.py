@@ -11,7 +11,7 @@ from dpquery.backends.duckdb.sql.sentinels import combined, is_guarded, joined
 from dpquery.backends.duckdb.sql.sql_expressions import lower
 from dpquery.backends.duckdb.sql.values_sql import name, normal
 from dpquery.backends.duckdb.sql.windows_sql import over
-from dpquery.plan.expr import Expression, Literal, columns_of, conjuncts
+from dpquery.plan.expr import Call, Expression, Literal, children, columns_of, conjuncts
 from dpquery.plan.logical import (
     Aggregate,
     Filter,
@@ -40,6 +40,8 @@ _JOINS: dict[JoinKind, str] = {
     "semi": "SEMI JOIN",
     "anti": "ANTI JOIN",
 }
+
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,8 @@ class RelationWriter:
                 columns = ", ".join(name(c.id) for c in relation.columns) or "*"
                 return f"SELECT {columns} FROM {self.released(relation.index)}"
             case Filter():
-                return f"SELECT * FROM {self._from(relation.source)} WHERE {self._condition(relation)}"
+                passing = self._passing(relation.condition, is_joined=isinstance(relation.source, Join))
+                return f"SELECT * FROM {self._from(relation.source)} WHERE {passing}"
             case Project():
                 columns = ", ".join(f"{self.write(c.expression)} AS {name(c.id)}" for c in relation.columns)
                 columns = columns or "1 AS nothing"
@@ -112,22 +115,24 @@ class RelationWriter:
             return self._chain(relation)
         return self._nested(relation)
 
-    def _condition(self, filtered: Filter) -> str:
-        """Returns the condition of a filter. Of private rows the engine may compare none but dates with the statistics
-        of row groups, which it then leaves unread: it knows nothing of what COALESCE gives. What is left above a join
-        (`used_columns`) compares its sides, and may be what the engine joins them by."""
-        if not self.has_statistics or not is_private(filtered.source) or isinstance(filtered.source, Join):
-            return self.write(filtered.condition)
+    def _passing(self, condition: Expression, *, is_joined: bool) -> str:
+        """Returns a condition of rows. The engine may compare none but dates with the statistics of row groups, which
+        it then leaves unread: it knows nothing of what COALESCE gives, nor makes filters of private rows of it. A
+        filter of public rows would be one, by what a join equates. What compares both sides of a join is left as it is:
+        the engine may join them by it."""
+        if not self.has_statistics:
+            return f"({self.write(condition)})"
         written = []
-        for part in conjuncts(filtered.condition):
+        for part in conjuncts(condition):
             is_of_dates = all(column.type in (DATE, TIMESTAMP) for column in columns_of(part))
-            written.append(f"({self.write(part)})" if is_of_dates else f"COALESCE({self.write(part)}, FALSE)")
+            is_plain = is_of_dates or (is_joined and _compares_columns(part))
+            written.append(f"({self.write(part)})" if is_plain else f"COALESCE({self.write(part)}, FALSE)")
         return " AND ".join(written)
 
     def _chain(self, join: Join) -> str:
         conditions = [f"{self.write(a)} = {self.write(b)}" for a, b in join.equalities]
         if join.condition is not None:
-            conditions.append(f"({self.write(join.condition)})")
+            conditions.append(self._passing(join.condition, is_joined=True))
         kind = _kind(join)
         on = f" ON {' AND '.join(conditions) or 'TRUE'}" if kind != "cross" else ""
         return f"{self._from(join.left)} {_JOINS[kind]} {self._nested(join.right)}{on}"
@@ -182,6 +187,11 @@ class RelationWriter:
         Ranges are not used to leave out guards: stored values may break their declared bounds.
         """
         return lower(expression, names=name)
+
+
+def _compares_columns(part: Expression) -> bool:
+    is_comparison = isinstance(part, Call) and part.function in _COMPARISONS
+    return is_comparison and all(any(columns_of(side)) for side in children(part))
 
 
 def _kind(join: Join) -> JoinKind:
