@@ -30,6 +30,8 @@ from benchmarks.quantiles import rank_errors, together_errors
 from benchmarks.server import server_times
 from benchmarks.shop import shop_errors
 from benchmarks.splits import split_errors
+from benchmarks.stages import STAGE, stages
+from benchmarks.stages import table as stages_table
 from benchmarks.stored import stored_answers
 from benchmarks.utility import table as utility_table
 from benchmarks.utility import utility
@@ -154,6 +156,7 @@ PARTS: dict[str, Callable[[list[int]], Results]] = {
     "frames": lambda sizes: _frames(max(sizes)),
     "small": lambda _: _small(),
     "planning": lambda _: _planning(),
+    "stages": lambda _: stages(),
     "stored": lambda _: stored_answers(),
     "server": lambda _: server_times(),
     "groups": lambda _: _many_groups(),
@@ -196,11 +199,11 @@ def _markdown(results: Results) -> str:
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, row in results.items():
-        if name.startswith((CELL, CHOICE)) or "best" in row:
+        if name.startswith((CELL, CHOICE, STAGE)) or "best" in row:
             continue
         cells = [f"{row[key]:.3g}" if key in row else "" for key in ("private_ms", "plain_ms", "ratio", "aim", "load")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join([*lines, *_utility(results), *_coverage(results)]) + "\n"
+    return "\n".join([*lines, *stages_table(results), *_utility(results), *_coverage(results)]) + "\n"
 
 
 def _utility(results: Results) -> list[str]:

@@ -87,9 +87,9 @@ def choose(
         raise InternalError("the coefficient of a choice is outside what is sampled exactly")
     if groups == 0:
         return np.zeros(0, np.int64)
-    first, last = within or (np.full(groups, end) for end in candidates(measure))
+    first, last = within or (np.full(groups, end) for end in candidates(measure))  # both (groups,)
     found = _segments(measure, coefficient, in_order(histogram, measure, groups), first, last)
-    chosen = _draw(found, coefficient, groups)
+    chosen = _draw(found, coefficient, groups)  # (groups,), each the index of a segment
     return found.start[chosen] + uniform_below(found.width[chosen])
 
 
@@ -153,17 +153,17 @@ def _segments(
     group, value, weight, groups = histogram.group, histogram.value, histogram.weight, len(first)
     if len(group) and not ((first[group] <= value) & (value <= last[group])).all():
         raise InternalError("a histogram holds a value that is not a candidate")
-    edges = np.searchsorted(group, np.arange(groups + 1))
+    edges = np.searchsorted(group, np.arange(groups + 1))  # (groups + 1,), where each group's values begin
     added = np.concatenate((np.zeros(1, np.int64), np.cumsum(weight)))
-    total = added[edges[1:]] - added[edges[:-1]]
-    below = added[:-1] - added[edges[:-1]][group]
-    filled = np.flatnonzero(edges[1:] > edges[:-1])
+    total = added[edges[1:]] - added[edges[:-1]]  # (groups,)
+    below = added[:-1] - added[edges[:-1]][group]  # (values,), the weight of smaller ones in the group
+    filled = np.flatnonzero(edges[1:] > edges[:-1])  # (groups with values,)
     places = edges[filled]
     ends = last[group] + 1
     ends[:-1] = np.where(group[1:] == group[:-1], value[1:], ends[:-1])
     firsts = last + 1
     firsts[filled] = value[places]
-    owners = (np.arange(groups), group, group)
+    owners = (np.arange(groups), group, group)  # (groups,), (values,), (values,); so are starts and widths
     starts = (first, value, value + 1)
     widths = (firsts - first, np.broadcast_to(np.int64(1), value.shape), ends - value - 1)
     nothing = np.zeros(1, np.int64)
@@ -174,7 +174,7 @@ def _segments(
         less, equal = np.broadcast_to(less, owner.shape), np.broadcast_to(equal, owner.shape)
         scored = utilities(measure, extreme, below=less, equal=equal, total=total[owner])
         scores.append(np.where(width > 0, scored, -LARGEST_UTILITY))
-    best = scores[0].copy()
+    best = scores[0].copy()  # (groups,)
     for scored in scores[1:] if len(value) else ():
         best[filled] = np.maximum(best[filled], np.maximum.reduceat(scored, places))
     reach = math.floor(_FARTHEST / coefficient)  # at most LARGEST_UTILITY / 2
@@ -196,15 +196,15 @@ def _draw(found: _Segments, coefficient: Fraction, groups: int) -> Integers:
     """
     starts = np.searchsorted(found.group, np.arange(groups))
     ends = np.append(starts[1:], len(found.group))
-    mass = found.width * _exponential(float(coefficient) * found.gap)
+    mass = found.width * _exponential(float(coefficient) * found.gap)  # (segments,)
     mass *= (2.0**_BITS / np.add.reduceat(mass, starts))[found.group]
     running = np.cumsum(mass.astype(np.uint64), dtype=np.uint64)  # modulo 2^64; sums within a group are below that
     offset = np.zeros(groups, np.uint64)
     offset[1:] = running[ends[:-1] - 1]
     reached = (running - offset[found.group]).astype(np.int64)
-    drawn = (_random_integers(groups) >> np.uint64(64 - _BITS)).astype(np.int64)
+    drawn = (_random_integers(groups) >> np.uint64(64 - _BITS)).astype(np.int64)  # (groups,)
     excess = (reached[ends - 1] - 2**_BITS) / 2.0**_BITS
-    point = (drawn + (drawn * excess).astype(np.int64))[found.group]
+    point = (drawn + (drawn * excess).astype(np.int64))[found.group]  # (segments,)
     passed, doubtful = reached <= point, np.abs(reached - point) <= _MARGIN + 4 * len(point)
     passed[ends - 1] = doubtful[ends - 1] = False
     index: Integers = starts + np.add.reduceat(passed, starts, dtype=np.int64)

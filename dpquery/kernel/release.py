@@ -167,7 +167,7 @@ def _measure(budgeted: BudgetedAggregate, engine: Engine, statement: Any, made: 
     if groups is None:
         return _select(budgeted, exact, noises, tau, draw)
     places = selection.group_numbers(aggregate.keys, exact.keys, len(exact.numbers[0]) if exact.numbers else 0)
-    filled = tuple(selection.on_all_groups(places, numbers, groups) for numbers in exact.numbers)
+    filled = tuple(selection.on_all_groups(places, numbers, groups) for numbers in exact.numbers)  # each (groups,)
     noisy = _noisy(aggregate, filled, exact.histograms, noises, places, draw)
     keys = selection.all_codes(aggregate.keys, groups)
     return NoisyTable(aggregate=aggregate, keys=keys, numbers=noisy, noises=noises)
@@ -180,7 +180,7 @@ def _select(
         raise InternalError("groups are selected without a threshold")
     aggregate, rounds = budgeted.aggregate, deciding_rounds(budgeted, noises)
     same = np.arange(len(exact.numbers[0]))
-    noisy = list(_noisy(aggregate, exact.numbers, exact.histograms, noises, same, draw))
+    noisy = list(_noisy(aggregate, exact.numbers, exact.histograms, noises, same, draw))  # each (groups,)
     place = deciding(aggregate)
     if rounds is None:
         shown = selection.selected_order(noisy[place], tau, exact.keys)
@@ -188,10 +188,10 @@ def _select(
     else:
         if exact.pairs is None:
             raise InternalError("units decide in rounds, and the engine returned none of their groups")
-        passed, numbers = in_rounds(exact.pairs, len(same), *rounds)
+        passed, numbers = in_rounds(exact.pairs, len(same), *rounds)  # both (groups,)
         noisy[place] = _whole(numbers, noises[place].steps)
         shown = selection.selected_order(passed, True, exact.keys)
-    keys = tuple(column[shown] for column in exact.keys)
+    keys = tuple(column[shown] for column in exact.keys)  # each (shown groups,)
     return NoisyTable(aggregate=aggregate, keys=keys, numbers=tuple(n[shown] for n in noisy), noises=noises)
 
 

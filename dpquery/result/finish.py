@@ -125,8 +125,8 @@ def finish(
     measures |= {id for id, original in again.items() if original in measures}
     columns = output(result)
     read_by = {node.index: node.columns for node in _released(result)}
-    given = [to_arrow(table, read_by.get(i, ())) for i, table in enumerate(tables)]
-    made = projected(annotated, given)
+    given = [to_arrow(table, read_by.get(i, ())) for i, table in enumerate(tables)]  # columns (shown groups,)
+    made = projected(annotated, given)  # each column (rows of the answer,)
     if made is None:
         made = evaluate(annotated, given)
     exact = [frozenset(id for key in table.aggregate.keys for id in key.columns) for table in tables]

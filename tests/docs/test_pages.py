@@ -157,6 +157,13 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert set(PAGES) <= reached, sorted(name_of(page) for page in set(PAGES) - reached)
 
 
+def test_the_index_names_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    named = {(index.parent / target).resolve() for target in links(index)}
+    wanted = {page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "proofs" and page != index}
+    assert sorted(name_of(page) for page in wanted - named) == []
+
+
 def _without_blocks(page: Path) -> str:
     return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
