@@ -148,6 +148,15 @@ class Axes:
         """The places of each axis."""
         return [axis.size for axis in self._axes]
 
+    def knows(self, frame: Frame, facts: Facts) -> bool:
+        """Whether it is known of all keys that cover every row that they do: otherwise their groups would not be made
+        to add up to the total."""
+        for key, covers in zip(frame.keys, facts.covering, strict=True):
+            place, narrowing = self._of(key) if covers else None, _narrowing(frame, key)
+            if place is not None and not any(some <= narrowing for some in self._covered[place]):
+                return False
+        return True
+
     def table(self, frame: Frame, kept: Row = ()) -> tuple[Table, frozenset[str]] | None:
         """Returns the sets of cells that a frame's groups are, with the conditions that are on no axis; None where they
         are not sets of cells.

@@ -125,7 +125,11 @@ class Vectors:
 
     def _look(self, asked: Asked, facts: Facts, measure: str) -> tuple[_Part, Table, Exactness] | None:
         key = asked.frame.weights.of_rows, facts.catalog
-        if key not in self._axes or not is_of_vector(asked.frame, measure):
+        if (
+            key not in self._axes
+            or not is_of_vector(asked.frame, measure)
+            or not self._axes[key].knows(asked.frame, facts)
+        ):
             return None
         bare, kept = without_filter(measure)
         placed = self._axes[key].table(asked.frame, kept)
