@@ -62,10 +62,10 @@ def test_refused(case: Case, complete: bool) -> None:
 def test_the_suite_is_as_large_as_promised() -> None:
     norms = [case for case in ACCEPTED if "norms" in case.sections]
     plans = [case for case in ACCEPTED if "plan" in case.sections]
-    assert len(CASES) >= 170
-    assert len(REFUSED) >= 60
-    assert len(norms) >= 40
-    assert len(plans) >= 30
+    assert len(CASES) >= 1_300
+    assert len(REFUSED) >= 540
+    assert len(norms) >= 175
+    assert len(plans) >= 265
 
 
 def _options(case: Case) -> dict[str, Any]:
