@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +18,11 @@ from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.sensitivity import sensitivity
 from dpquery.plan.expr import Column, Expression, children
 from dpquery.plan.logical import Aggregate, Relation, Released, Scan, SortKey, output, sources
-from dpquery.planner.passes import PASSES, PROTECT, Draft, Pass
+from dpquery.plan.types import Value
+from dpquery.planner.passes import PASSES, PROTECT, Draft, Observer, Pass, PlanningTerms, run_passes
 from dpquery.session import pipeline
 from dpquery.session.options import Options
+from tests.reference.relations import Interpreter, Row
 
 CATALOG = """\
 version: 2
@@ -59,6 +63,16 @@ QUERIES = (
     "SELECT COUNT(*) AS n FROM sales WHERE day BETWEEN '2024-02-01' AND '2024-02-09'",
     "SELECT says, COUNT(*) AS n FROM sales GROUP BY says",
 )
+OF_CONSTANTS = (
+    "SELECT COUNT(*) FILTER (WHERE id IS NULL) AS nobody, COUNT(id) AS n FROM sales WHERE id IS NOT NULL",
+    "SELECT COUNT(*) FILTER (WHERE region = 'east') + COUNT(*) FILTER (WHERE region = 'north') AS n FROM sales",
+)
+SALES = [
+    {"id": i // 2, "region": ("east", "north", "west")[i % 3], "kind": "ab"[i % 2], "price": Decimal(7 * i % 100)}
+    | {"day": datetime.date(2024, 1 + i % 3, 1 + i % 28), "says": "no" if i % 5 else "yes", "free": f"{i % 4}"}
+    for i in range(40)
+]
+SHOPS = [{"region": "east", "size": 1}, {"region": "north", "size": 2}, {"region": "west", "size": 2}]
 Trace = list[tuple[Pass, Draft]]
 
 
@@ -95,6 +109,53 @@ def test_queries_of_a_batch_share_what_is_measured(shop: dp.Session) -> None:
 def test_each_pass_says_why_and_has_invariants() -> None:
     assert [one.name for one in PASSES] == list(HOLDS)
     assert all(one.reason for one in PASSES) and PASSES[: len(PROTECT)] == PROTECT
+
+
+def test_what_keeps_the_answer_comes_first_but_for_what_follows_from_others() -> None:
+    assert [one.name for one in PASSES if not one.keeps] == ["reports", "measure", "allocate"]
+    assert not PASSES[-1].keeps, "no pass computes anything from noise"
+    assert all(one.keeps for one in PASSES[: [one.name for one in PASSES].index("reports")])
+
+
+def test_a_pass_on_logical_plans_keeps_the_answer_as_it_says(shop: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[Draft, PlanningTerms]] = []
+
+    def noted(passes: Sequence[Pass], draft: Draft, terms: PlanningTerms, observe: Observer | None = None) -> Draft:
+        given.append((draft, terms))
+        return run_passes(passes, draft, terms, observe)
+
+    monkeypatch.setattr(pipeline, "run_passes", noted)
+    for query in (*QUERIES, *OF_CONSTANTS):
+        traced(shop, [query])
+    drafts, differs, rewrites = given[::2], set[str](), set[str]()
+    assert len(drafts) == len(QUERIES) + len(OF_CONSTANTS)
+    for draft, terms in drafts:
+        for one in PASSES[: [one.name for one in PASSES].index("measure")]:
+            after = one.run(draft, terms)
+            rewrites |= {one.name} if after.logical != draft.logical else set()
+            differs |= {one.name} if exact(after) != exact(draft) else set()
+            draft = after
+    assert differs == {one.name for one in PASSES if one.name in rewrites and not one.keeps} == {"reports"}
+    assert rewrites >= {"declared", "together", "reports"}
+    assert ("blocks" in rewrites) is any(table.blocks is not None for table in shop.catalog.tables.values())
+
+
+def exact(draft: Draft) -> list[tuple[Value, ...]]:
+    """Returns the rows of the first query's answer over `SALES` and `SHOPS`, by the interpreter."""
+    (plan,) = draft.logical
+
+    def stored(scan: Scan) -> list[Row]:
+        table = SHOPS if scan.public else SALES
+        return [{column.id: row[column.name] for column in scan.columns} for row in table]
+
+    below = Interpreter(scan=stored, released=lambda node: [])
+
+    def released(node: Released) -> list[Row]:
+        pairs = list(zip(node.columns, output(plan.boundaries[node.index]), strict=True))
+        return [{to.id: row[of.id] for to, of in pairs} for row in below.rows(plan.boundaries[node.index])]
+
+    rows = Interpreter(scan=stored, released=released).rows(plan.result)
+    return sorted((tuple(row[column.id] for column in output(plan.result)) for row in rows), key=str)
 
 
 def test_the_passes_are_shown_on_request(shop: dp.Session) -> None:
