@@ -1,7 +1,7 @@
 """The passes from logical plans to one budgeted plan, in order, each with its reason.
 
-A pass is a pure function of a draft and of the terms that all passes share. `tests/unit/planner/test_passes.py` checks
-after each of them what has to be true from there on.
+A pass is a pure function of a draft and of the terms that all passes share. `tests/unit/planner/pass_invariants.py`
+says what has to be true after each of them; it is checked of every SQL case of the tests.
 """
 
 from __future__ import annotations

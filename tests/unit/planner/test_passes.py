@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,16 +12,12 @@ import pytest
 
 import dpquery as dp
 from dpquery.kernel.accountant import charge_of
-from dpquery.kernel.checks import check
-from dpquery.kernel.plan import PrivateAggregate
-from dpquery.kernel.sensitivity import sensitivity
-from dpquery.plan.expr import Column, Expression, children
-from dpquery.plan.logical import Aggregate, Relation, Released, Scan, SortKey, output, sources
+from dpquery.plan.logical import Released, Scan, output
 from dpquery.plan.types import Value
 from dpquery.planner.passes import PASSES, PROTECT, Draft, Observer, Pass, PlanningTerms, run_passes
 from dpquery.session import pipeline
-from dpquery.session.options import Options
 from tests.reference.relations import Interpreter, Row
+from tests.unit.planner.pass_invariants import HOLDS, Trace, check_passes, traced_with
 
 CATALOG = """\
 version: 2
@@ -67,13 +62,23 @@ OF_CONSTANTS = (
     "SELECT COUNT(*) FILTER (WHERE id IS NULL) AS nobody, COUNT(id) AS n FROM sales WHERE id IS NOT NULL",
     "SELECT COUNT(*) FILTER (WHERE region = 'east') + COUNT(*) FILTER (WHERE region = 'north') AS n FROM sales",
 )
-SALES = [
-    {"id": i // 2, "region": ("east", "north", "west")[i % 3], "kind": "ab"[i % 2], "price": Decimal(7 * i % 100)}
-    | {"day": datetime.date(2024, 1 + i % 3, 1 + i % 28), "says": "no" if i % 5 else "yes", "free": f"{i % 4}"}
+SALES: list[dict[str, Value]] = [
+    {
+        "id": i // 2,
+        "region": ("east", "north", "west")[i % 3],
+        "kind": "ab"[i % 2],
+        "price": Decimal(7 * i % 100),
+        "day": datetime.date(2024, 1 + i % 3, 1 + i % 28),
+        "says": "no" if i % 5 else "yes",
+        "free": f"{i % 4}",
+    }
     for i in range(40)
 ]
-SHOPS = [{"region": "east", "size": 1}, {"region": "north", "size": 2}, {"region": "west", "size": 2}]
-Trace = list[tuple[Pass, Draft]]
+SHOPS: list[dict[str, Value]] = [
+    {"region": "east", "size": 1},
+    {"region": "north", "size": 2},
+    {"region": "west", "size": 2},
+]
 
 
 @pytest.fixture(params=[CATALOG, IN_BLOCKS], ids=["one budget", "blocks"])
@@ -91,13 +96,11 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dp.Session]
 def test_after_each_pass_holds_what_it_is_for(shop: dp.Session, query: str) -> None:
     trace = traced(shop, [query])
     assert [one for one, _ in trace] == list(PASSES)
-    names: set[tuple[str, ...]] = set()
-    for one, draft in trace:
-        for holds in HOLDS[one.name]:
-            holds(draft, shop)
-        results = [plan.result for plan in draft.private or draft.logical]
-        names |= {tuple(column.name for column in output(result)) for result in results}
-    assert len(names) == 1, "no pass changes the answer's columns"
+    check_passes(shop, trace)
+    (budgeted,) = (draft.budgeted for _, draft in trace[-1:])
+    assert budgeted is not None
+    charge = charge_of(budgeted, shop._ledger.budget.kind, shop.catalog.declarations.neighbours)
+    assert charge.epsilon <= 1 and charge.rho <= 1
 
 
 def test_queries_of_a_batch_share_what_is_measured(shop: dp.Session) -> None:
@@ -166,116 +169,4 @@ def test_the_passes_are_shown_on_request(shop: dp.Session) -> None:
 
 def traced(session: dp.Session, queries: Sequence[str]) -> Trace:
     """Returns each pass with the draft that it made."""
-    trace: Trace = []
-    pipeline.plan(
-        [Options(epsilon=1).request(query, None, session.catalog.defaults) for query in queries],
-        catalog=session.catalog,
-        ledger=session._ledger,
-        public=session._backend,
-        observe=lambda one, draft: trace.append((one, draft)),
-    )
-    return trace
-
-
-def names_resolve(draft: Draft, _: dp.Session) -> None:
-    """Every column that is read is given by what is below, with the type that its reader takes it for."""
-    for plan in draft.logical:
-        for relation in (plan.result, *plan.boundaries):
-            _resolves(relation)
-    for private in draft.private:
-        _resolves(private.result)
-    for aggregate in _aggregates(draft):
-        _resolves(aggregate.source)
-
-
-def boundaries_are_read(draft: Draft, _: dp.Session) -> None:
-    """The result reads boundaries that exist."""
-    for plan in draft.logical:
-        assert {leaf.index for leaf in _leaves(plan.result) if isinstance(leaf, Released)} <= {
-            *range(len(plan.boundaries))
-        }
-
-
-def reports_are_estimated(draft: Draft, _: dp.Session) -> None:
-    """What is computed from reports above the boundary reads a column for their randomness."""
-    for plan, variances in zip(draft.logical, draft.variances, strict=True):
-        stored = [leaf for one in plan.boundaries for leaf in _leaves(one) if isinstance(leaf, Scan)]
-        reports = {column.id for scan in stored for column in scan.columns if column.name == "says"}
-        assert bool(variances) is bool(reports & {id for one in plan.boundaries for id in one.group_by})
-
-
-def sensitivity_is_finite(draft: Draft, session: dp.Session) -> None:
-    """What is measured has keys that are public or selected, and a sensitivity."""
-    declared = session.catalog.declarations
-    for aggregate in _aggregates(draft):
-        assert aggregate.is_selected is (aggregate.selection is not None)
-        for measure in aggregate.measures:
-            assert sensitivity(aggregate, measure, declared.neighbours).l1 < float("inf")
-
-
-def results_read_released_tables(draft: Draft, _: dp.Session) -> None:
-    """Nothing private is left above the boundary, in no plan that may be chosen."""
-    for plan in (one for chosen in draft.private for one in (chosen, *chosen.alternatives)):
-        leaves = list(_leaves(plan.result))
-        assert all(leaf.public for leaf in leaves if isinstance(leaf, Scan))
-        known = range(len(plan.aggregates) + len(plan.added))
-        assert {leaf.index for leaf in leaves if isinstance(leaf, Released)} <= {*known}
-
-
-def noise_is_paid(draft: Draft, session: dp.Session) -> None:
-    """Each measure has noise, the total is within the offer, one plan is chosen, and the gate will have it."""
-    assert draft.budgeted is not None and not any(plan.alternatives for plan in draft.private)
-    for budgeted in draft.budgeted.aggregates:
-        assert all(noise.loss.epsilon or noise.loss.rho for noise in budgeted.noise)
-        check(budgeted, session.catalog.declarations, session._backend)
-    charge = charge_of(draft.budgeted, session._ledger.budget.kind, session.catalog.declarations.neighbours)
-    assert charge.epsilon <= 1 and charge.rho <= 1
-
-
-Invariant = Callable[[Draft, dp.Session], None]
-LOGICAL: tuple[Invariant, ...] = (names_resolve, boundaries_are_read)
-MEASURED: tuple[Invariant, ...] = (*LOGICAL, reports_are_estimated, sensitivity_is_finite)
-HOLDS: dict[str, tuple[Invariant, ...]] = {
-    "declared": LOGICAL,
-    "together": LOGICAL,
-    "reports": (*LOGICAL, reports_are_estimated),
-    "blocks": (*LOGICAL, reports_are_estimated),
-    "measure": MEASURED,
-    "combine": (*MEASURED, results_read_released_tables),
-    "allocate": (*MEASURED, results_read_released_tables, noise_is_paid),
-}
-
-
-def _aggregates(draft: Draft) -> Iterator[PrivateAggregate]:
-    yield from (one.aggregate for measured in draft.measured for one in measured)
-
-
-def _leaves(relation: Relation) -> Iterator[Relation]:
-    if not sources(relation):
-        yield relation
-    for source in sources(relation):
-        yield from _leaves(source)
-
-
-def _resolves(relation: Relation) -> None:
-    below = {column.id: column.type for source in sources(relation) for column in output(source)}
-    if sources(relation):
-        for field in dataclasses.fields(relation):
-            for read in _read(getattr(relation, field.name)):
-                assert below[read.id] == read.type
-    if isinstance(relation, Aggregate):
-        assert {*relation.group_by} <= below.keys()
-    for source in sources(relation):
-        _resolves(source)
-
-
-def _read(value: object) -> Iterator[Column]:
-    """Yields the columns that a field reads, but for those of relations below."""
-    if isinstance(value, Column):
-        yield value
-    elif isinstance(value, Expression):
-        yield from (column for part in children(value) for column in _read(part))
-    elif isinstance(value, tuple):
-        yield from (column for part in value for column in _read(part))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, Relation | SortKey):
-        yield from (column for field in dataclasses.fields(value) for column in _read(getattr(value, field.name)))
+    return traced_with(session, queries, {"epsilon": 1})
