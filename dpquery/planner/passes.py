@@ -1,7 +1,7 @@
 """The passes from logical plans to one budgeted plan, in order, each with its reason.
 
-A pass is a pure function of a draft and of the terms that all passes share. `tests/unit/planner/test_passes.py` checks
-after each of them what has to be true from there on.
+A pass is a pure function of a draft and of the terms that all passes share. `tests/unit/planner/pass_invariants.py`
+says what has to be true after each of them; it is checked of every SQL case of the tests.
 """
 
 from __future__ import annotations
@@ -78,10 +78,16 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One step of planning: its name, why it is where it is, and what it does."""
+    """One step of planning: its name, why it is where it is, and what it does.
+
+    Attributes:
+        keeps: Whether plans compute the same answer from exact rows as before, if the declarations are true. The others
+            change it: by estimates, by bounds on what one unit contributes, by noise.
+    """
 
     name: str
     reason: str
+    keeps: bool
     run: Callable[[Draft, PlanningTerms], Draft]
 
 
@@ -141,35 +147,41 @@ PROTECT = (
         name="declared",
         reason="counts and sums that follow from the declarations are constants: nothing is measured for them. "
         "First, as boundaries may vanish",
+        keeps=True,
         run=_declared,
     ),
     Pass(
         name="together",
         reason="of counts of disjoint rows that are only added up, one is measured. Before reports, whose counts are "
         "estimates",
+        keeps=True,
         run=_together,
     ),
     Pass(
         name="reports",
         reason="aggregates over randomised reports become unbiased estimates over plain sums. "
         "Before anything is measured, as the sums are other ones",
+        keeps=False,
         run=_reports,
     ),
     Pass(
         name="blocks",
         reason="each scan of a table in blocks says which of them it may read, so that no other block is charged",
+        keeps=True,
         run=_blocks,
     ),
     Pass(
         name="measure",
         reason="each boundary becomes a table of measures of finite sensitivity: keys, ranges and weights are part of "
         "the plan from here on",
+        keeps=False,
         run=_measure,
     ),
     Pass(
         name="combine",
         reason="the answer is computed from released tables; grouping sets that can be added up from finer ones make "
         "further plans to choose from",
+        keeps=True,
         run=_combine,
     ),
 )
@@ -181,6 +193,7 @@ PASSES = (
         name="allocate",
         reason="each measure gets its noise and its part of the loss, and the plan that errs least is kept. "
         "Last, as it compares whole plans, of all queries that share one charge",
+        keeps=False,
         run=_allocate,
     ),
 )

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 
 import pytest
 
-from tests.architecture.package import ROOT, TRUSTED, Module, attributes, code_lines, for_each, imported, modules, nodes
+from tests.architecture.package import (
+    ROOT,
+    TRUSTED,
+    Module,
+    attributes,
+    code_lines,
+    for_each,
+    imported,
+    modules,
+    nodes,
+)
 
 MOST_LINES = {**dict.fromkeys(TRUSTED, 260), "": 400}
 MOST_CODE_LINES = {"units/": 1_825, "kernel/": 2_130, "ledger/": 1_650}
 """All of a package together, without blank lines, comments and docstrings. Grow it knowingly."""
+MOST_LINES_BELOW = 3_550
+"""Of all that the three packages import at run time, one thing by another, and that is not in them."""
+WITH_THE_PACKAGE = ("__init__.py", "frontends/")
+"""Loaded with any module: names that load on demand, and the accessor of DataFrames. The base imports nothing of it."""
 
 RANDOMNESS = (
     "secrets",
@@ -66,6 +82,33 @@ def test_the_page_about_the_trusted_base_tells_its_size(package: str) -> None:
     page = (ROOT / "docs" / "concepts" / "pipeline.md").read_text(encoding="utf-8")
     (told,) = re.findall(rf"^\| `{package}` \|.* \| about ([\d,]+) \|$", page, re.MULTILINE)
     assert abs(int(told.replace(",", "")) - lines) <= lines // 10
+
+
+def test_what_runs_below_the_trusted_base_is_the_language_of_plans() -> None:
+    below = below_the_base()
+    assert "plan/evaluate.py" in below and "plan/functions/table.py" in below
+    assert {path for path in below if not path.startswith("plan/")} == {"errors.py"}
+    lines = sum(code_lines(module) for module in below.values())
+    assert lines <= MOST_LINES_BELOW
+    for page in ("proofs/reading-order.md", "concepts/pipeline.md"):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        ((told, files),) = re.findall(
+            r"about ([\d,]+) lines of code in (\d+) files (?:that the base imports|below)", text
+        )
+        assert abs(int(told.replace(",", "")) - lines) <= 100
+        assert int(files) == sum(bool(code_lines(module)) for module in below.values())
+
+
+def below_the_base() -> dict[str, Module]:
+    """Returns by path the modules that are loaded in a new process once it has imported each module of the base."""
+    base = [m.path[:-3].replace("/", ".") for m in modules() if m.path.startswith(TRUSTED)]
+    load = (
+        f"import importlib, sys; [importlib.import_module(f'dpquery.{{name}}') for name in {base}]; print(*sys.modules)"
+    )
+    made = subprocess.run([sys.executable, "-c", load], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {name.removeprefix("dpquery.").replace(".", "/") for name in made.stdout.split() if "dpquery." in name}
+    known = {m.path: m for m in modules() if not m.path.startswith((*TRUSTED, *WITH_THE_PACKAGE))}
+    return {path: m for path, m in known.items() if {path[:-3], path.removesuffix("/__init__.py")} & loaded}
 
 
 def _uses(module: Module, names: tuple[str, ...]) -> set[str]:

@@ -33,7 +33,7 @@ from dpquery.session.options import Request
 from dpquery.session.pipeline import plan
 from dpquery.session.session import Session
 from tests.attacks.clinic import CATALOG, Clinic, Watched, frames
-from tests.forking import fork
+from tests.forking import FORK, fork
 
 COUNT = "SELECT COUNT(*) FROM people"
 
@@ -397,7 +397,7 @@ def test_an_interrupted_query_stays_charged(tmp_path: Path) -> None:
     assert session.remaining.epsilon == Fraction(1, 2)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@FORK
 def test_a_killed_query_stays_charged(tmp_path: Path) -> None:
     """ACC-04, LED-02: the process dies while the rows are read."""
 

@@ -157,6 +157,7 @@ CHANGES: dict[str, Callable[[pd.DataFrame], Any]] = {
 }
 
 
+# pandas 3 means to drop the argument. Until it has: then the case goes.
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_frame_changed_in_place_is_noticed_and_what_was_protected_stays(

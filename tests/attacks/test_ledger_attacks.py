@@ -37,7 +37,7 @@ from dpquery.ledger.ledger import Ledger, State
 from dpquery.ledger.mark import MarkFile
 from dpquery.ledger.store import BUSY
 from dpquery.units.declarations import Declarations, Neighbours, TableDeclaration
-from tests.forking import fork
+from tests.forking import FORK, fork
 from tests.waiting import PATIENCE, wait_until
 
 UNIT = PrivacyLoss(epsilon=Fraction(1, 1000))
@@ -45,7 +45,6 @@ QUERY = "SELECT COUNT(*) FROM visits"
 Done = TypeVar("Done")
 KILLS = int(os.environ.get("LEDGER_KILLS", "10000"))
 RACES = int(os.environ.get("LEDGER_RACES", "300"))  # of 1,000 charges each
-FORK = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def declarations(dataset: str = "clinic") -> Declarations:

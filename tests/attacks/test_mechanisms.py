@@ -23,7 +23,7 @@ from dpquery.kernel.loss import rho_within, zcdp_to_approximate
 from dpquery.kernel.plan import Lattice
 from tests.attacks.clinic import Clinic, frames
 from tests.attacks.test_planner import planned
-from tests.forking import fork
+from tests.forking import FORK, fork
 
 PACKAGE = Path(dpquery.__file__).parent
 
@@ -115,7 +115,7 @@ def _draw(_: int) -> bytes:
     return samplers.discrete_laplace(Fraction(1000), 50).tobytes()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@FORK
 def test_forked_workers_draw_different_noise() -> None:
     """MEC-05: no state is inherited over a fork."""
     _draw(0)

@@ -17,6 +17,7 @@ from dpquery.backends.resources import PREFIX, Resources
 from dpquery.errors import BackendError, CatalogError
 from tests.attacks.clinic import Clinic, frames
 from tests.backends.engines import catalog_of
+from tests.forking import FORK
 
 CATALOG = catalog_of({"t": {"unit": "id", "max_rows": 8, "columns": {"id": {"type": "int64"}}}})
 DATA = {"t": pd.DataFrame({"id": range(10)})}
@@ -91,7 +92,7 @@ def test_the_folder_goes_with_what_is_never_closed(tmp_path: Path) -> None:
     del backend
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@FORK
 def test_a_child_leaves_its_parents_files_alone(tmp_path: Path) -> None:
     backend = DuckDBBackend(CATALOG, DATA, resources=Resources(spill=tmp_path))
     child = os.fork()

@@ -9,9 +9,8 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
-
 from dpquery.backends.duckdb.time_limits import Watch, time_limit
+from tests.forking import FORK
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -52,7 +51,7 @@ def test_an_interruption_that_fails_stops_no_other() -> None:
         assert interrupted.wait(PATIENCE)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@FORK
 def test_a_forked_child_has_a_watch_of_its_own() -> None:
     with time_limit(lambda: None, 60.0):
         child = os.fork()

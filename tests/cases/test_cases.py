@@ -18,6 +18,7 @@ from tests.cases.case_file import Case, read_cases, write_refusal, write_section
 from tests.cases.catalogs import session_of
 from tests.cases.oracle import differences
 from tests.scripted import zero_noise
+from tests.unit.planner.pass_invariants import check_passes, traced_with
 
 HERE = Path(__file__).parent
 CASES = [case for path in sorted(HERE.glob("*/*.case")) for case in read_cases(path)]
@@ -33,6 +34,7 @@ def test_accepted(case: Case, complete: bool, monkeypatch: pytest.MonkeyPatch) -
     zero_noise(monkeypatch)
     session, options = session_of(case.catalog), _options(case)
     plan = session.explain(case.sql, **options)
+    check_passes(session, traced_with(session, [case.sql], options))
     answer = session.sql(case.sql, **options)
     assert answer.to_arrow().schema.equals(plan.schema)
     _compare(case, "plan", lambda: str(plan).split("\n"), complete)
@@ -62,10 +64,10 @@ def test_refused(case: Case, complete: bool) -> None:
 def test_the_suite_is_as_large_as_promised() -> None:
     norms = [case for case in ACCEPTED if "norms" in case.sections]
     plans = [case for case in ACCEPTED if "plan" in case.sections]
-    assert len(CASES) >= 170
-    assert len(REFUSED) >= 60
-    assert len(norms) >= 40
-    assert len(plans) >= 30
+    assert len(CASES) >= 1_300
+    assert len(REFUSED) >= 540
+    assert len(norms) >= 175
+    assert len(plans) >= 265
 
 
 def _options(case: Case) -> dict[str, Any]:

@@ -14,6 +14,10 @@ from tests.mutants.places import PACKAGE, defined, matches, replaced, source
 ROOT = PACKAGE.parent
 
 
+def test_there_are_as_many_mutants_as_promised() -> None:
+    assert len(MUTANTS) >= 500
+
+
 def test_each_mutant_matches_once() -> None:
     found = {each.name: len(matches(each.place, each.old)) for each in MUTANTS}
     assert {name: count for name, count in found.items() if count != 1} == {}

@@ -19,22 +19,33 @@ from dpquery.errors import BackendError, CatalogError
 from dpquery.plan.types import Type, Value
 
 LOCK = {
-    "python_enable_replacements": "false",
-    "python_scan_all_frames": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "allow_extension_repositories": "'forbidden'",
-    "allow_persistent_secrets": "false",
-    "temp_file_encryption": "true",
-    "enable_external_access": "false",
-    "lock_configuration": "true",
+    "python_enable_replacements": "false",  # no name in a statement is a variable of Python
+    "python_scan_all_frames": "false",  # nor one of a caller
+    "autoinstall_known_extensions": "false",  # nothing is downloaded
+    "autoload_known_extensions": "false",  # no code is loaded that could read something else
+    "allow_community_extensions": "false",  # nor code that DuckDB's makers did not write
+    "allow_extension_repositories": "'forbidden'",  # nor from a place that somebody names
+    "allow_persistent_secrets": "false",  # no passwords of the user's other databases are read
+    "temp_file_encryption": "true",  # private rows may spill to the disk
+    "enable_external_access": "false",  # no file and no address but those of `allowed_paths`
+    "lock_configuration": "true",  # last, as it also forbids to change the others
 }
 """Settings of both engines, in the order in which they are made, and read back afterwards."""
-PRIVATE_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'100KB'", "perfect_ht_threshold": "16"}
-"""Settings of the engine of private tables. It hands memory back at once, so that what one person's rows take does not
-stay and grow over queries (docs/proofs/work.md). It groups by up to 2^16 combinations of public keys with no hashes."""
-LEFT_OUT = ("top_n_window_elimination",)
+PRIVATE_SETTINGS = {
+    # Memory is handed back at once, so that what one person's rows take does not stay and grow over queries
+    # (docs/proofs/work.md). By default 512 MB are kept: https://github.com/duckdb/duckdb/pull/13796. Until DuckDB hands
+    # memory back when a query ends.
+    "allocator_bulk_deallocation_flush_threshold": "'100KB'",
+    "perfect_ht_threshold": "16",  # up to 2^16 combinations of public keys are grouped with no hashes
+}
+"""Settings of the engine of private tables."""
+LEFT_OUT = (
+    # In DuckDB 1.5 it lost rows (https://github.com/duckdb/duckdb/issues/24363) and failed with internal errors, some
+    # by what the rows hold (https://github.com/duckdb/duckdb/issues/20928, /24710). The examples pass in 2.0.0. Until
+    # reports of it that are open, such as https://github.com/duckdb/duckdb/issues/21387, are closed, and tests/cases
+    # and tests/backends pass without this line.
+    "top_n_window_elimination",
+)
 """Optimisations that no engine makes."""
 OF_VALUES = "join_filter_pushdown"
 """Optimisation by which values of one side of a join decide which rows of the other are read."""
@@ -114,19 +125,26 @@ class Engine:
         for statement in made:
             self._root.execute(statement)
         files = ", ".join(quote(file) for source in opened.values() for file in source.files)
+        # Only where the order of rows is part of an answer: to keep it costs memory.
         self._root.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
+        # Each has its reason where it is named.
         self._root.execute(f"SET disabled_optimizers = '{','.join([*LEFT_OUT, *left_out])}'")
         # The engine encrypts its temporary files by a module whose keys it draws from a generator that it calls unsafe
-        # itself (docs/known-weaknesses.md); the other module would have to be downloaded.
+        # itself (docs/known-weaknesses.md); the other module would have to be downloaded. Without the setting no
+        # temporary file is encrypted (https://github.com/duckdb/duckdb/pull/20148, /20420). Until DuckDB's wheels bring
+        # OpenSSL, and a query spills without this line (tests/backends/test_resources.py).
         self._root.execute("SET force_mbedtls_unsafe = 'true'")
+        # By default files would be written to the working directory.
         self._root.execute(f"SET temp_directory = {quote('' if spill is None else spill.path)}")
         for setting, value in (memory or {}).items():
-            self._root.execute(f"SET GLOBAL {setting} = {value}")
+            self._root.execute(f"SET GLOBAL {setting} = {value}")  # for the threads' connections too
         _hide_progress(self._root)
+        # What may be read and written although `LOCK` forbids the rest.
         self._root.execute(f"SET allowed_directories = [{quote(writes) if writes else ''}]")
+        # The files of the sources, each by name.
         self._root.execute(f"SET allowed_paths = [{files}]")
         for setting, value in LOCK.items():
-            self._root.execute(f"SET {setting} = {value}")
+            self._root.execute(f"SET {setting} = {value}")  # each has its reason in `LOCK`
         names = (*LOCK, "temp_directory")
         read = ", ".join(f"current_setting({quote(name)})" for name in names)
         (values,) = self._root.execute(f"SELECT {read}").fetchall()
@@ -217,10 +235,11 @@ class Engine:
 def _hide_progress(root: duckdb.DuckDBPyConnection) -> None:
     """Turns the progress bar off if the engine turned it on, which it does only if it can draw one.
 
-    In a Jupyter kernel without ipywidgets the setting cannot be changed at all, not even to what it is.
+    In a Jupyter kernel without ipywidgets the setting cannot be changed at all, not even to what it is:
+    https://github.com/duckdb/duckdb/issues/7590, closed, and still so in 2.0. Until it can be set to false there.
     """
     if root.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
-        root.execute("SET enable_progress_bar = false")
+        root.execute("SET enable_progress_bar = false")  # it would be drawn into an analyst's notebook
 
 
 def _attach(root: duckdb.DuckDBPyConnection, opened: Mapping[str, Source]) -> None:

@@ -80,7 +80,9 @@ class SystemTables:
             rows: What goes into them, by the table's name; columns by name, cast to the table's types.
             afterwards: What is done once they are filled.
         """
+        # Each has its reason in `LOCK`.
         settings = [f"SET {setting} = {value}" for setting, value in LOCK.items()]
+        # No files are needed, and nobody sees the process draw.
         locked = ["SET temp_directory = ''", "SET enable_progress_bar = false", *settings]
         self._words = {
             "memory": MEMORY,

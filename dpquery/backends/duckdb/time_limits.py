@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 from dpquery.cancelling import interruptible
 
 AGAIN = 0.05
-"""Seconds after which what still runs is interrupted again: an engine forgets an interruption between two steps."""
+"""Seconds after which what still runs is interrupted again: an engine forgets an interruption between two steps.
+
+DuckDB forgets one that comes before a prepared statement begins (https://github.com/duckdb/duckdb-rs/pull/860, in 2.0).
+Until it does not: then once is enough.
+"""
 
 
 class Watch:

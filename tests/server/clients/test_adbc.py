@@ -15,6 +15,7 @@ import pytest
 from tests.server.clients.study import DATABASE, LONG, STUDY_COLUMNS, USER, Study, fresh
 from tests.server.serving import PASSWORD
 
+# What drivers and pandas warn of changes with their versions, and is not ours to mend.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

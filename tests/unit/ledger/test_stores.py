@@ -26,12 +26,10 @@ from dpquery.ledger import mark as ledger_mark
 from dpquery.ledger import postgres as ledger_postgres
 from dpquery.ledger import store as ledger_store
 from dpquery.ledger.ledger import Kind, Ledger, State
-from tests.forking import fork
+from tests.forking import FORK, fork
 from tests.postgres import NOBODY, Cluster, cluster
 from tests.unit.ledger.ledgers import OWNER, QUERY, UNIT, Site, database_site, declarations, epsilon, file_site
 from tests.waiting import PATIENCE, wait_until
-
-FORK = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def in_child(work: Callable[[], object]) -> int:

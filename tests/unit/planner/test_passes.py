@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import datetime
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,14 +12,12 @@ import pytest
 
 import dpquery as dp
 from dpquery.kernel.accountant import charge_of
-from dpquery.kernel.checks import check
-from dpquery.kernel.plan import PrivateAggregate
-from dpquery.kernel.sensitivity import sensitivity
-from dpquery.plan.expr import Column, Expression, children
-from dpquery.plan.logical import Aggregate, Relation, Released, Scan, SortKey, output, sources
-from dpquery.planner.passes import PASSES, PROTECT, Draft, Pass
+from dpquery.plan.logical import Released, Scan, output
+from dpquery.plan.types import Value
+from dpquery.planner.passes import PASSES, PROTECT, Draft, Observer, Pass, PlanningTerms, run_passes
 from dpquery.session import pipeline
-from dpquery.session.options import Options
+from tests.reference.relations import Interpreter, Row
+from tests.unit.planner.pass_invariants import HOLDS, Trace, check_passes, traced_with
 
 CATALOG = """\
 version: 2
@@ -59,7 +58,27 @@ QUERIES = (
     "SELECT COUNT(*) AS n FROM sales WHERE day BETWEEN '2024-02-01' AND '2024-02-09'",
     "SELECT says, COUNT(*) AS n FROM sales GROUP BY says",
 )
-Trace = list[tuple[Pass, Draft]]
+OF_CONSTANTS = (
+    "SELECT COUNT(*) FILTER (WHERE id IS NULL) AS nobody, COUNT(id) AS n FROM sales WHERE id IS NOT NULL",
+    "SELECT COUNT(*) FILTER (WHERE region = 'east') + COUNT(*) FILTER (WHERE region = 'north') AS n FROM sales",
+)
+SALES: list[dict[str, Value]] = [
+    {
+        "id": i // 2,
+        "region": ("east", "north", "west")[i % 3],
+        "kind": "ab"[i % 2],
+        "price": Decimal(7 * i % 100),
+        "day": datetime.date(2024, 1 + i % 3, 1 + i % 28),
+        "says": "no" if i % 5 else "yes",
+        "free": f"{i % 4}",
+    }
+    for i in range(40)
+]
+SHOPS: list[dict[str, Value]] = [
+    {"region": "east", "size": 1},
+    {"region": "north", "size": 2},
+    {"region": "west", "size": 2},
+]
 
 
 @pytest.fixture(params=[CATALOG, IN_BLOCKS], ids=["one budget", "blocks"])
@@ -77,13 +96,11 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dp.Session]
 def test_after_each_pass_holds_what_it_is_for(shop: dp.Session, query: str) -> None:
     trace = traced(shop, [query])
     assert [one for one, _ in trace] == list(PASSES)
-    names: set[tuple[str, ...]] = set()
-    for one, draft in trace:
-        for holds in HOLDS[one.name]:
-            holds(draft, shop)
-        results = [plan.result for plan in draft.private or draft.logical]
-        names |= {tuple(column.name for column in output(result)) for result in results}
-    assert len(names) == 1, "no pass changes the answer's columns"
+    check_passes(shop, trace)
+    (budgeted,) = (draft.budgeted for _, draft in trace[-1:])
+    assert budgeted is not None
+    charge = charge_of(budgeted, shop._ledger.budget.kind, shop.catalog.declarations.neighbours)
+    assert charge.epsilon <= 1 and charge.rho <= 1
 
 
 def test_queries_of_a_batch_share_what_is_measured(shop: dp.Session) -> None:
@@ -97,6 +114,53 @@ def test_each_pass_says_why_and_has_invariants() -> None:
     assert all(one.reason for one in PASSES) and PASSES[: len(PROTECT)] == PROTECT
 
 
+def test_what_keeps_the_answer_comes_first_but_for_what_follows_from_others() -> None:
+    assert [one.name for one in PASSES if not one.keeps] == ["reports", "measure", "allocate"]
+    assert not PASSES[-1].keeps, "no pass computes anything from noise"
+    assert all(one.keeps for one in PASSES[: [one.name for one in PASSES].index("reports")])
+
+
+def test_a_pass_on_logical_plans_keeps_the_answer_as_it_says(shop: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[Draft, PlanningTerms]] = []
+
+    def noted(passes: Sequence[Pass], draft: Draft, terms: PlanningTerms, observe: Observer | None = None) -> Draft:
+        given.append((draft, terms))
+        return run_passes(passes, draft, terms, observe)
+
+    monkeypatch.setattr(pipeline, "run_passes", noted)
+    for query in (*QUERIES, *OF_CONSTANTS):
+        traced(shop, [query])
+    drafts, differs, rewrites = given[::2], set[str](), set[str]()
+    assert len(drafts) == len(QUERIES) + len(OF_CONSTANTS)
+    for draft, terms in drafts:
+        for one in PASSES[: [one.name for one in PASSES].index("measure")]:
+            after = one.run(draft, terms)
+            rewrites |= {one.name} if after.logical != draft.logical else set()
+            differs |= {one.name} if exact(after) != exact(draft) else set()
+            draft = after
+    assert differs == {one.name for one in PASSES if one.name in rewrites and not one.keeps} == {"reports"}
+    assert rewrites >= {"declared", "together", "reports"}
+    assert ("blocks" in rewrites) is any(table.blocks is not None for table in shop.catalog.tables.values())
+
+
+def exact(draft: Draft) -> list[tuple[Value, ...]]:
+    """Returns the rows of the first query's answer over `SALES` and `SHOPS`, by the interpreter."""
+    (plan,) = draft.logical
+
+    def stored(scan: Scan) -> list[Row]:
+        table = SHOPS if scan.public else SALES
+        return [{column.id: row[column.name] for column in scan.columns} for row in table]
+
+    below = Interpreter(scan=stored, released=lambda node: [])
+
+    def released(node: Released) -> list[Row]:
+        pairs = list(zip(node.columns, output(plan.boundaries[node.index]), strict=True))
+        return [{to.id: row[of.id] for to, of in pairs} for row in below.rows(plan.boundaries[node.index])]
+
+    rows = Interpreter(scan=stored, released=released).rows(plan.result)
+    return sorted((tuple(row[column.id] for column in output(plan.result)) for row in rows), key=str)
+
+
 def test_the_passes_are_shown_on_request(shop: dp.Session) -> None:
     shown = str(shop.explain(QUERIES[0], passes=True))
     assert [f"Pass {number}, {one.name}: {one.reason}" in shown for number, one in enumerate(PASSES, 1)] == [True] * 7
@@ -105,116 +169,4 @@ def test_the_passes_are_shown_on_request(shop: dp.Session) -> None:
 
 def traced(session: dp.Session, queries: Sequence[str]) -> Trace:
     """Returns each pass with the draft that it made."""
-    trace: Trace = []
-    pipeline.plan(
-        [Options(epsilon=1).request(query, None, session.catalog.defaults) for query in queries],
-        catalog=session.catalog,
-        ledger=session._ledger,
-        public=session._backend,
-        observe=lambda one, draft: trace.append((one, draft)),
-    )
-    return trace
-
-
-def names_resolve(draft: Draft, _: dp.Session) -> None:
-    """Every column that is read is given by what is below, with the type that its reader takes it for."""
-    for plan in draft.logical:
-        for relation in (plan.result, *plan.boundaries):
-            _resolves(relation)
-    for private in draft.private:
-        _resolves(private.result)
-    for aggregate in _aggregates(draft):
-        _resolves(aggregate.source)
-
-
-def boundaries_are_read(draft: Draft, _: dp.Session) -> None:
-    """The result reads boundaries that exist."""
-    for plan in draft.logical:
-        assert {leaf.index for leaf in _leaves(plan.result) if isinstance(leaf, Released)} <= {
-            *range(len(plan.boundaries))
-        }
-
-
-def reports_are_estimated(draft: Draft, _: dp.Session) -> None:
-    """What is computed from reports above the boundary reads a column for their randomness."""
-    for plan, variances in zip(draft.logical, draft.variances, strict=True):
-        stored = [leaf for one in plan.boundaries for leaf in _leaves(one) if isinstance(leaf, Scan)]
-        reports = {column.id for scan in stored for column in scan.columns if column.name == "says"}
-        assert bool(variances) is bool(reports & {id for one in plan.boundaries for id in one.group_by})
-
-
-def sensitivity_is_finite(draft: Draft, session: dp.Session) -> None:
-    """What is measured has keys that are public or selected, and a sensitivity."""
-    declared = session.catalog.declarations
-    for aggregate in _aggregates(draft):
-        assert aggregate.is_selected is (aggregate.selection is not None)
-        for measure in aggregate.measures:
-            assert sensitivity(aggregate, measure, declared.neighbours).l1 < float("inf")
-
-
-def results_read_released_tables(draft: Draft, _: dp.Session) -> None:
-    """Nothing private is left above the boundary, in no plan that may be chosen."""
-    for plan in (one for chosen in draft.private for one in (chosen, *chosen.alternatives)):
-        leaves = list(_leaves(plan.result))
-        assert all(leaf.public for leaf in leaves if isinstance(leaf, Scan))
-        known = range(len(plan.aggregates) + len(plan.added))
-        assert {leaf.index for leaf in leaves if isinstance(leaf, Released)} <= {*known}
-
-
-def noise_is_paid(draft: Draft, session: dp.Session) -> None:
-    """Each measure has noise, the total is within the offer, one plan is chosen, and the gate will have it."""
-    assert draft.budgeted is not None and not any(plan.alternatives for plan in draft.private)
-    for budgeted in draft.budgeted.aggregates:
-        assert all(noise.loss.epsilon or noise.loss.rho for noise in budgeted.noise)
-        check(budgeted, session.catalog.declarations, session._backend)
-    charge = charge_of(draft.budgeted, session._ledger.budget.kind, session.catalog.declarations.neighbours)
-    assert charge.epsilon <= 1 and charge.rho <= 1
-
-
-Invariant = Callable[[Draft, dp.Session], None]
-LOGICAL: tuple[Invariant, ...] = (names_resolve, boundaries_are_read)
-MEASURED: tuple[Invariant, ...] = (*LOGICAL, reports_are_estimated, sensitivity_is_finite)
-HOLDS: dict[str, tuple[Invariant, ...]] = {
-    "declared": LOGICAL,
-    "together": LOGICAL,
-    "reports": (*LOGICAL, reports_are_estimated),
-    "blocks": (*LOGICAL, reports_are_estimated),
-    "measure": MEASURED,
-    "combine": (*MEASURED, results_read_released_tables),
-    "allocate": (*MEASURED, results_read_released_tables, noise_is_paid),
-}
-
-
-def _aggregates(draft: Draft) -> Iterator[PrivateAggregate]:
-    yield from (one.aggregate for measured in draft.measured for one in measured)
-
-
-def _leaves(relation: Relation) -> Iterator[Relation]:
-    if not sources(relation):
-        yield relation
-    for source in sources(relation):
-        yield from _leaves(source)
-
-
-def _resolves(relation: Relation) -> None:
-    below = {column.id: column.type for source in sources(relation) for column in output(source)}
-    if sources(relation):
-        for field in dataclasses.fields(relation):
-            for read in _read(getattr(relation, field.name)):
-                assert below[read.id] == read.type
-    if isinstance(relation, Aggregate):
-        assert {*relation.group_by} <= below.keys()
-    for source in sources(relation):
-        _resolves(source)
-
-
-def _read(value: object) -> Iterator[Column]:
-    """Yields the columns that a field reads, but for those of relations below."""
-    if isinstance(value, Column):
-        yield value
-    elif isinstance(value, Expression):
-        yield from (column for part in children(value) for column in _read(part))
-    elif isinstance(value, tuple):
-        yield from (column for part in value for column in _read(part))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, Relation | SortKey):
-        yield from (column for field in dataclasses.fields(value) for column in _read(getattr(value, field.name)))
+    return traced_with(session, queries, {"epsilon": 1})

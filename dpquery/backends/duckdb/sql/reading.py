@@ -133,7 +133,9 @@ def _float(base: str, column: str) -> str | None:
 
 def _moment(base: str, declared: Type, column: str, zone: str) -> str | None:
     microseconds, exact = f"epoch_us({column})", ("", 1)
-    if base in _NANOSECONDS:  # the engine's cast would round, into the next day or year
+    # DuckDB 2.0 rounds, into the next day or year. Until
+    # `SELECT CAST(TIMESTAMP_NS '2024-01-01 23:59:59.999999999' AS DATE)` is that day.
+    if base in _NANOSECONDS:
         part = f"CASE WHEN epoch_ns({column}) % 1000 < 0 THEN 1 ELSE 0 END"
         microseconds, exact = f"(epoch_ns({column}) // 1000 - {part})", (f"epoch_ns({column})", 1000)
     if base in _ZONED:

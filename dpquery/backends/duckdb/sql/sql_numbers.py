@@ -90,7 +90,10 @@ def _int_divide(lowering: Lowering, call: Call, read: list[Read]) -> str:
 
 
 def _modulo(lowering: Lowering, call: Call, read: list[Read]) -> str:
-    """The engine fails for the least integer modulo -1."""
+    """The engine fails for the least integer modulo -1.
+
+    Until https://github.com/duckdb/duckdb/issues/25112 is closed.
+    """
     a, b = arguments(call, read)
     b = _not_zero(lowering, call, b)
     if call.type == INT64 and number(call.arguments[1]) in (None, -1):

@@ -289,6 +289,7 @@ def test_constructors_of_values() -> None:
     assert (dbapi.DateFromTicks(now), dbapi.TimeFromTicks(now)) == (made.date(), made.time())
 
 
+# pandas 3 tests SQLAlchemy only. Until it takes any connection of DB-API without a warning.
 @pytest.mark.filterwarnings("ignore:pandas only supports SQLAlchemy")
 def test_pandas_reads_from_a_connection(
     shop: Path, connection: dbapi.Connection, monkeypatch: pytest.MonkeyPatch

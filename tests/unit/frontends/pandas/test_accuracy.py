@@ -99,7 +99,7 @@ def test_groups_have_theirs_beside(people: Any) -> None:
 )
 def test_every_shape_has_intervals_around_its_numbers(people: Any, call: Any) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dpquery.AccuracyWarning)
+        warnings.simplefilter("ignore", dpquery.AccuracyWarning)  # ours: the people are few
         shown = call(people)
     accuracy = shown.dp.accuracy
     assert accuracy.index.equals(shown.index)

@@ -246,6 +246,7 @@ def test_bounds_assigned_to_a_column_clamp_it() -> None:
     assert dp.assign_bounds({"a b": (0, 3)}).query("`a b` == 3 and x >= @least", local_dict={"least": 4}).count() == 2
 
 
+# Ours: nine rows say little of ranks.
 @pytest.mark.filterwarnings("ignore:groups of too few rows for a rank error")
 def test_ranks_of_all_columns_leave_out_booleans_as_describe_of_pandas_does() -> None:
     frame = pd.DataFrame({"who": range(9), "x": [1.0] * 9, "flag": [True, False, True] * 3, "g": ["a"] * 9})
