@@ -208,6 +208,11 @@ def _more(name: str, value: Any) -> Callable[[Shop], None]:
     return lambda shop: shop.forge(lambda said: said["bound"].__setitem__(name, value))
 
 
+def _no_parquet(shop: Shop) -> None:
+    _first(shop).write_bytes(b"x")
+    shop.forge(_nothing)
+
+
 BROKEN: dict[str, tuple[Callable[[Shop], object], str]] = {
     "a flipped byte": (_flip, "not as it was written"),
     "a flipped byte of the manifest": (
@@ -240,7 +245,7 @@ BROKEN: dict[str, tuple[Callable[[Shop], object], str]] = {
     "a folder above": (lambda shop: _written(shop, lambda said: said.update(made="..")), "outside of it"),
     "a pattern of files": (lambda shop: _written(shop, _a_pattern), "outside of it"),
     "a file that is no Parquet": (
-        lambda shop: (_first(shop).write_bytes(b"x"), shop.forge(_nothing)),
+        _no_parquet,
         "cannot be read",
     ),
     "nothing but brackets": (lambda shop: _signed(shop, "[" * 100_000), "another form"),
