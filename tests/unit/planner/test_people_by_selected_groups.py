@@ -62,9 +62,10 @@ def test_people_are_counted_as_they_are_where_noise_is_small(query: str, tmp_pat
 
 
 def test_numbers_that_count_few_groups_of_a_person_are_too_low(tmp_path: Path) -> None:
+    """A place in which one person only is left to count may be missing, which happens in one run of twenty."""
     opened = session(tmp_path, 64)
     usual, few = (
         opened.sql(QUERY, epsilon=1000, delta="0.1", max_groups=groups).to_pandas()["n"].sum() for groups in (None, 4)
     )
     assert usual == sum(min(16, 1 + person % 20) for person in range(PEOPLE))
-    assert few == sum(min(4, 1 + person % 20) for person in range(PEOPLE))
+    assert 0 <= sum(min(4, 1 + person % 20) for person in range(PEOPLE)) - few <= 2
