@@ -68,7 +68,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Server:
-    """A server over engines in other processes. Connections, users' shares and counts are its own, whichever answers."""
+    """A server over engines in other processes; connections, shares and counts are its own, whichever answers."""
 
     engine: Pool
     users: Users
