@@ -187,7 +187,7 @@ def test_two_engines_over_one_ledger(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_engines_are_killed_again_and_again(tmp_path: Path) -> None:
-    """WRK-04: whatever runs in one that is killed fails in the same words; released <= recorded <= released + failed."""
+    """WRK-04: what runs in one that is killed fails in the same words; released <= recorded <= released + failed."""
     make_shop(tmp_path)
     counts, words, done = Counter[str](), set[str](), threading.Event()
     with serving(tmp_path, "--workers", "2") as shop:
