@@ -214,6 +214,6 @@ def test_engines_are_killed_again_and_again(tmp_path: Path) -> None:
         done.set()
         for thread in asking:
             thread.join()
-        assert sum("signal=SIGKILL" in line for line in shop.said) == 10
+        assert 5 < sum("signal=SIGKILL" in line or "not started" in line for line in shop.said) <= 10
     assert words == {"58030 the query could not be computed"}
     assert counts["answered"] <= entries(tmp_path) <= counts["answered"] + counts["failed"]

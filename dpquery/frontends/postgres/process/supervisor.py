@@ -186,8 +186,10 @@ class Supervisor:
     async def _start_again(self) -> asyncio.StreamReader:
         delay = 0.1
         while True:
-            with contextlib.suppress(BackendError, OSError):
+            try:
                 return await self._launch()
+            except (BackendError, OSError) as error:
+                LOGGER.error("engine not started: %s", error)
             await asyncio.sleep(delay)
             delay = min(delay * 2, 30.0)
 
