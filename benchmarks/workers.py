@@ -39,7 +39,7 @@ tables:
     max_rows: 64
     columns:
       customer: {type: int64}
-      product: {type: int64, lower: 0, upper: 49999}
+      product: {type: int64, lower: 0, upper: 4999}
       region: {type: text, keys: [east, north, south, west]}
       amount: {type: float64, lower: 0, upper: 500}
 """
@@ -56,7 +56,7 @@ def make(folder: Path) -> None:
     draw = np.random.default_rng(1)
     (folder / "shop.yaml").write_text(CATALOG)
     regions = pa.DictionaryArray.from_arrays(draw.integers(0, 4, ROWS), ["east", "north", "south", "west"])
-    columns = {"customer": draw.integers(0, ROWS // 10, ROWS), "product": draw.integers(0, 50_000, ROWS)}
+    columns = {"customer": draw.integers(0, ROWS // 10, ROWS), "product": draw.integers(0, 5_000, ROWS)}
     table = pa.table({**columns, "region": regions.cast(pa.string()), "amount": draw.uniform(0, 500, ROWS)})
     parquet.write_table(table, folder / "sales.parquet")
     with contextlib.closing(dp.create_ledger(folder / "shop.yaml", folder / "shop.ledger")) as ledger:
@@ -92,7 +92,7 @@ def long(url: str, times: Times, done: threading.Event, which: int) -> None:
 
 def waits(folder: Path, workers: int, seconds: float) -> Times:
     """Returns the milliseconds of each kind of statement, with so many engines."""
-    times, done = Times(defaultdict(list)), threading.Event()
+    times, done = defaultdict[str, list[float]](list), threading.Event()
     options = ("--workers", str(workers), "--source", str(folder / "data"))
     with served(folder, None, "shop.yaml", *options) as (url, _):
         with psycopg.connect(url, autocommit=True) as client:
