@@ -69,6 +69,24 @@ def test_what_is_short_goes_to_the_process_with_nothing_long(pool: Running, clie
     assert errors(first.ready()[0][1])["C"] == "57014"
 
 
+def test_who_asks_long_questions_asks_them_of_one_process(
+    pool: Running, clients: list[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """WRK-06: so that a process without any is left, however many there are."""
+    for place in ("process.supervisor", "execution"):
+        monkeypatch.setattr(f"dpquery.frontends.postgres.{place}.LONG", 0.0)
+    first, second, _, bob = clients
+    assert first.rows("process") and second.rows("process")  # these took long, and so may what comes next
+    for client in (first, second):
+        begin(pool, client)
+    assert sorted(one.calls for one in pool.server.engine._engines) == [0, 2]
+    idle = min(pool.server.engine._engines, key=lambda one: one.calls)
+    assert process_of(bob.rows("process")) == idle.process
+    for client in (first, second):
+        cancel(pool, client)
+        client.ready()
+
+
 def test_shares_and_cancelling_are_the_servers(pool: Running, clients: list[Client]) -> None:
     """WRK-06: one user has a quarter of the threads of all processes together, and any statement can be cancelled."""
     greedy, bob = clients[:3], clients[3]

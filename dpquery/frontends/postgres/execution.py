@@ -17,7 +17,7 @@ from dpquery.frontends.postgres.login.shares import Shares, key_of
 from dpquery.frontends.postgres.login.users import User
 from dpquery.frontends.postgres.process import crossing
 from dpquery.frontends.postgres.process.pool import Pool
-from dpquery.frontends.postgres.process.supervisor import Call, Reply
+from dpquery.frontends.postgres.process.supervisor import LONG, Call, Reply
 from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, Refusal
 
 MAX_WAIT = 600.0
@@ -46,6 +46,7 @@ class Executor:
     shares: Shares
     timeout: float = MAX_WAIT
     _call: Call | None = None
+    _is_long: bool = False
     _turn: asyncio.Future[None] | None = None
 
     @property
@@ -70,9 +71,12 @@ class Executor:
         self._turn = turn = turns.ask(name)
         try:
             await self._come_to(turn)
-            self._call = self.engine.begin(words, lambda size: self.shares.room.take(name, size))
+            is_long = self._is_long and words["what"] == "answer"
+            self._call = self.engine.begin(words, lambda size: self.shares.room.take(name, size), is_long=is_long)
             return await self.engine.finish(self._call)
         finally:
+            if self._call is not None and words["what"] == "answer":
+                self._is_long = 0 < self._call.begun < asyncio.get_running_loop().time() - LONG
             alarm.cancel()
             self._call = self._turn = None
             turns.leave(name, turn)

@@ -99,10 +99,12 @@ class Pool:
 
     # Asking.
 
-    def begin(self, words: dict[str, Any], take: Callable[[int], bytearray] = bytearray) -> Call:
-        """Returns a request that runs, or waits for a process; `take` makes room for the table of its reply."""
+    def begin(
+        self, words: dict[str, Any], take: Callable[[int], bytearray] = bytearray, *, is_long: bool = False
+    ) -> Call:
+        """Returns a request that runs, or waits for a process; the arguments are as of `Call`."""
         loop = asyncio.get_running_loop()
-        call = Call(loop.create_future(), self.settings.tick, take, words=words)
+        call = Call(loop.create_future(), self.settings.tick, take, words=words, is_long=is_long)
         if not self._ask(call):
             self._waiting[call] = starting()
             loop.call_later(PATIENCE, self._give_up, call)
@@ -117,12 +119,12 @@ class Pool:
         return words, table
 
     def _ask(self, call: Call) -> bool:
-        """Asks the process with least to do, of those that are to stay if there is one; says whether it did."""
+        """Asks the process that suits best, of those that are to stay if there is one; says whether it did."""
         ready = [one for one in self._engines if one.is_ready]
         chosen = [one for one in ready if one.number > self._old] or ready
         fitting = [one for one in chosen if one.number > call.after]
         if fitting:
-            min(fitting, key=lambda one: one.load).run(call)
+            min(fitting, key=lambda one: one.load(call)).run(call)
         return bool(fitting)
 
     def _came(self) -> None:
@@ -178,7 +180,7 @@ class Pool:
             if not left:  # they have ended meanwhile, and were started anew
                 await self._end(new)
                 continue
-            leaving = min(left, key=lambda one: one.load)
+            leaving = min(left, key=lambda one: one.calls)
             LOGGER.info("engine replaced process=%s by=%s", leaving.process, new.process)
             self._engines[self._engines.index(leaving)] = new
             self._came()

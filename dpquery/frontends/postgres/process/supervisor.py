@@ -29,7 +29,7 @@ AT_ONCE = 1 << 18
 GRACE = 5.0
 """Seconds after which the thread of a cancelled statement counts as lost, as it still computes."""
 LONG, WEIGHT = 1.0, 4
-"""Seconds after which a statement counts as a long one, and as how many others it then counts."""
+"""Seconds after which a statement counts as a long one, and as how many others it counts."""
 DRAINING = 0.05
 """Seconds from one look to the next at whether a process that is replaced has answered what it was asked."""
 
@@ -64,6 +64,7 @@ class Call:
 
     Attributes:
         words: What is asked.
+        is_long: Whether it may take long, as what its client asked last.
         send, begun: Sends more words to the process that was asked, if one was, and when that was, in the loop's time.
         after, tries: The process that answers has a higher number than this, as so many before had old data.
     """
@@ -73,6 +74,7 @@ class Call:
     take: Callable[[int], bytearray] = bytearray
     reason: Refusal | None = None
     words: dict[str, Any] = field(default_factory=dict)
+    is_long: bool = False
     send: Callable[[dict[str, Any]], None] | None = None
     begun: float = 0.0
     after: int = 0
@@ -238,13 +240,18 @@ class Supervisor:
         assert self._writer is not None
         self._writer.write(bytes(crossing.frame(number, words)[0]))
 
-    @property
-    def load(self) -> tuple[bool, int]:
-        """Whether another statement would wait for a thread, and how many run, long ones counted as several."""
+    def load(self, call: Call) -> tuple[bool, int, int]:
+        """Returns less, the better it is to ask this process: whether the call would wait for a thread, and how many
+        statements run, long ones counted as several; a long one is better asked where most other long ones run."""
         now = asyncio.get_running_loop().time()
-        long = sum(now - call.begun > LONG for call in self._calls.values()) + len(self._given_up)
+        long = sum(now - one.begun > LONG or one.is_long for one in self._calls.values()) + len(self._given_up)
         running = len(self._calls) + len(self._given_up)
-        return running >= self.settings.threads, running + long * (WEIGHT - 1)
+        return running >= self.settings.threads, -long if call.is_long else 0, running + long * (WEIGHT - 1)
+
+    @property
+    def calls(self) -> int:
+        """How many statements run."""
+        return len(self._calls)
 
     def run(self, call: Call) -> None:
         """Asks the process. It has to be ready."""
