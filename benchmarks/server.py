@@ -47,15 +47,18 @@ def make_study(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def served(folder: Path, root: Path | None = None, catalog: str = demo_files.CATALOG) -> Iterator[tuple[str, int]]:
+def served(
+    folder: Path, root: Path | None = None, catalog: str = demo_files.CATALOG, *options: str
+) -> Iterator[tuple[str, int]]:
     """Serves a folder that `make_study` made; gives what a client connects with, and the server's process.
 
     Args:
         root: Where the package is that serves, by default here.
         catalog: The catalog's file in the folder.
+        options: Further ones of the command.
     """
     command = [sys.executable, "-m", "dpquery", "serve", str(folder / catalog)]
-    command += ["--users", str(folder / "users.db"), "--listen", "127.0.0.1:0"]
+    command += ["--users", str(folder / "users.db"), "--listen", "127.0.0.1:0", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=root or Path(__file__).parent.parent)
     assert process.stderr is not None
     said = []

@@ -31,12 +31,14 @@ class Resources:
         memory_limit: Of all of them together: as "4GB", "512MiB" or "25%" of the machine; None for half of it.
         spill: True for a folder for temporary files of its own, in the system's place for them; a path for one in that
             folder; False for none: what does not fit into memory then fails.
+        processes: How many share the memory; each has one session.
     Raises:
         CatalogError: An amount that is none, or too little; a folder that is not there.
     """
 
     memory_limit: str | None = None
     spill: bool | str | os.PathLike[str] = True
+    processes: int = 1
 
     def __post_init__(self) -> None:
         self.settings(1)
@@ -53,10 +55,10 @@ class Resources:
         if unit == "%":
             if not 0 < amount <= 100:
                 raise CatalogError("a memory limit must be above 0 and at most 100 per cent of the machine")
-            return {"memory_limit": f"'{amount * part / whole:f}%'"}
-        total = int(amount * UNITS[unit])
+            return {"memory_limit": f"'{amount * part / whole / self.processes:f}%'"}
+        total = int(amount * UNITS[unit]) // self.processes
         if total < LEAST_MEMORY:
-            raise CatalogError("a memory limit must be at least 64MiB")
+            raise CatalogError("a memory limit must be at least 64MiB for each process")
         return {"memory_limit": f"'{total * part // whole // 1024} KiB'"}
 
     def folder(self) -> Spill | None:

@@ -96,6 +96,11 @@ class Shelf(ABC):
     def add(self, rows: Sequence[Fields]) -> None:
         """Keeps rows durably, all or none."""
 
+    @contextlib.contextmanager
+    def turn(self, question: int) -> Iterator[None]:
+        """Keeps other processes, where the system can, from taking the turn of the same question meanwhile."""
+        yield
+
     @abstractmethod
     def _open(self, *, create: bool) -> Any:
         """Returns a new connection to a shelf that was looked at; None where there is none and none is to be made."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
-from collections.abc import Sequence
+import struct
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dpquery.errors import LedgerError
@@ -15,6 +19,9 @@ APPLICATION_ID = 0x64705131 ^ 0x5354  # "dpQ1" and "ST"
 VERSION = 1
 SUFFIX = ".releases"
 SETTINGS = {"journal_mode": "delete", "synchronous": 3, "trusted_schema": 0, "cell_size_check": 1, "fullfsync": 1}
+TURNS = ".turns"
+LONGEST_TURN, PAUSE = 600.0, 0.01
+"""Seconds that a question waits for the same one of another process, and from one look to the next."""
 MOST_OF_JOURNAL = 1 << 22
 """Bytes of a journal that are kept."""
 SCHEMA = (
@@ -52,6 +59,21 @@ class ShelfFile(Shelf):
             marks = ", ".join("?" for _ in Fields._fields)
             connection.executemany(f"INSERT INTO release ({COLUMNS}) VALUES ({marks})", rows)
             connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def turn(self, question: int) -> Iterator[None]:
+        """Holds a lock on one byte of a file of its own, whose place is the question; it ends with the process.
+
+        Without such locks, or after very long, the question is asked all the same: it may then be paid for twice.
+        """
+        with contextlib.ExitStack() as ending:
+            if sys.platform == "linux":
+                with contextlib.suppress(OSError):
+                    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+                    descriptor = os.open(f"{self.path}{TURNS}", flags, 0o600)
+                    ending.callback(os.close, descriptor)
+                    _lock(descriptor, question)
+            yield
 
     def _open(self, *, create: bool) -> sqlite3.Connection | None:
         if not os.path.lexists(self.path):
@@ -92,6 +114,20 @@ class ShelfFile(Shelf):
             raise self.refused("its tables were altered")
         if connection.execute("SELECT ledger FROM origin").fetchall() != [(self._origin,)]:
             raise self.refused("it belongs to another ledger")
+
+
+def _lock(descriptor: int, place: int) -> None:
+    """Locks a byte as soon as nobody else does, or gives up; raises OSError where that cannot be."""
+    import fcntl
+
+    wanted = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
+    until = time.monotonic() + LONGEST_TURN
+    while time.monotonic() < until:
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, wanted)
+            return
+        except BlockingIOError:
+            time.sleep(PAUSE)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

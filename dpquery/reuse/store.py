@@ -148,14 +148,14 @@ class Store:
 
     @contextlib.contextmanager
     def turn(self, question: Hashable) -> Iterator[None]:
-        """Lets one thread at a time measure the same, so that the next finds what was measured."""
+        """Lets one thread of one process at a time measure the same, so that the next finds what was measured."""
         with LOCK:
             if self._turns_of != os.getpid():
                 self._turns, self._turns_of = {}, os.getpid()
             lock, waiting = self._turns.get(question, (threading.Lock(), 0))
             self._turns[question] = (lock, waiting + 1)
         try:
-            with lock:
+            with lock, self._shelf.turn(int(digest(repr(question))[:15], 16)):
                 yield
         finally:
             with LOCK:

@@ -36,6 +36,18 @@ def test_both_engines_share_the_limit() -> None:
     assert settings(backend._public)["memory_limit"] == "1.0 GiB"
 
 
+def test_processes_share_the_limit() -> None:
+    """WRK-06: several engines of one server take no more memory together than one would."""
+    machine = duckdb.connect(":memory:")
+    for given, wanted in ((Resources("4GiB", processes=2), "2GiB"), (Resources(processes=4), "12.5%")):
+        machine.execute(f"SET memory_limit = '{wanted}'")
+        whole = machine.execute("SELECT current_setting('memory_limit')").fetchone()
+        machine.execute(f"SET memory_limit = {given.settings(1)['memory_limit']}")
+        assert machine.execute("SELECT current_setting('memory_limit')").fetchone() == whole
+    with pytest.raises(CatalogError, match="for each process"):
+        Resources("100MiB", processes=2)
+
+
 def test_each_thread_of_private_tables_gives_memory_back_and_groups_by_codes() -> None:
     read = ", ".join(f"current_setting('{name}')" for name in PRIVATE_SETTINGS)
     backend = DuckDBBackend(CATALOG, DATA)

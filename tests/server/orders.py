@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import dpquery as dp
-from dpquery.backends.base import Backend
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.frontends.postgres.engine.engine import Engine
 from dpquery.frontends.postgres.engine.settings import Caps
@@ -29,15 +28,11 @@ def catalog() -> dp.Catalog:
 class Study:
     """A server's engine over a new ledger."""
 
-    def __init__(
-        self, *, row_level: str = "error", caps: Caps | None = None, reopen: Callable[[], Backend] | None = None
-    ) -> None:
+    def __init__(self, *, row_level: str = "error", caps: Caps | None = None) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="dpquery-server-")
         self.ledger: Ledger = dp.create_ledger(catalog(), Path(self.folder.name) / "shop.ledger")
         backend = DuckDBBackend(catalog(), tables())
-        self.engine = Engine(
-            catalog(), backend=backend, ledger=self.ledger, row_level=row_level, caps=caps, reopen=reopen
-        )
+        self.engine = Engine(catalog(), backend=backend, ledger=self.ledger, row_level=row_level, caps=caps)
 
     def answer(
         self, text: str, *parameters: object, analyst: str = "alice", settings: Mapping[str, str] | None = None

@@ -13,7 +13,8 @@ from typing import Any
 from dpquery.frontends.postgres.listener import Limits, Server
 from dpquery.frontends.postgres.login.tls import tls_context
 from dpquery.frontends.postgres.login.users import Users
-from dpquery.frontends.postgres.process.supervisor import Supervisor, SupervisorSettings
+from dpquery.frontends.postgres.process.pool import Pool
+from dpquery.frontends.postgres.process.supervisor import SupervisorSettings
 from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse"
@@ -34,15 +35,16 @@ class Running:
         return f"host={self.host} port={self.port} user={user} password='{PASSWORD}' dbname={database} {extra}"
 
     def begun(self) -> threading.Event:
-        """Returns what is set as soon as the engine was told of another statement."""
-        told, numbers = threading.Event(), self.server.engine._numbers
+        """Returns what is set as soon as an engine was told of another statement."""
+        told = threading.Event()
 
-        def noted() -> Iterator[int]:
+        def noted(numbers: Iterator[int]) -> Iterator[int]:
             for number in numbers:
                 told.set()
                 yield number
 
-        self.server.engine._numbers = noted()
+        for engine in self.server.engine._engines:
+            engine._numbers = noted(engine._numbers)
         return told
 
     def call(self, coroutine: Any) -> Any:
@@ -70,12 +72,12 @@ def running(
     certificate: tuple[Path, Path, Path | None] | None = None,
     caps: dict[str, str] | None = None,
     threads: int = 16,
+    workers: int = 1,
     most_rows: int = 1_000_000,
 ) -> Iterator[Running]:
     """Runs a server for as long as the block lasts."""
-    engine = Supervisor(
-        SupervisorSettings(factory=factory, arguments=arguments or {}, threads=threads, most_rows=most_rows)
-    )
+    settings = SupervisorSettings(factory=factory, arguments=arguments or {}, threads=threads, most_rows=most_rows)
+    engine = Pool(settings, workers)
     server = Server(engine, make_users(folder), limits or Limits(), caps=caps or {})
     if certificate is not None:
         server.tls, server.binding = tls_context(*certificate)

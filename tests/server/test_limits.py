@@ -252,8 +252,7 @@ def test_the_engines_end_is_the_end_of_what_it_ran_alone(tmp_path: Path, caplog:
             assert refused["C"] == "58030"
             assert client.rows("SELECT 1") == [["1"]]  # the same connection, another engine
         assert bystander.rows("SELECT 1") == [["1"]]
-        process = server.server.engine.process
-        assert process is not None
+        (process,) = server.server.engine.processes
         begun = server.begun()
         bystander.send(query(SLOW))
         assert begun.wait(PATIENCE)
@@ -285,8 +284,7 @@ def test_a_client_does_not_wait_for_an_engine_that_does_not_stop(
         assert client.error(query("SET statement_timeout = 300; hang"))["C"] == "57014"
         assert server.server.engine.restarts == 0
         assert client.rows("SELECT 1") == [["1"]]  # by the other thread
-        process = server.server.engine.process
-        assert process is not None
+        (process,) = server.server.engine.processes
         os.kill(process, signal.SIGKILL)  # the server would end after what it runs
 
 

@@ -16,7 +16,7 @@ TABLES = ("patients", "labs", "events")
 CATALOG, LEDGER = "nafld.yaml", "nafld.ledger"
 OWN = {
     *(CATALOG, LEDGER),
-    *(f"{LEDGER}{end}" for end in (".mark", ".releases", ".releases-journal")),
+    *(f"{LEDGER}{end}" for end in (".mark", ".releases", ".releases-journal", ".releases.turns")),
     *(f"{t}.parquet" for t in TABLES),
 }
 

@@ -48,6 +48,7 @@ def serve(
     idle_timeout: Annotated[float, opt("--idle-timeout", "SECONDS", "Of a silent connection.", min=0.001)] = 3600.0,
     most_connections: Annotated[int, opt("--most-connections", "N", "At the same time.", min=1)] = 200,
     threads: Annotated[int, opt("--threads", "N", "Statements that run at once.", min=1)] = 16,
+    workers: Annotated[int, opt("--workers", "N", "Processes that hold the data and answer.", min=1, max=64)] = 1,
     statements_per_user: Annotated[
         int | None, opt("--statements-per-user", "N", "Else a quarter of them.", min=1)
     ] = None,
@@ -66,7 +67,8 @@ def serve(
     from dpquery.frontends.postgres.listener import Limits, Server
     from dpquery.frontends.postgres.login.tls import tls_context
     from dpquery.frontends.postgres.login.users import Users
-    from dpquery.frontends.postgres.process.supervisor import Supervisor, SupervisorSettings
+    from dpquery.frontends.postgres.process.pool import Pool
+    from dpquery.frontends.postgres.process.supervisor import SupervisorSettings
 
     host, port = _address(listen)
     if (tls_cert is None) is not (tls_key is None) or (tls_client_ca is not None and tls_cert is None):
@@ -89,6 +91,7 @@ def serve(
         "most_epsilon": most_epsilon,
         "memory_limit": memory_limit,
         "spill": spill_of(spill),
+        "workers": workers,
     }
     limits = Limits(
         connections=most_connections,
@@ -98,14 +101,15 @@ def serve(
         idle=idle_timeout,
     )
     server = Server(
-        Supervisor(
+        Pool(
             SupervisorSettings(
                 factory=FACTORY,
                 arguments=arguments,
                 threads=threads,
                 most_bytes=max(1, most_results // 4) << 20,
                 tick=tick,
-            )
+            ),
+            workers,
         ),
         Users(users),
         limits,
@@ -170,6 +174,8 @@ async def _run(server: Server, host: str, port: int, metrics: tuple[str, int, st
         await server.stop()  # the engine runs already
         reason = os.strerror(error.errno) if error.errno else "it cannot be used"
         raise typer.BadParameter(f"{host}:{port}: {reason}; say another with --listen HOST:PORT") from None
+    if not sys.stdin.isatty():  # a terminal that is closed ends the server
+        loop.add_signal_handler(signal.SIGHUP, server.engine.renew)
     counted = None if metrics is None else await serve_metrics(server, *metrics)
     encrypted = " sslmode=require" if server.tls is not None else ""
     typer.echo(f"dpquery answers for {catalog.dataset} on {host}:{bound}", err=True)

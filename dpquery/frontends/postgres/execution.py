@@ -16,7 +16,8 @@ from dpquery.frontends.postgres.commands.transactions import Block
 from dpquery.frontends.postgres.login.shares import Shares, key_of
 from dpquery.frontends.postgres.login.users import User
 from dpquery.frontends.postgres.process import crossing
-from dpquery.frontends.postgres.process.supervisor import Call, Reply, Supervisor
+from dpquery.frontends.postgres.process.pool import Pool
+from dpquery.frontends.postgres.process.supervisor import LONG, Call, Reply
 from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, Refusal
 
 MAX_WAIT = 600.0
@@ -36,7 +37,7 @@ class Executor:
         block: The transaction that it is in, with what that undoes.
     """
 
-    engine: Supervisor
+    engine: Pool
     block: Block
     user: User
     login: User
@@ -45,6 +46,7 @@ class Executor:
     shares: Shares
     timeout: float = MAX_WAIT
     _call: Call | None = None
+    _is_long: bool = False
     _turn: asyncio.Future[None] | None = None
 
     @property
@@ -69,9 +71,12 @@ class Executor:
         self._turn = turn = turns.ask(name)
         try:
             await self._come_to(turn)
-            self._call = await self.engine.begin(words, lambda size: self.shares.room.take(name, size))
+            is_long = self._is_long and words["what"] == "answer"
+            self._call = self.engine.begin(words, lambda size: self.shares.room.take(name, size), is_long=is_long)
             return await self.engine.finish(self._call)
         finally:
+            if self._call is not None and words["what"] == "answer":
+                self._is_long = 0 < self._call.begun < asyncio.get_running_loop().time() - LONG
             alarm.cancel()
             self._call = self._turn = None
             turns.leave(name, turn)
@@ -95,7 +100,7 @@ class Executor:
     async def describe_text(self, statement: Statement, given: tuple[int, ...]) -> Described:
         """Returns the types of a statement for the engine; nothing is charged."""
         name, analyst, values = self.user.name, self.user.analyst, dict(self.settings.values)
-        key = key_of(statement.text, given, analyst, values, self.engine.restarts)
+        key = key_of(statement.text, given, analyst, values, self.engine.epoch)
         described = self.shares.kept.find(name, key, Described)
         if described is None:
             words = {"what": "describe", "text": statement.text, "oids": given, "analyst": analyst, "settings": values}
@@ -109,7 +114,7 @@ class Executor:
         """Returns the answer to a statement, which may be charged for, from the engine unless it always is the same."""
         begun = asyncio.get_running_loop().time()
         name, analyst, values = self.user.name, self.user.analyst, dict(self.settings.values)
-        key = key_of(statement.text, parameters, analyst, values, self.engine.restarts)
+        key = key_of(statement.text, parameters, analyst, values, self.engine.epoch)
         answered = None if is_explained else self.shares.kept.find(name, key, Answered)
         if answered is None:
             what, written = (

@@ -21,7 +21,7 @@ from dpquery.frontends.postgres.login.login import Door, Login, log_in, new_key
 from dpquery.frontends.postgres.login.shares import Shares, Turns, shares_of
 from dpquery.frontends.postgres.login.users import Users
 from dpquery.frontends.postgres.process.log import LOGGER, Counts, Log
-from dpquery.frontends.postgres.process.supervisor import Supervisor
+from dpquery.frontends.postgres.process.pool import Pool
 from dpquery.frontends.postgres.wire import messages, wire
 from dpquery.frontends.postgres.wire.answers import TOO_MANY, Answered, Field, Refusal
 from dpquery.frontends.postgres.wire.channel import Channel, Closed
@@ -68,9 +68,9 @@ class Limits:
 
 @dataclass(slots=True)
 class Server:
-    """A server over one engine."""
+    """A server over engines in other processes; connections, shares and counts are its own, whichever answers."""
 
-    engine: Supervisor
+    engine: Pool
     users: Users
     limits: Limits = field(default_factory=Limits)
     tls: ssl.SSLContext | None = None

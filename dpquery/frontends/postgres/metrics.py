@@ -22,6 +22,7 @@ def metrics_text(server: Server) -> str:
         ("statements_running", "gauge", shares.statements.busy),
         ("statements_waiting", "gauge", shares.statements.waiting),
         ("results_bytes", "gauge", shares.room.held),
+        ("engines_ready", "gauge", len(engine.processes)),
         ("engine_restarts_total", "counter", engine.restarts),
         ("statement_seconds_total", "counter", f"{server.counts.seconds:.6f}"),
     )

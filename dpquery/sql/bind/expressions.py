@@ -317,7 +317,7 @@ class Binder:
                 how, near = "with these arguments", ""
                 if not is_known(node):
                     how, near = "here", meant(name, function_names()) if len(name) > 3 else ""
-                advice = ADVISED.get(name) or f"{near}docs/reference/sql.md lists the functions."
+                advice = ADVISED.get(name) or f"{near}The reference of SQL lists the functions."
                 return context.refuse(UnknownNameError, f"function {name} is not known {how}", node, advice)
         return context.unsupported(f"{form_of(node)} is not supported", node)
 

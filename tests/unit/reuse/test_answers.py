@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import threading
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +24,7 @@ from dpquery.result.combined import CombinedNoise, Component, combined, weights_
 from dpquery.reuse import store
 from dpquery.reuse.answers import _apart
 from dpquery.reuse.releases import Release, to_text
+from dpquery.reuse.store import Store
 from dpquery.session import pipeline
 from tests.forking import fork
 from tests.unit.reuse.shop import ROWS, Shop
@@ -469,6 +471,24 @@ def test_two_who_ask_at_once_pay_once(shop: Shop) -> None:
     assert len(found) == 6 and all(one == found[0] for one in found) and shop.entries() == 1
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the locks are Linux'")
+def test_two_processes_that_ask_at_once_pay_once(shop: Shop) -> None:
+    one, other = (Store(dp.Ledger.open(shop.path)) for _ in range(2))  # each as that of a process
+    came = threading.Event()
+
+    def ask() -> None:
+        with other.turn(("1", BY_REGION)):
+            came.set()
+
+    waiting = threading.Thread(target=ask)
+    with one.turn(("1", BY_REGION)):
+        with other.turn(("2", BY_REGION)):
+            waiting.start()
+        assert not came.wait(0.2)
+    waiting.join()
+    assert came.is_set()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_reads_what_its_parent_bought(shop: Shop) -> None:
     with shop.session() as session:
@@ -492,8 +512,6 @@ def test_a_lost_store_costs_money_and_nothing_else(shop: Shop) -> None:
 
 
 def test_an_answer_that_cannot_be_stored_is_given(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpquery.reuse.store import Store
-
     def fail(*_: object) -> None:
         raise dp.LedgerError("the disk is full")
 

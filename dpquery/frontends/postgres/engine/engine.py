@@ -16,7 +16,7 @@ from dpquery.backends.opening import open_backend
 from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog
 from dpquery.data.arrow import arrow_type
-from dpquery.errors import DataChangedError, InvalidLossError, QueryError
+from dpquery.errors import InvalidLossError, QueryError
 from dpquery.frontends.postgres.engine.declared import Known, known_answer
 from dpquery.frontends.postgres.engine.parameters import infer, values_of
 from dpquery.frontends.postgres.engine.routing import Route, Statement, position_of, route
@@ -48,7 +48,6 @@ from dpquery.sql.parse.parameters import fill
 
 Made = TypeVar("Made")
 NOTHING_CHARGED = "no charge"
-Done = TypeVar("Done")
 REMEMBERED = 256
 """Statements whose trees and shapes are kept."""
 LONGEST_REMEMBERED = 4096
@@ -70,7 +69,6 @@ class Engine:
         caps: The most that one query may ask for.
         row_level: "error" refuses queries for rows of single units, "empty" answers them with no row.
         data_version: The ledger's version of the data before the backend was opened; by default the one that holds.
-        reopen: Opens the data anew after the owner said that they changed; without it, statements are then refused.
     """
 
     def __init__(
@@ -82,13 +80,12 @@ class Engine:
         caps: Caps | None = None,
         row_level: str = "error",
         data_version: str | None = None,
-        reopen: Callable[[], Backend] | None = None,
     ) -> None:
         if row_level not in ("error", "empty"):
             raise InvalidLossError("row_level is error or empty")
         self._catalog, self._backend, self._ledger = catalog, backend, ledger
         self._caps, self._is_empty = caps or Caps(), row_level == "empty"
-        self._version, self._reopen = data_version or ledger.data_version, reopen
+        self._version = data_version or ledger.data_version
         self._emulation = Emulation(catalog)
         self._sessions: dict[str, Session] = {}
         self._route = _remembered(lambda text: route(text, catalog, self._emulation.known))
@@ -141,7 +138,7 @@ class Engine:
             if known is not None:
                 return _lines([known.notice, "Charge: nothing"])
             options = options_of(asked.settings, self._caps)
-            _, plan = self._now(asked, lambda on: on.explain(asked.text, params=params or None, **options))
+            plan = self._session(asked.analyst).explain(asked.text, params=params or None, **options)
             return _lines(str(plan).split("\n"))
 
     def _charged(
@@ -154,7 +151,8 @@ class Engine:
     ) -> Answered:
         """Returns the answer of the private engine, with notices: what it cost and what is left, then what is known of
         what bounds leave out."""
-        session, result = self._now(asked, lambda on: on.sql(asked.text, params=params or None, **options))
+        session = self._session(asked.analyst)
+        result = session.sql(asked.text, params=params or None, **options)
         charge = str(result.charge)
         was_known = "no charge: it follows from what was answered before" if result.measurements else NOTHING_CHARGED
         paid = was_known if charge == "nothing" else f"charged {charge}"
@@ -210,28 +208,6 @@ class Engine:
             return virtual_table(name, self._catalog, self._ledger, analyst)
 
         return self._emulation.run(tree, asking, virtual, rows=rows), asking.is_lasting
-
-    def _now(self, asked: Asked, do: Callable[[Session], Done]) -> tuple[Session, Done]:
-        """Returns the analyst's session and what it does; where the data have a new version, of them opened anew.
-
-        A session of an older version refuses before it charges, so that nothing is charged twice.
-        """
-        session = self._session(asked.analyst)
-        try:
-            return session, do(session)
-        except DataChangedError:
-            if self._reopen is None:
-                raise
-            self._open_anew(self._reopen)
-        session = self._session(asked.analyst)
-        return session, do(session)
-
-    def _open_anew(self, reopen: Callable[[], Backend]) -> None:
-        with self._guard:
-            version = self._ledger.data_version  # before the data are opened: what is opened later is not older
-            if version != self._version:  # another thread has opened them
-                self._backend, self._version = reopen(), version
-                self._sessions.clear()
 
     def _session(self, analyst: str) -> Session:
         """Returns the analyst's session; there is one for each, over one backend and one ledger."""
@@ -346,25 +322,20 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
 
     Args:
         arguments: The paths `catalog`, `sources` by table or of a prepared folder, `ledger`; `row_level`;
-            `most_epsilon`, or None; `memory_limit` and `spill` as for `dpquery.connect`.
+            `most_epsilon`, or None; `memory_limit` and `spill` as for `dpquery.connect`; `workers`, the number of
+            engines that share them.
 
     Raises:
         DPQueryError: Mistakes in the catalog, tables without data, a ledger that is missing or another's.
     """
     catalog = Catalog.load(arguments["catalog"])
     ledger = Ledger.open(arguments["ledger"])
-    resources = Resources(arguments["memory_limit"], arguments["spill"])
+    resources = Resources(arguments["memory_limit"], arguments["spill"], arguments["workers"])
     with contextlib.ExitStack() as ending:
         ending.callback(ledger.close)
-        version, current = ledger.data_version, list[Backend]()
-        ending.callback(lambda: current[0].close() if current else None)
-
-        def open_data() -> Backend:
-            sources = sources_of(catalog, arguments["sources"], ledger)
-            current[:] = [open_backend(catalog, sources, resources=resources)]
-            return current[0]
-
-        backend = open_data()
+        version = ledger.data_version  # before the data are opened: what is opened later is not older
+        backend = open_backend(catalog, sources_of(catalog, arguments["sources"], ledger), resources=resources)
+        ending.callback(backend.close)
         someone = next(iter(catalog.analysts), "analyst")
         Session(catalog, backend=backend, ledger=ledger, analyst=someone)  # whether they belong together
         most = arguments["most_epsilon"]
@@ -376,6 +347,5 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
             caps=caps,
             row_level=arguments["row_level"],
             data_version=version,
-            reopen=open_data,
         )
         yield engine, {"dataset": catalog.dataset}

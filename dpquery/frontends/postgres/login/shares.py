@@ -181,16 +181,16 @@ class Kept:
             self._users.popitem(last=False)
 
 
-def key_of(text: str, given: tuple[object, ...], analyst: str, settings: Mapping[str, str], restarts: int) -> Key:
+def key_of(text: str, given: tuple[object, ...], analyst: str, settings: Mapping[str, str], epoch: int) -> Key:
     """Returns all that an answer without data depends on; nothing where the statement is too long to be kept.
 
     Args:
         given: The OIDs or the values of its parameters; their form tells 1 from 1.0 and True.
-        restarts: How often the engine has started again, as it then reads its catalog again.
+        epoch: Changes when engines were started, as they then read the catalog again.
     """
     if len(text) > LONGEST or len(written := repr(given)) > LONGEST:
         return ()
-    return text, written, analyst, tuple(sorted(settings.items())), restarts
+    return text, written, analyst, tuple(sorted(settings.items())), epoch
 
 
 @dataclass(slots=True)

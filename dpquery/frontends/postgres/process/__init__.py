@@ -1,1 +1,1 @@
-"""The engine in a process of its own: its worker, its supervisor, its log."""
+"""Engines in processes of their own: the worker there; the supervisor of one, the pool of all, and the log here."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpquery.frontends.postgres.wire.answers import Answered, Described, Field, Refusal, failed
+from dpquery.frontends.postgres.wire.answers import Answered, DataChanged, Described, Field, Refusal, failed
 
 HEAD = struct.Struct(">III")
 """Of a frame: the number of its request, the bytes of its JSON, the bytes of its table."""
@@ -92,7 +92,7 @@ def to_described(words: dict[str, Any]) -> Described:
 
 def of_refusal(refusal: Refusal) -> dict[str, Any]:
     """Returns a refusal as words."""
-    return {"refusal": refusal.args}
+    return {"refusal": refusal.args, "is_stale": isinstance(refusal, DataChanged)}
 
 
 def to_refusal(words: dict[str, Any]) -> Refusal:

@@ -1,4 +1,4 @@
-"""The engine's processes as the listener sees them: asked, cancelled, watched, and started again when they end."""
+"""One engine's process as the listener sees it: asked, cancelled, watched, and started again when it ends."""
 
 from __future__ import annotations
 
@@ -28,13 +28,10 @@ AT_ONCE = 1 << 18
 """Bytes of a table that are read at once."""
 GRACE = 5.0
 """Seconds after which the thread of a cancelled statement counts as lost, as it still computes."""
-PATIENCE = 15.0
-"""Seconds that a statement waits for an engine that starts again."""
-
-
-def starting() -> Refusal:
-    """Returns the refusal of a statement that comes while no engine runs."""
-    return Refusal("57P03", "the engine is starting", hint="Ask again in a moment.")
+LONG, WEIGHT = 1.0, 4
+"""Seconds after which a statement counts as a long one, and as how many others it counts."""
+DRAINING = 0.05
+"""Seconds from one look to the next at whether a process that is replaced has answered what it was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,50 +61,81 @@ class Call:
     The client is told at the next tick of the server, a public grid of time, independent of the engine: when
     it stops, and whether it would have answered, may depend on data. `take` returns room for the table of its reply, or
     raises the Refusal of one for which there is none.
+
+    Attributes:
+        words: What is asked.
+        is_long: Whether it may take long, as what its client asked last.
+        send, begun: Sends more words to the process that was asked, if one was, and when that was, in the loop's time.
+        after, tries: The process that answers has a higher number than this, as so many before had old data.
     """
 
-    _send: Callable[[dict[str, Any]], None]
     reply: asyncio.Future[Reply]
     tick: float
     take: Callable[[int], bytearray] = bytearray
     reason: Refusal | None = None
+    words: dict[str, Any] = field(default_factory=dict)
+    is_long: bool = False
+    send: Callable[[dict[str, Any]], None] | None = None
+    begun: float = 0.0
+    after: int = 0
+    tries: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the client waits for no process any more."""
+        return self.reply.done() or self.reason is not None
 
     def cancel(self, reason: Refusal) -> None:
         """Asks the engine to stop, and waits for it no longer than to the next tick."""
-        if self.reason is None and not self.reply.done():
+        if not self.is_over:
             self.reason = reason
-            self._send({"what": "cancel"})
+            if self.send is not None:
+                self.send({"what": "cancel"})
             loop = asyncio.get_running_loop()
             loop.call_at((loop.time() // self.tick + 1) * self.tick, self._end)
 
     def answer(self, words: dict[str, Any], table: bytearray) -> None:
         """Takes the engine's reply, unless the client waits for the tick: whether one comes depends on the engine."""
-        if not self.reply.done() and self.reason is None:
+        if not self.is_over:
             self.reply.set_result((words, table))
 
-    def fail(self) -> None:
-        """Takes note that the engine has ended, unless the client waits for the tick."""
-        if not self.reply.done() and self.reason is None:
-            self.reply.set_exception(failed())
+    def fail(self, refusal: Refusal) -> None:
+        """Takes note that the engine has ended or cannot answer, unless the client waits for the tick."""
+        if not self.is_over:
+            self.reply.set_exception(refusal)
 
     def _end(self) -> None:
         if not self.reply.done() and self.reason is not None:
             self.reply.set_exception(self.reason)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Supervisor:
-    """A process that answers, and another in its place when it ends."""
+    """A process that answers, and another in its place when it ends.
+
+    Attributes:
+        number_of: Returns the number of a process that is started, of all of the server.
+        came: Called when the process is ready.
+        stale: Takes a call that is refused as the data have a new version.
+        number: Of the process.
+        restarts: How often the process has ended unexpectedly.
+        is_ready: Whether it may be asked.
+    """
 
     settings: SupervisorSettings
+    number_of: Callable[[], int]
+    came: Callable[[], None]
+    stale: Callable[[Supervisor, Call, Refusal], None]
     about: dict[str, Any] = field(default_factory=dict)
+    number: int = 0
     restarts: int = 0
+    is_ready: bool = False
+    _is_leaving: bool = False
     _process: asyncio.subprocess.Process | None = None
     _writer: asyncio.StreamWriter | None = None
     _calls: dict[int, Call] = field(default_factory=dict)
     _given_up: set[int] = field(default_factory=set)
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
-    _ready: asyncio.Event = field(default_factory=asyncio.Event)
     _watcher: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -116,6 +144,7 @@ class Supervisor:
         self._watcher = asyncio.create_task(self._watch(reader))
 
     async def _launch(self) -> asyncio.StreamReader:
+        self.number = self.number_of()
         ours, theirs = socket.socketpair()
         with theirs:
             arguments = ("-P", "-c", START, json.dumps(sys.path), str(theirs.fileno()))
@@ -136,7 +165,8 @@ class Supervisor:
             raise BackendError(words["failed"])
         self.about = words["about"]
         self._given_up.clear()
-        self._ready.set()
+        self.is_ready = True
+        self.came()
         return reader
 
     async def _watch(self, reader: asyncio.StreamReader) -> None:
@@ -145,19 +175,23 @@ class Supervisor:
             with contextlib.suppress(OSError, EOFError):
                 while True:
                     await self._take_reply(reader)
-            self._ready.clear()
+            self.is_ready = False
             self._say_why(await self._end_process())
             calls, self._calls = list(self._calls.values()), {}
             for call in calls:
-                call.fail()
+                call.fail(failed())
             self.restarts += 1
+            if self._is_leaving:
+                return
             reader = await self._start_again()
 
     async def _start_again(self) -> asyncio.StreamReader:
         delay = 0.1
         while True:
-            with contextlib.suppress(BackendError, OSError):
+            try:
                 return await self._launch()
+            except (BackendError, OSError) as error:
+                LOGGER.error("engine not started: %s", error)
             await asyncio.sleep(delay)
             delay = min(delay * 2, 30.0)
 
@@ -166,8 +200,12 @@ class Supervisor:
         number, words, size = await self._head(reader)
         self._given_up.discard(number)
         call = self._calls.get(number)
+        if call is not None and words.get("is_stale"):
+            del self._calls[number]
+            self.stale(self, call, crossing.to_refusal(words))
+            return
         table: bytearray | None = None
-        if call is not None and not call.reply.done() and call.reason is None:
+        if call is not None and not call.is_over:
             try:
                 table = call.take(size)
             except Refusal as refusal:
@@ -202,31 +240,30 @@ class Supervisor:
         assert self._writer is not None
         self._writer.write(bytes(crossing.frame(number, words)[0]))
 
-    async def begin(self, words: dict[str, Any], take: Callable[[int], bytearray] = bytearray) -> Call:
-        """Sends a request and returns it as it runs; `take` makes room for its table."""
-        if not self._ready.is_set():
-            try:
-                await asyncio.wait_for(self._ready.wait(), PATIENCE)
-            except TimeoutError:
-                raise starting() from None
+    def load(self, call: Call) -> tuple[bool, int, int]:
+        """Returns less, the better it is to ask this process: whether the call would wait for a thread, and how many
+        statements run, long ones counted as several; a long one is better asked where most other long ones run."""
+        now = asyncio.get_running_loop().time()
+        long = sum(now - one.begun > LONG or one.is_long for one in self._calls.values()) + len(self._given_up)
+        running = len(self._calls) + len(self._given_up)
+        return running >= self.settings.threads, -long if call.is_long else 0, running + long * (WEIGHT - 1)
+
+    @property
+    def calls(self) -> int:
+        """How many statements run."""
+        return len(self._calls)
+
+    def run(self, call: Call) -> None:
+        """Asks the process. It has to be ready."""
         number = next(self._numbers) % (1 << 32) or next(self._numbers)
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        call = Call(lambda message: self._cancel(number, message), reply, self.settings.tick, take)
+        call.send, call.begun = lambda message: self._cancel(number, message), asyncio.get_running_loop().time()
         self._calls[number] = call
-        self._write(number, words)
-        return call
+        self._write(number, call.words)
 
     def _cancel(self, number: int, message: dict[str, Any]) -> None:
-        if number in self._calls and self._ready.is_set():
+        if number in self._calls and self._writer is not None:
             self._write(number, message)
             asyncio.get_running_loop().call_later(GRACE, self._lose, number, self._process)
-
-    async def finish(self, call: Call) -> Reply:
-        """Waits for the reply. Raises the Refusal that it is, or the one that the call was cancelled for."""
-        words, table = await asyncio.shield(call.reply)
-        if "refusal" in words:
-            raise crossing.to_refusal(words)
-        return words, table
 
     def _lose(self, number: int, process: asyncio.subprocess.Process | None) -> None:
         """Counts a thread whose statement was abandoned: where most are, another process takes over."""
@@ -235,17 +272,23 @@ class Supervisor:
         del self._calls[number]
         self._given_up.add(number)
         if len(self._given_up) >= max(1, self.settings.threads // 2) and self._process is not None:
-            self._ready.clear()  # who comes now waits for the next one
+            self.is_ready = False  # who comes now waits for the next one
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
+    async def drain(self) -> None:
+        """Waits until the process has answered what it was asked; it is asked nothing more, and not started again."""
+        self.is_ready, self._is_leaving = False, True
+        while self._calls:
+            await asyncio.sleep(DRAINING)
+
     async def stop(self) -> None:
-        """Ends the engine, after it has finished what it was asked."""
+        """Ends the process; statements that run are cancelled."""
         if self._watcher is not None:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watcher
-        self._ready.clear()
+        self.is_ready = False
         await self._end_process()
 
     async def _end_process(self) -> int | None:

@@ -145,8 +145,8 @@ def _note(error: BaseException) -> None:
 
 def main(descriptor: int) -> None:
     """Serves through an inherited socket until it is closed; its first frame says how to open the answerer."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the listener ends this process, when its clients are done
+    for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(which, signal.SIG_IGN)  # the listener ends this process, when its clients are done
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.setswitchinterval(SWITCH)
     operator = logging.StreamHandler(sys.stderr)

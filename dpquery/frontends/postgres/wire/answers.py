@@ -103,6 +103,10 @@ class Refusal(Exception):
         return f"{self.sqlstate}: {self.message}"
 
 
+class DataChanged(Refusal):
+    """The refusal of a statement that an engine cannot answer as it holds an older version of the data."""
+
+
 class Answerer(Protocol):
     """Answers statements; many threads may ask at once. A statement that is refused raises Refusal."""
 
@@ -158,7 +162,8 @@ def refusal_of(error: BaseException) -> Refusal:
     if isinstance(error, errors.BackendError):
         return failed()
     if isinstance(error, errors.DataChangedError):
-        return Refusal(BROKEN, "the data have changed; nothing was charged", None, "The server must be restarted.")
+        hint = "Ask again later; the data owner's log says why the new data are not there yet."
+        return DataChanged(BROKEN, "the data have changed; nothing was charged", None, hint)
     if isinstance(error, errors.LedgerError):
         return Refusal(BROKEN, "the ledger cannot be used", None, "Tell the data owner; their log has the reason.")
     if isinstance(error, errors.CatalogError):

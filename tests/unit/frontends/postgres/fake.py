@@ -8,14 +8,16 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from dpquery.cancelling import interruptible
+from dpquery.errors import CatalogError, DataChangedError
 from dpquery.frontends.postgres.wire import oids
-from dpquery.frontends.postgres.wire.answers import Answered, Asked, Described, Field, Refusal
+from dpquery.frontends.postgres.wire.answers import Answered, Asked, Described, Field, Refusal, refusal_of
 
 OIDS = {
     "bool": oids.BOOL,
@@ -44,9 +46,16 @@ _TYPES |= {"bool": oids.BOOL, "text": oids.TEXT, "timestamp": oids.TIMESTAMP, "u
 
 
 class Fake:
-    """Answers what DuckDB answers; `SELECT charges` says how often it did so for tables."""
+    """Answers what DuckDB answers; `SELECT charges` says how often it did so for tables.
 
-    def __init__(self) -> None:
+    Args:
+        version: A file with the version of the data, of which it holds the one that stands there now.
+    """
+
+    def __init__(self, version: str | None = None) -> None:
+        self._place, self._version = version, _read(version)
+        if self._version == "broken":
+            raise CatalogError("these data cannot be opened")
         self._root = duckdb.connect(":memory:")
         self._root.execute(SETUP)
         self._charges = itertools.count()
@@ -76,6 +85,14 @@ class Fake:
             raise ValueError("canary-7731 of a row")
         if word == "hang":
             time.sleep(60)
+        if word == "wait":
+            while not os.path.exists(asked.text.split()[1]):
+                time.sleep(0.01)
+        if word == "version" and self._version != _read(self._place):
+            raise refusal_of(DataChangedError("the data have changed"))
+        if word in ("wait", "version", "process"):
+            table = pa.table({"process": pa.array([os.getpid()]), "version": pa.array([self._version])})
+            return Answered(fields=_fields(table), table=table)
         if "dp.budget" in asked.text:
             table = pa.table({"currency": ["epsilon"], "remaining": [0.75]})
             return Answered(fields=_fields(table), table=table)
@@ -106,6 +123,10 @@ class Fake:
                 raise Refusal("42601", "the statement is not understood") from None
 
 
+def _read(place: str | None) -> str:
+    return "" if place is None else Path(place).read_text(encoding="utf-8")
+
+
 def _fields(table: pa.Table) -> tuple[Field, ...]:
     return tuple(Field(name=column.name, oid=_oid(column.type)) for column in table.schema)
 
@@ -123,4 +144,4 @@ def _oid(type: pa.DataType) -> int:
 @contextlib.contextmanager
 def build(arguments: dict[str, Any]) -> Iterator[tuple[Fake, dict[str, Any]]]:
     """Opens the fake; see `worker.Factory`."""
-    yield Fake(), {"dataset": arguments.get("dataset", "")}
+    yield Fake(arguments.get("version")), {"dataset": arguments.get("dataset", "")}

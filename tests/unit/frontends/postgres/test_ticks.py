@@ -11,7 +11,7 @@ import pytest
 
 from dpquery.frontends.postgres.process import supervisor
 from dpquery.frontends.postgres.process.supervisor import Call
-from dpquery.frontends.postgres.wire.answers import Refusal
+from dpquery.frontends.postgres.wire.answers import Refusal, failed
 
 LATE = Refusal("57014", "canceling statement due to statement timeout")
 
@@ -35,7 +35,7 @@ def cancelled(monkeypatch: pytest.MonkeyPatch, now: float, tick: float) -> tuple
     clock, sent = Clock(now), list[Any]()
     monkeypatch.setattr(supervisor.asyncio, "get_running_loop", lambda: clock)
     loop = asyncio.new_event_loop()
-    call = Call(sent.append, loop.create_future(), tick)
+    call = Call(loop.create_future(), tick, send=sent.append)
     call.cancel(LATE)
     loop.close()
     return call, clock, sent
@@ -65,7 +65,7 @@ def test_only_the_first_reason_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert call.reply.exception() is LATE
 
 
-@pytest.mark.parametrize("engine", [lambda call: call.answer({"about": 1}, b"rows"), lambda call: call.fail()])
+@pytest.mark.parametrize("engine", [lambda call: call.answer({"about": 1}, b"rows"), lambda call: call.fail(failed())])
 def test_what_the_engine_does_until_the_tick_makes_no_difference(
     monkeypatch: pytest.MonkeyPatch, engine: Callable[[Call], None]
 ) -> None:
