@@ -70,7 +70,7 @@ class Reading:
         except DPQueryError as error:
             problem = str(error)
         except Exception as error:  # of drivers, whose words may hold credentials or values
-            problem = postgres.reason(error) or stores.reason(error) or type(error).__name__
+            problem = (postgres if scheme_of(source) in DATABASES else stores).reason(error)
         raise CatalogError(f"the source of table {table}, {_shown(source)}, cannot be read: {problem}")
 
     def _batches(self, table: str, source: object, columns: Sequence[str]) -> pa.RecordBatchReader | None:
@@ -170,12 +170,11 @@ def _of_object(source: object, columns: Sequence[str]) -> pa.RecordBatchReader |
 def _of_parquet(openers: Iterable[Callable[[], Any]], columns: Sequence[str]) -> pa.RecordBatchReader:
     """Returns the columns of Parquet files one after the other; all have the same types."""
     files = [parquet.ParquetFile(opener()) for opener in openers]
-    names = [name for name in columns if name in files[0].schema_arrow.names]
-    schemas = [[(name, file.schema_arrow.field(name).type) for name in names] for file in files]
-    schema = pa.schema(schemas[0])
-    if any(other != schemas[0] for other in schemas):
+    types = [{field.name: field.type for field in file.schema_arrow if field.name in columns} for file in files]
+    if any(other != types[0] for other in types):
         raise CatalogError("its files have different columns")
-    batches = (pa.record_batch(b.columns, schema) for file in files for b in file.iter_batches(columns=names))
+    schema, names = pa.schema(types[0]), list(types[0])
+    batches = (b.select(names).cast(schema) for file in files for b in file.iter_batches(columns=names))
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -64,12 +63,11 @@ class Database:
                 part.close()
 
 
-def reason(error: Any) -> str | None:
-    """Returns what may be said of an error of the driver, None of others."""
-    if not hasattr(error, "sqlstate"):
-        return None
-    state = error.sqlstate or ""
-    return _REASONS.get(state, f"it reports the error {state}")
+def reason(error: Exception) -> str:
+    """Returns what may be said of an error while a database was read."""
+    if not hasattr(error, "sqlstate"):  # of Arrow, which asks for further rows
+        return "the reading failed"
+    return _REASONS.get(error.sqlstate or "", f"it reports the error {error.sqlstate}")
 
 
 def _read(field: pa.Field) -> str:

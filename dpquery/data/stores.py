@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,12 +85,12 @@ def as_regex(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*)", pattern)))
 
 
-def reason(error: Exception) -> str | None:
-    """Returns what may be said of an error of a store, None of others."""
+def reason(error: Exception) -> str:
+    """Returns what may be said of an error while files elsewhere were read."""
     if isinstance(error, urllib.error.HTTPError):
         return f"the server answers {error.code}"
-    found = re.search(r"AWS Error ([A-Z_]+)", str(error)) if isinstance(error, OSError) else None
-    return None if found is None else f"the store answers {found[1]}"
+    found = re.search(r"AWS Error ([A-Z_]+)", str(error))
+    return type(error).__name__ if found is None else f"the store answers {found[1]}"
 
 
 def _downloaded(address: str) -> bytes:
