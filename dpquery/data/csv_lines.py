@@ -41,7 +41,7 @@ def read_csv(
         for file in files:
             with (opened or _open)(file) as stored:
                 name = file.lower()
-                lines = gzip.open(stored) if name.endswith(".gz") else stored
+                lines = gzip.GzipFile(fileobj=stored) if name.endswith(".gz") else stored
                 delimiter = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
                 parts.append(_read_lines(table, lines, delimiter, needed))
         is_whole = True

@@ -48,7 +48,7 @@ class Reading:
             database.close()
 
     def read(self, table: str, source: object, columns: Sequence[str]) -> pa.Table | str | None:
-        """Returns the needed columns in memory, or the path of a copy; None where a source lies here and has no versions.
+        """Returns the needed columns in memory, or the path of a copy; None of data that lie here and have no versions.
 
         Args:
             table: The declared table.

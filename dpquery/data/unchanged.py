@@ -1,8 +1,8 @@
 """What was checked when a session opened, or counted since, stays as it was: which rows are unique, which parent owns a
 row, and of public tables the values of keys and the sizes that bound work.
 
-Frames are copied, for their memory is the caller's. What lies elsewhere is read once. Files are looked at again before each release, and none runs once
-one of them was replaced or written to.
+Frames are copied, for their memory is the caller's. What lies elsewhere is read once. Files are looked at again before
+each release, and none runs once one of them was replaced or written to.
 """
 
 from __future__ import annotations
