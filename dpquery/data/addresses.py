@@ -12,6 +12,7 @@ import re
 DATABASES = ("postgresql", "postgres")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SHOWN = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^:/?#@]*(?::[^/?#@]*)?@)?([\w.-]*(?::\d+)?(?:/[^?#@]*)?)(?:[?#][^@]*)?")
+_VERSION = re.compile(r"(.+)@v([0-9]+)", re.DOTALL)
 
 
 def scheme_of(source: object) -> str:
@@ -50,7 +51,13 @@ def origin_of(table: str, source: object) -> str:
     if not scheme_of(source):
         return ""
     place, _, name = str(source).partition("#")
-    return f"{place}#{name or table}" if is_database(source) else str(source)
+    return f"{place}#{name or table}" if is_database(source) else of_version(str(source))[0]
+
+
+def of_version(source: str) -> tuple[str, int | None]:
+    """Returns the place of a table and the version after it, as in `orders@v12`; None where there is none."""
+    found = _VERSION.fullmatch(source)
+    return (source, None) if found is None else (found[1], int(found[2]))
 
 
 def path_of(source: object) -> str:

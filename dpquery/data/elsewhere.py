@@ -20,7 +20,7 @@ import pyarrow.fs as fs
 import pyarrow.parquet as parquet
 
 from dpquery.data import lakes, postgres, stores
-from dpquery.data.addresses import DATABASES, path_of, scheme_of, shown
+from dpquery.data.addresses import DATABASES, of_version, path_of, scheme_of, shown
 from dpquery.data.csv_lines import read_csv
 from dpquery.data.readable import coded, readable
 from dpquery.errors import CatalogError, DPQueryError
@@ -80,20 +80,20 @@ class Reading:
             if place not in self._databases:
                 self._databases[place] = postgres.Database(place)
             return self._databases[place].read(name or table.replace("%", "%25").replace(".", "%2E"), columns)
-        if scheme == lakes.ICEBERG or (path and lakes.is_iceberg(lakes.of_version(path)[0])):
-            place, version = lakes.of_version(path or str(source))
+        if scheme == lakes.ICEBERG or (path and lakes.is_iceberg(of_version(path)[0])):
+            place, version = of_version(path or str(source))
             return lakes.read_iceberg(lakes.iceberg_table(place), version, columns)
         if scheme in stores.STORES or scheme in stores.WEB:
             return self._stored(table, str(source), columns)
         if scheme:
             raise CatalogError(f"addresses begin with {', '.join(f'{kind}://' for kind in KINDS)}")
-        place, version = (path, None) if os.path.exists(path) else lakes.of_version(path)
+        place, version = (path, None) if os.path.exists(path) else of_version(path)
         if path and lakes.is_delta(place):
             return lakes.read_delta(lakes.delta_table(place, version), columns)
         return _of_object(source, columns)
 
     def _stored(self, table: str, address: str, columns: Sequence[str]) -> pa.RecordBatchReader:
-        place, version = lakes.of_version(address)
+        place, version = of_version(address)
         store = None if version is not None else stores.Store(address)
         if store is None or store.is_delta:
             return lakes.read_delta(lakes.delta_table(place, version), columns)

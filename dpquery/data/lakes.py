@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,6 @@ import pyarrow as pa
 from dpquery.errors import CatalogError, extra
 
 ICEBERG = "iceberg"
-_VERSION = re.compile(r"(.+)@v([0-9]+)", re.DOTALL)
-
-
-def of_version(source: str) -> tuple[str, int | None]:
-    """Returns the place of a table and the version after it, as in `orders@v12`; None where there is none."""
-    found = _VERSION.fullmatch(source)
-    return (source, None) if found is None else (found[1], int(found[2]))
 
 
 def is_delta(path: str) -> bool:

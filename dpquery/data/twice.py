@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from dpquery.catalog import Catalog
-from dpquery.data.addresses import origin_of, path_of
+from dpquery.data.addresses import of_version, origin_of, path_of
 from dpquery.data.sources import Source, files_of
 
 FEWEST_ROWS = 10
@@ -45,7 +45,8 @@ def _files(source: object) -> tuple[str, ...]:
     """Returns the files of a source that are tables of their own, one for one."""
     if isinstance(source, pads.FileSystemDataset):
         return tuple(path for path in source.files if os.path.isfile(path))
-    found = files_of(path_of(source)) if path_of(source) else ()
+    path = path_of(source)
+    found = files_of(path if os.path.exists(path) else of_version(path)[0]) if path else ()
     tables = tuple(path for path in found if os.path.isfile(path))
     return () if any(path.endswith((".duckdb", ".db", ".ddb")) for path in found) else tables
 

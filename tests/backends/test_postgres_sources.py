@@ -269,7 +269,7 @@ def test_nothing_that_is_kept_or_shown_holds_a_password(
                 repr(vars(opened)),
                 repr(opened.remaining),
             ]
-            shown += [repr(vars(opened._backend)), repr(opened._backend._opened), CATALOG.to_text()]
+            shown += [repr(vars(opened._backend)), CATALOG.to_text()]
     assert SECRET in url and not [text for text in (*shown, caplog.text) if SECRET in text]
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"ledger", "ledger.releases", "manifest.json"} <= {path.name for path in kept}
@@ -291,6 +291,10 @@ def test_the_command_line_reads_a_database(server: Cluster, tmp_path: Path) -> N
         query = ["query", str(tmp_path / "c.yaml"), "SELECT COUNT(*) AS n FROM people", "--epsilon", "0.1"]
         made = run(app, [*query, "--source", given])
         assert made.exit_code == 0 and "30" in made.output
+    for given in (f"people={address}", address):
+        shown_to_all = given.replace("owner@", f"owner:{SECRET}@")
+        made = run(app, ["query", str(tmp_path / "c.yaml"), "SELECT 1", "--epsilon", "1", "--source", shown_to_all])
+        assert made.exit_code != 0 and "password" in made.output and SECRET not in made.output
     made = run(app, ["prepare", str(tmp_path / "c.yaml"), "--into", str(tmp_path / "p"), "--source", address])
     assert made.exit_code == 0, made.output
 

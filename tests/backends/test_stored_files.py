@@ -274,6 +274,24 @@ def test_delta_tables_are_read_at_one_version(tmp_path: Path) -> None:
     assert "cannot be read" in refused(tmp_path, f"{place}@v9")
 
 
+def test_two_versions_of_one_table_are_not_private_and_public(tmp_path: Path) -> None:
+    text = """
+version: 2
+dataset: twice
+privacy_unit: person
+budget: {epsilon: 1}
+tables:
+  orders: {unit: id, max_rows: 5, columns: {id: {type: int64}}}
+  known: {public: true, columns: {cost: {type: int64}}}
+"""
+    place = str(tmp_path / "orders")
+    for table in (ORDERS, MORE):
+        importlib.import_module("deltalake").write_deltalake(place, table, mode="append")
+    sources = {"orders": place, "known": f"{place}@v0"}
+    with pytest.raises(dp.CatalogError, match="has the same file"):
+        dp.connect(dp.Catalog.from_yaml(text), sources, ledger=tmp_path / "ledger", create=True)
+
+
 def test_iceberg_tables_are_read_at_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = importlib.import_module("pyiceberg.catalog.sql")
     uri = f"sqlite:///{tmp_path}/catalog.db"
