@@ -1,4 +1,4 @@
-"""Other libraries beside ours: `python -m benchmarks.peers [PEER ...]` writes results.json here, docs/peers.md and its plot.
+"""Other libraries beside ours: `python -m benchmarks.peers [PEER ...]` writes docs/peers.md, its plot, results.json.
 
 Each peer runs in an environment of its own, which is made where it is missing: they need different versions of the same
 packages. All read one file, which is written here, and answer the same questions.
@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.csv
 
 from benchmarks.peers.questions import EPSILON, LOWER, MOST_ROWS, QUESTIONS, REGIONS, UPPER
-from benchmarks.visits import visits
 
 HERE, DOCS = Path(__file__).parent, Path(__file__).parents[2] / "docs"
 RESULTS, PAGE, PLOT = HERE / "results.json", DOCS / "peers.md", DOCS / "images" / "peers.svg"
-ROWS = 20_000
+USERS, HOME = 2_000, 0.9
+"""How many users there are, with 10 rows each on average, and which part of these is in the user's region."""
 PEERS = {"opendp": "opendp[polars]", "pipeline-dp": "pipeline-dp", "smartnoise-sql": "smartnoise-sql"}
 """By name of the package: what is installed."""
 NAMES = {"dpquery": "dpquery", "opendp": "OpenDP", "pipeline-dp": "PipelineDP", "smartnoise-sql": "SmartNoise SQL"}
@@ -51,10 +51,13 @@ def main(peers: list[str], environments: Path) -> None:
 
 
 def _data(folder: Path) -> dict[str, list[float]]:
-    """Writes the file that all read, and returns the exact answers over its rows with values within their bounds."""
-    table = visits(ROWS).select(["user_id", "region", "amount"])
-    amount = np.nan_to_num(table["amount"].to_numpy(), nan=0.0, posinf=0.0).clip(LOWER, UPPER)
-    table = table.set_column(2, "amount", pa.array(amount))
+    """Writes the file that all read, and returns the exact answers over its rows."""
+    random = np.random.default_rng(20260101)
+    user = np.repeat(np.arange(USERS), random.negative_binomial(2, 1 / 6, USERS))
+    at_home = random.random(len(user)) < HOME
+    region = np.where(at_home, user * 7919 % len(REGIONS), random.integers(0, len(REGIONS), len(user)))
+    amount = np.round(random.gamma(2, 60, len(user)), 2).clip(LOWER, UPPER)
+    table = pa.table({"user_id": user, "region": np.array(REGIONS)[region], "amount": amount})
     pyarrow.csv.write_csv(table, folder / "visits.csv")
     engine = duckdb.connect()
     engine.register("visits", table)
@@ -89,12 +92,12 @@ def _page(known: dict[str, Any]) -> str:
     lines = [
         "# Beside other libraries",
         "",
-        f"Written by `python -m benchmarks.peers`: {versions}. Each answers the same questions over the same file of",
-        f"{ROWS:,} visits of {ROWS // 10:,} users, skewed, in {len(REGIONS)} regions that are known beforehand; amounts are declared",
-        f"from {LOWER:g} to {UPPER:g}. Each answer has epsilon {EPSILON:g} under Laplace noise, in the way that the library's",
-        "documentation begins with. Where `rows` are protected, one row is added or removed; where `people` are, all rows",
-        f"of a user, of whom each library is told to let {MOST_ROWS} rows count in all. Errors are against all rows, so what",
-        "these bounds leave out is in them.",
+        f"Written by `python -m benchmarks.peers`: {versions}. Each answers the same questions over the same file:",
+        f"visits of {USERS:,} users, 10 each on average and some of them 50, in {len(REGIONS)} regions that are known",
+        f"beforehand, with amounts declared from {LOWER:g} to {UPPER:g}. Each answer has epsilon {EPSILON:g} under",
+        "Laplace noise, as the library's documentation begins. Where `rows` are protected, one row is added",
+        "or removed; where `people` are, all rows of a user, of whom each library is told to let",
+        f"{MOST_ROWS} count in all. Errors are against all rows, so what that bound leaves out is in them.",
         "",
         "![Errors by question](images/peers.svg)",
         "",
@@ -102,24 +105,23 @@ def _page(known: dict[str, Any]) -> str:
         "",
         f"| question | {head} |",
         f"|---|{'---:|' * len(names)}",
-        *(
-            f"| {question} | {' | '.join(_cell(known[name], question, 'error') for name in names)} |"
-            for question in QUESTIONS
-        ),
+        *_rows(known, names, "error"),
         "",
-        "Milliseconds of processor time for one answer, all threads (the median; times of waiting, such as for a disk, are",
-        "not in it, and a busy machine makes it longer, for all alike):",
+        "Milliseconds of processor time for one answer, of all threads (the median). Waiting, such as for a disk, is",
+        "not in it; the two cores were busy with other work, which makes it longer for all alike:",
         "",
         f"| question | {head} |",
         f"|---|{'---:|' * len(names)}",
-        *(
-            f"| {question} | {' | '.join(_cell(known[name], question, 'ms') for name in names)} |"
-            for question in QUESTIONS
-        ),
+        *_rows(known, names, "ms"),
         "",
         *(HERE / "words.md").read_text(encoding="utf-8").splitlines(),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _rows(known: dict[str, Any], names: list[str], what: str) -> list[str]:
+    cells = {question: [_cell(known[name], question, what) for name in names] for question in QUESTIONS}
+    return [f"| {question} | {' | '.join(row)} |" for question, row in cells.items()]
 
 
 def _cell(run: dict[str, Any], question: str, what: str) -> str:

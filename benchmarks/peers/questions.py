@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-EPSILON, DELTA, MOST_ROWS = 1.0, 1e-6, 12
-RUNS, FEWEST, SECONDS = 20, 3, 15
+EPSILON, DELTA, MOST_ROWS = 1.0, 1e-6, 20
+RUNS, FEWEST, SECONDS = 20, 3, 10
 """How often a question is asked: until it took this long, and at least the fewest times."""
 LOWER, UPPER = 0.0, 500.0
 QUESTIONS = {
