@@ -57,6 +57,7 @@ wheel: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.tpch
+	$(BIN)/python -m benchmarks.peers
 
 docs: $(READY)
 	$(BIN)/python -m tests.docs.generate

@@ -194,6 +194,7 @@ def _markdown(results: Results) -> str:
         "The rows of ranks compare medians at epsilon 1 with the textbook's exponential mechanism in floating point.",
         "The load is how many processes wanted the two cores, over a minute before a part or at its end: beyond 2,",
         "times are too long, and ratios of one run still compare. Rows without it are older than its note.",
+        "[Beside other libraries](peers.md) has errors and times of others over the same data.",
         "",
         "| what | private | plain | ratio | aim | load |",
         "|---|---:|---:|---:|---:|---:|",

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Iterable
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,36 +22,52 @@ from dpquery.errors import CatalogError
 BATCH = 100_000
 
 
-def read_csv(table: str, files: Iterable[str], columns: Iterable[str]) -> pa.Table:
+def read_csv(
+    table: str, files: Iterable[str], columns: Iterable[str], opened: Callable[[str], Any] | None = None
+) -> pa.Table:
     """Returns the needed columns of CSV files as texts.
 
     Args:
         table: For messages.
-        files: Read one after the other; each has a header.
+        files: Read one after the other; each has a header, and is unpacked if its name ends in .gz.
         columns: The needed columns; those that a header lacks are left out.
+        opened: Opens a file as bytes, where it is not one of this machine.
     Raises:
-        CatalogError: A file without a header of different names, with a value that spans lines, or files that differ.
+        CatalogError: A file without a header of different names, with a value that spans lines, or that cannot be
+            unpacked; or files that differ.
     """
-    parts = [_read_file(table, file, list(columns)) for file in files]
+    parts, needed, is_whole = [], list(columns), False
+    with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error):
+        for file in files:
+            with (opened or _open)(file) as stored:
+                name = file.lower()
+                lines = gzip.GzipFile(fileobj=stored) if name.endswith(".gz") else stored
+                delimiter = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
+                parts.append(_read_lines(table, lines, delimiter, needed))
+        is_whole = True
+    if not is_whole:
+        raise CatalogError(f"a file of table {table} cannot be unpacked, or is not whole")
     if len({tuple(part.column_names) for part in parts}) > 1:
         raise CatalogError(f"the files of table {table} have different columns")
     return pa.concat_tables(parts)
 
 
-def _read_file(table: str, file: str, columns: list[str]) -> pa.Table:
-    delimiter = "\t" if Path(file).suffix.lower() == ".tsv" else ","
-    with Path(file).open("rb") as lines:
-        header = _fields(next(lines, b"").removeprefix(b"\xef\xbb\xbf"), delimiter, table)
-        if not header or len(set(header)) != len(header):
-            raise CatalogError(f"a CSV file of table {table} has no header with distinct names")
-        places = {name: header.index(name) for name in columns if name in header}
-        batches, rows = [], []
-        for line in lines:
-            fields = _fields(line, delimiter, table)
-            rows.append(fields if len(fields) == len(header) else [""] * len(header))
-            if len(rows) == BATCH:
-                batches.append(_batch(rows, places))
-                rows = []
+def _open(file: str) -> Any:
+    return Path(file).open("rb")
+
+
+def _read_lines(table: str, lines: Iterator[bytes], delimiter: str, columns: list[str]) -> pa.Table:
+    header = _fields(next(lines, b"").removeprefix(b"\xef\xbb\xbf"), delimiter, table)
+    if not header or len(set(header)) != len(header):
+        raise CatalogError(f"a CSV file of table {table} has no header with distinct names")
+    places = {name: header.index(name) for name in columns if name in header}
+    batches, rows = [], []
+    for line in lines:
+        fields = _fields(line, delimiter, table)
+        rows.append(fields if len(fields) == len(header) else [""] * len(header))
+        if len(rows) == BATCH:
+            batches.append(_batch(rows, places))
+            rows = []
     return pa.Table.from_batches([*batches, _batch(rows, places)])
 
 

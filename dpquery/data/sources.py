@@ -21,6 +21,7 @@ import pyarrow.feather as feather
 from dpquery.catalog.names import quoted
 from dpquery.data.arrow import arrow_type
 from dpquery.data.csv_lines import read_csv
+from dpquery.data.elsewhere import Reading, kind_of
 from dpquery.data.prepared import PreparedTable
 from dpquery.data.readable import coded, readable
 from dpquery.data.values import read
@@ -39,6 +40,7 @@ class Source:
         files: The files that the engine may open for it.
         database: A DuckDB file to attach, or None.
         prepared: What a prepared folder says of it, where it is from one: its values are as declared already.
+        is_own: Whether `data` were read for this source, so that nobody else has their memory.
     """
 
     name: str = ""
@@ -47,21 +49,32 @@ class Source:
     files: tuple[str, ...] = ()
     database: str | None = None
     prepared: PreparedTable | None = None
+    is_own: bool = False
 
 
 def open_source(
-    table: str, source: object, columns: Mapping[str, Type], zones: Mapping[str, str] | None = None
+    table: str,
+    source: object,
+    columns: Mapping[str, Type],
+    zones: Mapping[str, str] | None = None,
+    reading: Reading | None = None,
 ) -> Source:
     """Returns the data of a declared table.
 
     Args:
         table: Its name, for messages.
-        source: A pandas or polars frame, an Arrow table or dataset, a path, or a table of a prepared folder.
+        source: A pandas or polars frame, an Arrow table, dataset or reader, a path or an address, a table of Delta Lake
+            or Iceberg, or a table of a prepared folder.
         columns: The stored columns that are needed, with their declared types; a frame's others are left alone.
         zones: The declared zones of those that have one, for moments among a frame's objects.
+        reading: What reads data elsewhere, one for all sources that are opened together.
     Raises:
         CatalogError: The source is missing, of an unknown kind, or cannot be opened.
     """
+    if reading is not None and (found := reading.read(table, source, list(columns))) is not None:
+        if isinstance(found, str):
+            return Source(scan=parquet_scan([found]), files=(found,))
+        return Source(data=found, is_own=True)
     if isinstance(source, pd.DataFrame):
         return Source(data=coded(readable(table, _of_pandas(table, source, columns, zones or {}))))
     if isinstance(source, pa.Table):
@@ -78,7 +91,7 @@ def open_source(
         return Source(scan=parquet_scan(source.files), files=source.files, prepared=source)
     if isinstance(source, str | os.PathLike):
         return _of_path(table, os.fspath(source), columns)
-    kinds = "a DataFrame, an Arrow table or dataset, or a path"
+    kinds = "a DataFrame, an Arrow table or dataset, a path, or an address"
     raise CatalogError(f"the source of table {table} is a {type(source).__name__}; give {kinds}")
 
 
@@ -120,30 +133,27 @@ def _of_series(table: str, name: str, series: pd.Series[Any], type: Type, zone: 
 def _of_path(table: str, path: str, columns: Mapping[str, Type]) -> Source:
     if "\0" in path:
         raise CatalogError(f"the source of table {table} is not a path: it contains a NUL character")
-    if "://" in path:
-        raise CatalogError(f"the source of table {table} is an address, but only files can be read")
     files = files_of(path)
     if not files or not all(os.path.isfile(name) for name in files):
         reason = "is a folder without Parquet files" if os.path.isdir(path) else "does not exist"
         raise CatalogError(f"the source of table {table} {reason}: {path}")
     if not all(os.access(name, os.R_OK) for name in files):
         raise CatalogError(f"the source of table {table} cannot be read: {path}")
-    match Path(files[0]).suffix.lower():
-        case ".parquet" | ".pq":
+    match kind_of(files):
+        case "parquet":
             return Source(scan=parquet_scan(files), files=tuple(files))
-        case ".csv" | ".tsv":
+        case "csv":
             return open_source(table, read_csv(table, files, columns), columns)
-        case ".feather" | ".arrow":
+        case "feather":
             return open_source(table, _read_feather(table, files), columns)
-        case ".duckdb" | ".db" | ".ddb":
+        case "duckdb":
             return Source(scan=quoted(table), database=files[0])
-        case suffix:
-            raise CatalogError(f"the source of table {table} has the unknown ending {suffix!r}: {path}")
+    raise CatalogError(f"the source of table {table} has the unknown ending {Path(files[0]).suffix!r}: {path}")
 
 
 def files_of(path: str) -> list[str]:
     """Returns the files that a path, a folder or a glob means, whether or not they are there."""
-    found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
+    found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not os.path.exists(path) else [path]
     return [os.path.realpath(name) for part in found for name in _files(part)]
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from dpquery.catalog import Catalog
+from dpquery.data.addresses import of_version, origin_of, path_of
 from dpquery.data.sources import Source, files_of
 
 FEWEST_ROWS = 10
@@ -24,7 +25,9 @@ def twice(catalog: Catalog, given: Mapping[str, object], opened: Mapping[str, So
     public = [table for table in opened if catalog.tables[table].public]
     private = [table for table in catalog.tables if not catalog.tables[table].public and table in given]
     for one, other in product(private, public):
-        if given[one] is given[other] and opened[other].database is None:
+        origin = origin_of(other, given[other])
+        is_same = not origin and given[one] is given[other] and opened[other].database is None
+        if is_same or (origin and origin == origin_of(one, given[one])):
             what = "the same data"
         elif _share_a_file(_files(given[one]), _files(given[other])):
             what = "the same file"
@@ -42,8 +45,10 @@ def _files(source: object) -> tuple[str, ...]:
     """Returns the files of a source that are tables of their own, one for one."""
     if isinstance(source, pads.FileSystemDataset):
         return tuple(path for path in source.files if os.path.isfile(path))
-    found = files_of(os.fspath(source)) if isinstance(source, str | os.PathLike) else ()
-    return () if any(path.endswith((".duckdb", ".db", ".ddb")) for path in found) else tuple(found)
+    path = path_of(source)
+    found = files_of(path if os.path.exists(path) else of_version(path)[0]) if path else ()
+    tables = tuple(path for path in found if os.path.isfile(path))
+    return () if any(path.endswith((".duckdb", ".db", ".ddb")) for path in found) else tables
 
 
 def _share_a_file(some: tuple[str, ...], others: tuple[str, ...]) -> bool:

@@ -1,8 +1,8 @@
 """What was checked when a session opened, or counted since, stays as it was: which rows are unique, which parent owns a
 row, and of public tables the values of keys and the sizes that bound work.
 
-Frames are copied, for their memory is the caller's. Files are looked at again before each release, and none runs once
-one of them was replaced or written to.
+Frames are copied, for their memory is the caller's. What lies elsewhere is read once. Files are looked at again before
+each release, and none runs once one of them was replaced or written to.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def with_owners_held(catalog: Catalog, sources: Mapping[str, Source]) -> dict[st
 
 
 def _with_held(source: Source, columns: Iterable[str]) -> Source:
-    if not isinstance(source.data, pa.Table):
+    if not isinstance(source.data, pa.Table) or source.is_own:
         return source
     data = source.data
     for column in sorted(set(columns) & set(data.column_names)):
@@ -62,7 +62,9 @@ def _with_held(source: Source, columns: Iterable[str]) -> Source:
 
 
 def _held(source: Source) -> Source:
-    return replace(source, data=_copied(source.data)) if isinstance(source.data, pa.Table) else source
+    if not isinstance(source.data, pa.Table) or source.is_own:
+        return source
+    return replace(source, data=_copied(source.data))
 
 
 def _copied(table: pa.Table) -> pa.Table:

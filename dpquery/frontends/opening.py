@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from dpquery.cancelling.interrupting import interruptible_work
+from dpquery.data.addresses import has_password, is_database, scheme_of
+from dpquery.data.addresses import shown as address_shown
 from dpquery.errors import CatalogError, InvalidLossError, LedgerError
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _POINT = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,18}")
 _EXPONENT = re.compile(r"-?[0-9]{1,17}(\.[0-9]{1,17})?[eE][+-]?[0-9]{1,2}")
 
-SUFFIXES = (".parquet", ".csv", ".feather")
+SUFFIXES = (".parquet", ".csv", ".csv.gz", ".feather")
 
 
 def read_query(sql: str | None, file: Path | None) -> str:
@@ -118,16 +120,26 @@ def open_ledger(place: str | Path, *, mark: Path | None = None, since: str | Non
 
 def find_data(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str] | str, list[str]]:
     """Returns the folder of prepared data, where nothing else is given, or what `find_sources` does."""
-    if len(given) == 1 and "=" not in given[0]:
+    if len(given) == 1 and "=" not in given[0] and not scheme_of(given[0]):
         return given[0], []
     return find_sources(catalog, folder, given)
 
 
 def find_sources(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Returns each table's path, as TABLE=PATH says or else TABLE.parquet and the like in a folder; and mistakes."""
-    found, problems = _split(given), []
+    """Returns each table's path, as TABLE=PATH says, or else the database that is given without a table, or else
+    TABLE.parquet and the like in a folder; and mistakes."""
+    databases = [text for text in given if is_database(text)]
+    found, problems = _split([text for text in given if text not in databases]), []
+    if any(scheme_of(text) and has_password(text) for text in (*databases, *found.values())):
+        raise typer.BadParameter(
+            "an address with a password can be read by all users of the machine while the command runs: set "
+            "PGPASSWORD or AWS_SECRET_ACCESS_KEY, or write it into ~/.pgpass or ~/.aws/credentials"
+        )
+    if len(databases) > 1:
+        raise typer.BadParameter("--source names several databases without a table; write TABLE=ADDRESS")
     problems += [f"--source {name}: no such table is declared" for name in found if name not in catalog.tables]
-    beside, missing = sources_beside(folder, [name for name in catalog.tables if name not in found])
+    others = [name for name in catalog.tables if name not in found]
+    beside, missing = (dict.fromkeys(others, databases[0]), []) if databases else sources_beside(folder, others)
     return found | beside, problems + missing
 
 
@@ -158,8 +170,9 @@ def _split(given: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in given:
         name, equals, path = pair.partition("=")
-        if not (name and equals and path):
-            raise typer.BadParameter(f"--source is written TABLE=PATH, not {pair!r}")
+        if not (name and equals and path) or scheme_of(pair):
+            given = address_shown(pair) if scheme_of(pair) else pair
+            raise typer.BadParameter(f"--source is written TABLE=PATH, not {given!r}")
         if name in found:
             raise typer.BadParameter(f"--source names table {name} twice")
         found[name] = path

@@ -43,8 +43,9 @@ def connect(
     Args:
         catalog: The declarations, or the path of their YAML file.
         sources: For each declared table its data: a pandas DataFrame, an Arrow table or dataset, or the path of a
-            Parquet file (or folder, or glob), a CSV, Feather or DuckDB file. Or the folder that `prepare` made of all
-            of them, every byte of which is checked now.
+            Parquet file (or folder, or glob), a CSV, Feather or DuckDB file; or an address, such as
+            `s3://bucket/labs.parquet` or `postgresql://host/db#schema.labs`, which is read once, now. Or the address of
+            a database that has all tables, or the folder that `prepare` made of them, every byte of which is checked.
         ledger: The ledger, its path, or the URL of its PostgreSQL database; it must exist, unless `create`.
         analyst: Who asks; one of the catalog's analysts if it names any.
         mark: The file of the ledger's mark, where it is not in the place that the ledger knows.

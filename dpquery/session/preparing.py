@@ -14,6 +14,7 @@ from dpquery.backends.duckdb.preparing import Preparing
 from dpquery.backends.resources import Resources
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
+from dpquery.data.addresses import is_database
 from dpquery.data.prepared import MADE, MANIFEST, MOST_SHARDS, Manifest, bound_to, opened
 from dpquery.errors import CatalogError, DataChangedError
 from dpquery.ledger.disk import sync_folder
@@ -30,7 +31,7 @@ Place = str | os.PathLike[str]
 
 def prepare(
     catalog: Catalog | Place,
-    sources: Mapping[str, object],
+    sources: Mapping[str, object] | str,
     folder: Place,
     *,
     ledger: Ledger | Place,
@@ -48,7 +49,7 @@ def prepare(
 
     Args:
         catalog: The declarations, or the path of their YAML file.
-        sources: For each declared table its data, as in `connect`.
+        sources: For each declared table its data, or the address of a database, as in `connect`.
         folder: Where to write: a new or empty folder, or one that holds prepared data, which are replaced.
         ledger: The ledger, or its path or URL: the data belong to it and to its version of the data.
         shards: Into how many parts the units are cut. A statement that does not fit into memory needs several; by
@@ -66,6 +67,7 @@ def prepare(
     check_ledger(declared, known)
     if shards is not None and not (type(shards) is int and 1 <= shards <= MOST_SHARDS):
         raise CatalogError(f"the number of shards must be a whole number from 1 to {MOST_SHARDS:,}")
+    sources = dict.fromkeys(declared.tables, sources) if isinstance(sources, str) else sources
     if unknown := sorted(sources.keys() - declared.tables.keys()):
         raise CatalogError([f"source {name} is not a declared table" for name in unknown])
     version, place, resources = known.data_version, Path(os.path.abspath(folder)), Resources(memory_limit, spill)
@@ -82,10 +84,12 @@ def prepare(
 
 
 def sources_of(catalog: Catalog, given: Mapping[str, object] | Place, ledger: Ledger) -> Mapping[str, object]:
-    """Returns sources as they are, or the tables of a prepared folder; raises CatalogError where that is not of this
-    ledger, catalog and version of the data, or not as it was written."""
+    """Returns sources as they are, all tables of a database, or those of a prepared folder; raises CatalogError where
+    that is not of this ledger, catalog and version of the data, or not as it was written."""
     if isinstance(given, Mapping):
         return given
+    if is_database(given):
+        return dict.fromkeys(catalog.tables, given)
     return opened(given, catalog, _bound(catalog, ledger, ledger.data_version))
 
 

@@ -50,7 +50,9 @@ class Preparing(PublicTables):
     def __init__(
         self, catalog: Catalog, sources: Mapping[str, object], into: Path, *, resources: Resources, say: Say | None
     ) -> None:
-        self._hold(catalog, sources, catalog.tables)
+        self._copies = into / "copies"
+        self._copies.mkdir(0o700)
+        self._hold(catalog, sources, catalog.tables, self._copies)
         self._into, self._say = into, say or (lambda line: None)
         memory = resources.settings(1)
         self._public = Engine(self._opened, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into))
@@ -77,6 +79,7 @@ class Preparing(PublicTables):
             reason = "a source was changed meanwhile" if self._stamps() != before else ""
         if reason:
             raise CatalogError(f"the data could not be prepared: {reason}")
+        shutil.rmtree(self._copies)
         return count, written
 
     # How units are cut.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -24,6 +25,7 @@ from dpquery.backends.duckdb.table_reading import TableReader
 from dpquery.backends.resources import PUBLIC_PART, Resources
 from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog, Table
+from dpquery.data.elsewhere import Reading
 from dpquery.data.owners import unique_sets
 from dpquery.data.sources import Source, open_source
 from dpquery.data.twice import twice
@@ -122,9 +124,16 @@ class PublicTables:
 
     # Opening tables as declared.
 
-    def _hold(self, catalog: Catalog, sources: Mapping[str, object], tables: Iterable[str]) -> None:
-        """Opens the sources of tables, those that the promise rests on with memory of their own."""
-        opened = _open_all(catalog, sources, tables)
+    def _hold(
+        self, catalog: Catalog, sources: Mapping[str, object], tables: Iterable[str], copies: Path | None = None
+    ) -> None:
+        """Opens the sources of tables, those that the promise rests on with memory of their own.
+
+        Args:
+            copies: A folder for copies of what lies elsewhere; without one they are in memory.
+        """
+        with Reading(copies) as reading:
+            opened = _open_all(catalog, sources, tables, reading)
         prepared = {name for name, source in opened.items() if source.prepared is not None}
         checked = relied_on(catalog) & opened.keys() | prepared
         self._catalog, self._is_closed = catalog, False
@@ -231,7 +240,9 @@ class PublicTables:
         raise TypeError("a backend cannot be copied or pickled, because it holds data")
 
 
-def _open_all(catalog: Catalog, sources: Mapping[str, object], tables: Iterable[str]) -> dict[str, Source]:
+def _open_all(
+    catalog: Catalog, sources: Mapping[str, object], tables: Iterable[str], reading: Reading
+) -> dict[str, Source]:
     opened: dict[str, Source] = {}
     problems: list[str] = []
     for i, table in enumerate(tables):
@@ -239,7 +250,7 @@ def _open_all(catalog: Catalog, sources: Mapping[str, object], tables: Iterable[
             problems.append(f"table {table} has no source")
             continue
         try:
-            source = open_source(table, sources[table], _needed(catalog, table), _zones(catalog, table))
+            source = open_source(table, sources[table], _needed(catalog, table), _zones(catalog, table), reading)
             opened[table] = replace(source, name=f"table{i}")
         except CatalogError as error:
             problems += error.problems

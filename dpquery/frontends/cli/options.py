@@ -30,7 +30,9 @@ CatalogFile = Annotated[Path, typer.Argument(metavar="CATALOG", help="The catalo
 Sources = Annotated[
     list[str] | None,
     opt(
-        "--source -s", "TABLE=PATH|FOLDER", "A table's data, or what prepare wrote; by default TABLE.parquet, ... here."
+        "--source -s",
+        "TABLE=PATH|PLACE",
+        "A table's data, what prepare wrote, or a database; by default TABLE.parquet, ...",
     ),
 ]
 LedgerFile = Annotated[str | None, opt("--ledger -l", "FILE|URL", "By default DATASET.ledger beside the catalog.")]
