@@ -44,7 +44,7 @@ def evaluate_rows(expression: Expression, columns: Mapping[str, Sequence[Value]]
     """Returns the values of an expression on so many rows, each as `evaluate` does; columns are given by id."""
     match expression:
         case Column():
-            return list(map(normal, columns[expression.id]))
+            return [normal(value) if isinstance(value, float) else value for value in columns[expression.id]]
         case Literal():
             return [normal(expression.value)] * rows
         case Cast(argument=argument, type=type):

@@ -114,7 +114,7 @@ def separate_measurements(
         MissingBoundsError: An aggregate without a finite sensitivity.
         UnsupportedQueryError: More public groups than can be enumerated, without a delta to select some of them.
     """
-    scales = not mixes(logical)
+    scales = catalog.has_totals and not mixes(logical)
     added = {number for family in logical.families for number in family}
     measured = tuple(
         _measurement(index, boundary, catalog, public, bounds, scales=scales, adds_up=index in added)
