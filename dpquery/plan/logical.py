@@ -13,6 +13,7 @@ from typing import Literal as OneOf
 from dpquery.errors import Span
 from dpquery.plan.aggregates import AggregateFunction, aggregate_named
 from dpquery.plan.cached import cached
+from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.scaled import Scaled as Scaled
 from dpquery.plan.strata import Strata as Strata
@@ -332,6 +333,12 @@ class LogicalPlan:
     result: Relation
     families: tuple[tuple[int, ...], ...] = ()
     reads_clock: bool = False
+
+
+@cached
+def kinds(relation: Relation) -> frozenset[type]:
+    """Returns the classes of all nodes of a relation, which tell whether a rule finds anything in it."""
+    return frozenset({type(relation)}).union(*[kinds(source) for source in sources(relation)])
 
 
 def sources(relation: Relation) -> tuple[Relation, ...]:

@@ -117,7 +117,7 @@ def finish(
         halved: Totals that are measured in two parts.
         taus: Of measures in tables with selected groups the least noisy number with which a group is shown.
     """
-    tables = with_added(released, added)
+    tables = with_added(released, added) if added else tuple(released)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
     again = Carried(tables=tables, measures=measures, variances=variances or {})
     annotated, meanings = _carry(result, again)

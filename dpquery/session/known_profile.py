@@ -189,7 +189,7 @@ class KnownProfiles:
                     )
 
     def _scaled(self, aggregate: PrivateAggregate) -> Iterator[str]:
-        for name, total in scaled_sums(aggregate):
+        for name, total in scaled_sums(aggregate) if self.catalog.has_totals else ():
             yield f"sums of {name}: scaled to max_total {total} of one {self.catalog.privacy_unit}; {UNKNOWN}"
 
     def _groups(self, aggregate: PrivateAggregate) -> str | None:

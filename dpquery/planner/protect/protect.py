@@ -23,11 +23,13 @@ from dpquery.plan.logical import (
     AggregateColumn,
     Computed,
     Filter,
+    Join,
     LogicalPlan,
     OutputColumn,
     Project,
     Relation,
     Released,
+    kinds,
     output,
     sources,
     with_sources,
@@ -255,7 +257,7 @@ def _measured(
     read = (*columns, *measures.computed)
     whole = Project(source=source, columns=read) if read else source
     aggregate = PrivateAggregate(
-        source=without_second_joins(whole, catalog.declarations),
+        source=without_second_joins(whole, catalog.declarations) if Join in kinds(whole) else whole,
         unit=unit,
         keys=keys,
         weights=weights,
@@ -367,6 +369,8 @@ def _without_delta(boundary: Aggregate, keys: tuple[Key, ...]) -> QueryError:
 
 def _possible(released: Relation, boundary: Aggregate) -> Relation:
     """Returns the released groups without those that no row can be in: WHERE rules out their combination of keys."""
+    if len(boundary.group_by) < 2:
+        return released
     keys = {id: definition(id, boundary.source)[0] for id in boundary.group_by}
     for condition in between_keys(keys, conditions_of(boundary.source)):
         released = Filter(source=released, condition=condition)
