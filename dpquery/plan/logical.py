@@ -13,7 +13,6 @@ from typing import Literal as OneOf
 from dpquery.errors import Span
 from dpquery.plan.aggregates import AggregateFunction, aggregate_named
 from dpquery.plan.cached import cached
-from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.scaled import Scaled as Scaled
 from dpquery.plan.strata import Strata as Strata

@@ -192,7 +192,9 @@ class _Family:
     def alone(self, bare: str, frame: Frame, measure: str) -> Source | None:
         """Returns the numbers that were released of a measure if nothing else tells of it: they are its estimate."""
         told = [source for source, _, own in self._members if bare in self._factors[own]]
-        is_free = len(told) == 1 and self._factors.get(bare) == {bare: Fraction(1)} and frozenset({bare}) in self._groups
+        is_free = (
+            len(told) == 1 and self._factors.get(bare) == {bare: Fraction(1)} and frozenset({bare}) in self._groups
+        )
         return told[0] if is_free and (told[0].frame, told[0].measure) == (frame, measure) else None
 
     def parts(self, measure: str, equations: Sequence[Equation]) -> Iterable[_Part]:

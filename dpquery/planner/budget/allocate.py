@@ -37,6 +37,9 @@ from dpquery.units.declarations import Neighbours
 
 NORMAL_95, LAPLACE_95 = 1.96, 3.0
 """The 95 % half-widths of both laws, in deviations of the one and in scales of the other."""
+FAILURE = Fraction(1, 20)
+CLEARLY, ROUNDED = 1.01, 2
+"""By what factor, and by how many lattice steps more, a half-width is larger than another whatever rounding makes."""
 LARGEST_ERROR = 1e300
 """Errors beyond this are not compared."""
 
@@ -101,6 +104,10 @@ def allocate(
         raise InvalidLossError("this budget is in rho", advice="Ask with rho=..., for example rho='0.01'.")
     epsilon, total = _epsilon(offer, budget), _delta(offer, budget)
     conversion = total - delta * selections
+    if selections == 0:
+        plain = plan_of(aggregates, split.noises(epsilon, in_epsilon=True), delta)
+        if split.gaussian_errs_more(plain, rho_within(epsilon, conversion)):
+            return plain
     candidates = [
         plan_of(aggregates, noises, delta if in_rho else total / max(1, selections))
         for noises, in_rho in _candidates(split, epsilon, conversion)
@@ -179,6 +186,21 @@ class _Split:
             noise_of(measure, rho * share / other if p in in_rho else spent * share, in_epsilon=p not in in_rho)
             for p, ((_, measure), share) in enumerate(zip(self.pairs, shares, strict=True))
         ]
+
+    def gaussian_errs_more(self, plain: BudgetedPlan, rho: Fraction) -> bool:
+        """Whether Gaussian noise errs more on each measure than the Laplace noise of a plan, even where each measure
+        has all of rho: so no plan with it needs to be made. By the continuous law, less what rounding can make of it.
+        """
+        try:
+            laws = [law for budgeted in plain.aggregates for law in noises_of(budgeted, self._neighbours)]
+        except InvalidLossError:
+            return False
+        root = math.sqrt(2 * rho)
+        for (_, measure), law, deviation in zip(self.pairs, laws, self._deviations(False), strict=True):
+            least = NORMAL_95 * deviation / float(measure.unit) - ROUNDED * root
+            if measure.count in CHOICES or least < CLEARLY * law.half_width(FAILURE) * root:
+                return False
+        return True
 
     def errs_less(self, place: int, gaussian: Noise, laplace: Noise) -> bool:
         """Whether the 95 % half-width of the first noise on a measure is the smaller one, by the continuous laws; of
@@ -269,18 +291,18 @@ def selection_delta(offer: QueryBudget, budget: Budget, selections: int) -> Frac
 def _error(plan: BudgetedPlan, neighbours: Neighbours) -> float:
     """Returns the sum of the logarithms of the measures' 95 % half-widths and of the thresholds of selections; infinite
     where the noise cannot be sampled."""
-    total, failure = 0.0, Fraction(1, 20)
+    total = 0.0
     for budgeted in plan.aggregates:
         try:
             made = noises_of(budgeted, neighbours)
             total += math.log(tau_of(budgeted, made) or 1) if budgeted.aggregate.is_selected else 0.0
         except InvalidLossError:
             return math.inf
-        ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in made], failure)
+        ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in made], FAILURE)
         for measure, noise, off in zip(budgeted.aggregate.measures, made, ranks, strict=True):
             if measure.count is Count.DECIDING:  # it shows groups, and no number
                 continue
-            total += math.log1p(off if measure.count in CHOICES else noise.half_width(failure))
+            total += math.log1p(off if measure.count in CHOICES else noise.half_width(FAILURE))
     return total
 
 

@@ -46,7 +46,7 @@ from dpquery.planner.protect.grouping_sets import Added, Grouping, SeparateMeasu
 from dpquery.planner.protect.joined_owners import without_second_joins
 from dpquery.planner.protect.lattices import measured_type
 from dpquery.planner.protect.measurements import MeasurementSet
-from dpquery.planner.protect.owned import owned_by_one_unit
+from dpquery.planner.protect.owned import refuse_owned
 from dpquery.planner.protect.totals import mixes, scalings
 from dpquery.planner.protect.weighing import LEAST_BESIDE_NUMBERS, choose
 from dpquery.planner.ranges.ranges import ranges_of
@@ -188,7 +188,8 @@ def _measurement(
     units = owners.units
     known = _known(source, catalog, public)
     keys = _limited(keys_of(boundary.group_by, source, known), boundary, catalog)
-    _refuse_owned(boundary, keys, catalog)
+    if any(key.domain is None for key in keys):
+        refuse_owned(boundary, catalog)
     counted = tuple(_counting_units(column, source, owners) for column in boundary.aggregates)
     of_units = [c.function is COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted]
     chosen = choose(
@@ -341,19 +342,6 @@ def _domain(expression: Expression, source: Relation, known: Known) -> tuple[Val
     given = Project(source=source, columns=(Computed(id="value", name="", expression=expression),))
     domain = domain_of("value", given, known)
     return None if domain is None else tuple(value for value in domain if value is not None)
-
-
-def _refuse_owned(boundary: Aggregate, keys: tuple[Key, ...], catalog: Catalog) -> None:
-    """Raises where groups must be selected, and each belongs to one privacy unit alone: none would ever be shown."""
-    if all(key.domain is not None for key in keys):
-        return
-    name = owned_by_one_unit(boundary.group_by, boundary.source, catalog)
-    if name is not None:
-        raise UnsupportedQueryError(
-            f"each group of equal {name} belongs to a single {catalog.privacy_unit}, so no group can be shown",
-            advice="Group by a value that many units share, or count the groups with COUNT(DISTINCT ...).",
-            span=next(iter(boundary.spans), None),
-        )
 
 
 def _without_delta(boundary: Aggregate, keys: tuple[Key, ...]) -> QueryError:
