@@ -328,7 +328,8 @@ def _carry_project(project: Project, again: Carried) -> tuple[Relation, Meanings
         if again.is_spread(column.id, meanings):
             known[column.id] = Column(id=column.id, type=column.expression.type)
         elif meanings.keys() >= {read.id for read in columns_of(column.expression)}:
-            known[column.id] = substitute(column.expression, meanings)
+            others = {r.id for r in columns_of(column.expression) if meanings[r.id] != r}
+            known[column.id] = substitute(column.expression, meanings) if others else column.expression
     return Project(source=source, columns=(*project.columns, *carried)), known
 
 

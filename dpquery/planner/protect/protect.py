@@ -222,7 +222,7 @@ def _measurement(
     made = _measured(measures, *rest, in_rounds=in_rounds)
     if adds_up and any(c.function in (COUNT, SUM) and c.type != FLOAT64 for c in counted):
         return made  # whole numbers that follow from vectors are rounded, and sums of rounded ones are others
-    joint = replace(measures, joint=True, known={}, made=0, inputs={}, whole=set(), vectors={}, halved=[])
+    joint = replace(measures, joint=True, known={}, made=0, inputs={}, whole=set(), vectors={}, terms={}, halved=[])
     other = _measured(joint, *rest, in_rounds=in_rounds)
     return replace(made, joint=other if joint.vectors else None)
 
