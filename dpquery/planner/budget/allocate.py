@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from dpquery.accuracy.error_propagation import influence_of
 from dpquery.accuracy.noise_shapes import noises_of
@@ -141,7 +142,6 @@ class _Split:
     def __init__(self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours) -> None:
         self.pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
         self._neighbours = neighbours
-        self._known: dict[bool, list[float]] = {}
         self._split: dict[bool, tuple[Fraction, ...]] = {}
         self._chains = _parallel(aggregates, neighbours)
         place = {measure.id: number for number, (_, measure) in enumerate(self.pairs)}
@@ -211,9 +211,11 @@ class _Split:
         return first < LAPLACE_95 * self._deviations(True)[place] / float(laplace.loss.epsilon)
 
     def _deviations(self, laplace: bool) -> list[float]:
-        if laplace not in self._known:
-            self._known[laplace] = [deviation_of(*p, self._neighbours, in_epsilon=laplace) for p in self.pairs]
-        return self._known[laplace]
+        return [own[0 if laplace else 1] for own in self._known]
+
+    @cached_property
+    def _known(self) -> list[tuple[float, float]]:
+        return [deviations_of(*pair, self._neighbours) for pair in self.pairs]
 
     def _together(self, shares: Sequence[Fraction], places: frozenset[int]) -> Fraction:
         """Returns what these measures lose together: of each chain what its dearest class does."""
@@ -242,13 +244,13 @@ def _parallel(aggregates: tuple[PrivateAggregate, ...], neighbours: Neighbours) 
     return (*(chain for chain in found if len(chain) > 1), *([(tuple(alone),)] if alone else []))
 
 
-def deviation_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours, *, in_epsilon: bool) -> float:
-    """Returns the deviation of the noise of one unit of loss, in the measure's unit, but for a constant of the law."""
+def deviations_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> tuple[float, float]:
+    """Returns the deviation of the noise of one unit of epsilon, and of rho, in the measure's unit, but for a constant
+    of the law."""
     if measure.count in CHOICES:
-        return 1.0
-    moved = sensitivity(aggregate, measure, neighbours)
-    step = float(measure.unit)
-    return step * (float(moved.l1) if in_epsilon else math.sqrt(moved.l2_squared))
+        return 1.0, 1.0
+    moved, step = sensitivity(aggregate, measure, neighbours), float(measure.unit)
+    return step * float(moved.l1), step * math.sqrt(moved.l2_squared)
 
 
 def noise_of(measure: Measure, amount: Fraction, *, in_epsilon: bool) -> Noise:

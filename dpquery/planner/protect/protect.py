@@ -39,8 +39,8 @@ from dpquery.plan.show import names_of, show
 from dpquery.plan.types import FLOAT64, INT64, Type, Value
 from dpquery.planner.keys.atoms import Known
 from dpquery.planner.keys.conditions import conditions_of
-from dpquery.planner.keys.keys import covers_all_rows, domain_of, keys_of, leaf_ranges
 from dpquery.planner.keys.passing import between_keys
+from dpquery.planner.keys.possible import covers_all_rows, domain_of, keys_of, leaf_ranges
 from dpquery.planner.protect import grouping_sets
 from dpquery.planner.protect.grouping_sets import Added, Grouping, SeparateMeasurement, Sum
 from dpquery.planner.protect.joined_owners import without_second_joins
