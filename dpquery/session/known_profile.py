@@ -149,7 +149,8 @@ class KnownProfiles:
             for name in dict.fromkeys(weighed):
                 if has_many_rows(self.catalog.tables[name]):
                     rows.setdefault(name, self._note(name, bounds, reuse))
-                    lost = 0.0 if ABOVE in rows[name] else self._lost(name, bounds, reuse)
+                    is_unknown = not is_known(rows[name]) or ABOVE in rows[name]
+                    lost = 0.0 if is_unknown else self._lost(name, bounds, reuse)
                     noises = noises_of_counts(aggregate, described, grouping.whole) if lost else []
                     rows[name] += _above(aggregate.public_groups, noises, lost)
             for name, column in clamped_columns(aggregate):
