@@ -334,12 +334,6 @@ class LogicalPlan:
     reads_clock: bool = False
 
 
-@cached
-def kinds(relation: Relation) -> frozenset[type]:
-    """Returns the classes of all nodes of a relation, which tell whether a rule finds anything in it."""
-    return frozenset({type(relation)}).union(*[kinds(source) for source in sources(relation)])
-
-
 def sources(relation: Relation) -> tuple[Relation, ...]:
     """Returns the direct inputs of a relation, left before right."""
     match relation:

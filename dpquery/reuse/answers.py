@@ -20,7 +20,7 @@ from dpquery.kernel.selection import all_codes
 from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum
 from dpquery.result.combined import CombinedNoise, Component
 from dpquery.result.measurements import Measurement, measurements
-from dpquery.reuse.behind import lost_behind, planned_vectors, used_by
+from dpquery.reuse.behind import behind, planned_vectors
 from dpquery.reuse.chosen import place_of
 from dpquery.reuse.coordinates import is_linear, is_of_vector
 from dpquery.reuse.described import described, with_combined
@@ -117,18 +117,12 @@ class Split:
     def guarantee(
         self, declared: Declarations, vectors: Mapping[str, Vectors] | None = None, entry: int | None = None
     ) -> PrivacyLoss:
-        """Returns what the answer satisfies: the losses of all releases that it is computed from, old and new.
-
-        Args:
-            vectors: What is known of sums after the release of this entry, by base; by default what is expected.
-        """
+        """Returns what the answer satisfies: the losses of all releases that it is computed from, old and new;
+        `vectors` is what is known of sums after the release of this entry, by default what is expected of it."""
         made = self.expected() if vectors is None else vectors
-        behind = list[BudgetedAggregate]()
-        for one, releases, there, rest in zip(self.wanted, self.known, self.found, self.missing, strict=True):
-            used = used_by(one, releases, there, rest, made, declared)
-            old = [(measure, [part for part in parts if part[0].entry != entry]) for measure, parts in used]
-            behind += lost_behind(one, old, there.release)
-        return guarantee_of(BudgetedPlan(aggregates=(*behind, *self.rest.aggregates)), declared.neighbours)
+        of_each = zip(self.wanted, self.known, self.found, self.missing, strict=True)
+        old = [lost for one in of_each for lost in behind(*one, made, declared, entry)]
+        return guarantee_of(BudgetedPlan(aggregates=(*old, *self.rest.aggregates)), declared.neighbours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,10 +182,7 @@ def split(
     if not any(missing):  # what others were to follow from is stored, and together perhaps not as exact as planned
         follows = frozenset()
         missing = rests(wanted, found, follows)
-
-    def expected() -> Mapping[str, Vectors]:
-        return planned_vectors(wanted, found, vectors, lambda base: () if reuse is None else reuse.over(base), follows)
-
+    over = reuse.over if reuse is not None else lambda _: ()
     return Split(
         plan=plan,
         wanted=wanted,
@@ -199,7 +190,7 @@ def split(
         rest=BudgetedPlan(aggregates=tuple(one for one in missing if one is not None)),
         missing=tuple(missing),
         known=tuple(known),
-        expected=expected,
+        expected=lambda: planned_vectors(wanted, found, vectors, over, follows),
         follows=follows,
         state=state,
     )

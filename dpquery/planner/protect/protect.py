@@ -15,7 +15,7 @@ from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, 
 from dpquery.kernel.sensitivity import weighs_together
 from dpquery.plan.aggregates.counts import COUNT, COUNT_DISTINCT
 from dpquery.plan.aggregates.sums import SUM
-from dpquery.plan.definitions import definition
+from dpquery.plan.definitions import definition, kinds
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
@@ -29,7 +29,6 @@ from dpquery.plan.logical import (
     Project,
     Relation,
     Released,
-    kinds,
     output,
     sources,
     with_sources,

@@ -14,6 +14,7 @@ from dpquery.catalog.cached_locality import cached_locality
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.plan import WHOLE_ROW, Key, Weighing, Weights
 from dpquery.plan.aggregates.counts import COUNT_DISTINCT
+from dpquery.plan.definitions import kinds
 from dpquery.plan.expr import Call, Column, Literal, columns_of
 from dpquery.plan.logical import (
     Aggregate,
@@ -25,7 +26,6 @@ from dpquery.plan.logical import (
     SetOperation,
     Window,
     is_private,
-    kinds,
     output,
     sources,
     with_sources,

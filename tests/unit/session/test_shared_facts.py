@@ -9,10 +9,11 @@ import pytest
 
 import dpquery as dp
 from dpquery.catalog import Catalog
+from dpquery.plan.definitions import kinds
 from dpquery.plan.evaluate import evaluate_rows
 from dpquery.plan.expr import Call, Column, columns_of
 from dpquery.plan.functions import call
-from dpquery.plan.logical import Filter, Join, Project, kinds
+from dpquery.plan.logical import Filter, Join, Project
 from dpquery.plan.types import FLOAT64
 from dpquery.sql.bind.bind import bind
 from dpquery.sql.parse.parse import parse
