@@ -101,7 +101,17 @@ class Catalog:
     def zone(self) -> str | None:
         """The one time zone of all columns that declare one, in which now and constants with a zone are read: ""
         where none declares one, None where they differ."""
-        return zone_of_all(self.tables.values())
+        return _zone(self)
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether some column declares a `max_total`."""
+        return _has(self, "max_total")
+
+    @property
+    def has_reports(self) -> bool:
+        """Whether some column is randomised."""
+        return _has(self, "randomized")
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -133,6 +143,17 @@ class Catalog:
     def to_text(self) -> str:
         """Returns in words what is declared, with every default that applies."""
         return describe(self)
+
+
+@cached
+def _zone(catalog: Catalog) -> str | None:
+    return zone_of_all(catalog.tables.values())
+
+
+@cached
+def _has(catalog: Catalog, field: str) -> bool:
+    columns = [column for table in catalog.tables.values() for column in table.columns.values()]
+    return any(getattr(column, field) is not None for column in columns)
 
 
 @cached

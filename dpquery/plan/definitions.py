@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, columns_of, conjuncts, size_of, substitute
 from dpquery.plan.logical import (
     Aggregate,
@@ -105,6 +106,12 @@ def _is_filled(id: str, join: Join) -> bool:
 def gives(relation: Relation, id: str) -> bool:
     """Whether the relation gives the column."""
     return any(column.id == id for column in output(relation))
+
+
+@cached
+def kinds(relation: Relation) -> frozenset[type]:
+    """Returns the classes of all nodes of a relation, which tell whether a rule finds anything in it."""
+    return frozenset({type(relation)}).union(*[kinds(source) for source in sources(relation)])
 
 
 def taken_apart(relation: Relation) -> tuple[Relation, list[Expression], dict[str, Expression]]:

@@ -40,24 +40,40 @@ def normal(value: Value) -> Value:
     return value
 
 
-def evaluate_rows(expression: Expression, columns: Mapping[str, Sequence[Value]], rows: int) -> list[Value]:
-    """Returns the values of an expression on so many rows, each as `evaluate` does; columns are given by id."""
+Known = dict[int, tuple[Expression, list[Value]]]
+"""The values of parts over the same rows, by identity; each part is kept, so that no other can have its own."""
+
+
+def evaluate_rows(
+    expression: Expression, columns: Mapping[str, Sequence[Value]], rows: int, known: Known | None = None
+) -> list[Value]:
+    """Returns the values of an expression on so many rows, each as `evaluate` does; columns are given by id.
+
+    Args:
+        known: Gets the values of all parts: one that is read twice is evaluated once.
+    """
+    parts: Known = {} if known is None else known
+    if id(expression) in parts:
+        return parts[id(expression)][1]
+    found: list[Value]
     match expression:
         case Column():
-            return list(map(normal, columns[expression.id]))
+            found = [normal(value) if isinstance(value, float) else value for value in columns[expression.id]]
         case Literal():
-            return [normal(expression.value)] * rows
+            found = [normal(expression.value)] * rows
         case Cast(argument=argument, type=type):
-            return [cast_value(value, argument.type, type) for value in evaluate_rows(argument, columns, rows)]
+            given = evaluate_rows(argument, columns, rows, parts)
+            found = [cast_value(value, argument.type, type) for value in given]
         case Case():
-            found = evaluate_rows(expression.otherwise, columns, rows)
+            found = evaluate_rows(expression.otherwise, columns, rows, parts)
             for condition, result in reversed(expression.branches):
-                holds, taken = (evaluate_rows(part, columns, rows) for part in (condition, result))
+                holds, taken = (evaluate_rows(part, columns, rows, parts) for part in (condition, result))
                 found = [new if is_met is True else old for is_met, new, old in zip(holds, taken, found, strict=True)]
-            return found
         case Call():
-            given = [evaluate_rows(argument, columns, rows) for argument in expression.arguments]
+            arguments = [evaluate_rows(argument, columns, rows, parts) for argument in expression.arguments]
             meaning = FUNCTIONS[expression.function].meaning
-            return [meaning(*values) for values in zip(*given, strict=True)] if given else [meaning()] * rows
+            found = [meaning(*values) for values in zip(*arguments, strict=True)] if arguments else [meaning()] * rows
         case _:
             assert_never(expression)
+    parts[id(expression)] = expression, found
+    return found

@@ -38,6 +38,7 @@ class Call:
     arguments: tuple[Expression, ...]
     type: Type
     span: Span | None = field(default=None, compare=False, repr=False)
+    read: tuple[Column, ...] | None = field(default=None, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class Cast:
     argument: Expression
     type: Type
     span: Span | None = field(default=None, compare=False, repr=False)
+    read: tuple[Column, ...] | None = field(default=None, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +59,15 @@ class Case:
     otherwise: Expression
     type: Type
     span: Span | None = field(default=None, compare=False, repr=False)
+    read: tuple[Column, ...] | None = field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.branches or any(condition.type != BOOLEAN for condition, _ in self.branches):
+        if not self.branches or {condition.type for condition, _ in self.branches} != {BOOLEAN}:
             raise ValueError("CASE needs boolean conditions")
 
 
 Expression = Column | Literal | Call | Cast | Case
+"""`read` of those with parts is what `columns_of` found, which follows from the node alone and is looked for once."""
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
@@ -111,11 +115,16 @@ def parts_of(expression: Expression) -> list[Expression]:
     return found
 
 
-def columns_of(expression: Expression) -> list[Column]:
+def columns_of(expression: Expression) -> tuple[Column, ...]:
     """Returns every column that the expression reads, in order and with repetitions."""
     if isinstance(expression, Column):
-        return [expression]
-    return [] if isinstance(expression, Literal) else [c for c in parts_of(expression) if isinstance(c, Column)]
+        return (expression,)
+    if isinstance(expression, Literal):
+        return ()
+    if expression.read is None:
+        object.__setattr__(expression, "read", tuple([c for c in parts_of(expression) if isinstance(c, Column)]))
+        assert expression.read is not None
+    return expression.read
 
 
 def conjuncts(condition: Expression) -> list[Expression]:

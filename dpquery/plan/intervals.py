@@ -18,7 +18,7 @@ _EMPTY = Range(nullable=True)
 
 def range_of(expression: Expression, columns: Mapping[str, Range]) -> Range:
     """Returns bounds on all values of an expression, given those of the columns by id."""
-    return Intervals(columns)(expression)
+    return columns.get(expression.id, UNKNOWN) if isinstance(expression, Column) else Intervals(columns)(expression)
 
 
 def inner_first(expression: Expression) -> list[Expression]:

@@ -109,6 +109,8 @@ def _together(draft: Draft, terms: PlanningTerms) -> Draft:
 
 
 def _reports(draft: Draft, terms: PlanningTerms) -> Draft:
+    if not terms.catalog.has_reports:
+        return replace(draft, variances=({},) * len(draft.logical))
     known = has_public_keys(terms.catalog, terms.public)
     pairs = [
         debiased(plan, terms.catalog, max_rows=terms.bounds.max_rows, has_public_keys=known) for plan in draft.logical
@@ -117,6 +119,8 @@ def _reports(draft: Draft, terms: PlanningTerms) -> Draft:
 
 
 def _blocks(draft: Draft, terms: PlanningTerms) -> Draft:
+    if terms.catalog.declarations.blocks is None:
+        return draft
     return replace(draft, logical=tuple(within_blocks(plan, terms.catalog) for plan in draft.logical))
 
 

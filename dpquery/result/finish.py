@@ -117,7 +117,7 @@ def finish(
         halved: Totals that are measured in two parts.
         taus: Of measures in tables with selected groups the least noisy number with which a group is shown.
     """
-    tables = with_added(released, added)
+    tables = with_added(released, added) if added else tuple(released)
     measures = frozenset(measure.id for table in tables for measure in table.aggregate.measures)
     again = Carried(tables=tables, measures=measures, variances=variances or {})
     annotated, meanings = _carry(result, again)
@@ -328,7 +328,8 @@ def _carry_project(project: Project, again: Carried) -> tuple[Relation, Meanings
         if again.is_spread(column.id, meanings):
             known[column.id] = Column(id=column.id, type=column.expression.type)
         elif meanings.keys() >= {read.id for read in columns_of(column.expression)}:
-            known[column.id] = substitute(column.expression, meanings)
+            others = {r.id for r in columns_of(column.expression) if meanings[r.id] != r}
+            known[column.id] = substitute(column.expression, meanings) if others else column.expression
     return Project(source=source, columns=(*project.columns, *carried)), known
 
 

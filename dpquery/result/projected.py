@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpquery.data.arrow import arrow_type
-from dpquery.plan.evaluate import evaluate_rows, normal
+from dpquery.plan.evaluate import Known, evaluate_rows, normal
 from dpquery.plan.expr import Call, Column, Expression, columns_of, parts_of
 from dpquery.plan.logical import Filter, Limit, Project, Relation, Released, Sort, SortKey
 from dpquery.plan.types import Kind, Value
@@ -44,7 +44,8 @@ def projected(relation: Relation, released: Sequence[pa.Table]) -> pa.Table | No
             ]
             if not relation.columns or not _is_short(computed, len(source)):
                 return None
-            return pa.table({c.id: _column(c.expression, source) for c in relation.columns})
+            known: Known = {}
+            return pa.table({c.id: _column(c.expression, source, known) for c in relation.columns})
         case Filter(condition=condition):
             if not _is_short([condition], len(source)):
                 return None
@@ -81,12 +82,12 @@ def _is_short(computed: list[Expression], rows: int) -> bool:
     )
 
 
-def _column(expression: Expression, source: pa.Table) -> Any:
+def _column(expression: Expression, source: pa.Table, known: Known) -> Any:
     if isinstance(expression, Column):
         return source[expression.id]
-    return pa.array(_values(expression, source), arrow_type(expression.type))
+    return pa.array(_values(expression, source, known), arrow_type(expression.type))
 
 
-def _values(expression: Expression, source: pa.Table) -> list[Value]:
+def _values(expression: Expression, source: pa.Table, known: Known | None = None) -> list[Value]:
     columns = {id: source[id].to_pylist() for id in {column.id for column in columns_of(expression)}}
-    return evaluate_rows(expression, columns, len(source))
+    return evaluate_rows(expression, columns, len(source), known)

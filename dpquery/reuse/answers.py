@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -20,7 +20,7 @@ from dpquery.kernel.selection import all_codes
 from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum
 from dpquery.result.combined import CombinedNoise, Component
 from dpquery.result.measurements import Measurement, measurements
-from dpquery.reuse.behind import lost_behind, planned_vectors, used_by
+from dpquery.reuse.behind import behind, planned_vectors
 from dpquery.reuse.chosen import place_of
 from dpquery.reuse.coordinates import is_linear, is_of_vector
 from dpquery.reuse.described import described, with_combined
@@ -89,8 +89,9 @@ class Split:
         wanted: Its aggregates in the form of the store.
         found: What is stored for each and accurate enough.
         rest: What is measured, in order: the aggregates that lack something, with the measures that they lack.
+        missing: Of each aggregate what is measured; None where nothing is lacking.
         known: For each the stored releases over the same rows, oldest first.
-        behind: The stored numbers that the answer is computed from, those among them that new ones are combined with.
+        expected: Makes what will be known of sums, by base, once the rest is measured.
         follows: The ids of measures that are neither, because they follow from others of the plan.
         state: The store's, when it was looked at.
     """
@@ -99,8 +100,9 @@ class Split:
     wanted: tuple[Wanted, ...]
     found: tuple[Found, ...]
     rest: BudgetedPlan
+    missing: tuple[BudgetedAggregate | None, ...]
     known: tuple[Sequence[Release], ...]
-    behind: tuple[BudgetedAggregate, ...]
+    expected: Callable[[], Mapping[str, Vectors]]
     follows: frozenset[str]
     state: State
 
@@ -112,10 +114,15 @@ class Split:
         """Returns the loss of what is measured now, in the ledger's currency."""
         return charge_of(self.rest, kind, declared.neighbours)
 
-    def guarantee(self, declared: Declarations) -> PrivacyLoss:
-        """Returns what the answer satisfies: the losses of all releases that it is computed from, old and new."""
-        plan = BudgetedPlan(aggregates=(*self.behind, *self.rest.aggregates))
-        return guarantee_of(plan, declared.neighbours)
+    def guarantee(
+        self, declared: Declarations, vectors: Mapping[str, Vectors] | None = None, entry: int | None = None
+    ) -> PrivacyLoss:
+        """Returns what the answer satisfies: the losses of all releases that it is computed from, old and new;
+        `vectors` is what is known of sums after the release of this entry, by default what is expected of it."""
+        made = self.expected() if vectors is None else vectors
+        of_each = zip(self.wanted, self.known, self.found, self.missing, strict=True)
+        old = [lost for one in of_each for lost in behind(*one, made, declared, entry)]
+        return guarantee_of(BudgetedPlan(aggregates=(*old, *self.rest.aggregates)), declared.neighbours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,18 +182,15 @@ def split(
     if not any(missing):  # what others were to follow from is stored, and together perhaps not as exact as planned
         follows = frozenset()
         missing = rests(wanted, found, follows)
-    planned = planned_vectors(wanted, found, vectors, lambda base: () if reuse is None else reuse.over(base), follows)
-    behind = []
-    for one, releases, there, rest in zip(wanted, known, found, missing, strict=True):
-        used = used_by(one, releases, there, rest, planned, declared)
-        behind += lost_behind(one, used, there.release)
+    over = reuse.over if reuse is not None else lambda _: ()
     return Split(
         plan=plan,
         wanted=wanted,
         found=tuple(found),
         rest=BudgetedPlan(aggregates=tuple(one for one in missing if one is not None)),
+        missing=tuple(missing),
         known=tuple(known),
-        behind=tuple(behind),
+        expected=lambda: planned_vectors(wanted, found, vectors, over, follows),
         follows=follows,
         state=state,
     )
@@ -232,7 +236,7 @@ def _with_stored(
     """Stores what was measured and returns what is known then, of the new numbers and of those that were stored; reads
     noisy numbers alone."""
     tables = iter(noisy.tables)
-    new = [None if rest is None else next(tables) for rest in rests(parts.wanted, parts.found, parts.follows)]
+    new = [None if rest is None else next(tables) for rest in parts.missing]
     kept = _kept(parts, new, noisy.entry, reuse)
     made = [one for one in kept if one is not None]
     _store(made, reuse)
@@ -248,7 +252,7 @@ def _with_stored(
     shown = iter(_tables(parts.wanted, found))
     given = [next(shown) if there.is_complete else table for there, table in zip(found, new, strict=True)]
     said = with_combined(told, parts.wanted, parts.found, found)
-    return _answered(parts, [table for table in given if table], noisy, said, declared)
+    return _answered(parts, [table for table in given if table], noisy, said, declared, vectors)
 
 
 def _answered(
@@ -257,11 +261,12 @@ def _answered(
     noisy: NoisyAggregates | None,
     measured: tuple[Measurement, ...],
     declared: Declarations,
+    vectors: Mapping[str, Vectors] | None = None,
 ) -> Answered:
     return Answered(
         tables=tuple(tables),
         charge=ZERO if noisy is None else noisy.charge,
-        guarantee=parts.guarantee(declared),
+        guarantee=parts.guarantee(declared, vectors, None if noisy is None else noisy.entry),
         measurements=measured,
         protects=declared.protected,
         blocks="" if noisy is None else noisy.blocks,

@@ -40,6 +40,21 @@ def planned_vectors(
     return made
 
 
+def behind(
+    wanted: Wanted,
+    releases: Sequence[Release],
+    found: Found,
+    rest: BudgetedAggregate | None,
+    vectors: Mapping[str, Vectors],
+    declared: Declarations,
+    entry: int | None,
+) -> list[BudgetedAggregate]:
+    """Returns what the stored numbers lost that an aggregate is computed from; what this entry released is not one."""
+    used = used_by(wanted, releases, found, rest, vectors, declared)
+    old = [(measure, [part for part in parts if part[0].entry != entry]) for measure, parts in used]
+    return lost_behind(wanted, old, found.release)
+
+
 def used_by(
     wanted: Wanted,
     releases: Sequence[Release],

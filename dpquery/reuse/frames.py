@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from dpquery.kernel.plan import Count, Key, Measure, PrivateAggregate, Weighing, Weights
+from dpquery.plan.cached import cached
 from dpquery.plan.canonical import Names, canonical, rename
 from dpquery.plan.definitions import taken_apart
 from dpquery.plan.expr import Call, Expression
@@ -97,6 +98,7 @@ class Asked:
     equations: tuple[Equation, ...] = ()
 
 
+@cached
 def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
     """Returns an aggregate in the form of the store; raises NotCanonical where it has none.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.accuracy.noise_shapes import variance_of
@@ -103,7 +104,7 @@ class Vectors:
         if found is None:
             return None
         part, table, exactness = found
-        numbers = part.system.numbers(table, part.factors)
+        numbers = part.numbers(table)
         law, variance = _law(part.sources, exactness)
         return Estimate(numbers=numbers, law=law, variance=variance, parts=_stored(part.sources, exactness))
 
@@ -136,8 +137,12 @@ class Vectors:
         family = None if placed is None else self._families.get((key, placed[1]))
         if placed is None or family is None:
             return None
+        alone = family.alone(bare, asked.frame, measure)
+        if alone is not None:
+            return _Part(None, (alone,), ()), placed[0], ITSELF
         best = None
         for part in family.parts(bare, asked.equations):
+            assert part.system is not None
             exactness = part.system.exactness(placed[0], part.factors)
             if (
                 exactness is not None
@@ -150,11 +155,24 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """A system, what it was made of, and the factors of its coordinates in a measure that is asked."""
+    """A system, what it was made of, and the factors of its coordinates in a measure that is asked; no system where
+    the one source is shown as it is."""
 
-    system: System
+    system: System | None
     sources: Sequence[Source]
     factors: tuple[Fraction, ...]
+
+    def numbers(self, table: Table) -> NDArray[Any]:
+        """Returns the estimates."""
+        if self.system is not None:
+            return self.system.numbers(table, self.factors)
+        stored = self.sources[0].stored
+        assert stored is not None
+        return stored[1].numbers
+
+
+ITSELF = Exactness(0.0, {0: (np.ones(1), np.ones(1, dtype=np.int64))}, frozenset({0}), 0)
+"""A number as it was released; the variance is its own."""
 
 
 class _Family:
@@ -170,6 +188,14 @@ class _Family:
         self._sizes, self._members = sizes, members
         self._groups = _connected(self._factors.values())
         self._systems: dict[frozenset[str], list[tuple[System, list[Source]]]] = {}
+
+    def alone(self, bare: str, frame: Frame, measure: str) -> Source | None:
+        """Returns the numbers that were released of a measure if nothing else tells of it: they are its estimate."""
+        told = [source for source, _, own in self._members if bare in self._factors[own]]
+        is_free = (
+            len(told) == 1 and self._factors.get(bare) == {bare: Fraction(1)} and frozenset({bare}) in self._groups
+        )
+        return told[0] if is_free and (told[0].frame, told[0].measure) == (frame, measure) else None
 
     def parts(self, measure: str, equations: Sequence[Equation]) -> Iterable[_Part]:
         """Yields the systems that may tell of a measure, which the equations may give by others."""

@@ -146,12 +146,13 @@ class KnownProfiles:
             weighed = (
                 [] if self.catalog.declarations.unit_is_row else weighed_tables(aggregate, limited=grouping.limited)
             )
-            noises = noises_of_counts(aggregate, described, grouping.whole)
             for name in dict.fromkeys(weighed):
                 if has_many_rows(self.catalog.tables[name]):
                     rows.setdefault(name, self._note(name, bounds, reuse))
-                    groups_of = aggregate.public_groups
-                    rows[name] += "" if ABOVE in rows[name] else self._above(name, groups_of, noises, bounds, reuse)
+                    is_unknown = not is_known(rows[name]) or ABOVE in rows[name]
+                    lost = 0.0 if is_unknown else self._lost(name, bounds, reuse)
+                    noises = noises_of_counts(aggregate, described, grouping.whole) if lost else []
+                    rows[name] += _above(aggregate.public_groups, noises, lost)
             for name, column in clamped_columns(aggregate):
                 units = self.values(name, column, reuse)
                 if units is not None and is_beyond(units):
@@ -189,7 +190,7 @@ class KnownProfiles:
                     )
 
     def _scaled(self, aggregate: PrivateAggregate) -> Iterator[str]:
-        for name, total in scaled_sums(aggregate):
+        for name, total in scaled_sums(aggregate) if self.catalog.has_totals else ():
             yield f"sums of {name}: scaled to max_total {total} of one {self.catalog.privacy_unit}; {UNKNOWN}"
 
     def _groups(self, aggregate: PrivateAggregate) -> str | None:
@@ -216,21 +217,6 @@ class KnownProfiles:
             return f"{plain(name)}, max_rows {bound:,}, {strata.max_rows:,} in each {in_words(strata)}: {UNKNOWN}"
         told = UNKNOWN if reuse is None else UNBOUGHT  # where nothing is stored, no profile is either
         return f"{plain(name)}, max_rows {'auto' if bound is None else f'{bound:,}'}: {told}"
-
-    def _above(
-        self,
-        name: str,
-        groups: int | None,
-        noises: Sequence[float],
-        bounds: ContributionBounds,
-        reuse: Reuse | None,
-    ) -> str:
-        """Returns that what is left out of the table, spread over the groups, is more than the noise of a count."""
-        lost = self._lost(name, bounds, reuse)
-        if groups is None or not noises or lost <= groups * min(noises):
-            return ""
-        over = f" over {groups:,} groups" if groups > 1 else ""
-        return f"; {ABOVE}: {math.floor(lost):,} rows at least{over}, where noise is ± {math.ceil(min(noises)):,}"
 
     def _lost(self, name: str, bounds: ContributionBounds, reuse: Reuse | None) -> float:
         """Returns how many rows of a table count for nothing, at the least; 0 where that is not known."""
@@ -269,6 +255,15 @@ class KnownProfiles:
                     f"rows or more that max_rows leaves out{each}{of}",
                     advice="Raise max_rows of the table, which noise grows with, or ask for a larger error.",
                 )
+
+
+def _above(groups: int | None, noises: Sequence[float], lost: float) -> str:
+    """Returns that the rows that are left out of a table, spread over the groups, are more than the noise of a count;
+    "" where they are not."""
+    if groups is None or not noises or lost <= groups * min(noises):
+        return ""
+    over = f" over {groups:,} groups" if groups > 1 else ""
+    return f"; {ABOVE}: {math.floor(lost):,} rows at least{over}, where noise is ± {math.ceil(min(noises)):,}"
 
 
 def noises_of_counts(

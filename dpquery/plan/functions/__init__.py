@@ -45,7 +45,7 @@ def call(name: str, arguments: Iterable[Expression], span: Span | None = None) -
         UnknownOperationError: There is no such operation.
         SignatureError: It does not accept these arguments.
     """
-    given = tuple(map(signed, arguments))
+    given = tuple([signed(part) if isinstance(part, Call) else part for part in arguments])
     if name in _EQUALITY and any(argument.type == BOOLEAN for argument in given):
         given = tuple(map(_truth, given))
     function = FUNCTIONS.get(name)
@@ -56,7 +56,9 @@ def call(name: str, arguments: Iterable[Expression], span: Span | None = None) -
         shown = ", ".join(str(argument.type) for argument in given)
         raise SignatureError(f"{name} does not accept ({shown})")
     types, result = found
-    return Call(function=name, arguments=tuple(map(cast, given, types)), type=result, span=span)
+    pairs = zip(given, types, strict=True)
+    made = tuple([part if part.type == type else cast(part, type) for part, type in pairs])
+    return Call(function=name, arguments=made, type=result, span=span)
 
 
 def _truth(argument: Expression) -> Expression:

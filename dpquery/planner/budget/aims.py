@@ -146,7 +146,9 @@ def _meant(expression: Expression, known: Meanings) -> Meant:
         return known.get(expression.id, UNKNOWN)
     read = {column.id: known.get(column.id, UNKNOWN) for column in columns_of(expression)}
     if all(len(meant.numbers) == 1 for meant in read.values()):
-        made = substitute(expression, {id: meant.numbers[0] for id, meant in read.items()})
+        numbers = {id: meant.numbers[0] for id, meant in read.items()}
+        others = {id: n for id, n in numbers.items() if not isinstance(n, Column) or n.id != id}
+        made = substitute(expression, others) if others else expression
         if size_of(made) <= LARGEST:
             return Meant((made,), all(meant.is_itself for meant in read.values()))
     return Meant(_distinct(number for meant in read.values() for number in meant.numbers), False)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from dpquery.accuracy.error_propagation import influence_of
 from dpquery.accuracy.noise_shapes import noises_of
@@ -37,6 +38,9 @@ from dpquery.units.declarations import Neighbours
 
 NORMAL_95, LAPLACE_95 = 1.96, 3.0
 """The 95 % half-widths of both laws, in deviations of the one and in scales of the other."""
+FAILURE = Fraction(1, 20)
+CLEARLY, ROUNDED = 1.01, 2
+"""By what factor, and by how many lattice steps more, a half-width is larger than another whatever rounding makes."""
 LARGEST_ERROR = 1e300
 """Errors beyond this are not compared."""
 
@@ -101,6 +105,10 @@ def allocate(
         raise InvalidLossError("this budget is in rho", advice="Ask with rho=..., for example rho='0.01'.")
     epsilon, total = _epsilon(offer, budget), _delta(offer, budget)
     conversion = total - delta * selections
+    if selections == 0:
+        plain = plan_of(aggregates, split.noises(epsilon, in_epsilon=True), delta)
+        if split.gaussian_errs_more(plain, rho_within(epsilon, conversion)):
+            return plain
     candidates = [
         plan_of(aggregates, noises, delta if in_rho else total / max(1, selections))
         for noises, in_rho in _candidates(split, epsilon, conversion)
@@ -134,7 +142,6 @@ class _Split:
     def __init__(self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours) -> None:
         self.pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
         self._neighbours = neighbours
-        self._known: dict[bool, list[float]] = {}
         self._split: dict[bool, tuple[Fraction, ...]] = {}
         self._chains = _parallel(aggregates, neighbours)
         place = {measure.id: number for number, (_, measure) in enumerate(self.pairs)}
@@ -180,6 +187,21 @@ class _Split:
             for p, ((_, measure), share) in enumerate(zip(self.pairs, shares, strict=True))
         ]
 
+    def gaussian_errs_more(self, plain: BudgetedPlan, rho: Fraction) -> bool:
+        """Whether Gaussian noise errs more on each measure than the Laplace noise of a plan, even where each measure
+        has all of rho: so no plan with it needs to be made. By the continuous law, less what rounding can make of it.
+        """
+        try:
+            laws = [law for budgeted in plain.aggregates for law in noises_of(budgeted, self._neighbours)]
+        except InvalidLossError:
+            return False
+        root = math.sqrt(2 * rho)
+        for (_, measure), law, deviation in zip(self.pairs, laws, self._deviations(False), strict=True):
+            least = NORMAL_95 * deviation / float(measure.unit) - ROUNDED * root
+            if measure.count in CHOICES or least < CLEARLY * law.half_width(FAILURE) * root:
+                return False
+        return True
+
     def errs_less(self, place: int, gaussian: Noise, laplace: Noise) -> bool:
         """Whether the 95 % half-width of the first noise on a measure is the smaller one, by the continuous laws; of
         choices and of what decides about groups this is not asked."""
@@ -189,9 +211,11 @@ class _Split:
         return first < LAPLACE_95 * self._deviations(True)[place] / float(laplace.loss.epsilon)
 
     def _deviations(self, laplace: bool) -> list[float]:
-        if laplace not in self._known:
-            self._known[laplace] = [deviation_of(*p, self._neighbours, in_epsilon=laplace) for p in self.pairs]
-        return self._known[laplace]
+        return [own[0 if laplace else 1] for own in self._known]
+
+    @cached_property
+    def _known(self) -> list[tuple[float, float]]:
+        return [deviations_of(*pair, self._neighbours) for pair in self.pairs]
 
     def _together(self, shares: Sequence[Fraction], places: frozenset[int]) -> Fraction:
         """Returns what these measures lose together: of each chain what its dearest class does."""
@@ -220,13 +244,13 @@ def _parallel(aggregates: tuple[PrivateAggregate, ...], neighbours: Neighbours) 
     return (*(chain for chain in found if len(chain) > 1), *([(tuple(alone),)] if alone else []))
 
 
-def deviation_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours, *, in_epsilon: bool) -> float:
-    """Returns the deviation of the noise of one unit of loss, in the measure's unit, but for a constant of the law."""
+def deviations_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neighbours) -> tuple[float, float]:
+    """Returns the deviation of the noise of one unit of epsilon, and of rho, in the measure's unit, but for a constant
+    of the law."""
     if measure.count in CHOICES:
-        return 1.0
-    moved = sensitivity(aggregate, measure, neighbours)
-    step = float(measure.unit)
-    return step * (float(moved.l1) if in_epsilon else math.sqrt(moved.l2_squared))
+        return 1.0, 1.0
+    moved, step = sensitivity(aggregate, measure, neighbours), float(measure.unit)
+    return step * float(moved.l1), step * math.sqrt(moved.l2_squared)
 
 
 def noise_of(measure: Measure, amount: Fraction, *, in_epsilon: bool) -> Noise:
@@ -269,18 +293,18 @@ def selection_delta(offer: QueryBudget, budget: Budget, selections: int) -> Frac
 def _error(plan: BudgetedPlan, neighbours: Neighbours) -> float:
     """Returns the sum of the logarithms of the measures' 95 % half-widths and of the thresholds of selections; infinite
     where the noise cannot be sampled."""
-    total, failure = 0.0, Fraction(1, 20)
+    total = 0.0
     for budgeted in plan.aggregates:
         try:
             made = noises_of(budgeted, neighbours)
             total += math.log(tau_of(budgeted, made) or 1) if budgeted.aggregate.is_selected else 0.0
         except InvalidLossError:
             return math.inf
-        ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in made], failure)
+        ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in made], FAILURE)
         for measure, noise, off in zip(budgeted.aggregate.measures, made, ranks, strict=True):
             if measure.count is Count.DECIDING:  # it shows groups, and no number
                 continue
-            total += math.log1p(off if measure.count in CHOICES else noise.half_width(failure))
+            total += math.log1p(off if measure.count in CHOICES else noise.half_width(FAILURE))
     return total
 
 

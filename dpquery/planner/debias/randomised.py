@@ -67,9 +67,6 @@ def debiased(
     Raises:
         UnsupportedQueryError: Reports are read where no estimate is unbiased.
     """
-    tables = catalog.tables.values()
-    if not any(column.randomized for table in tables for column in table.columns.values()):
-        return logical, {}
     variances: Variances = {}
     boundaries: list[Aggregate] = []
     wrapped: dict[int, Relation] = {}

@@ -270,8 +270,10 @@ def _with_moments(network: Network) -> Network:
     """Returns the network with columns for moments, where grouping columns read timestamps by days or the like."""
     read: dict[Expression, int] = {}
     for meaning in network.meanings.values():
-        for inner, width in cells_read(meaning).items():
+        for inner, width in () if isinstance(meaning, Column) else cells_read(meaning).items():
             read[inner] = min(width, read.get(inner, width))
+    if not read:
+        return network
     replaced: dict[Expression, tuple[Expression, int]] = {}
     standing: dict[str, tuple[int, Range]] = {}
     for inner, width in read.items():
@@ -290,6 +292,8 @@ def _with_moments(network: Network) -> Network:
 
 def _with_equals(network: Network) -> Network:
     """Returns the network with columns of public tables for private ones that equal them and declare no values."""
+    if not network.same:
+        return network
     equal: dict[str, Expression] = {}
     types = {c.id: c.type for meaning in network.meanings.values() for c in columns_of(meaning)}
     for leaf in types.keys() & network.same.keys():

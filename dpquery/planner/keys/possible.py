@@ -1,4 +1,7 @@
-"""What columns of a relation may hold together, as tuples of public values: for keys that follow from each other.
+"""Group keys: for each, the public values that follow from the declarations and the query, or none.
+
+Keys whose values follow from each other, as the columns of one public table do, are one key of the kernel. A key
+without public values makes its groups selected.
 
 Each column is an expression over atoms (see `atoms`). Atoms that joins equate are joined, others are independent; the
 expressions that read the same atoms are evaluated together, on each tuple.
@@ -7,16 +10,20 @@ expressions that read the same atoms are evaluated together, on each tuple.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from dpquery.kernel.plan import Key
 from dpquery.kernel.selection import sort_key
 from dpquery.plan.definitions import definition
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Expression, columns_of, size_of
-from dpquery.plan.logical import Relation
+from dpquery.plan.logical import Relation, output, sources
+from dpquery.plan.ranges import Range
+from dpquery.plan.types import Value
 from dpquery.planner.keys.atoms import Atom, Known, Row, Rows
+from dpquery.planner.keys.conditions import conditions_of
 from dpquery.planner.keys.images import MAX_KEYS, MAX_STEPS, MAX_WORK, image_of
 from dpquery.planner.keys.narrowing import narrowed
 from dpquery.planner.keys.network import Network
@@ -63,6 +70,39 @@ def tuples_of(ids: Sequence[str], relation: Relation, known: Known) -> Rows | No
     return Atom(columns=tuple(columns), rows=tuple(rows)).of(ids)
 
 
+def keys_of(ids: Sequence[str], relation: Relation, known: Known) -> tuple[Key, ...]:
+    """Returns the keys of grouping columns, with their public values in the order of the result, NULL last."""
+    types = {column.id: column.type for column in output(relation)}
+    return tuple(
+        Key(columns=factor.ids, types=tuple(types[id] for id in factor.ids), domain=factor.rows)
+        for factor in factors(ids, relation, known)
+    )
+
+
+def domain_of(id: str, relation: Relation, known: Known) -> tuple[Value, ...] | None:
+    """Returns the public values of one column in the order of the result, NULL last; None if none follow."""
+    (factor,) = factors((id,), relation, known)
+    return None if factor.rows is None else tuple(value for (value,) in factor.rows)
+
+
+def covers_all_rows(key: Key, relation: Relation, ranges: dict[str, Range]) -> bool:
+    """Whether every row has one of a key's public values, as far as the declarations say.
+
+    NULL is the value that declarations allow and domains may lack.
+    """
+    if key.domain is None:
+        return False
+    return all(_has_null(id, values, relation, ranges) for id, values in zip(key.columns, _columns(key), strict=True))
+
+
+def leaf_ranges(relation: Relation, ranges_of: Callable[[Relation], dict[str, Range]]) -> dict[str, Range]:
+    """Returns the ranges of every column given anywhere below, by id."""
+    found = ranges_of(relation)
+    for source in sources(relation):
+        found = leaf_ranges(source, ranges_of) | found
+    return found
+
+
 def _tuples(ids: tuple[str, ...], network: Network) -> Rows | None:
     """Returns what the columns may hold together, sorted; None if it is not known or too much."""
     expressions = tuple(network.meanings[id] for id in ids)
@@ -107,3 +147,14 @@ def _leaves(expression: Expression) -> list[str]:
 
 def _are_independent(rows: Rows) -> bool:
     return len(rows) == math.prod(len(set(column)) for column in zip(*rows, strict=True)) or not rows
+
+
+def _columns(key: Key) -> list[tuple[Value, ...]]:
+    return list(zip(*key.domain, strict=True)) if key.domain else [()] * len(key.columns)
+
+
+def _has_null(id: str, values: tuple[Value, ...], relation: Relation, ranges: dict[str, Range]) -> bool:
+    """Whether NULL is among a column's public values, or impossible."""
+    if None in values or not ranges[id].nullable:
+        return True
+    return narrowed(definition(id, relation)[0], (None,), tuple(conditions_of(relation))) == ()

@@ -41,8 +41,6 @@ Conditions = tuple[Expression, ...]
 
 def within_blocks(logical: LogicalPlan, catalog: Catalog) -> LogicalPlan:
     """Returns the plan with a filter on each scan of a table in blocks: what the query asks of its date, in bounds."""
-    if catalog.declarations.blocks is None:
-        return logical
     boundaries = (replace(b, source=_narrowed(b.source, (), catalog)) for b in logical.boundaries)
     return replace(logical, boundaries=tuple(boundaries))
 

@@ -68,7 +68,7 @@ def carry(relation: Relation, catalog: Catalog) -> Carried:
             if relation.ownership is None or most is None:
                 return Carried(relation)
             id = f"wt_{relation.columns[0].id if relation.columns else relation.unit}"
-            scaled = scaled_by(relation, catalog, most)
+            scaled = scaled_by(relation, catalog, most) if catalog.has_totals else ()
             strata = catalog.tables[relation.table].strata
             made = replace(relation, weight=id, max_rows=most, scaled=scaled, strata=strata)
             return Carried(made, frozenset({id}))

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from dpquery.errors import MissingBoundsError
 from dpquery.kernel.plan import LARGEST_STEP, Lattice
@@ -33,10 +34,13 @@ MOST_PAIRED = 2**60
 """Lattice steps by which one unit may move a product of terms: it is released in coarser steps."""
 QUANTILE_STEPS = 2**48
 """Lattice steps of a range that a quantile is chosen from, at most; of floats there are `FLOAT_STEPS`."""
+MOST_KNOWN = 1024
+"""Lattices that are remembered of each kind: they follow from a type, bounds and a weight, whoever asks."""
 MANY = 10**12
 """Values of the largest size whose sum, noise included, has to fit its type."""
 
 
+@lru_cache(maxsize=MOST_KNOWN)
 def for_sum(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
     """Returns the lattice for SUM of values in [lower, upper], of which one unit weighs at most `weight`."""
     grid = _grid(type, max(abs(lower), abs(upper)), max(1, MOST_MOVED // weight))
@@ -52,6 +56,7 @@ def for_total(type: Type, lower: Fraction, upper: Fraction, most: Fraction) -> t
     return Lattice(grid=grid, lower=math.floor(lower / grid), upper=math.ceil(upper / grid)), math.floor(most / grid)
 
 
+@lru_cache(maxsize=MOST_KNOWN)
 def for_deviations(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
     """Returns the lattice for sums of deviations from the middle of the range.
 
@@ -65,6 +70,7 @@ def for_deviations(type: Type, lower: Fraction, upper: Fraction, weight: int) ->
     return Lattice(grid=grid, lower=low, upper=high, offset=(low + high) // 2)
 
 
+@lru_cache(maxsize=MOST_KNOWN)
 def for_squares(type: Type, lower: Fraction, upper: Fraction, weight: int) -> Lattice:
     """Returns the lattice for sums of squared deviations, themselves taken from the middle of their range."""
     steps = min(SQUARE_STEPS, math.isqrt(max(1, MOST_MOVED // weight)))
@@ -78,6 +84,7 @@ def for_squares(type: Type, lower: Fraction, upper: Fraction, weight: int) -> La
     )
 
 
+@lru_cache(maxsize=MOST_KNOWN)
 def for_terms(type: Type, lower: Fraction, upper: Fraction, weight: int, degree: int, values: int) -> Lattice:
     """Returns the lattice for the Bernstein terms of a degree, of one value or of each of two: that of deviations, or
     of squares, or such that products of the terms of both have room in 64 bits."""

@@ -65,6 +65,8 @@ def linear_form(value: Expression, ranges: dict[str, Range]) -> Linear:
 
     a is not 0, and in rows where x is not NULL and within its range the value is not NULL.
     """
+    if isinstance(value, Column):
+        return _itself(value)
     found = _parts(value, ranges)
     if found.base is None:
         return found

@@ -76,6 +76,8 @@ class MeasurementSet:
     """Whether a total and two parts are measured as cells."""
     vectors: dict[Moments, tuple[int, tuple[Lattice, ...]]] = field(default_factory=dict)
     """The degree of each vector, and the lattices of its values."""
+    terms: dict[Moments, Vector] = field(default_factory=dict)
+    """The vectors that some aggregate reads, whose terms are measured."""
     inside: Moments | None = None
     """Whose vector the aggregate reads that is being derived, if it is one of a pair."""
     limited: bool = False
@@ -292,6 +294,8 @@ class MeasurementSet:
 
     def _vector(self, moments: Moments) -> Vector:
         """Returns the terms of values, which are measured."""
+        if moments in self.terms:
+            return self.terms[moments]
         (first, *others), kept = moments
         degree, found = self.vectors[moments]
         terms = []
@@ -299,7 +303,8 @@ class MeasurementSet:
             each = [term(lattice, power, degree) for lattice, power in zip(found, powers_of, strict=True)]
             second = (others[0], each[1]) if others else None
             terms.append(_read(self._measure(Count.SUM, first, kept, each[0], second=second), FLOAT64))
-        return Vector(lattices=found, degree=degree, terms=tuple(terms))
+        self.terms[moments] = made = Vector(lattices=found, degree=degree, terms=tuple(terms))
+        return made
 
     def _moments_of(self, value: Expression | None, kept: Expression | None) -> Moments | None:
         """Returns whose vector a value's moments are read from; None where there is none."""
@@ -358,9 +363,12 @@ class MeasurementSet:
         if measured in self.known:
             return self.known[measured]
         self.made += 1
+        shown = name or self._described(value)
+        if lattice is not None and lattice.bernstein is not None:
+            shown = term_of((shown, lattice), *([] if second is None else [(self._described(second[0]), second[1])]))
         made = Measure(
             id=f"{self.prefix}{self.made}",
-            label=label_of(count, self._labelled(value, name, lattice, second), self._described(kept), lattice, target),
+            label=label_of(count, shown, self._described(kept), lattice, target),
             count=count,
             value=self._input(value),
             filter=self._input(kept),
@@ -377,15 +385,6 @@ class MeasurementSet:
         if count in (Count.SUM, Count.QUANTILE) and not any(map(self.is_nullable, read)):
             self.whole.add(made.id)
         return made
-
-    def _labelled(
-        self, value: Expression | None, name: str, lattice: Lattice | None, second: tuple[Expression, Lattice] | None
-    ) -> str:
-        """Returns what is counted or added up, as people read it; of Bernstein terms the polynomial."""
-        shown = name or self._described(value)
-        if lattice is None or lattice.bernstein is None:
-            return shown
-        return term_of((shown, lattice), *(() if second is None else ((self._described(second[0]), second[1]),)))
 
     def _described(self, expression: Expression | None) -> str:
         return "" if expression is None else self.describe(expression)

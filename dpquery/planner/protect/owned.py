@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpquery.catalog import Catalog
+from dpquery.errors import UnsupportedQueryError
 from dpquery.plan.definitions import ending_of, origin_of
-from dpquery.plan.logical import Relation, Scan, SetOperation
+from dpquery.plan.logical import Aggregate, Relation, Scan, SetOperation
 from dpquery.plan.one_to_one import column_behind
 
 
-def owned_by_one_unit(group_by: tuple[str, ...], source: Relation, catalog: Catalog) -> str | None:
+def refuse_owned(boundary: Aggregate, catalog: Catalog) -> None:
+    """Raises where each group of a boundary whose groups must be selected belongs to one privacy unit alone: none would
+    ever be shown."""
+    name = _owned_by_one_unit(boundary.group_by, boundary.source, catalog)
+    if name is not None:
+        raise UnsupportedQueryError(
+            f"each group of equal {name} belongs to a single {catalog.privacy_unit}, so no group can be shown",
+            advice="Group by a value that many units share, or count the groups with COUNT(DISTINCT ...).",
+            span=next(iter(boundary.spans), None),
+        )
+
+
+def _owned_by_one_unit(group_by: tuple[str, ...], source: Relation, catalog: Catalog) -> str | None:
     """Returns the column, for people, by which each group belongs to one privacy unit; None if there is none.
 
     It follows from what the catalog declares: the unit's own column, a foreign key to the owner, columns that are

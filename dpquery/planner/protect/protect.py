@@ -15,7 +15,7 @@ from dpquery.kernel.plan import CHOICES, Count, Key, Measure, PrivateAggregate, 
 from dpquery.kernel.sensitivity import weighs_together
 from dpquery.plan.aggregates.counts import COUNT, COUNT_DISTINCT
 from dpquery.plan.aggregates.sums import SUM
-from dpquery.plan.definitions import definition
+from dpquery.plan.definitions import definition, kinds
 from dpquery.plan.expr import Column, Expression
 from dpquery.plan.functions import call
 from dpquery.plan.logical import (
@@ -23,6 +23,7 @@ from dpquery.plan.logical import (
     AggregateColumn,
     Computed,
     Filter,
+    Join,
     LogicalPlan,
     OutputColumn,
     Project,
@@ -37,14 +38,14 @@ from dpquery.plan.show import names_of, show
 from dpquery.plan.types import FLOAT64, INT64, Type, Value
 from dpquery.planner.keys.atoms import Known
 from dpquery.planner.keys.conditions import conditions_of
-from dpquery.planner.keys.keys import covers_all_rows, domain_of, keys_of, leaf_ranges
 from dpquery.planner.keys.passing import between_keys
+from dpquery.planner.keys.possible import covers_all_rows, domain_of, keys_of, leaf_ranges
 from dpquery.planner.protect import grouping_sets
 from dpquery.planner.protect.grouping_sets import Added, Grouping, SeparateMeasurement, Sum
 from dpquery.planner.protect.joined_owners import without_second_joins
 from dpquery.planner.protect.lattices import measured_type
 from dpquery.planner.protect.measurements import MeasurementSet
-from dpquery.planner.protect.owned import owned_by_one_unit
+from dpquery.planner.protect.owned import refuse_owned
 from dpquery.planner.protect.totals import mixes, scalings
 from dpquery.planner.protect.weighing import LEAST_BESIDE_NUMBERS, choose
 from dpquery.planner.ranges.ranges import ranges_of
@@ -114,7 +115,7 @@ def separate_measurements(
         MissingBoundsError: An aggregate without a finite sensitivity.
         UnsupportedQueryError: More public groups than can be enumerated, without a delta to select some of them.
     """
-    scales = not mixes(logical)
+    scales = catalog.has_totals and not mixes(logical)
     added = {number for family in logical.families for number in family}
     measured = tuple(
         _measurement(index, boundary, catalog, public, bounds, scales=scales, adds_up=index in added)
@@ -186,7 +187,8 @@ def _measurement(
     units = owners.units
     known = _known(source, catalog, public)
     keys = _limited(keys_of(boundary.group_by, source, known), boundary, catalog)
-    _refuse_owned(boundary, keys, catalog)
+    if any(key.domain is None for key in keys):
+        refuse_owned(boundary, catalog)
     counted = tuple(_counting_units(column, source, owners) for column in boundary.aggregates)
     of_units = [c.function is COUNT_DISTINCT and _is_one_of(c.argument, units) for c in counted]
     chosen = choose(
@@ -219,7 +221,7 @@ def _measurement(
     made = _measured(measures, *rest, in_rounds=in_rounds)
     if adds_up and any(c.function in (COUNT, SUM) and c.type != FLOAT64 for c in counted):
         return made  # whole numbers that follow from vectors are rounded, and sums of rounded ones are others
-    joint = replace(measures, joint=True, known={}, made=0, inputs={}, whole=set(), vectors={}, halved=[])
+    joint = replace(measures, joint=True, known={}, made=0, inputs={}, whole=set(), vectors={}, terms={}, halved=[])
     other = _measured(joint, *rest, in_rounds=in_rounds)
     return replace(made, joint=other if joint.vectors else None)
 
@@ -255,7 +257,7 @@ def _measured(
     read = (*columns, *measures.computed)
     whole = Project(source=source, columns=read) if read else source
     aggregate = PrivateAggregate(
-        source=without_second_joins(whole, catalog.declarations),
+        source=without_second_joins(whole, catalog.declarations) if Join in kinds(whole) else whole,
         unit=unit,
         keys=keys,
         weights=weights,
@@ -341,19 +343,6 @@ def _domain(expression: Expression, source: Relation, known: Known) -> tuple[Val
     return None if domain is None else tuple(value for value in domain if value is not None)
 
 
-def _refuse_owned(boundary: Aggregate, keys: tuple[Key, ...], catalog: Catalog) -> None:
-    """Raises where groups must be selected, and each belongs to one privacy unit alone: none would ever be shown."""
-    if all(key.domain is not None for key in keys):
-        return
-    name = owned_by_one_unit(boundary.group_by, boundary.source, catalog)
-    if name is not None:
-        raise UnsupportedQueryError(
-            f"each group of equal {name} belongs to a single {catalog.privacy_unit}, so no group can be shown",
-            advice="Group by a value that many units share, or count the groups with COUNT(DISTINCT ...).",
-            span=next(iter(boundary.spans), None),
-        )
-
-
 def _without_delta(boundary: Aggregate, keys: tuple[Key, ...]) -> QueryError:
     key = next(key for key in keys if key.domain is None)
     place = boundary.group_by.index(key.columns[0])
@@ -367,6 +356,8 @@ def _without_delta(boundary: Aggregate, keys: tuple[Key, ...]) -> QueryError:
 
 def _possible(released: Relation, boundary: Aggregate) -> Relation:
     """Returns the released groups without those that no row can be in: WHERE rules out their combination of keys."""
+    if len(boundary.group_by) < 2:
+        return released
     keys = {id: definition(id, boundary.source)[0] for id in boundary.group_by}
     for condition in between_keys(keys, conditions_of(boundary.source)):
         released = Filter(source=released, condition=condition)

@@ -19,6 +19,7 @@ from dpquery.plan.aggregates.derivations import number
 from dpquery.plan.aggregates.moments import Spread
 from dpquery.plan.aggregates.pairs import PairAggregate
 from dpquery.plan.aggregates.sums import SUM
+from dpquery.plan.cached import cached
 from dpquery.plan.expr import Cast, Column, Expression
 from dpquery.plan.functions import call
 from dpquery.plan.logical import AggregateColumn
@@ -46,8 +47,8 @@ class Vector:
 
     @property
     def count(self) -> Expression:
-        """The number of rows in which no value is NULL, rounded."""
-        return Cast(argument=self.sum({}), type=INT64)
+        """The number of rows in which no value is NULL, rounded: one expression, however often it is read."""
+        return _count_of(self)
 
     def sum(self, factors: dict[int, tuple[int, Fraction]]) -> Expression:
         """Returns the sum over rows of the product of (value - centre)^power over some of the values.
@@ -74,6 +75,11 @@ class Vector:
         if power == 2:
             return [low**2, low**2 + low * width, (low + width) ** 2]
         return [(low + width * Fraction(i, self.degree)) ** power for i in range(self.degree + 1)]
+
+
+@cached
+def _count_of(vector: Vector) -> Expression:
+    return Cast(argument=vector.sum({}), type=INT64)
 
 
 def _width(lattice: Lattice) -> Fraction:

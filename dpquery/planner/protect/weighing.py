@@ -14,6 +14,7 @@ from dpquery.catalog.cached_locality import cached_locality
 from dpquery.errors import UnsupportedQueryError
 from dpquery.kernel.plan import WHOLE_ROW, Key, Weighing, Weights
 from dpquery.plan.aggregates.counts import COUNT_DISTINCT
+from dpquery.plan.definitions import kinds
 from dpquery.plan.expr import Call, Column, Literal, columns_of
 from dpquery.plan.logical import (
     Aggregate,
@@ -22,6 +23,7 @@ from dpquery.plan.logical import (
     Project,
     Relation,
     Scan,
+    SetOperation,
     Window,
     is_private,
     output,
@@ -110,10 +112,12 @@ def _chosen(
     source, declared = boundary.source, catalog.declarations
     if declared.unit_is_row or not is_private(source):
         return Chosen(source=source, weights=WHOLE_ROW)
-    plain = _within_keys(simpler(source, catalog), keys)
+    holds = kinds(source)
+    plain = simpler(source, catalog) if holds & {Join, SetOperation} else source
+    plain = _within_keys(plain, keys) if holds & {Aggregate, Window} else plain
     if _counts_units(boundary, source, catalog):
         plain = asking_existence(plain, _read(boundary, source, catalog))
-    source = _cut(plain, catalog, sizes)
+    source = _cut(plain, catalog, sizes) if Join in holds else plain
     is_cut = source is not plain
     whole, carried = weighed(source, declared, sizes), carry(source, catalog)
     stored = weighed(carried.relation, declared, sizes).stored

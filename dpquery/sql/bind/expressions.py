@@ -43,6 +43,8 @@ _PLAIN = {
     exp.DataType.Type.DATETIME: TIMESTAMP,
 }
 
+_SAME_EVERYWHERE = frozenset({exp.Column, exp.Paren, exp.Boolean, exp.Null, exp.Count, exp.Sum, exp.Avg})
+"""These mean the same in all dialects, and none is a moment or compares one."""
 _FLOATS = (exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE)
 _BITS = [[bits] for bits in range(1, 54)]
 """What may stand behind FLOAT; all floats have 64 bits here."""
@@ -111,9 +113,10 @@ class Binder:
     def bind(self, node: exp.Expression) -> Expression:
         """Returns the typed expression; raises a QueryError at the first part that is not known."""
         self._context.count_parts()
-        node = without_interval(node, self._context.dialect) or node
-        node = constant_moment(rewritten(node, self._context.dialect), self._context.catalog.zone)
-        self._object(objection(node, self._context.dialect), node)
+        if type(node) not in _SAME_EVERYWHERE:
+            node = without_interval(node, self._context.dialect) or node
+            node = constant_moment(rewritten(node, self._context.dialect), self._context.catalog.zone)
+            self._object(objection(node, self._context.dialect), node)
         if self._aggregates is not None and (column := self._aggregates.collect(node)) is not None:
             return column
         if self._windows is not None and isinstance(node, exp.Window):

@@ -165,7 +165,9 @@ class Grouping:
         spans = {column.id: key.span for key, column in reversed(self._keys.items())}
         keys = tuple(dict.fromkeys(column.id for column in self._keys.values()))
         late = self._source.late
-        check_unread(late, [*self._keys, *(part for a in self._collector.columns for part in _parts(a))], self._context)
+        if late:
+            read = [*self._keys, *(part for a in self._collector.columns for part in _parts(a))]
+            check_unread(late, read, self._context)
         if late and (self._sets is not None or self._source.public_side is not None or self.correlated):
             raise refusal(late[0], self._context)
         if self._sets is not None:
@@ -194,7 +196,8 @@ class Grouping:
         groups = at_boundary(aggregate, self._select, self._context)
         if side is not None:
             groups = with_all_keys(groups, self._keys, side, self._context)
-        groups = with_late(groups, self._source, self._keys, self._context)
+        if late:
+            groups = with_late(groups, self._source, self._keys, self._context)
         return self._subqueries.apply(groups)
 
     def _correlate(self, condition: Expression) -> Expression:

@@ -47,7 +47,8 @@ class Windows:
     ) -> None:
         self._select, self._source, self._grouped, self._context = select, source, grouped, context
         self._subqueries = subqueries
-        self._specifications = Specifications(select.args.get("windows") or [], context)
+        named = select.args.get("windows")
+        self._specifications = Specifications(named or [], context) if named or select.find(exp.Window) else None
         self._columns: list[WindowColumn] = []
         self._places: dict[str, exp.Expression] = {}
         self._computed: dict[Expression, Column] = {}
@@ -65,6 +66,7 @@ class Windows:
 
     def collect(self, node: exp.Window) -> Column:
         """Returns the column that will hold a window function."""
+        assert self._specifications is not None  # a window function was found
         asked = self._specifications.of(node)
         made = bind_call(node, self._bind_inside, self._condition_inside, self._context)
         order = tuple(self._sort_key(part) for part in asked.order)
@@ -125,7 +127,8 @@ class Windows:
             above: What is read of them and of the relation afterwards; other columns are left out, lest rows be
                 ordered by them.
         """
-        self._specifications.check_used()
+        if self._specifications is not None:
+            self._specifications.check_used()
         if not self._columns:
             return relation
         relation = self._project(relation, above)

@@ -45,6 +45,8 @@ _OPERANDS = {
     TokenType.END,
 }
 """After these a colon or a per cent sign is an operator."""
+_BEGIN = {TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON, TokenType.MOD}
+"""These may begin a placeholder, and words behind a dollar sign."""
 _NUMPY = [f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (8, 16, 32, 64)] + ["bool_", "bool"]
 
 
@@ -80,7 +82,8 @@ def with_dollars_marked(text: str) -> str:
 
 def mark(tokens: list[Token]) -> tuple[list[Token], list[Placeholder]]:
     """Returns the tokens with each placeholder as one name that no text can hold, and the placeholders in order."""
-    tokens = [part for token in tokens for part in _split(token)]
+    if [token for token in tokens if token.text == "?::"]:
+        tokens = [part for token in tokens for part in _split(token)]
     marked: list[Token] = []
     found: list[Placeholder] = []
     place = 0
@@ -89,7 +92,8 @@ def mark(tokens: list[Token]) -> tuple[list[Token], list[Placeholder]]:
         if _MARK in token.text or _DOLLAR in token.text[1:]:  # written with an escape; in what is not a word
             raise QuerySyntaxError("the query contains a control character", span=Span(token.start, token.end + 1))
         before = marked[-1].token_type if marked else None
-        read = _placeholder(tokens, place, operand_before=before in _OPERANDS)
+        may_begin = token.token_type in _BEGIN or token.text.startswith((_DOLLAR, "$"))
+        read = _placeholder(tokens, place, operand_before=before in _OPERANDS) if may_begin else None
         if read is None:
             marked.append(token)
             place += 1

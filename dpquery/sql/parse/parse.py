@@ -289,13 +289,14 @@ def _check_tokens(tokens: list[Token], dialect: str) -> None:
                 raise QuerySyntaxError(f"a text is longer than {MAX_STRING} characters", span=span)
         elif token.token_type is TokenType.PARAMETER:
             raise QuerySyntaxError(f"{token.text} has no meaning here", span=span)
-        elif token.token_type is not TokenType.IDENTIFIER and _looks_like_another(token.text):
+        elif token.token_type is not TokenType.IDENTIFIER and not token.text.isascii() and _looks_like(token.text):
             reason = "a name has characters that look like others; write it in quotes, or the plain letters"
             raise QuerySyntaxError(reason, span=span)
 
 
-def _looks_like_another(word: str) -> bool:
-    return not word.isascii() and unicodedata.normalize("NFKC", word) != composed(word)
+def _looks_like(word: str) -> bool:
+    """Whether a word has characters that look like others."""
+    return unicodedata.normalize("NFKC", word) != composed(word)
 
 
 def _check_depth(tree: exp.Expression) -> None:

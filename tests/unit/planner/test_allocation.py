@@ -14,6 +14,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.kernel.loss import zcdp_to_approximate
+from dpquery.planner.budget import allocate
 from tests.properties.neighbours import folder
 from tests.scripted import zero_noise
 
@@ -226,3 +227,18 @@ def test_prices_are_those_of_the_plans(sessions: Mapping[str, dp.Session]) -> No
         assert math.isclose(table.loc[last, "charge"], float(plan.charge.epsilon or plan.charge.rho), rel_tol=1e-9)
         noise = plan.measurements[0].error95
         assert table.loc[last, "n"] == noise if len(plan.measurements) == 3 else table.loc[last, "n"] > 0
+
+
+@pytest.mark.parametrize("epsilon", ["0.001", "0.1", "2", "40"])
+def test_gaussian_noise_is_left_out_only_where_it_would_not_be_chosen(
+    epsilon: str, sessions: Mapping[str, dp.Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All candidates compared, as with the short cut: the same noise for each number."""
+    session = sessions["both"]
+    wide = "SELECT " + ", ".join(f"COUNT(*) FILTER (WHERE k >= {i}) AS n{i}" for i in range(9)) + " FROM t"
+    for query in (*QUERIES, wide):
+        short = session.explain(query, epsilon=epsilon, fresh=True).measurements
+        with monkeypatch.context() as patched:
+            patched.setattr(allocate._Split, "gaussian_errs_more", lambda *_: False)
+            compared = session.explain(f"{query} -- compared", epsilon=epsilon, fresh=True).measurements
+        assert [(m.mechanism, m.scale) for m in short] == [(m.mechanism, m.scale) for m in compared], query
