@@ -92,7 +92,7 @@ def allocate(
     if not any(aggregate.measures for aggregate in aggregates):
         return plan_of(aggregates, [], Fraction(0))
     delta = selection_delta(offer, budget, selections)
-    split = _Split(aggregates, aims, neighbours)
+    split = _Split(aggregates, aims, neighbours, pure=budget.kind is BudgetKind.PURE)
     if budget.kind is BudgetKind.PURE:
         return plan_of(aggregates, split.noises(_epsilon(offer, budget), in_epsilon=True), delta)
     if offer.rho is not None:
@@ -131,9 +131,11 @@ def _candidates(split: _Split, epsilon: Fraction, conversion: Fraction) -> list[
 class _Split:
     """How a loss is split over the measures of some aggregates."""
 
-    def __init__(self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours) -> None:
+    def __init__(
+        self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours, *, pure: bool
+    ) -> None:
         self.pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
-        self._neighbours = neighbours
+        self._neighbours, self._pure = neighbours, pure
         self._known: dict[bool, list[float]] = {}
         self._split: dict[bool, tuple[Fraction, ...]] = {}
         self._chains = _parallel(aggregates, neighbours)
@@ -158,7 +160,9 @@ class _Split:
     def noises(self, amount: Fraction, *, in_epsilon: bool) -> list[Noise]:
         """Returns the noise of each measure; together they lose `amount`, of epsilon or else of rho."""
         shares = zip(self.pairs, self._shares(in_epsilon), strict=True)
-        return [noise_of(measure, amount * share, in_epsilon=in_epsilon) for (_, measure), share in shares]
+        return [
+            noise_of(measure, amount * share, in_epsilon=in_epsilon, pure=self._pure) for (_, measure), share in shares
+        ]
 
     def mixed(self, epsilon: Fraction, conversion: Fraction, in_rho: frozenset[int]) -> list[Noise]:
         """Returns the noise of each measure, Gaussian of these measures and Laplace of the others; none where the part
@@ -229,11 +233,17 @@ def deviation_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Neig
     return step * (float(moved.l1) if in_epsilon else math.sqrt(moved.l2_squared))
 
 
-def noise_of(measure: Measure, amount: Fraction, *, in_epsilon: bool) -> Noise:
-    """Returns the noise of a measure that may lose this much epsilon, or else rho: what that currency pays for."""
+def noise_of(measure: Measure, amount: Fraction, *, in_epsilon: bool, pure: bool = False) -> Noise:
+    """Returns the noise of a measure that may lose this much epsilon, or else rho: what that currency pays for.
+
+    Args:
+        pure: Whether the budget counts epsilon: choices are then by permute-and-flip, which never errs more than the
+            exponential mechanism. A ledger of rho counts four times as much for it, so it is not used there.
+    """
     usual = Mechanism.LAPLACE if in_epsilon else Mechanism.GAUSSIAN
+    chooses = Mechanism.PERMUTE_AND_FLIP if pure and in_epsilon else Mechanism.EXPONENTIAL
     loss = PrivacyLoss(epsilon=amount) if in_epsilon else PrivacyLoss(rho=amount)
-    return Noise(mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else usual, loss=loss)
+    return Noise(mechanism=chooses if measure.count in CHOICES else usual, loss=loss)
 
 
 def _epsilon(offer: QueryBudget, budget: Budget) -> Fraction:
