@@ -6,7 +6,7 @@ It proposes; the kernel recomputes scales and charges from what is written here.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,6 +15,7 @@ from dpquery.accuracy.noise_shapes import noises_of
 from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA
 from dpquery.errors import InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
+from dpquery.kernel.alone import rho_alone
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
 from dpquery.kernel.mechanisms import tau_of
 from dpquery.kernel.parallel import chains
@@ -101,6 +102,7 @@ def allocate(
         raise InvalidLossError("this budget is in rho", advice="Ask with rho=..., for example rho='0.01'.")
     epsilon, total = _epsilon(offer, budget), _delta(offer, budget)
     conversion = total - delta * selections
+
     candidates = [
         plan_of(aggregates, noises, delta if in_rho else total / max(1, selections))
         for noises, in_rho in _candidates(split, epsilon, conversion)
@@ -118,9 +120,8 @@ def _candidates(split: _Split, epsilon: Fraction, conversion: Fraction) -> list[
     two. Units decide in rounds under Gaussian noise in all of them, and choices are all paid for alike."""
     deciding = frozenset(place for place, (_, measure) in enumerate(split.pairs) if measure.count is Count.DECIDING)
     found = [(split.mixed(epsilon, conversion, deciding), bool(deciding))]
-    rho = rho_within(epsilon, conversion)
-    if rho:
-        found.append((split.noises(rho, in_epsilon=False), True))
+    if gaussian := split.within(epsilon, conversion, lambda rho: split.noises(rho, in_epsilon=False)):
+        found.append((gaussian, True))
         both = enumerate(zip(found[1][0], found[0][0], strict=True)) if found[0][0] else ()
         better = deciding.union(place for place, noises in both if split.errs_less(place, *noises))
         if len(deciding) < len(better) < len(split.pairs):
@@ -135,7 +136,7 @@ class _Split:
         self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours, *, pure: bool
     ) -> None:
         self.pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
-        self._neighbours, self._pure = neighbours, pure
+        self._aggregates, self._neighbours, self._pure = aggregates, neighbours, pure
         self._known: dict[bool, list[float]] = {}
         self._split: dict[bool, tuple[Fraction, ...]] = {}
         self._chains = _parallel(aggregates, neighbours)
@@ -164,6 +165,25 @@ class _Split:
             noise_of(measure, amount * share, in_epsilon=in_epsilon, pure=self._pure) for (_, measure), share in shares
         ]
 
+    def within(self, epsilon: Fraction, delta: Fraction, made: Callable[[Fraction], list[Noise]]) -> list[Noise]:
+        """Returns noises of which those that are paid in rho are (epsilon, delta)-DP together, or none where their rho
+        is too small: it is that of the conversion, or what is more, where that is known of Gaussian noise.
+
+        Args:
+            made: The noises for a rho.
+        """
+        rho = rho_within(epsilon, delta)
+        usual = made(rho) if rho else []
+        try:
+            more = self._alone(usual, epsilon, delta) if rho else rho
+            found = made(more) if more > rho else usual
+            return found if found is usual or more <= self._alone(found, epsilon, delta) else usual
+        except InvalidLossError:  # noise that cannot be sampled
+            return usual
+
+    def _alone(self, noises: Sequence[Noise], epsilon: Fraction, delta: Fraction) -> Fraction:
+        return rho_alone(plan_of(self._aggregates, noises, Fraction(0)), self._neighbours, epsilon, delta)
+
     def mixed(self, epsilon: Fraction, conversion: Fraction, in_rho: frozenset[int]) -> list[Noise]:
         """Returns the noise of each measure, Gaussian of these measures and Laplace of the others; none where the part
         of epsilon that is spent in rho is too small.
@@ -176,13 +196,14 @@ class _Split:
         shares, all = self._shares(True), frozenset(range(len(self.pairs)))
         plain, other = self._together(shares, all - in_rho), self._together(shares, in_rho)
         spent = epsilon / (plain + other)
-        rho = rho_within(spent * other, conversion)
-        if not rho:
-            return []
-        return [
-            noise_of(measure, rho * share / other if p in in_rho else spent * share, in_epsilon=p not in in_rho)
-            for p, ((_, measure), share) in enumerate(zip(self.pairs, shares, strict=True))
-        ]
+
+        def made(rho: Fraction) -> list[Noise]:
+            return [
+                noise_of(measure, rho * share / other if p in in_rho else spent * share, in_epsilon=p not in in_rho)
+                for p, ((_, measure), share) in enumerate(zip(self.pairs, shares, strict=True))
+            ]
+
+        return self.within(spent * other, conversion, made)
 
     def errs_less(self, place: int, gaussian: Noise, laplace: Noise) -> bool:
         """Whether the 95 % half-width of the first noise on a measure is the smaller one, by the continuous laws; of
