@@ -88,8 +88,10 @@ def rho_alone(plan: BudgetedPlan, neighbours: Neighbours, epsilon: Fraction, del
     if not each or not 0 < epsilon <= MOST_EPSILON or not LEAST_DELTA <= delta < 1:
         return Fraction(0)
     drawn = [noise.sampled for part in parts for noise in calibrated(part, neighbours)]
-    own, slack = guarantee_of(BudgetedPlan(aggregates=tuple(parts)), neighbours).rho, _SLACK * min(1, epsilon)
-    changed = len(PARTS) * sum(2 * noise.loss.rho * variance for noise, variance in zip(each, drawn, strict=True))
+    own, slack = guarantee_of(BudgetedPlan(aggregates=tuple(parts)), neighbours).rho, _SLACK * min(Fraction(1), epsilon)
+    changed = sum((2 * n.loss.rho * variance for n, variance in zip(each, drawn, strict=True)), Fraction(0)) * len(
+        PARTS
+    )
     lost = max(Fraction(1), ln_up(Fraction(61, 10) * changed / slack) / _TWICE_PI_SQUARED)
     square = square_within(epsilon - 2 * slack, delta * (1 - slack))
     within = square / (2 + square * lost / (own * min(drawn)))

@@ -116,6 +116,7 @@ def uniform_below(sizes: Integers) -> Integers:
 
 
 def random_integers(size: int) -> NDArray[np.uint64]:
+    """Returns fresh uniform integers of 64 bits, shape (size,)."""
     return np.frombuffer(samplers.random_bytes(8 * size), np.uint64)
 
 

@@ -8,7 +8,6 @@ variation of its law. Proofs: docs/proofs/exponential.md, "Permute-and-flip".
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -83,9 +82,7 @@ def _times(size: int) -> Integers:
     return drawn ^ (drawn >> 63)
 
 
-def _to_the_end(
-    found: Segments, coefficient: Fraction, proposed: int, passed: int, draws: int, leading: int
-) -> int:
+def _to_the_end(found: Segments, coefficient: Fraction, proposed: int, passed: int, draws: int, leading: int) -> int:
     """Returns the segment that is accepted in one group, from a proposal on that is in doubt, with integers.
 
     Args:

@@ -64,6 +64,11 @@ class NoiseLaw:
             raise InternalError("noise that is added to numbers chooses nothing")
         return exponential.choose(measure, self.parameter, histogram, groups, by=draws, within=within)
 
+    @property
+    def choosing(self) -> tuple[Fraction, Fraction | None, Fraction]:
+        """What `quantiles.rank_errors` needs of a choice: its coefficient, the divider, and `worst` of its law."""
+        return self.parameter, self.divider, LAWS[self.mechanism].worst
+
     def half_width(self, failure: Fraction) -> int:
         """Returns a w with P(|error| > w) <= failure, in lattice steps, of noise and rounding together; of a choice see
         `utilities.rank_error`."""

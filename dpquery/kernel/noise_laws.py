@@ -35,6 +35,8 @@ class Law:
         in_epsilon, in_rho: Whether epsilon, and whether rho, can pay for it.
         is_added: Whether it is noise on a number; otherwise it chooses one.
         draws: How a choice is drawn; None for noise that is added.
+        worst: Of a choice: candidates whose utilities are c x below the best have at most this, times exp(-x) for each
+            of them, as their chance together.
         parameter: Gives the parameter with which a vector of this sensitivity loses at most this.
         rho: Gives the rho of zCDP that noise of this loss satisfies; exact.
         sample: Gives fresh independent noise of a parameter, shape (size,).
@@ -48,6 +50,7 @@ class Law:
     in_rho: bool = False
     is_added: bool = True
     draws: exponential.Draw | None = None
+    worst: Fraction = Fraction(1)
     parameter: Callable[[Sensitivity, PrivacyLoss], Fraction]
     rho: Callable[[PrivacyLoss], Fraction]
     sample: Callable[[Fraction, int], Integers] = _adds_nothing
@@ -128,6 +131,7 @@ LAWS = {
         in_epsilon=True,
         is_added=False,
         draws=flips.flip,
+        worst=Fraction(1, 2),
         parameter=_coefficient,
         rho=lambda loss: pure_to_zcdp(loss.epsilon),
     ),

@@ -161,8 +161,9 @@ class Mechanism(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Which noise a measure gets, and the loss it may cause: epsilon for Laplace and permute-and-flip, rho for Gaussian,
-    one of them for the exponential mechanism. Choices get the latter or permute-and-flip, and nothing else does."""
+    """Which noise a measure gets, and the loss it may cause: epsilon for Laplace and permute-and-flip, rho for
+    Gaussian, one of them for the exponential mechanism. Choices get the latter or permute-and-flip, and nothing else
+    does."""
 
     mechanism: Mechanism
     loss: PrivacyLoss

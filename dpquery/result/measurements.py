@@ -91,7 +91,7 @@ def measurements(plan: BudgetedPlan, neighbours: Neighbours) -> tuple[Measuremen
 def _described(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Measurement, ...]:
     noises, aggregate = noises_of(budgeted, neighbours), budgeted.aggregate
     tau, described = tau_of(budgeted, noises), []
-    ranks = rank_errors(aggregate, [(made.parameter, made.divider) for made in noises], FAILURE)
+    ranks = rank_errors(aggregate, [made.choosing for made in noises], FAILURE)
     for measure, noise, made, off in zip(aggregate.measures, budgeted.noise, noises, ranks, strict=True):
         moved = sensitivity(aggregate, measure, neighbours)
         described.append(_describe(aggregate, measure, noise, made, moved, tau, off))

@@ -307,7 +307,7 @@ def _error(plan: BudgetedPlan, neighbours: Neighbours) -> float:
             total += math.log(tau_of(budgeted, made) or 1) if budgeted.aggregate.is_selected else 0.0
         except InvalidLossError:
             return math.inf
-        ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in made], failure)
+        ranks = rank_errors(budgeted.aggregate, [noise.choosing for noise in made], failure)
         for measure, noise, off in zip(budgeted.aggregate.measures, made, ranks, strict=True):
             if measure.count is Count.DECIDING:  # it shows groups, and no number
                 continue

@@ -78,7 +78,7 @@ def _keeps(
     noise = tuple(noise_of(measure, amount, in_epsilon=pure, pure=pure) for measure in aggregate.measures)
     budgeted = BudgetedAggregate(aggregate=aggregate, noise=noise, selection_delta=Fraction(0))
     try:
-        scales = [(made.parameter, made.divider) for made in calibrated(budgeted, neighbours)]
+        scales = [made.choosing for made in calibrated(budgeted, neighbours)]
     except InvalidLossError:
         return False
     wanted = [(i, need) for i, measure in enumerate(aggregate.measures) for need in needs.get(measure.id, ())]

@@ -1,10 +1,10 @@
-# mypy: ignore-errors
 """What Gaussian noise satisfies by itself: the continuous law against Mills' ratios, the claim against sums over the
 discrete law itself."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -111,6 +111,11 @@ def test_other_noise_that_is_paid_in_rho_and_impossible_amounts_are_not_claimed(
     alone = rho_alone(plan_of(10, Fraction(1, 40)), Neighbours.ADD_REMOVE, *asked)
     assert rho_alone(BudgetedPlan(aggregates=both), Neighbours.ADD_REMOVE, *asked) == alone > 0
     assert rho_alone(plan_of(10, Fraction(1), noise=Mechanism.LAPLACE), Neighbours.ADD_REMOVE, *asked) == 0
+    choice = Measure(id="c", label="", count=Count.MODE, value="u", domain=(1, 2))
+    (part,) = plan_of(10, Fraction(1, 40)).aggregates
+    paid = Noise(mechanism=Mechanism.EXPONENTIAL, loss=PrivacyLoss(rho=Fraction(1, 40)))
+    chosen = BudgetedAggregate(aggregate=replace(part.aggregate, measures=(choice,)), noise=(paid,))
+    assert rho_alone(BudgetedPlan(aggregates=(part, chosen)), Neighbours.ADD_REMOVE, *asked) == 0
     for epsilon, delta in ((0, Fraction(1, 2)), (65, Fraction(1, 2)), (1, 0), (1, 1), (1, LEAST_DELTA / 2)):
         given = plan_of(10, Fraction(1, 40))
         assert rho_alone(given, Neighbours.ADD_REMOVE, Fraction(epsilon), Fraction(delta)) == 0
