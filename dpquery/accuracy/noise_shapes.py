@@ -227,7 +227,7 @@ def shape_of(mechanism: Mechanism) -> Shape:
             return LAPLACE
         case Mechanism.GAUSSIAN:
             return GAUSSIAN
-        case Mechanism.EXPONENTIAL:
+        case Mechanism.EXPONENTIAL | Mechanism.PERMUTE_AND_FLIP:
             raise InternalError("a choice has no noise that is added to a number")
         case _:
             assert_never(mechanism)

@@ -52,9 +52,7 @@ def choose_all(
     for i, histogram in given.items():
         if i not in members:
             kept = _moved(histogram, places)
-            chosen[aggregate.measures[i].id] = exponential.choose(
-                aggregate.measures[i], noises[i].parameter, kept, groups
-            )
+            chosen[aggregate.measures[i].id] = noises[i].choose(aggregate.measures[i], kept, groups)
     for family in together:
         kept = _moved(given[family[0]], places)
         chosen |= choose_together(aggregate, family, kept, noises, groups)
@@ -95,7 +93,7 @@ def choose_together(
         middle = (low + high) // 2
         i = family[middle]
         measure, _ = asked(aggregate, aggregate.measures[i])
-        found = exponential.choose(measure, noises[i].parameter, side.weights, groups, within=(side.first, side.last))
+        found = noises[i].choose(measure, side.weights, groups, within=(side.first, side.last))
         chosen[measure.id] = found
         if high - low > 1:
             left, right = _sides(side, measure, found, noises[i], groups)

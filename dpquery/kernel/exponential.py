@@ -8,6 +8,7 @@ integers. Each choice is within 2^-256 in total variation of its law. Proofs: do
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -47,7 +48,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class _Segments:
+class Segments:
     """Neighbouring candidates of one utility, sorted by group, the best first: those from `start`, `width` of them.
 
     `gap` is how far the utility is below the best of the group.
@@ -59,21 +60,27 @@ class _Segments:
     gap: Integers
 
 
+Draw = Callable[[Segments, Fraction, int], Integers]
+"""Draws for each group the index of a segment: `draw` here, or `flips.flip`."""
+
+
 def choose(
     measure: Measure,
     coefficient: Fraction,
     histogram: Histogram,
     groups: int,
     *,
+    by: Draw | None = None,
     within: tuple[Integers, Integers] | None = None,
 ) -> Integers:
-    """Returns for each group a candidate, drawn with P(t) proportional to exp(coefficient * utility(t)).
+    """Returns for each group a candidate, drawn by a law in which only its utility counts.
 
     Args:
         measure: A choice.
         coefficient: c, from MIN_COEFFICIENT to MAX_COEFFICIENT.
         histogram: The weighed values of all groups.
         groups: The number of groups; one without values is chosen for like any other.
+        by: The law; None: that of `draw`, P(t) proportional to exp(coefficient * utility(t)).
         within: The first and the last candidate of each group; None for all of the measure's.
     Returns:
         Lattice values or places in the domain, shape (groups,).
@@ -89,7 +96,7 @@ def choose(
         return np.zeros(0, np.int64)
     first, last = within or (np.full(groups, end) for end in candidates(measure))  # both (groups,)
     found = _segments(measure, coefficient, in_order(histogram, measure, groups), first, last)
-    chosen = _draw(found, coefficient, groups)  # (groups,), each the index of a segment
+    chosen = (by or draw)(found, coefficient, groups)  # (groups,), each the index of a segment
     return found.start[chosen] + uniform_below(found.width[chosen])
 
 
@@ -101,14 +108,15 @@ def uniform_below(sizes: Integers) -> Integers:
     drawn = np.zeros(len(sizes), np.uint64)
     missing = np.flatnonzero(mask)
     while missing.size:
-        proposals = _random_integers(missing.size) & mask[missing]
+        proposals = random_integers(missing.size) & mask[missing]
         accepted = proposals < sizes[missing].astype(np.uint64)
         drawn[missing[accepted]] = proposals[accepted]
         missing = missing[~accepted]
     return drawn.astype(np.int64)
 
 
-def _random_integers(size: int) -> NDArray[np.uint64]:
+def random_integers(size: int) -> NDArray[np.uint64]:
+    """Returns fresh uniform integers of 64 bits, shape (size,)."""
     return np.frombuffer(samplers.random_bytes(8 * size), np.uint64)
 
 
@@ -145,7 +153,7 @@ def _ascends(group: Integers, value: Integers) -> bool:
 
 def _segments(
     measure: Measure, coefficient: Fraction, histogram: Histogram, first: Integers, last: Integers
-) -> _Segments:
+) -> Segments:
     """Returns the segments of all groups, from their first candidates to their last, without those of next to no mass.
 
     They are: what lies before the first value of each group, each value, and what lies after it up to the next.
@@ -185,10 +193,10 @@ def _segments(
         parts.append((owner[kept], start[kept], width[kept], gap[kept]))
     group, start, width, gap = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.lexsort((start, gap, group))
-    return _Segments(group[order], start[order], width[order], gap[order])
+    return Segments(group[order], start[order], width[order], gap[order])
 
 
-def _draw(found: _Segments, coefficient: Fraction, groups: int) -> Integers:
+def draw(found: Segments, coefficient: Fraction, groups: int) -> Integers:
     """Returns for each group the index of a segment, drawn with the share of its mass: width * exp(-c * gap).
 
     Masses are floats, off by less than 2^-36 of their size, then integers that add up to about 2^61 in each group. A
@@ -196,13 +204,13 @@ def _draw(found: _Segments, coefficient: Fraction, groups: int) -> Integers:
     """
     starts = np.searchsorted(found.group, np.arange(groups))
     ends = np.append(starts[1:], len(found.group))
-    mass = found.width * _exponential(float(coefficient) * found.gap)  # (segments,)
+    mass = found.width * fall(float(coefficient) * found.gap)  # (segments,)
     mass *= (2.0**_BITS / np.add.reduceat(mass, starts))[found.group]
     running = np.cumsum(mass.astype(np.uint64), dtype=np.uint64)  # modulo 2^64; sums within a group are below that
     offset = np.zeros(groups, np.uint64)
     offset[1:] = running[ends[:-1] - 1]
     reached = (running - offset[found.group]).astype(np.int64)
-    drawn = (_random_integers(groups) >> np.uint64(64 - _BITS)).astype(np.int64)  # (groups,)
+    drawn = (random_integers(groups) >> np.uint64(64 - _BITS)).astype(np.int64)  # (groups,)
     excess = (reached[ends - 1] - 2**_BITS) / 2.0**_BITS
     point = (drawn + (drawn * excess).astype(np.int64))[found.group]  # (segments,)
     passed, doubtful = reached <= point, np.abs(reached - point) <= _MARGIN + 4 * len(point)
@@ -210,11 +218,11 @@ def _draw(found: _Segments, coefficient: Fraction, groups: int) -> Integers:
     index: Integers = starts + np.add.reduceat(passed, starts, dtype=np.int64)
     for group in np.flatnonzero(np.logical_or.reduceat(doubtful, starts)).tolist():
         part = slice(int(starts[group]), int(ends[group]))
-        index[group] = part.start + _exactly(int(drawn[group]), found.gap[part], found.width[part], coefficient)
+        index[group] = part.start + exactly(int(drawn[group]), found.gap[part], found.width[part], coefficient)
     return index
 
 
-def _exponential(x: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+def fall(x: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     """Returns exp(-x) for x from 0 to 257, by a Taylor polynomial and squarings: additions and products alone."""
     y = x * -(0.5**_HALVINGS)
     power = np.full_like(y, 1 / 40320)
@@ -226,7 +234,7 @@ def _exponential(x: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     return power
 
 
-def _exactly(drawn: int, gaps: Integers, widths: Integers, coefficient: Fraction) -> int:
+def exactly(drawn: int, gaps: Integers, widths: Integers, coefficient: Fraction) -> int:
     """Returns the segment that a uniform number of _ALL_BITS falls into, the first _BITS of it given."""
     missing = _ALL_BITS - _BITS
     uniform = drawn << missing | int.from_bytes(samplers.random_bytes(missing // 8), "little")

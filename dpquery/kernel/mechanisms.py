@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.errors import InternalError, InvalidLossError
+from dpquery.kernel import exponential
 from dpquery.kernel.contributions import groups_per_unit
+from dpquery.kernel.exponential import Histogram, Integers
 from dpquery.kernel.noise_laws import LAWS, Law
 from dpquery.kernel.plan import CHOICES, WEIGHT, BudgetedAggregate, Count, Measure, Mechanism, Noise, PrivateAggregate
 from dpquery.kernel.quantiles import divider, drawn_with
@@ -28,7 +30,7 @@ class NoiseLaw:
     Attributes:
         mechanism: The law.
         parameter: Laplace: the scale b. Gaussian: the variance. In lattice steps (squared for the variance).
-            Exponential: the coefficient c of the utility. Exact.
+            Of a choice: the coefficient c of the utility. Exact.
         steps: Into how many finer steps a lattice step is divided when noise is added; the sum is rounded after. Less
             than 1 where a step of the noise is several lattice steps.
         divider: The scale of the Laplace noise that divides the values at a choice; None where nothing is divided.
@@ -52,6 +54,20 @@ class NoiseLaw:
     def sample(self, size: int) -> NDArray[np.int64]:
         """Returns fresh independent noise, shape (size,), in the finer steps; a choice has none."""
         return LAWS[self.mechanism].sample(self.sampled, size)
+
+    def choose(
+        self, measure: Measure, histogram: Histogram, groups: int, *, within: tuple[Integers, Integers] | None = None
+    ) -> Integers:
+        """Returns a choice for each group, as `exponential.choose` says; what is added to numbers makes none."""
+        draws = LAWS[self.mechanism].draws
+        if draws is None:
+            raise InternalError("noise that is added to numbers chooses nothing")
+        return exponential.choose(measure, self.parameter, histogram, groups, by=draws, within=within)
+
+    @property
+    def choosing(self) -> tuple[Fraction, Fraction | None, Fraction]:
+        """What `quantiles.rank_errors` needs of a choice: its coefficient, the divider, and `worst` of its law."""
+        return self.parameter, self.divider, LAWS[self.mechanism].worst
 
     def half_width(self, failure: Fraction) -> int:
         """Returns a w with P(|error| > w) <= failure, in lattice steps, of noise and rounding together; of a choice see
@@ -142,7 +158,7 @@ def calibrated(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Noi
     made = []
     for measure, (noise, dividing) in zip(aggregate.measures, drawn_with(budgeted), strict=True):
         if (measure.count in CHOICES) is LAWS[noise.mechanism].is_added:
-            raise InternalError("choices are made by the exponential mechanism, and nothing else is")
+            raise InternalError("choices are made by the mechanisms of choices, and nothing else is")
         if measure.count is Count.DECIDING and noise.mechanism is not Mechanism.GAUSSIAN:
             raise InternalError("units decide in rounds under Gaussian noise alone")
         drawn = _law(aggregate, measure, noise, neighbours)

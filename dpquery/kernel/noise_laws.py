@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import NoReturn
 
 from dpquery.errors import InternalError
-from dpquery.kernel import exponential, samplers, tails
+from dpquery.kernel import exponential, flips, samplers, tails
 from dpquery.kernel.exponential import Integers
 from dpquery.kernel.loss import PrivacyLoss, bounded_range_to_zcdp, pure_to_zcdp
 from dpquery.kernel.plan import Mechanism
@@ -22,7 +22,7 @@ from dpquery.kernel.sensitivity import Sensitivity
 
 
 def _adds_nothing(*_: object) -> NoReturn:
-    raise InternalError("the exponential mechanism adds no noise, and how far it is off depends on the data")
+    raise InternalError("a choice adds no noise, and how far it is off depends on the data")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,9 @@ class Law:
         limits: The least and the greatest parameter that is sampled exactly.
         in_epsilon, in_rho: Whether epsilon, and whether rho, can pay for it.
         is_added: Whether it is noise on a number; otherwise it chooses one.
+        draws: How a choice is drawn; None for noise that is added.
+        worst: Of a choice: candidates whose utilities are c x below the best have at most this, times exp(-x) for each
+            of them, as their chance together.
         parameter: Gives the parameter with which a vector of this sensitivity loses at most this.
         rho: Gives the rho of zCDP that noise of this loss satisfies; exact.
         sample: Gives fresh independent noise of a parameter, shape (size,).
@@ -46,6 +49,8 @@ class Law:
     in_epsilon: bool = False
     in_rho: bool = False
     is_added: bool = True
+    draws: exponential.Draw | None = None
+    worst: Fraction = Fraction(1)
     parameter: Callable[[Sensitivity, PrivacyLoss], Fraction]
     rho: Callable[[PrivacyLoss], Fraction]
     sample: Callable[[Fraction, int], Integers] = _adds_nothing
@@ -79,6 +84,7 @@ def _variance(moved: Sensitivity, loss: PrivacyLoss) -> Fraction:
 def _coefficient(moved: Sensitivity, loss: PrivacyLoss) -> Fraction:
     """A choice in one group whose utilities move apart by w has a bounded range of c w, so it is (c w)-DP and
     (c w)^2 / 8-zCDP; over the groups of a unit these add up to c l1 and c^2 l2^2 / 8. A root is rounded down.
+    Permute-and-flip is (c w)-DP too, but not of bounded range.
 
     Source: Cesar, Rogers 2021 (bounded range to zCDP); docs/proofs/exponential.md.
     """
@@ -115,8 +121,19 @@ LAWS = {
         in_epsilon=True,
         in_rho=True,
         is_added=False,
+        draws=exponential.draw,
         parameter=_coefficient,
         rho=lambda loss: bounded_range_to_zcdp(loss.epsilon) if loss.epsilon else loss.rho,
+    ),
+    Mechanism.PERMUTE_AND_FLIP: Law(
+        power=0,
+        limits=(exponential.MIN_COEFFICIENT, exponential.MAX_COEFFICIENT),
+        in_epsilon=True,
+        is_added=False,
+        draws=flips.flip,
+        worst=Fraction(1, 2),
+        parameter=_coefficient,
+        rho=lambda loss: pure_to_zcdp(loss.epsilon),
     ),
 }
 """Each mechanism's law; a test demands all of them."""

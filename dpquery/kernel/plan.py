@@ -156,12 +156,14 @@ class Mechanism(Enum):
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
     EXPONENTIAL = "exponential"
+    PERMUTE_AND_FLIP = "permute_and_flip"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Which noise a measure gets, and the loss it may cause: epsilon for Laplace, rho for Gaussian, one of them for
-    the exponential mechanism, which all choices and nothing else get."""
+    """Which noise a measure gets, and the loss it may cause: epsilon for Laplace and permute-and-flip, rho for
+    Gaussian, one of them for the exponential mechanism. Choices get the latter or permute-and-flip, and nothing else
+    does."""
 
     mechanism: Mechanism
     loss: PrivacyLoss

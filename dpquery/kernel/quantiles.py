@@ -23,6 +23,8 @@ from dpquery.plan.cached import cached
 
 FEWEST = 3
 """From so many quantiles of one value on they are chosen together: two would need two levels all the same."""
+Scale = tuple[Fraction, Fraction | None, Fraction]
+"""The coefficient of a choice, the scale of what divides the values there, and `worst` of its law."""
 DIVIDING = Fraction(1, 8)
 """The part of a level's loss that measures the target rank where a value is divided; at most 2/5, as accounted for."""
 
@@ -197,21 +199,19 @@ def divider(l1: int | Fraction, l2_squared: int | Fraction, loss: PrivacyLoss) -
     return Fraction(math.isqrt((square.numerator << 512) // square.denominator) + 1, 1 << 256)
 
 
-def rank_errors(
-    aggregate: PrivateAggregate, scales: Sequence[tuple[Fraction, Fraction | None]], failure: Fraction
-) -> list[float]:
+def rank_errors(aggregate: PrivateAggregate, scales: Sequence[Scale], failure: Fraction) -> list[float]:
     """Returns for each choice how many ranks it is off at most but with the probability `failure`; 0 for the rest.
 
     Of quantiles that are chosen together, a side ends as far from its rank as the choice there or the noise that
     divides its values, and as the ends of the side that this one is in; errors of all of them add up.
 
     Args:
-        scales: For each measure the coefficient of the choice, and the scale of what divides the values there.
+        scales: For each measure what its noise's `choosing` says.
     """
     found = [0.0] * len(scales)
     for i, measure in enumerate(aggregate.measures):
         if measure.count in CHOICES:
-            found[i] = rank_error(*asked(aggregate, measure), scales[i][0], failure)
+            found[i] = rank_error(*asked(aggregate, measure), scales[i][0], failure, scales[i][2])
     for family in families(aggregate.measures):
         measures = [aggregate.measures[i] for i in family]
         places = places_of(measures)
@@ -236,11 +236,9 @@ def _above(places: Sequence[Place], own: int) -> list[int]:
     return found
 
 
-def _off(
-    aggregate: PrivateAggregate, measure: Measure, scale: tuple[Fraction, Fraction | None], failure: Fraction
-) -> float:
+def _off(aggregate: PrivateAggregate, measure: Measure, scale: Scale, failure: Fraction) -> float:
     drawn, weight = asked(aggregate, measure)
-    chosen = rank_error(drawn, weight, scale[0], failure)
+    chosen = rank_error(drawn, weight, scale[0], failure, scale[2])
     if scale[1] is None:
         return chosen
     return max(chosen, laplace_quantile(scale[1], failure) * float(step_of(drawn, weight)))

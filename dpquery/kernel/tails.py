@@ -21,7 +21,8 @@ MIN_PROBABILITY = Fraction(1, 2**256)  # below it the samplers promise nothing
 _ONE = 1 << PRECISION
 _SUMMED_VARIANCE = 2**12  # up to here tails of the Gaussian are sums of all their terms
 _SUM_ERROR = 2**80  # more than all rounding in `_gaussian_sums`, in units of 2^-PRECISION
-_FARTHEST = 600  # (k / sigma)^2 from which the normal tail, about 2^-439, is no longer followed
+NORMAL_FOLLOWED = 600  # squares from which the normal tail, about 2^-439, is no longer followed
+NORMAL_TAIL_ERROR = Fraction(1, 2**480)  # by which `normal_tail` is too large at most, below such squares
 
 
 def laplace_tail(scale: Fraction, k: int) -> Fraction:
@@ -54,7 +55,7 @@ def gaussian_tail(variance: Fraction, k: int) -> Fraction:
     if variance <= _SUMMED_VARIANCE:
         total, tails = _gaussian_sums(variance)
         return Fraction(tails[min(k, len(tails) - 1)] + _SUM_ERROR, total - _SUM_ERROR)
-    return _normal_tail(Fraction((2 * k - 1) ** 2) / (4 * variance))
+    return normal_tail(Fraction((2 * k - 1) ** 2) / (4 * variance))
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -117,13 +118,13 @@ def _gaussian_sums(variance: Fraction) -> tuple[int, list[int]]:
     return 2 * sum(terms) - _ONE, tails[::-1]
 
 
-def _normal_tail(square: Fraction) -> Fraction:
+def normal_tail(square: Fraction) -> Fraction:
     """Returns an upper bound on P(N >= x) for standard normal N and x = sqrt(square), too large by 2^-480 at most.
 
     One half minus a lower bound on the mass of [0, x), which is the density at x times the sum of
     x^(2n+1) / (1 * 3 * ... * (2n+1)) over all n >= 0: every term is positive and rounded down.
     """
-    square = min(square, Fraction(_FARTHEST))
+    square = min(square, Fraction(NORMAL_FOLLOWED))
     fixed = (square.numerator << PRECISION) // square.denominator
     term = math.isqrt(fixed << PRECISION)
     total, odd = 0, 1

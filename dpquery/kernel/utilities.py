@@ -78,13 +78,14 @@ def rank_of_extreme(measure: Measure, coefficient: Fraction) -> int:
     return 1 + min(math.floor(math.log(20 * (last - first + 1)) / coefficient), LARGEST_UTILITY // 8)
 
 
-def rank_error(measure: Measure, weight: int, coefficient: Fraction, failure: Fraction) -> float:
+def rank_error(measure: Measure, weight: int, coefficient: Fraction, failure: Fraction, worst: Fraction) -> float:
     """Returns how many ranks a choice is off at most but with the probability `failure`; of a mode, how many values.
 
-    All candidates that are worse by w or more are chosen with probability at most candidates * exp(-coefficient * w).
+    All candidates that are worse by w or more are chosen with probability at most worst * candidates * exp(-coefficient
+    * w), with `worst` of the law: docs/proofs/exponential.md.
     """
     first, last = candidates(measure)
-    worse = (math.log(last - first + 1) - math.log(failure)) / float(coefficient)
+    worse = max(0.0, math.log(last - first + 1) + math.log(worst) - math.log(failure)) / float(coefficient)
     extreme = rank_of_extreme(measure, coefficient) - 1 if measure.target in (0, 1) else 0
     return (worse + extreme) * float(step_of(measure, weight))
 

@@ -221,7 +221,7 @@ def errors_in(table: NoisyTable | AddedTable, failure: Fraction) -> Sequence[flo
         if table.ranks is None:
             raise InternalError("a stored choice does not know how far it is off")
         return table.ranks(failure)
-    return rank_errors(table.aggregate, [(noise.parameter, noise.divider) for noise in table.noises], failure)
+    return rank_errors(table.aggregate, [noise.choosing for noise in table.noises], failure)
 
 
 def _beyond(table: NoisyTable | AddedTable, index: int) -> float:

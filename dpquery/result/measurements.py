@@ -29,7 +29,7 @@ class Measurement:
         id: The column of the released table.
         label: What is measured, for people.
         aggregate: `count`, `sum`, `count_distinct`, ...
-        mechanism: `laplace`, `gaussian` or `exponential`.
+        mechanism: `laplace`, `gaussian`, or of a choice `exponential` or `permute_and_flip`.
         linf, l1, l2: Sensitivity of the column over its groups; exact, in the unit of the released number (l2 is
             a float, rounded up, where it is irrational). Of a choice: how far the utilities of a group move apart, in
             ranks (values of full weight), in any unit of the value.
@@ -91,7 +91,7 @@ def measurements(plan: BudgetedPlan, neighbours: Neighbours) -> tuple[Measuremen
 def _described(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[Measurement, ...]:
     noises, aggregate = noises_of(budgeted, neighbours), budgeted.aggregate
     tau, described = tau_of(budgeted, noises), []
-    ranks = rank_errors(aggregate, [(made.parameter, made.divider) for made in noises], FAILURE)
+    ranks = rank_errors(aggregate, [made.choosing for made in noises], FAILURE)
     for measure, noise, made, off in zip(aggregate.measures, budgeted.noise, noises, ranks, strict=True):
         moved = sensitivity(aggregate, measure, neighbours)
         described.append(_describe(aggregate, measure, noise, made, moved, tau, off))

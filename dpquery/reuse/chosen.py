@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dpquery.kernel.plan import CHOICES, WHOLE_ROW, Count, Measure, PrivateAggregate, Weighing
-from dpquery.kernel.quantiles import FEWEST, rank_errors
+from dpquery.kernel.quantiles import FEWEST, Scale, rank_errors
 from dpquery.plan.logical import Scan
 from dpquery.result.measurements import FAILURE
 from dpquery.reuse.frames import Frame
@@ -108,7 +108,7 @@ def errors_of(
     for measure, part in zip(measures, parts, strict=True):
         if part.measure not in known:
             together = drawn_with(replace(measure, label="", value=measure.value and "", filter=None), release, part)
-            scales = tuple((member.noise.parameter, member.noise.divider) for _, member in together)
+            scales = tuple(member.noise.choosing for _, member in together)
             found = _rank_errors(tuple(drawn for drawn, _ in together), scales, aggregate.weights.weighing, failure)
             known |= {member.measure: error for (_, member), error in zip(together, found, strict=True)}
     return [known[part.measure] for part in parts]
@@ -117,7 +117,7 @@ def errors_of(
 @lru_cache(maxsize=1024)
 def _rank_errors(
     measures: tuple[Measure, ...],
-    scales: tuple[tuple[Fraction, Fraction | None], ...],
+    scales: tuple[Scale, ...],
     weighing: Weighing,
     failure: Fraction,
 ) -> tuple[float, ...]:

@@ -52,7 +52,7 @@ class Wanted:
 
 @cached
 def _ranks(budgeted: BudgetedAggregate, neighbours: Neighbours) -> tuple[float, ...]:
-    scales = [(noise.parameter, noise.divider) for noise in noises_of(budgeted, neighbours)]
+    scales = [noise.choosing for noise in noises_of(budgeted, neighbours)]
     return tuple(rank_errors(budgeted.aggregate, scales, FAILURE))
 
 

@@ -100,7 +100,7 @@ def _half_width(
     choice = choice_of(aim, pairs)
     if choice is not None:
         aggregate, measure = pairs[choice]
-        scales = [(noises[m.id].parameter, noises[m.id].divider) for m in aggregate.measures]
+        scales = [noises[m.id].choosing for m in aggregate.measures]
         return rank_errors(aggregate, scales, failure / (numbers or 1))[aggregate.measures.index(measure)]
 
     each = failure / (numbers or 1)

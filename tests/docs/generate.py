@@ -150,8 +150,9 @@ order.
     meant = ((_code(found.shown), found.doc) for found in KNOWN.values())
     yield from _table(("aggregate", "value"), meant)
     yield f"""
-Quantiles, `MIN`, `MAX` and `MODE` over people *choose* a value by the exponential mechanism instead of adding noise to
-it: a value is likelier the nearer its rank is to the rank asked for. Their error is one of ranks, so `explain` gives
+Quantiles, `MIN`, `MAX` and `MODE` over people *choose* a value (by permute-and-flip under a budget of epsilon,
+else by the exponential mechanism) instead of adding noise to it: a value is likelier the nearer its rank is to the
+rank asked for. Their error is one of ranks, so `explain` gives
 `scale` and `error95` in ranks, and an answer has no interval for them: how far apart values of neighbouring ranks are
 depends on the data. They need bounds, as `SUM` does, and give a value within them; over no rows they give a random one.
 

@@ -37,6 +37,7 @@ from dpquery.kernel.quantiles import asked, families
 from dpquery.kernel.utilities import utilities
 from dpquery.plan.logical import Scan
 from dpquery.units.declarations import Neighbours
+from tests.flipped import flipped
 from tests.weights import by_hand
 
 WEIGHT, LAST = 2, 3
@@ -58,7 +59,14 @@ def _small_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, "WEIGHT", WEIGHT)
 
 
-def budgeted(targets: tuple[str, ...], loss: PrivacyLoss, *, unit: str | None, rows: int) -> BudgetedAggregate:
+def budgeted(
+    targets: tuple[str, ...],
+    loss: PrivacyLoss,
+    *,
+    unit: str | None,
+    rows: int,
+    mechanism: Mechanism = Mechanism.EXPONENTIAL,
+) -> BudgetedAggregate:
     lattice = Lattice(grid=Fraction(1), lower=0, upper=LAST)
     measures = tuple(
         Measure(id=t, label="", count=Count.QUANTILE, value="x", lattice=lattice, target=Fraction(t)) for t in targets
@@ -70,7 +78,7 @@ def budgeted(targets: tuple[str, ...], loss: PrivacyLoss, *, unit: str | None, r
         weights=by_hand(unit, rows, 1),
         measures=measures,
     )
-    noise = Noise(mechanism=Mechanism.EXPONENTIAL, loss=loss)
+    noise = Noise(mechanism=mechanism, loss=loss)
     return BudgetedAggregate(aggregate=aggregate, noise=(noise,) * len(measures))
 
 
@@ -87,11 +95,16 @@ def dense(given: Histogram) -> Weights:
     return tuple(found)
 
 
-def of_choice(measure: Measure, coefficient: Fraction, weights: Weights, first: int, last: int) -> Law:
+def of_choice(
+    measure: Measure, coefficient: Fraction, weights: Weights, first: int, last: int, *, flips: bool = False
+) -> Law:
     below = np.cumsum((0, *weights))[:-1]
     equal, total = np.array(weights), np.full(len(weights), sum(weights))
     scores = utilities(measure, 1, below=below, equal=equal, total=total).tolist()
-    masses = {(t,): math.exp(float(coefficient) * scores[t]) for t in range(first, last + 1)}
+    best = max(scores[first : last + 1])
+    masses = {(t,): math.exp(float(coefficient) * (scores[t] - best)) for t in range(first, last + 1)}
+    if flips:
+        return dict(zip(masses, flipped([*masses.values()]), strict=True))
     return {t: mass / sum(masses.values()) for t, mass in masses.items()}
 
 
@@ -124,7 +137,8 @@ def law(of: BudgetedAggregate, neighbours: Neighbours, weights: Weights) -> Law:
         middle = (low + high) // 2
         measure, _ = asked(of.aggregate, measures[middle])
         noise, found = noises[middle], Law()
-        for (chosen,), chance in of_choice(measure, noise.parameter, weights, first, last).items():
+        flips = noise.mechanism is Mechanism.PERMUTE_AND_FLIP
+        for (chosen,), chance in of_choice(measure, noise.parameter, weights, first, last, flips=flips).items():
             parts: list[tuple[float, Weights, Weights]] = [(1.0, weights, weights)]
             if high - low > 1:
                 assert noise.divider is not None
@@ -191,23 +205,30 @@ CASES = [
 
 @pytest.mark.parametrize(("targets", "neighbours", "unit", "rows"), CASES)
 def test_what_a_tree_loses(targets: tuple[str, ...], neighbours: Neighbours, unit: str | None, rows: int) -> None:
-    """Claimed: the sum of all levels in epsilon; in rho, where the ledger counts that, whatever it is paid in."""
+    """Claimed: the sum of all levels in epsilon; in rho, where the ledger counts that, whatever it is paid in. By
+    permute-and-flip too, whose claim in rho is its own."""
+    flips = budgeted(targets, EPSILON, unit=unit, rows=rows, mechanism=Mechanism.PERMUTE_AND_FLIP)
+    in_flips = float(charge_of(BudgetedPlan(aggregates=(flips,)), BudgetKind.ZCDP, Neighbours.ADD_REMOVE).rho)
     in_epsilon = budgeted(targets, EPSILON, unit=unit, rows=rows)
     in_rho = budgeted(targets, RHO, unit=unit, rows=rows)
     epsilon = float(guarantee_of(BudgetedPlan(aggregates=(in_epsilon,)), Neighbours.ADD_REMOVE).epsilon)
     counted = float(charge_of(BudgetedPlan(aggregates=(in_epsilon,)), BudgetKind.ZCDP, Neighbours.ADD_REMOVE).rho)
     rho = float(charge_of(BudgetedPlan(aggregates=(in_rho,)), BudgetKind.ZCDP, Neighbours.ADD_REMOVE).rho)
-    laws: dict[tuple[bool, Weights], Law] = {}
+    laws: dict[tuple[int, Weights], Law] = {}
     worst = (0.0, 0.0, 0.0)
+    most_flips = (0.0, 0.0)
     for pair in pairs(neighbours, unit=unit, rows=rows):
-        for is_rho, of in enumerate((in_epsilon, in_rho)):
+        for kind, of in enumerate((in_epsilon, in_rho, flips)):
             for weights in pair:
-                if (bool(is_rho), weights) not in laws:
-                    laws[bool(is_rho), weights] = law(of, neighbours, weights)
-        most, *orders = divergences(*(laws[False, weights] for weights in pair), (math.inf, *ORDERS))
-        orders_of_rho = divergences(*(laws[True, weights] for weights in pair), ORDERS)
+                if (kind, weights) not in laws:
+                    laws[kind, weights] = law(of, neighbours, weights)
+        most, *orders = divergences(*(laws[0, weights] for weights in pair), (math.inf, *ORDERS))
+        orders_of_rho = divergences(*(laws[1, weights] for weights in pair), ORDERS)
         worst = max(worst[0], most), max(worst[1], *orders), max(worst[2], *orders_of_rho)
+        most, *orders = divergences(*(laws[2, weights] for weights in pair), (math.inf, *ORDERS))
+        most_flips = max(most_flips[0], most), max(most_flips[1], *orders)
     assert worst[0] <= epsilon and worst[1] <= counted and worst[2] <= rho
+    assert epsilon / 5 < most_flips[0] <= epsilon and most_flips[1] <= in_flips
     assert worst[0] > epsilon / 5, "these neighbours come nowhere near what is paid, so they would show no mistake"
 
 

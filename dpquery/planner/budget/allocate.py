@@ -6,7 +6,7 @@ It proposes; the kernel recomputes scales and charges from what is written here.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,6 +16,7 @@ from dpquery.accuracy.noise_shapes import noises_of
 from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA
 from dpquery.errors import InvalidLossError, MissingDeltaError
 from dpquery.kernel.accountant import Budget, BudgetKind
+from dpquery.kernel.alone import rho_alone
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
 from dpquery.kernel.mechanisms import tau_of
 from dpquery.kernel.parallel import chains
@@ -41,6 +42,9 @@ NORMAL_95, LAPLACE_95 = 1.96, 3.0
 FAILURE = Fraction(1, 20)
 CLEARLY, ROUNDED = 1.01, 2
 """By what factor, and by how many lattice steps more, a half-width is larger than another whatever rounding makes."""
+MOST_ALONE = Fraction(12, 5)
+"""So many times the rho of the conversion Gaussian noise can have at most where it is alone: 2.31 by the continuous law
+at epsilon 0.001 and delta 0.1, less above and below these (1.15 at 1 and 1e-6)."""
 LARGEST_ERROR = 1e300
 """Errors beyond this are not compared."""
 
@@ -96,7 +100,7 @@ def allocate(
     if not any(aggregate.measures for aggregate in aggregates):
         return plan_of(aggregates, [], Fraction(0))
     delta = selection_delta(offer, budget, selections)
-    split = _Split(aggregates, aims, neighbours)
+    split = _Split(aggregates, aims, neighbours, pure=budget.kind is BudgetKind.PURE)
     if budget.kind is BudgetKind.PURE:
         return plan_of(aggregates, split.noises(_epsilon(offer, budget), in_epsilon=True), delta)
     if offer.rho is not None:
@@ -107,7 +111,7 @@ def allocate(
     conversion = total - delta * selections
     if selections == 0:
         plain = plan_of(aggregates, split.noises(epsilon, in_epsilon=True), delta)
-        if split.gaussian_errs_more(plain, rho_within(epsilon, conversion)):
+        if split.gaussian_errs_more(plain, MOST_ALONE * rho_within(epsilon, conversion)):
             return plain
     candidates = [
         plan_of(aggregates, noises, delta if in_rho else total / max(1, selections))
@@ -126,9 +130,8 @@ def _candidates(split: _Split, epsilon: Fraction, conversion: Fraction) -> list[
     two. Units decide in rounds under Gaussian noise in all of them, and choices are all paid for alike."""
     deciding = frozenset(place for place, (_, measure) in enumerate(split.pairs) if measure.count is Count.DECIDING)
     found = [(split.mixed(epsilon, conversion, deciding), bool(deciding))]
-    rho = rho_within(epsilon, conversion)
-    if rho:
-        found.append((split.noises(rho, in_epsilon=False), True))
+    if gaussian := split.within(epsilon, conversion, lambda rho: split.noises(rho, in_epsilon=False)):
+        found.append((gaussian, True))
         both = enumerate(zip(found[1][0], found[0][0], strict=True)) if found[0][0] else ()
         better = deciding.union(place for place, noises in both if split.errs_less(place, *noises))
         if len(deciding) < len(better) < len(split.pairs):
@@ -139,9 +142,11 @@ def _candidates(split: _Split, epsilon: Fraction, conversion: Fraction) -> list[
 class _Split:
     """How a loss is split over the measures of some aggregates."""
 
-    def __init__(self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours) -> None:
+    def __init__(
+        self, aggregates: tuple[PrivateAggregate, ...], aims: Sequence[Aim], neighbours: Neighbours, *, pure: bool
+    ) -> None:
         self.pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
-        self._neighbours = neighbours
+        self._aggregates, self._neighbours, self._pure = aggregates, neighbours, pure
         self._split: dict[bool, tuple[Fraction, ...]] = {}
         self._chains = _parallel(aggregates, neighbours)
         place = {measure.id: number for number, (_, measure) in enumerate(self.pairs)}
@@ -165,7 +170,28 @@ class _Split:
     def noises(self, amount: Fraction, *, in_epsilon: bool) -> list[Noise]:
         """Returns the noise of each measure; together they lose `amount`, of epsilon or else of rho."""
         shares = zip(self.pairs, self._shares(in_epsilon), strict=True)
-        return [noise_of(measure, amount * share, in_epsilon=in_epsilon) for (_, measure), share in shares]
+        return [
+            noise_of(measure, amount * share, in_epsilon=in_epsilon, pure=self._pure) for (_, measure), share in shares
+        ]
+
+    def within(self, epsilon: Fraction, delta: Fraction, made: Callable[[Fraction], list[Noise]]) -> list[Noise]:
+        """Returns noises of which those that are paid in rho are (epsilon, delta)-DP together, or none where their rho
+        is too small: it is that of the conversion, or what is more, where that is known of Gaussian noise.
+
+        Args:
+            made: The noises for a rho.
+        """
+        rho = rho_within(epsilon, delta)
+        usual = made(rho) if rho else []
+        try:
+            more = self._alone(usual, epsilon, delta) if rho else rho
+            found = made(more) if more > rho else usual
+            return found if found is usual or more <= self._alone(found, epsilon, delta) else usual
+        except InvalidLossError:  # noise that cannot be sampled
+            return usual
+
+    def _alone(self, noises: Sequence[Noise], epsilon: Fraction, delta: Fraction) -> Fraction:
+        return rho_alone(plan_of(self._aggregates, noises, Fraction(0)), self._neighbours, epsilon, delta)
 
     def mixed(self, epsilon: Fraction, conversion: Fraction, in_rho: frozenset[int]) -> list[Noise]:
         """Returns the noise of each measure, Gaussian of these measures and Laplace of the others; none where the part
@@ -179,13 +205,14 @@ class _Split:
         shares, all = self._shares(True), frozenset(range(len(self.pairs)))
         plain, other = self._together(shares, all - in_rho), self._together(shares, in_rho)
         spent = epsilon / (plain + other)
-        rho = rho_within(spent * other, conversion)
-        if not rho:
-            return []
-        return [
-            noise_of(measure, rho * share / other if p in in_rho else spent * share, in_epsilon=p not in in_rho)
-            for p, ((_, measure), share) in enumerate(zip(self.pairs, shares, strict=True))
-        ]
+
+        def made(rho: Fraction) -> list[Noise]:
+            return [
+                noise_of(measure, rho * share / other if p in in_rho else spent * share, in_epsilon=p not in in_rho)
+                for p, ((_, measure), share) in enumerate(zip(self.pairs, shares, strict=True))
+            ]
+
+        return self.within(spent * other, conversion, made)
 
     def gaussian_errs_more(self, plain: BudgetedPlan, rho: Fraction) -> bool:
         """Whether Gaussian noise errs more on each measure than the Laplace noise of a plan, even where each measure
@@ -253,11 +280,17 @@ def deviations_of(aggregate: PrivateAggregate, measure: Measure, neighbours: Nei
     return step * float(moved.l1), step * math.sqrt(moved.l2_squared)
 
 
-def noise_of(measure: Measure, amount: Fraction, *, in_epsilon: bool) -> Noise:
-    """Returns the noise of a measure that may lose this much epsilon, or else rho: what that currency pays for."""
+def noise_of(measure: Measure, amount: Fraction, *, in_epsilon: bool, pure: bool = False) -> Noise:
+    """Returns the noise of a measure that may lose this much epsilon, or else rho: what that currency pays for.
+
+    Args:
+        pure: Whether the budget counts epsilon: choices are then by permute-and-flip, which never errs more than the
+            exponential mechanism. A ledger of rho counts four times as much for it, so it is not used there.
+    """
     usual = Mechanism.LAPLACE if in_epsilon else Mechanism.GAUSSIAN
+    chooses = Mechanism.PERMUTE_AND_FLIP if pure and in_epsilon else Mechanism.EXPONENTIAL
     loss = PrivacyLoss(epsilon=amount) if in_epsilon else PrivacyLoss(rho=amount)
-    return Noise(mechanism=Mechanism.EXPONENTIAL if measure.count in CHOICES else usual, loss=loss)
+    return Noise(mechanism=chooses if measure.count in CHOICES else usual, loss=loss)
 
 
 def _epsilon(offer: QueryBudget, budget: Budget) -> Fraction:
@@ -300,7 +333,7 @@ def _error(plan: BudgetedPlan, neighbours: Neighbours) -> float:
             total += math.log(tau_of(budgeted, made) or 1) if budgeted.aggregate.is_selected else 0.0
         except InvalidLossError:
             return math.inf
-        ranks = rank_errors(budgeted.aggregate, [(noise.parameter, noise.divider) for noise in made], FAILURE)
+        ranks = rank_errors(budgeted.aggregate, [noise.choosing for noise in made], FAILURE)
         for measure, noise, off in zip(budgeted.aggregate.measures, made, ranks, strict=True):
             if measure.count is Count.DECIDING:  # it shows groups, and no number
                 continue

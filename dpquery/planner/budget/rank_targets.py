@@ -65,7 +65,7 @@ def _least(
         middle = (least + most) // 2
         fine = _keeps(alone, middle * unit, needs, neighbours, pure)
         least, most = (least, middle) if fine else (middle, most)
-    return noise_of(together[0], most * unit, in_epsilon=pure)
+    return noise_of(together[0], most * unit, in_epsilon=pure, pure=pure)
 
 
 def _keeps(
@@ -75,10 +75,10 @@ def _keeps(
     neighbours: Neighbours,
     pure: bool,
 ) -> bool:
-    noise = tuple(noise_of(measure, amount, in_epsilon=pure) for measure in aggregate.measures)
+    noise = tuple(noise_of(measure, amount, in_epsilon=pure, pure=pure) for measure in aggregate.measures)
     budgeted = BudgetedAggregate(aggregate=aggregate, noise=noise, selection_delta=Fraction(0))
     try:
-        scales = [(made.parameter, made.divider) for made in calibrated(budgeted, neighbours)]
+        scales = [made.choosing for made in calibrated(budgeted, neighbours)]
     except InvalidLossError:
         return False
     wanted = [(i, need) for i, measure in enumerate(aggregate.measures) for need in needs.get(measure.id, ())]

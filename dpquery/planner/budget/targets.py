@@ -84,7 +84,7 @@ def allocate_for(
     selections = sum(aggregate.is_selected for aggregate in aggregates)
     without = QueryBudget(delta=offer.delta) if pure else QueryBudget(delta=offer.delta, rho=Fraction(1))
     delta = selection_delta(without, budget, selections)
-    all = [noises.get(id) or noise_of(measure, mean, in_epsilon=pure) for id, (_, measure) in pairs.items()]
+    all = [noises.get(id) or noise_of(m, mean, in_epsilon=pure, pure=pure) for id, (_, m) in pairs.items()]
     return plan_of(aggregates, all, delta)
 
 

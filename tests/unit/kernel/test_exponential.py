@@ -127,13 +127,13 @@ def test_doubtful_draws_are_decided_with_integers(monkeypatch: pytest.MonkeyPatc
     measure, given = quantile(0, 60, Fraction(1, 2)), histogram(*groups)
     clear = choose(measure, Fraction(1, 7), given, len(groups))
     calls = itertools.count()
-    exactly = exponential._exactly
+    exactly = exponential.exactly
 
     def counted(*arguments: object) -> int:
         next(calls)
         return exactly(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(exponential, "_exactly", counted)
+    monkeypatch.setattr(exponential, "exactly", counted)
     assert choose(measure, Fraction(1, 7), given, len(groups)).tolist() == clear.tolist()
     assert next(calls) == 0
     monkeypatch.setattr(exponential, "_MARGIN", 2**62)
@@ -143,7 +143,7 @@ def test_doubtful_draws_are_decided_with_integers(monkeypatch: pytest.MonkeyPatc
 
 def test_the_filter_is_as_exact_as_it_claims() -> None:
     x = np.linspace(0, 256, 20_001)
-    found = exponential._exponential(x)
+    found = exponential.fall(x)
     for at, value in zip(x[::97].tolist(), found[::97].tolist(), strict=True):
         true = Fraction(exponential.samplers.exponential(Fraction(at)), 2**1024)
         assert abs(Fraction(value) - true) <= true / 2**36

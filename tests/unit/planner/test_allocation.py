@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 import dpquery as dp
-from dpquery.kernel.loss import zcdp_to_approximate
+from dpquery.accounting.gaussian_calibration import gaussian_epsilon
+from dpquery.kernel.directed import sqrt_up
 from dpquery.planner.budget import allocate
 from tests.properties.neighbours import folder
 from tests.scripted import zero_noise
@@ -99,7 +100,7 @@ def test_an_epsilon_is_never_exceeded(query: str, sessions: Mapping[str, dp.Sess
     else:
         rest = paid.epsilon if paid.rho else 0
         rho = paid.rho if rest else plan.guarantee.rho
-        assert rest + zcdp_to_approximate(rho, Fraction(1, 10**6)) <= Fraction(7, 10)
+        assert rest + gaussian_epsilon(sqrt_up(2 * rho), Fraction(1, 10**6)) <= Fraction(7, 10)
 
 
 @pytest.mark.parametrize("epsilon", ["1/10", "1", "5"])
@@ -114,8 +115,8 @@ def test_laplace_and_gaussian_noise_mixed_are_within_the_offer(
     pure = sum((m.loss.epsilon / max(1, m.parallel) for m in plan.measurements), start=Fraction(0))  # a vector once
     rho = sum((m.loss.rho / max(1, m.parallel) for m in plan.measurements), start=Fraction(0))
     assert pure > 0 and rho > 0
-    converted = zcdp_to_approximate(rho, delta - plan.charge.delta)
-    assert Fraction(epsilon) * Fraction(999, 1000) <= pure + converted <= Fraction(epsilon)
+    converted = gaussian_epsilon(sqrt_up(2 * rho), delta - plan.charge.delta)  # of continuous noise: a little less
+    assert Fraction(epsilon) * Fraction(99, 100) <= pure + converted <= Fraction(epsilon)
 
 
 def test_a_selection_takes_the_whole_delta_where_nothing_is_converted(sessions: Mapping[str, dp.Session]) -> None:

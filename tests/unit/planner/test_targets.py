@@ -102,7 +102,7 @@ def test_a_ratio_of_any_size_has_none(session: dp.Session, ratio: str) -> None:
 def test_a_choice_has_a_target_in_ranks(session: dp.Session, choice: str, ranks: int) -> None:
     query = f"SELECT {choice} AS m FROM t"
     answer = session.sql(query, error={"m": ranks}, confidence="0.9")
-    assert 0.9 * ranks < answer.rank_errors["m"] <= ranks
+    assert min(0.9 * ranks, ranks - 1) < answer.rank_errors["m"] <= ranks  # the rank of an extreme is a whole one
     plan = session.explain(query, error=ranks, confidence="0.9")
     assert plan.charge == answer.charge
     (found,) = {round(value, 1) for name, value in plan.prices["m"].items() if str(name) == "error=10"}

@@ -69,9 +69,7 @@ def test_a_choice_is_judged_once_for_each_level_below_it(monkeypatch: pytest.Mon
     judged: list[tuple[Fraction | None, Fraction]] = []
     plain = quantiles._off
 
-    def off(
-        aggregate: PrivateAggregate, measure: Measure, scale: tuple[Fraction, Fraction | None], p: Fraction
-    ) -> float:
+    def off(aggregate: PrivateAggregate, measure: Measure, scale: quantiles.Scale, p: Fraction) -> float:
         judged.append((measure.target, p))
         return plain(aggregate, measure, scale, p)
 
@@ -79,7 +77,7 @@ def test_a_choice_is_judged_once_for_each_level_below_it(monkeypatch: pytest.Mon
     for levels in (2, 3, 6, 7):
         n = 2**levels - 1
         aggregate = _aggregate(n)
-        scales = [(Fraction(1, 100), Fraction(50 + i) if i % 2 else None) for i in range(n)]
+        scales = [(Fraction(1, 100), Fraction(50 + i) if i % 2 else None, Fraction(1)) for i in range(n)]
         judged.clear()
         quantiles.rank_errors(aggregate, scales, Fraction(1, 20))
         assert len(judged) == len(set(judged)) == 2 * n - levels
