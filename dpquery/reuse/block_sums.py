@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -68,6 +69,11 @@ class Sums:
     keys: Axes
     sizes: Sequence[int]
 
+    @property
+    def cells(self) -> int:
+        """How many groups it has."""
+        return math.prod(self.rules[axis].count for axis in self.keys)
+
     def down(self, values: NDArray[Any], have: Axes) -> NDArray[Any]:
         """Returns the sums of an array over the axes `have`, shape (coordinates, places of each axis), by cell of the
         table, shape (coordinates, blocks of each key, by axis)."""
@@ -106,6 +112,21 @@ class Sums:
             elif axis not in self.keys:
                 cells = np.repeat(cells, self.sizes[axis], axis=place + 1)
         return cells
+
+
+def kinds(tables: Iterable[Sums], axis: int, rule: Rule, size: int) -> NDArray[np.int64]:
+    """Returns the kind of each block of an axis: blocks are of one kind where exchanging their places leaves all
+    tables as they are."""
+    marks = [np.zeros(size, dtype=np.int64)]
+    for table in tables:
+        known = table.rules.get(axis)
+        if known is not None:
+            alone = known.sizes[known.codes] == 1
+            marks.append(np.where(known.codes < 0, -1, np.where(alone, -2, known.codes)))
+    _, kind = np.unique(np.stack(marks), axis=1, return_inverse=True)
+    counts = np.zeros((rule.count, int(kind.max()) + 1), dtype=np.int64)
+    np.add.at(counts, (rule.codes[rule.kept], kind.reshape(-1)[rule.kept]), 1)
+    return np.unique(counts, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def along(values: Floats, place: int, dimensions: int) -> Floats:
