@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpquery.accuracy.quotients import interval_of, quotient_of
 from dpquery.accuracy.rules import Floats, Follower, Interval, Rule
-from dpquery.accuracy.simulated import MOST_CELLS, MOST_MEASURES, Law, simulate
+from dpquery.accuracy.simulated import MOST_CELLS, MOST_MEASURES, AnyLaw, Law, simulate
 from dpquery.accuracy.unions import on_side, side_of
 from dpquery.kernel.plan import Mechanism
 from dpquery.plan.evaluate import evaluate
@@ -62,7 +62,7 @@ class IntervalInputs:
     measures: frozenset[str]
     half_width: Callable[[str, int], float]
     chosen: Callable[[str, int], Interval | None] = lambda *_: None
-    law: Callable[[str], Law | None] = lambda _: None
+    law: Callable[[str], AnyLaw | None] = lambda _: None
     confidence: float = 0.95
     variances: Mapping[str, Expression] = field(default_factory=dict)
     floors: frozenset[str] = frozenset()

@@ -75,8 +75,9 @@ class Carried(dict[str, str]):
         for id, (measure, count) in self.totals.items():
             if measure in noises:
                 noise, step = noises[measure]
-                if isinstance(noise, NoiseLaw) and measure in fresh:
-                    found[id] = (NoiseOfSum(noise=noise, count=count), step)
+                one, parts = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)
+                if isinstance(one, NoiseLaw) and (one.is_added or measure in fresh):  # each group has noise of its own
+                    found[id] = (NoiseOfSum(noise=one, count=parts * count), step)
                 else:
                     found[id] = (LooseSum(noise=noise, count=count), step)
         return found

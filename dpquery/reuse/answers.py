@@ -5,31 +5,28 @@ from __future__ import annotations
 import contextlib
 import datetime
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, PrivateAggregate
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
-from dpquery.kernel.selection import all_codes
-from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum
-from dpquery.result.combined import CombinedNoise, Component
+from dpquery.result.added import AddedTable
 from dpquery.result.measurements import Measurement, measurements
 from dpquery.reuse.behind import lost_behind, planned_vectors, used_by
-from dpquery.reuse.chosen import place_of
-from dpquery.reuse.coordinates import is_linear, is_of_vector
+from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.described import described, with_combined
-from dpquery.reuse.estimates import Found, Wanted, find, ranks_of
+from dpquery.reuse.estimates import Found, Wanted, find
 from dpquery.reuse.follows import rests
 from dpquery.reuse.frames import Asked, asked_of
-from dpquery.reuse.reconciled import Estimate, Vectors, stored
-from dpquery.reuse.releases import Facts, Part, Release, column_of, labels_of, values_of
+from dpquery.reuse.reconciled import Vectors, stored
+from dpquery.reuse.releases import Facts, Part, Release, labels_of, values_of
 from dpquery.reuse.shelf import NOTHING, State
+from dpquery.reuse.shown import tables_of
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints, NotCanonical
 from dpquery.units.declarations import Declarations
@@ -220,7 +217,7 @@ def combined(parts: Split, noisy: NoisyAggregates | None, reuse: Reuse | None, d
     """
     columns = parts.measurements(declared)
     if noisy is None:
-        return _answered(parts, _tables(parts.wanted, parts.found), None, columns, declared)
+        return _answered(parts, tables_of(parts.wanted, parts.found), None, columns, declared)
     if reuse is None:
         return _answered(parts, noisy.tables, noisy, columns, declared)
     return _with_stored(parts, noisy, reuse, columns, declared)
@@ -245,7 +242,7 @@ def _with_stored(
         _known(one, there, own, [*known, *made], vectors, declared)
         for one, there, own, known in zip(parts.wanted, parts.found, kept, parts.known, strict=True)
     ]
-    shown = iter(_tables(parts.wanted, found))
+    shown = iter(tables_of(parts.wanted, found))
     given = [next(shown) if there.is_complete else table for there, table in zip(found, new, strict=True)]
     said = with_combined(told, parts.wanted, parts.found, found)
     return _answered(parts, [table for table in given if table], noisy, said, declared)
@@ -339,57 +336,3 @@ def _known(
     texts = zip(wanted.asked.measures, there.estimates, found.estimates, strict=True)
     estimates = tuple(now if old is None or is_of_vector(wanted.asked.frame, text) else old for text, old, now in texts)
     return Found(estimates=estimates, release=found.release or there.release, vectors=own)
-
-
-def _tables(wanted: Sequence[Wanted], found: Sequence[Found]) -> list[AddedTable]:
-    """Returns what was found whole as released tables, knowing which of them show one noise twice."""
-    behind = [
-        {(release.entry, release.frame, part.measure) for one in there.estimates if one for release, part in one.parts}
-        for there in found
-    ]
-    uses = Counter(key for keys in behind for key in keys)
-    return [
-        _table(one, there, repeats=any(uses[key] > 1 for key in keys))
-        for one, there, keys in zip(wanted, found, behind, strict=True)
-        if there.is_complete
-    ]
-
-
-def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
-    aggregate, release = wanted.budgeted.aggregate, found.release
-    estimates = [estimate for estimate in found.estimates if estimate is not None]
-    if release is None:
-        keys = all_codes(aggregate.keys, aggregate.public_groups or 0)
-    else:
-        groups = zip(aggregate.keys, release.groups or (), strict=True)
-        keys = tuple(column_of(key, values) for key, values in groups)
-    return AddedTable(
-        aggregate=aggregate,
-        keys=keys,
-        numbers=tuple(estimate.numbers for estimate in estimates),
-        noises=tuple(_apart(estimates)),
-        repeats=repeats,
-        noises_of=lambda coarser: _noises_of(wanted, found, coarser),
-        ranks=lambda failure: ranks_of(aggregate, estimates, failure),
-    )
-
-
-def _apart(estimates: Sequence[Estimate]) -> Iterator[AnyNoise]:
-    """Yields the noises of a table's measures; one that is in two of them is not followed as if it were two."""
-    uses = Counter(place_of(*part) for estimate in estimates for part in estimate.parts)
-    for estimate in estimates:
-        law = estimate.law
-        if any(uses[place_of(*part)] > 1 for part in estimate.parts) and not isinstance(law, CombinedNoise):
-            one, count = (law.noise, law.count) if isinstance(law, NoiseOfSum) else (law, 1)
-            if one.is_added:
-                law = CombinedNoise(components=(Component(noise=one, count=count, weight=Fraction(1)),), rounded=0)
-        yield law
-
-
-def _noises_of(wanted: Wanted, found: Found, coarser: PrivateAggregate) -> list[AnyNoise] | None:
-    """Returns the noises of sums over a table's groups, which were estimated together."""
-    if wanted.asked is None or found.vectors is None or not all(map(is_linear, wanted.asked.measures)):
-        return None
-    asked = replace(wanted.asked, frame=asked_of(coarser, frozenset()).frame)
-    made = [found.vectors.estimate(asked, wanted.facts, text) for text in asked.measures]
-    return [one.law for one in made if one is not None] if all(made) else None

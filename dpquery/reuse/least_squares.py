@@ -23,14 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.reuse.algebra import descended, exact, inverted, kept_apart, whole_of
 from dpquery.reuse.block_sums import Axes, Floats, Rule, Sums, identity, kinds, spread
 from dpquery.reuse.cells import Blocks, Table
-from dpquery.reuse.dense import FLAT, exact, inverted, kept_apart, whole_of
 
-MOST_STEPS = 400
-"""Of conjugate gradients."""
-CLOSE = 1e-26
-"""By how much squared residuals shrink until they are small enough."""
 KNOWN = 1e-7
 """A question whose residual is larger, relatively, is not determined by what was released."""
 MOST_DENSE = 1200
@@ -218,36 +214,13 @@ class System:
             x = rights @ inverse
             rests = rights - x @ normal
         else:
-            x = np.array([self._descended(right) for right in rights])
+            x = np.array([descended(self._normal, right, self._preconditioner) for right in rights])
             rests = rights - np.array([self._normal(each) for each in x])
         roots = np.sqrt(np.where(self._preconditioner > 0, self._preconditioner, 1.0))
         largest = np.abs(rights * roots).max(axis=1, initial=0.0)
         off = np.abs(rests * roots).max(axis=1, initial=0.0)
         far = np.divide(off, largest, out=np.zeros(len(rights)), where=largest > 0)
         return x, np.where(np.any(rights[:, self._preconditioner == 0], axis=1), 1.0, far)
-
-    def _descended(self, right: Floats) -> Floats:
-        """Returns a solution by conjugate gradients."""
-        weights = self._preconditioner
-        diagonal = np.divide(1.0, weights, out=np.zeros(self.size), where=weights > 0)
-        x, r = np.zeros(self.size), right.copy()
-        z = weights * r
-        p, last = z.copy(), float((r * z).sum())
-        first = last
-        for _ in range(MOST_STEPS):
-            if last <= first * CLOSE:
-                break
-            q = self._normal(p)
-            curve = float((p * q).sum())
-            if curve <= FLAT * float((p * p * diagonal).sum()):
-                break  # along it nothing was released
-            x += (last / curve) * p
-            r -= (last / curve) * q
-            z = weights * r
-            now = float((r * z).sum())
-            p = z + (now / last) * p
-            last = now
-        return x
 
     @cached_property
     def _cells(self) -> list[NDArray[Any]]:
@@ -322,7 +295,7 @@ class System:
         own = self._narrowed(table)
         if own is None or not any({*self._support(own)} <= {*have} for have in self.sets):
             return None
-        firsts = [np.unique(labels, return_index=True)[1] for labels in self._kinds(own)]
+        firsts = [np.unique(labels, return_index=True)[1] for labels in self.kinds_of(table)]
         if self._dense is None and math.prod(map(len, firsts)) * self.size * len(self._tables) > MOST_WORK:
             return None
         groups = np.array([*itertools.product(*firsts)], dtype=np.int64).reshape(
@@ -345,8 +318,10 @@ class System:
         roundings = math.prod(rule.edges for rule in own.rules.values())
         return Exactness(worst[0], self._weights(worst[1]), frozenset(read), roundings)
 
-    def _kinds(self, own: Sums) -> list[NDArray[np.int64]]:
-        """Returns for each key of a table the kind of each block."""
+    def kinds_of(self, table: Table) -> list[NDArray[np.int64]]:
+        """Returns for each axis of a table's keys the kind of each block: groups of one kind are as exact."""
+        own = self._narrowed(table)
+        assert own is not None
         return [kinds(self._tables, axis, own.rules[axis], self._sizes[axis]) for axis in own.keys]
 
     def _asked(self, own: Sums, factors: Sequence[Fraction], groups: NDArray[np.int64]) -> Floats:
@@ -374,6 +349,18 @@ class System:
             np.tensordot(cells[of], np.array([float(f) for f in one.factors]) / one.variance, axes=(1, 0))
             for of, one in zip(self._of, self.observed, strict=True)
         ]
+
+    def factors_of(self, table: Table, factors: Sequence[Fraction], groups: NDArray[np.int64]) -> list[Floats]:
+        """Returns for each released measure the factors of its numbers in estimates of groups of a table, by axis,
+        shape (groups, numbers)."""
+        own = self._narrowed(table)
+        assert own is not None
+        return self._factors(self._solve(self._asked(own, factors, groups))[0])
+
+    @property
+    def numbers_released(self) -> int:
+        """How many numbers were released."""
+        return sum(table.cells for table in self._sums)
 
     def _read_by(self, solutions: Floats) -> set[int]:
         sizes = np.array([np.abs(own).max(axis=1) for own in self._factors(solutions)])  # (measures, estimates)

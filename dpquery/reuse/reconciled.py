@@ -15,12 +15,14 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dpquery.accuracy.noise_shapes import variance_of
+from dpquery.accuracy.simulated import Shared
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.result.added import AnyNoise, of_sum
 from dpquery.result.combined import CombinedNoise, Component
 from dpquery.reuse.cells import Axes, Table, without_filter
 from dpquery.reuse.coordinates import Factors, is_of_vector, solved
 from dpquery.reuse.frames import Asked, Equation, Frame
+from dpquery.reuse.joint import joint
 from dpquery.reuse.least_squares import MOST_CELLS, Exactness, Observed, System
 from dpquery.reuse.releases import Facts, Part, Release
 
@@ -116,6 +118,15 @@ class Vectors:
         """Returns the stored numbers that a measure is estimated from."""
         found = self._find(asked, facts, measure)
         return () if found is None else _stored(found[0].sources, found[2])
+
+    def shared(self, asked: Asked, facts: Facts, measures: Sequence[str], units: Sequence[float]) -> Shared | None:
+        """Returns the noise that some measures have together; None where it is not known."""
+        found = [self._find(asked, facts, measure) for measure in measures]
+        known = [
+            (part.system, [s.noise for s in part.sources], table, part.factors, exactness.roundings)
+            for part, table, exactness in filter(None, found)
+        ]
+        return joint(known, units) if known and len(known) == len(found) else None
 
     def _find(self, asked: Asked, facts: Facts, measure: str) -> tuple[_Part, Table, Exactness] | None:
         name = asked.frame, facts.catalog, measure

@@ -1,8 +1,8 @@
-"""Dense algebra and whole numbers that least squares are made of."""
+"""Linear algebra and whole numbers that least squares are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from dpquery.reuse.block_sums import Floats
 from dpquery.reuse.cells import Blocks
 
+MOST_STEPS = 400
+"""Of conjugate gradients."""
+CLOSE = 1e-26
+"""By how much squared residuals shrink until they are small enough."""
 FLAT = 1e-12
 """Curvature along a direction, relative to that of its parts by themselves, below which it is none."""
 FAR = 1e-4
@@ -26,6 +30,34 @@ def inverted(matrix: Floats) -> Floats:
     except np.linalg.LinAlgError:
         pass  # along some direction nothing was released
     return np.asarray(np.linalg.pinv(matrix, rcond=FLAT, hermitian=True), dtype=np.float64)
+
+
+def descended(normal: Callable[[Floats], Floats], right: Floats, weights: Floats) -> Floats:
+    """Returns a solution of normal equations by conjugate gradients.
+
+    Args:
+        normal: The product with their matrix.
+        weights: The inverses of its diagonal, 0 where that is 0.
+    """
+    diagonal = np.divide(1.0, weights, out=np.zeros(len(right)), where=weights > 0)
+    x, r = np.zeros(len(right)), right.copy()
+    z = weights * r
+    p, last = z.copy(), float((r * z).sum())
+    first = last
+    for _ in range(MOST_STEPS):
+        if last <= first * CLOSE:
+            break
+        q = normal(p)
+        curve = float((p * q).sum())
+        if curve <= FLAT * float((p * p * diagonal).sum()):
+            break  # along it nothing was released
+        x += (last / curve) * p
+        r -= (last / curve) * q
+        z = weights * r
+        now = float((r * z).sum())
+        p = z + (now / last) * p
+        last = now
+    return x
 
 
 def kept_apart(blocks: Sequence[Blocks]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
