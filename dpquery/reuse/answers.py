@@ -17,7 +17,7 @@ from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.result.added import AddedTable
 from dpquery.result.measurements import Measurement, measurements
-from dpquery.reuse.behind import lost_behind, planned_vectors, used_by
+from dpquery.reuse.behind import lost_behind, planned_vectors, undetermined, used_by
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.described import described, with_combined
 from dpquery.reuse.estimates import Found, Wanted, find
@@ -77,6 +77,10 @@ class Reuse:
         return [release for release in found if release.analyst == self.analyst] if self.only_own else found
 
 
+Plain = tuple[BudgetedPlan, tuple[Wanted, ...]]
+"""A plan and its aggregates in the form of the store."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """A plan, and what the store gives for each of its aggregates.
@@ -87,8 +91,10 @@ class Split:
         found: What is stored for each and accurate enough.
         rest: What is measured, in order: the aggregates that lack something, with the measures that they lack.
         known: For each the stored releases over the same rows, oldest first.
+        over: By base all that was stored when it was looked at: with it, it is known what follows from new numbers.
         behind: The stored numbers that the answer is computed from, those among them that new ones are combined with.
         follows: The ids of measures that are neither, because they follow from others of the plan.
+        plain: The plan in which these are measured too, for the same charge; None where there are none.
         state: The store's, when it was looked at.
     """
 
@@ -97,8 +103,10 @@ class Split:
     found: tuple[Found, ...]
     rest: BudgetedPlan
     known: tuple[Sequence[Release], ...]
+    over: Mapping[str, Sequence[Release]]
     behind: tuple[BudgetedAggregate, ...]
     follows: frozenset[str]
+    plain: Plain | None
     state: State
 
     def measurements(self, declared: Declarations) -> tuple[Measurement, ...]:
@@ -158,11 +166,18 @@ def split(
     reuse: Reuse | None,
     declared: Declarations,
     follows: frozenset[str] = frozenset(),
+    plain: Plain | None = None,
 ) -> Split:
-    """Returns what of a plan is stored and what is to be measured; reads no private row."""
+    """Returns what of a plan is stored and what is to be measured; reads no private row.
+
+    Args:
+        follows: The ids of what is not measured, because it follows from others of the plan.
+        plain: The plan in which all is measured, for the same charge.
+    """
     state = NOTHING if reuse is None else reuse.store.state()
     known = [() if reuse is None or one.asked is None else reuse.releases(one.asked) for one in wanted]
     bases = {one.asked.frame.base for one in wanted if one.asked is not None}
+    over = {base: () if reuse is None else reuse.over(base) for base in bases}
     vectors = {base: Vectors(()) if reuse is None else reuse.vectors(base) for base in bases}
     found = [
         find(one, releases, _vectors(one, vectors), unit_is_row=declared.unit_is_row)
@@ -172,7 +187,9 @@ def split(
     if not any(missing):  # what others were to follow from is stored, and together perhaps not as exact as planned
         follows = frozenset()
         missing = rests(wanted, found, follows)
-    planned = planned_vectors(wanted, found, vectors, lambda base: () if reuse is None else reuse.over(base), follows)
+    planned = planned_vectors(wanted, found, vectors, over, follows)
+    if plain is not None and undetermined(wanted, planned, follows):
+        return split(*plain, reuse, declared)  # beside what is stored it takes too much work to know, and is measured
     behind = []
     for one, releases, there, rest in zip(wanted, known, found, missing, strict=True):
         used = used_by(one, releases, there, rest, planned, declared)
@@ -183,8 +200,10 @@ def split(
         found=tuple(found),
         rest=BudgetedPlan(aggregates=tuple(one for one in missing if one is not None)),
         known=tuple(known),
+        over=over,
         behind=tuple(behind),
         follows=follows,
+        plain=plain,
         state=state,
     )
 
@@ -204,7 +223,7 @@ def turn(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn((reuse.version, *lacking)):
         if not reuse.fresh and reuse.store.state() != parts.state:
-            parts = split(parts.plan, parts.wanted, reuse, declared, parts.follows)
+            parts = split(parts.plan, parts.wanted, reuse, declared, parts.follows, parts.plain)
         yield parts
 
 
@@ -236,8 +255,7 @@ def _with_stored(
     vectors: dict[str, Vectors] = {}
     for base in {one.asked.frame.base for one in parts.wanted if one.asked is not None}:
         added = [one for one in made if one.frame.base == base]
-        before = [one for one in reuse.over(base) if one.entry != noisy.entry]
-        vectors[base] = Vectors(stored([*before, *added])) if added else reuse.vectors(base)
+        vectors[base] = Vectors(stored([*parts.over[base], *added])) if added else reuse.vectors(base)
     found = [
         _known(one, there, own, [*known, *made], vectors, declared)
         for one, there, own, known in zip(parts.wanted, parts.found, kept, parts.known, strict=True)
@@ -334,5 +352,8 @@ def _known(
     own = vectors[wanted.asked.frame.base]
     found = find(wanted, usable, own, unit_is_row=declared.unit_is_row, enough=False)
     texts = zip(wanted.asked.measures, there.estimates, found.estimates, strict=True)
-    estimates = tuple(now if old is None or is_of_vector(wanted.asked.frame, text) else old for text, old, now in texts)
+    estimates = tuple(
+        now if old is None or (now is not None and is_of_vector(wanted.asked.frame, text)) else old
+        for text, old, now in texts
+    )
     return Found(estimates=estimates, release=found.release or there.release, vectors=own)

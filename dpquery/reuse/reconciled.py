@@ -99,6 +99,9 @@ class Vectors:
         self._families = {key: _Family(self._axes[key[0]].sizes, some) for key, some in families.items()}  # type: ignore[index]
         self._known: dict[object, tuple[_Part, Table, Exactness] | None] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._axes)
+
     def estimate(self, asked: Asked, facts: Facts, measure: str) -> Estimate | None:
         """Returns the best estimate of a measure of all groups; None where some group is not determined."""
         found = self._find(asked, facts, measure)

@@ -34,6 +34,7 @@ from dpquery.reuse.answers import Answered, Reuse, Split, combined, split, turn,
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.follows import without_following
 from dpquery.reuse.releases import Facts
+from dpquery.reuse.strategy import with_strategy
 from dpquery.session.options import Request
 from dpquery.sql.bind.bind import bind_together
 from dpquery.sql.parse.parse import parse
@@ -48,12 +49,16 @@ class Prepared:
 
     Attributes:
         follows: The ids of measures that are not measured, because they follow from others of the same batch.
+        plain: The plan in which these are measured too, for the same charge; None where there are none.
+        notes: What was chosen for groupings of the same rows, for people.
     """
 
     private: PrivatePlan
     budgeted: BudgetedPlan
     reads_clock: bool = False
     follows: frozenset[str] = frozenset()
+    plain: BudgetedPlan | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +120,18 @@ def plan(
     try:
         draft = _refused_alone(requests, lambda some: _protected(some, terms, observe))
         draft = run_passes(PASSES[len(PROTECT) :], draft, terms, observe)
-        budgeted, follows = draft.budgeted, frozenset[str]()
-        assert budgeted is not None
-        if derives and len(requests) > 1 and first.accuracy is None:
-            wanted = _wanted(budgeted, draft.private[0], ["" for _ in budgeted.aggregates], ledger)
-            budgeted, follows = without_following(budgeted, wanted, ledger.budget.kind, declared)
-        require_little_work(budgeted, catalog, public)
+        plain = budgeted = draft.budgeted
+        follows = frozenset[str]()
+        assert plain is not None and budgeted is not None
+        notes: tuple[str, ...] = ()
+        if derives and first.accuracy is None:
+            kind = ledger.budget.kind
+            wanted = _wanted(plain, draft.private[0], ["" for _ in plain.aggregates], ledger)
+            if len(requests) > 1:
+                budgeted, follows = without_following(plain, wanted, kind, declared)
+            strategy = with_strategy(budgeted, follows, plain, wanted, kind, declared)
+            budgeted, follows, notes = strategy.plan, strategy.follows, strategy.notes
+        require_little_work(plain, catalog, public)
     except RecursionError:
         raise QuerySyntaxError("the query is nested too deeply") from None
     except QueryError as error:
@@ -134,7 +145,15 @@ def plan(
         require(aggregate.aggregate, catalog, gaps)
     reads_clock = any(one.reads_clock for one in draft.logical)
     return tuple(
-        Prepared(private=one, budgeted=budgeted, reads_clock=reads_clock, follows=follows) for one in draft.private
+        Prepared(
+            private=one,
+            budgeted=budgeted,
+            reads_clock=reads_clock,
+            follows=follows,
+            plain=plain if follows else None,
+            notes=notes,
+        )
+        for one in draft.private
     )
 
 
@@ -144,7 +163,10 @@ def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None)
     sources = [budgeted.aggregate.source for budgeted in first.budgeted.aggregates]
     said = ["" if reuse is None else reuse.catalog.of(source) for source in sources]
     wanted = _wanted(first.budgeted, first.private, said, ledger, is_stored=reuse is not None)
-    return split(first.budgeted, wanted, reuse, ledger.declarations, first.follows)
+    plain = None
+    if first.plain is not None:
+        plain = first.plain, _wanted(first.plain, first.private, said, ledger, is_stored=reuse is not None)
+    return split(first.budgeted, wanted, reuse, ledger.declarations, first.follows, plain)
 
 
 def _wanted(

@@ -21,8 +21,8 @@ from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 from dpquery.result.combined import CombinedNoise, Component, combined, weights_of
 from dpquery.reuse import store
-from dpquery.reuse.shown import _apart
 from dpquery.reuse.releases import Release, to_text
+from dpquery.reuse.shown import _apart
 from dpquery.session import pipeline
 from tests.forking import fork
 from tests.unit.reuse.shop import ROWS, Shop
