@@ -75,11 +75,16 @@ class Workload:
     unit: float
 
 
-def best_shares(workload: Workload) -> Floats:
-    """Returns the shares of the least weighted sum of variances that is found; the best, where the loss is rho."""
+def best_shares(workload: Workload, now: Floats) -> Floats:
+    """Returns the shares of the least weighted sum of variances that is found; the best, where the loss is rho.
+
+    Args:
+        now: Shares that they are no worse than.
+    """
     starts = [np.array(workload.given)]
     if workload.power > 1:  # there are several minima: of each start one is reached
-        count = len(starts[0])
+        starts.append(now)
+        count = len(now)
         starts += [np.full(count, 0.1 / count) + 0.9 * np.eye(count)[place] for place in range(count)]
     into, weights = _matrices(workload)
     found = [_searched(start / start.sum(), into, weights, workload) for start in starts]
@@ -207,51 +212,61 @@ class Strategy:
 
     Attributes:
         follows: The ids of what is not measured, because it follows from others.
+        is_better: Whether it errs less than the plan that it was compared with.
         notes: What was chosen, for people.
     """
 
     plan: BudgetedPlan
     follows: frozenset[str]
+    is_better: bool
     notes: tuple[str, ...]
 
 
 def with_strategy(
     plan: BudgetedPlan,
-    follows: frozenset[str],
-    plain: BudgetedPlan,
     wanted: Sequence[Wanted],
+    paid: Mapping[str, Fraction],
     kind: BudgetKind,
     declared: Declarations,
 ) -> Strategy:
     """Returns a plan of the same charge in which the weighted sum of variances of each workload is no larger.
 
     Args:
-        plan, follows: The plan, and the ids of what is not measured in it.
-        plain, wanted: The plan in which all is measured, with what an equal treatment gives to each.
+        plan, wanted: A plan in which all groupings are measured, each for an equal part of the offer or as it is
+            weighted.
+        paid: What each measure loses in the plan that it is compared with; what follows from others there has nothing.
     """
-    notes, losses = list[str](), dict[str, Fraction]()
-    paid = {
-        m.id: amount_of(noise) for b in plan.aggregates for m, noise in zip(b.aggregate.measures, b.noise, strict=True)
-    }
-    for workload in workloads(plain, wanted, declared.neighbours):
-        before = [Fraction(0) if id in follows else paid[id] for id in workload.ids]
+    notes, losses, is_better = list[str](), dict(paid), False
+    for workload in workloads(plan, wanted, declared.neighbours):
+        before = [paid.get(id, Fraction(0)) for id in workload.ids]
         whole = sum(before, Fraction(0))
         if not whole or (workload.power > 1 and kind is not BudgetKind.PURE):  # elsewhere epsilons do not add up
             continue
-        into, weights = _matrices(workload)
-        scale = float(whole) / workload.whole
-        shares = _exact(best_shares(workload))
-        made = np.array([float(share) for share in shares]) * scale
-        now = np.array([float(loss) for loss in before]) / workload.whole
-        if GAIN * _error(made, into, weights, workload) > _error(now, into, weights, workload):
-            made = now
-        else:
+        now = np.array([float(loss / whole) for loss in before])
+        shares = _exact(best_shares(workload, now))
+        made, scale = np.array([float(share) for share in shares]), float(whole) / workload.whole
+        if GAIN * _error(made, *_matrices(workload), workload) < _error(now, *_matrices(workload), workload):
             losses |= {id: whole * share for id, share in zip(workload.ids, shares, strict=True)}
-        notes.append(_note(workload, made))
-    dropped = (follows - losses.keys()) | {id for id, loss in losses.items() if not loss}
+            now, is_better = made, True
+        else:
+            losses |= dict(zip(workload.ids, before, strict=True))
+        notes.append(_note(workload, now * scale))
+    ids = [measure.id for budgeted in plan.aggregates for measure in budgeted.aggregate.measures]
     return Strategy(
-        plan=_changed(plan, {id: loss for id, loss in losses.items() if loss}), follows=dropped, notes=tuple(notes)
+        plan=_changed(plan, losses),
+        follows=frozenset(id for id in ids if not losses.get(id, Fraction(1))),
+        is_better=is_better and losses.keys() >= {*ids},
+        notes=tuple(notes),
     )
+
+
+def paid_in(plan: BudgetedPlan, follows: frozenset[str]) -> dict[str, Fraction]:
+    """Returns what each measure of a plan loses, of epsilon or rho; nothing where it follows from others."""
+    return {
+        measure.id: Fraction(0) if measure.id in follows else amount_of(noise)
+        for budgeted in plan.aggregates
+        for measure, noise in zip(budgeted.aggregate.measures, budgeted.noise, strict=True)
+    }
 
 
 def _exact(shares: Floats) -> tuple[Fraction, ...]:
@@ -265,7 +280,7 @@ def _exact(shares: Floats) -> tuple[Fraction, ...]:
 def _changed(plan: BudgetedPlan, losses: Mapping[str, Fraction]) -> BudgetedPlan:
     def paid(id: str, noise: Noise) -> Noise:
         given = losses.get(id)
-        if given is None:
+        if not given:
             return noise
         loss = replace(noise.loss, epsilon=given) if noise.loss.epsilon else replace(noise.loss, rho=given)
         return replace(noise, loss=loss)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from dpquery.backends.base import Backend, PublicFacts
@@ -34,7 +34,7 @@ from dpquery.reuse.answers import Answered, Reuse, Split, combined, split, turn,
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.follows import without_following
 from dpquery.reuse.releases import Facts
-from dpquery.reuse.strategy import with_strategy
+from dpquery.reuse.strategy import Strategy, paid_in, with_strategy
 from dpquery.session.options import Request
 from dpquery.sql.bind.bind import bind_together
 from dpquery.sql.parse.parse import parse
@@ -119,17 +119,13 @@ def plan(
     )
     try:
         draft = _refused_alone(requests, lambda some: _protected(some, terms, observe))
-        draft = run_passes(PASSES[len(PROTECT) :], draft, terms, observe)
+        protected = draft
+        draft = run_passes(PASSES[len(PROTECT) :], protected, terms, observe)
         plain = budgeted = draft.budgeted
-        follows = frozenset[str]()
         assert plain is not None and budgeted is not None
-        notes: tuple[str, ...] = ()
+        follows, notes = frozenset[str](), tuple[str, ...]()
         if derives and first.accuracy is None:
-            kind = ledger.budget.kind
-            wanted = _wanted(plain, draft.private[0], ["" for _ in plain.aggregates], ledger)
-            if len(requests) > 1:
-                budgeted, follows = without_following(plain, wanted, kind, declared)
-            strategy = with_strategy(budgeted, follows, plain, wanted, kind, declared)
+            draft, plain, strategy = _strategy(protected, draft, terms, ledger)
             budgeted, follows, notes = strategy.plan, strategy.follows, strategy.notes
         require_little_work(plain, catalog, public)
     except RecursionError:
@@ -155,6 +151,29 @@ def plan(
         )
         for one in draft.private
     )
+
+
+def _strategy(
+    protected: Draft, draft: Draft, terms: PlanningTerms, ledger: Ledger
+) -> tuple[Draft, BudgetedPlan, Strategy]:
+    """Returns what is measured of queries whose answers are reconciled, with the plan in which nothing is left out."""
+    plain, kind, declared = draft.budgeted, ledger.budget.kind, ledger.declarations
+    assert plain is not None
+    wanted = _wanted(plain, draft.private[0], ["" for _ in plain.aggregates], ledger)
+    notes: tuple[str, ...] = ()
+    if draft.private[0].added:  # sums over groups: what is released of them may be worth more
+        whole = run_passes(PASSES[len(PROTECT) :], protected, replace(terms, adds_up=False))
+        assert whole.budgeted is not None
+        others = _wanted(whole.budgeted, whole.private[0], ["" for _ in whole.budgeted.aggregates], ledger)
+        found = with_strategy(whole.budgeted, others, paid_in(plain, frozenset()), kind, declared)
+        if found.is_better:
+            return whole, whole.budgeted, found
+        notes = found.notes
+    budgeted, follows = plain, frozenset[str]()
+    if len(draft.logical) > 1:
+        budgeted, follows = without_following(plain, wanted, kind, declared)
+    found = with_strategy(budgeted, wanted, paid_in(budgeted, follows), kind, declared)
+    return draft, plain, replace(found, notes=notes or found.notes)
 
 
 def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:

@@ -11,12 +11,12 @@ import pytest
 import dpquery as dp
 from dpquery.plan.calendar import By
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Call, Column, Expression, Literal
-from dpquery.plan.types import BOOLEAN, DATE, TEXT
+from dpquery.plan.expr import Call, Cast, Column, Expression, Literal
+from dpquery.plan.types import BOOLEAN, DATE, TEXT, TIMESTAMP, Value
 from dpquery.reuse.periods import before_next, over_period
 from tests.unit.reuse.shop import CATALOG, sales
 
-DAY, KEY = Column(id="day", type=DATE), Column(id="key0", type=DATE)
+DAY, KEY = Column(id="day", type=DATE), Column(id="key0", type=TIMESTAMP)
 DAYS = [None, *(datetime.date(2023, 12, 1) + datetime.timedelta(days=n) for n in range(500))]
 
 
@@ -25,9 +25,10 @@ def compared(function: str, day: datetime.date, *, mirrored: bool = False) -> Ex
     return Call(function=function, arguments=parts[::-1] if mirrored else parts, type=BOOLEAN)
 
 
-def truncated(day: datetime.date | None, by: By) -> object:
+def truncated(day: datetime.date | None, by: By) -> Value:
     unit = Literal(value=by.value, type=TEXT)
-    return evaluate(Call(function="date_trunc", arguments=(unit, DAY), type=DATE), {"day": day})
+    moment = Cast(argument=DAY, type=TIMESTAMP)
+    return evaluate(Call(function="date_trunc", arguments=(unit, moment), type=TIMESTAMP), {"day": day})
 
 
 @pytest.mark.parametrize("by", [By.WEEK, By.MONTH, By.QUARTER, By.YEAR])
@@ -40,7 +41,7 @@ def test_a_condition_on_the_key_is_the_one_on_the_day_or_divides_a_period(by: By
         for one in (condition, Call(function="or", arguments=(condition, other), type=BOOLEAN)):
             made = over_period(one, (DAY, by), KEY)
             told = {d: evaluate(one, {"day": d}) for d in DAYS}
-            periods: dict[object, set[object]] = {}
+            periods: dict[Value, set[object]] = {}
             for d in DAYS:
                 periods.setdefault(truncated(d, by), set()).add(told[d])
             assert (made is not None) is all(len(values) == 1 for values in periods.values())
