@@ -42,6 +42,8 @@ LEAST = 1e-3
 """Below this part of an equal share a grouping is not measured, if it follows from the others."""
 GAIN = 1.01
 """How much larger the errors of the plan as it was have to be for another one."""
+LOWEST = 1e-100
+"""Precisions below this count as this one."""
 RESOLUTION = 10**6
 """Shares are multiples of one part in so many."""
 
@@ -126,7 +128,7 @@ def _subsets(keys: Sequence[int]) -> list[tuple[int, ...]]:
 def _error(shares: Floats, into: Floats, weights: Floats, workload: Workload) -> float:
     need = weights @ np.array(workload.given)
     known = into @ (shares**workload.power)
-    return float((need[need > 0] / np.maximum(known[need > 0], 1e-300)).sum())
+    return float((need[need > 0] / np.maximum(known[need > 0], LOWEST)).sum())
 
 
 def _searched(shares: Floats, into: Floats, weights: Floats, workload: Workload) -> Floats:
@@ -137,7 +139,7 @@ def _searched(shares: Floats, into: Floats, weights: Floats, workload: Workload)
     """
     need, power = weights @ np.array(workload.given), workload.power
     for _ in range(STEPS):
-        known = np.maximum(into @ (shares**power), 1e-300)
+        known = np.maximum(into @ (shares**power), LOWEST)
         worth = (need / known**2) @ into * shares ** (power - 1)
         shares = shares * (worth / worth.max()) ** (1 / (power + 1))
         shares = shares / shares.sum()
