@@ -24,12 +24,19 @@ ROOTS = 10**12
 
 
 def without_following(
-    plan: BudgetedPlan, wanted: Sequence[Wanted], kind: BudgetKind, declared: Declarations
+    plan: BudgetedPlan,
+    wanted: Sequence[Wanted],
+    together: Sequence[frozenset[str]],
+    kind: BudgetKind,
+    declared: Declarations,
 ) -> tuple[BudgetedPlan, frozenset[str]]:
     """Returns the plan with the noise of what is measured for the same charge, and the ids of what follows from it.
 
     Those with the fewest groups are tried first. One is left out if each that is left out has, estimated from what is
     measured, at most the variance that it has in the plan as it was given; all others get more accurate.
+
+    Args:
+        together: Ids of which all are left out or none, because their loss is split by `strategy` afterwards.
     """
     sums = [
         (one, text, measure.id)
@@ -42,11 +49,12 @@ def without_following(
         return plan, frozenset()
     best, dropped = plan, frozenset[str]()
     ids = [id for _, _, id in sorted(sums, key=lambda one: one[0].budgeted.aggregate.public_groups or 0)]
+    units = dict.fromkeys(next((own for own in together if id in own), frozenset({id})) for id in ids)
     last = None
     while last != dropped:  # what is left out gives its part to others, from which more may follow then
         last = dropped
-        for id in ids:
-            tried = dropped | {id}
+        for unit in units:
+            tried = dropped | unit
             made = _scaled(plan, tried, kind, declared) if tried != dropped else None
             if made is not None and _are_enough(made, wanted, tried, declared):
                 best, dropped = made, tried

@@ -146,9 +146,9 @@ def _searched(shares: Floats, into: Floats, weights: Floats, workload: Workload)
     return shares
 
 
-def workloads(plan: BudgetedPlan, wanted: Sequence[Wanted], neighbours: Neighbours) -> list[Workload]:
+def workloads(plan: BudgetedPlan, wanted: Sequence[Wanted], kind: BudgetKind, neighbours: Neighbours) -> list[Workload]:
     """Returns the measures of a plan that are asked in several groupings of the same rows, of which each has public
-    values that cover every row, and no two have keys in common but whole ones."""
+    values that cover every row, and no two have keys in common but whole ones; where what they lose adds up."""
     found = chains([budgeted.aggregate for budgeted in plan.aggregates], neighbours)
     alone = {number for chain in found if len(chain) == 1 for number in chain[0]}
     alike: dict[object, list[tuple[Wanted, int]]] = {}
@@ -161,7 +161,8 @@ def workloads(plan: BudgetedPlan, wanted: Sequence[Wanted], neighbours: Neighbou
                 rows = asked.frame.base, asked.frame.conditions, asked.frame.weights.of_rows, one.facts.catalog
                 alike.setdefault((rows, asked.measures[place], mechanism), []).append((one, place))
             number += 1
-    return [made for some in alike.values() if (made := _workload(some)) is not None]
+    every = (made for some in alike.values() if (made := _workload(some)) is not None)
+    return [one for one in every if one.power == 1 or kind is BudgetKind.PURE]
 
 
 def _workload(some: Sequence[tuple[Wanted, int]]) -> Workload | None:
@@ -239,10 +240,10 @@ def with_strategy(
         paid: What each measure loses in the plan that it is compared with; what follows from others there has nothing.
     """
     notes, losses, is_better = list[str](), dict(paid), False
-    for workload in workloads(plan, wanted, declared.neighbours):
+    for workload in workloads(plan, wanted, kind, declared.neighbours):
         before = [paid.get(id, Fraction(0)) for id in workload.ids]
         whole = sum(before, Fraction(0))
-        if not whole or (workload.power > 1 and kind is not BudgetKind.PURE):  # elsewhere epsilons do not add up
+        if not whole:
             continue
         now = np.array([float(loss / whole) for loss in before])
         shares = _exact(best_shares(workload, now))

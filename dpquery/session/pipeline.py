@@ -34,7 +34,7 @@ from dpquery.reuse.answers import Answered, Reuse, Split, combined, split, turn,
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.follows import without_following
 from dpquery.reuse.releases import Facts
-from dpquery.reuse.strategy import Strategy, paid_in, with_strategy
+from dpquery.reuse.strategy import Strategy, paid_in, with_strategy, workloads
 from dpquery.session.options import Request
 from dpquery.sql.bind.bind import bind_together
 from dpquery.sql.parse.parse import parse
@@ -171,7 +171,8 @@ def _strategy(
         notes = found.notes
     budgeted, follows = plain, frozenset[str]()
     if len(draft.logical) > 1:
-        budgeted, follows = without_following(plain, wanted, kind, declared)
+        together = [frozenset(one.ids) for one in workloads(plain, wanted, kind, declared.neighbours)]
+        budgeted, follows = without_following(plain, wanted, together, kind, declared)
     found = with_strategy(budgeted, wanted, paid_in(budgeted, follows), kind, declared)
     return draft, plain, replace(found, notes=notes or found.notes)
 
