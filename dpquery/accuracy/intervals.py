@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -35,6 +35,9 @@ def digits_of(width: float) -> int:
     """Returns how many digits after the point a number of this uncertainty deserves."""
     return 0 if width <= 0 or width >= 10 else min(MOST_DIGITS, 1 - math.floor(math.log10(width)))
 
+
+NORMAL = Law(table=0, is_added=False, mechanism=Mechanism.GAUSSIAN, scale=1.0)
+"""What many small noises are together."""
 
 Values = Mapping[str, list[Any]]
 """For each column of released and public tables its values, by id; all of one length."""
@@ -195,7 +198,7 @@ def _law_of(deviations: Floats) -> Law | None:
     """Returns the randomness of reports as a noise; None where its size is not known."""
     if not np.isfinite(deviations).all():
         return None
-    return Law(table=0, is_added=False, mechanism=Mechanism.GAUSSIAN, scale=deviations)
+    return replace(NORMAL, scale=deviations)
 
 
 def as_floats(values: list[Any]) -> Floats:

@@ -43,10 +43,9 @@ from dpquery.plan.noisy import noisy_columns
 from dpquery.plan.types import FLOAT64
 from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum, with_added
 from dpquery.result.bins import Axis, axis_of
-from dpquery.result.carried import Carried
+from dpquery.result.carried import Carried, laws_of
 from dpquery.result.choices import Choices, RankError
 from dpquery.result.deciding import deciding
-from dpquery.result.laws import laws_of
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
 from dpquery.result.together import drawn, failure_of_each

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.accuracy.combinations import law_of
+from dpquery.accuracy.intervals import NORMAL
 from dpquery.accuracy.noise_shapes import shape_of, variance_of
 from dpquery.accuracy.simulated import Law, Shared
 from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import Mechanism
 from dpquery.reuse.block_sums import Floats
 from dpquery.reuse.cells import Table
 from dpquery.reuse.least_squares import System
@@ -72,13 +72,10 @@ def joint(
     apart, rest = _apart([(noise, f[:, group]) for noise, f in parts], covariances[group])
     rest += np.diag([roundings / 12 for *_, roundings in estimates])
     values, directions = np.linalg.eigh(rest)
-    normal = [(_NORMAL, direction * math.sqrt(max(0.0, v))) for v, direction in zip(values, directions.T, strict=True)]
+    normal = [(NORMAL, direction * math.sqrt(max(0.0, v))) for v, direction in zip(values, directions.T, strict=True)]
     columns = np.stack([column for _, column in (*apart, *normal)], axis=1) * math.sqrt(larger)
     scaled = columns * np.array(units)[:, None]
     return Shared(sources=tuple(law for law, _ in (*apart, *normal)), factors=tuple(map(tuple, scaled.tolist())))
-
-
-_NORMAL = Law(table=0, is_added=False, mechanism=Mechanism.GAUSSIAN, scale=1.0)
 
 
 def _largest(covariances: Floats) -> tuple[int, float] | None:

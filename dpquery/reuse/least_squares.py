@@ -23,8 +23,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpquery.reuse.algebra import descended, exact, inverted, kept_apart, whole_of
-from dpquery.reuse.block_sums import Axes, Floats, Rule, Sums, identity, kinds, spread
+from dpquery.reuse.block_sums import (
+    Axes,
+    Floats,
+    Rule,
+    Sums,
+    descended,
+    exact,
+    identity,
+    inverted,
+    kept_apart,
+    kinds,
+    spread,
+    whole_of,
+)
 from dpquery.reuse.cells import Blocks, Table
 
 KNOWN = 1e-7

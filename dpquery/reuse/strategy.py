@@ -26,7 +26,7 @@ import numpy as np
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.accountant import BudgetKind
 from dpquery.kernel.parallel import chains
-from dpquery.kernel.plan import BudgetedPlan, Mechanism, Noise
+from dpquery.kernel.plan import BudgetedPlan, Noise
 from dpquery.reuse.block_sums import Floats
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.estimates import Wanted
@@ -184,7 +184,7 @@ def _workload(some: Sequence[tuple[Wanted, int]]) -> Workload | None:
     ):
         return None
     first, place = some[0]
-    power = 2 if first.budgeted.noise[place].mechanism is Mechanism.LAPLACE else 1
+    power = 2 if first.budgeted.noise[place].loss.epsilon else 1
     losses = [float(amount_of(one.budgeted.noise[place])) for one, place in some]
     whole = sum(losses)
     return Workload(

@@ -124,7 +124,8 @@ def plan(
         plain = budgeted = draft.budgeted
         assert plain is not None and budgeted is not None
         follows, notes = frozenset[str](), tuple[str, ...]()
-        if derives and first.accuracy is None:
+        several = len(plain.aggregates) > 1 or draft.private[0].added
+        if derives and several and first.accuracy is None:
             draft, plain, strategy = _strategy(protected, draft, terms, ledger)
             budgeted, follows, notes = strategy.plan, strategy.follows, strategy.notes
         require_little_work(plain, catalog, public)
