@@ -38,6 +38,7 @@ from benchmarks.utility import table as utility_table
 from benchmarks.utility import utility
 from benchmarks.visits import visits
 from benchmarks.weights import making_weights
+from benchmarks.workloads import workload_errors
 from dpquery import Session
 from dpquery.kernel import samplers
 
@@ -185,6 +186,7 @@ PARTS: dict[str, Callable[[list[int]], Results]] = {
     "hospital": lambda _: hospital_errors(),
     "utility": lambda _: utility(),
     "coverage": lambda _: coverage() | chosen(),
+    "workloads": lambda _: workload_errors(),
 }
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpquery.accuracy.quotients import interval_of, quotient_of
 from dpquery.accuracy.rules import Floats, Follower, Interval, Rule
-from dpquery.accuracy.simulated import MOST_CELLS, MOST_MEASURES, Law, simulate
+from dpquery.accuracy.simulated import MOST_CELLS, MOST_MEASURES, AnyLaw, Law, simulate
 from dpquery.accuracy.unions import on_side, side_of
 from dpquery.kernel.plan import Mechanism
 from dpquery.plan.evaluate import evaluate
@@ -35,6 +35,9 @@ def digits_of(width: float) -> int:
     """Returns how many digits after the point a number of this uncertainty deserves."""
     return 0 if width <= 0 or width >= 10 else min(MOST_DIGITS, 1 - math.floor(math.log10(width)))
 
+
+NORMAL = Law(table=0, is_added=False, mechanism=Mechanism.GAUSSIAN, scale=1.0)
+"""What many small noises are together."""
 
 Values = Mapping[str, list[Any]]
 """For each column of released and public tables its values, by id; all of one length."""
@@ -62,7 +65,7 @@ class IntervalInputs:
     measures: frozenset[str]
     half_width: Callable[[str, int], float]
     chosen: Callable[[str, int], Interval | None] = lambda *_: None
-    law: Callable[[str], Law | None] = lambda _: None
+    law: Callable[[str], AnyLaw | None] = lambda _: None
     confidence: float = 0.95
     variances: Mapping[str, Expression] = field(default_factory=dict)
     floors: frozenset[str] = frozenset()
@@ -195,7 +198,7 @@ def _law_of(deviations: Floats) -> Law | None:
     """Returns the randomness of reports as a noise; None where its size is not known."""
     if not np.isfinite(deviations).all():
         return None
-    return Law(table=0, is_added=False, mechanism=Mechanism.GAUSSIAN, scale=deviations)
+    return replace(NORMAL, scale=deviations)
 
 
 def as_floats(values: list[Any]) -> Floats:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpquery.accuracy.error_propagation import constant_of, rounded_factors_of
 from dpquery.accuracy.rules import Floats, Interval
-from dpquery.accuracy.simulated import POINTS, Law, Points, known_laws, noise_at, points_beyond
+from dpquery.accuracy.simulated import POINTS, AnyLaw, Points, known_laws, noises_at, points_beyond
 from dpquery.plan.expr import Call, Case, Cast, Expression, Literal
 
 NODES, NODES_OF_STEPS = 33, 129
@@ -96,7 +96,7 @@ def interval_of(
     quotient: Quotient,
     columns: Mapping[str, Floats],
     exact: Callable[[Expression], Floats | None],
-    laws: Mapping[str, Law | None],
+    laws: Mapping[str, AnyLaw | None],
     floors: frozenset[str],
     confidence: float,
     rows: int,
@@ -110,15 +110,14 @@ def interval_of(
         floors: The measures that are not negative without noise.
     """
     known, beyond = known_laws(laws), points_beyond(1 - confidence)
-    scales = [law.scale for law in (known or {}).values()]
     if (
         known is None
         or beyond is None
         or not 0 < rows <= MOST_ROWS
-        or not all(isinstance(scale, float) for scale in scales)
+        or not all(law.is_constant for law in known.values())
     ):
         return None
-    at_points = {id: noise_at(law, dimension) for dimension, (id, law) in enumerate(sorted(known.items()))}
+    at_points = noises_at(known)
     zeros, given = {id: np.zeros((1, 1)) for id in known}, {id: columns[id][:, None] for id in known}
     sides = []
     for side in (quotient.over, quotient.under):
@@ -135,7 +134,7 @@ def interval_of(
     if not lower < upper:
         return None
     over, under = sides
-    found = _hull(over, under, lower, upper, beyond, any(law.step for law in known.values()))
+    found = _hull(over, under, lower, upper, beyond, any(law.has_steps for law in known.values()))
     ends = np.sort(quotient.shift + quotient.factor * np.stack(found), axis=0)
     unknown = np.isnan(ends).any(axis=0) | np.isinf(ends).all(axis=0)
     return Interval(*np.where(unknown, np.nan, ends))

@@ -35,6 +35,9 @@ LEAST_SCALE = 64
 """Lattice steps of the scale of noise that is taken for a continuous one; finer noise has its own law."""
 LEAST_OF_SUM = 2
 """The same of a sum of several numbers' noises, of which the law is not computed."""
+_PRIMES = [n for n in range(2, 200) if all(n % d for d in range(2, n))]
+MOST_DIMENSIONS = MOST_MEASURES + len(_PRIMES)
+"""Independent noises that one cell reads."""
 FARTHEST = 40
 """Scales that noise of few steps is followed: beyond are fewer than one in 10^15."""
 GRID = 64
@@ -61,12 +64,58 @@ class Law:
     step: float = 0.0
     is_rounded: bool = False
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether it is followed on the integers."""
+        return self.step > 0
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is the same in all rows."""
+        return isinstance(self.scale, float)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """The noise of several measures that are estimated together.
+
+    Attributes:
+        sources: Independent noises.
+        factors: For each measure the factor of each of them, in its unit.
+    """
+
+    sources: tuple[Law, ...]
+    factors: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLaw:
+    """The noise of one measure of several that are estimated together: attributes as of `Law` and `Shared`."""
+
+    table: int
+    is_added: bool
+    shared: Shared
+    place: int
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether some of it is followed on the integers."""
+        return any(source.has_steps for source in self.shared.sources)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is the same in all rows."""
+        return True
+
+
+AnyLaw = Law | SharedLaw
+
 
 def simulate(
     expression: Expression,
     columns: Mapping[str, Floats],
     exact: Callable[[Expression], Floats | None],
-    laws: Mapping[str, Law | None],
+    laws: Mapping[str, AnyLaw | None],
     confidence: float,
     rows: int,
 ) -> tuple[Floats, Floats] | None:
@@ -80,9 +129,7 @@ def simulate(
     known, beyond = known_laws(laws), points_beyond((1 - confidence) / 2)
     if known is None or beyond is None or rows > MOST_CELLS or len(laws) < 2:
         return None
-    without = {}
-    for dimension, id in enumerate(sorted(known)):
-        without[id] = columns[id][:, None] - noise_at(known[id], dimension)
+    without = {id: columns[id][:, None] - noise for id, noise in noises_at(known).items()}
     found = Points(without, exact).follow(expression)
     if found is None:
         return None
@@ -102,7 +149,7 @@ def half_width_of_sum(parts: Sequence[tuple[float, Law]], failure: float) -> flo
     return float(max(-ordered[beyond], ordered[POINTS - 1 - beyond]))
 
 
-def known_laws(laws: Mapping[str, Law | None]) -> dict[str, Law] | None:
+def known_laws(laws: Mapping[str, AnyLaw | None]) -> dict[str, AnyLaw] | None:
     """Returns the noises of measures that can be followed together; None where one is not known or may repeat another,
     or where they are too many."""
     known = {id: law for id, law in laws.items() if law is not None}
@@ -154,22 +201,39 @@ class Points(Follower[Floats]):
         return np.where(_COMPARISONS[condition.function](first, second), found, np.nan)
 
 
-@lru_cache(maxsize=MOST_MEASURES)
+@lru_cache(maxsize=MOST_DIMENSIONS)
 def _uniform(dimension: int) -> Floats:
     """Returns points that lie evenly in (0, 1), and with those of the other dimensions evenly in the cube.
 
     The cube's opposite corners mirror each other, so sums of symmetric noise have symmetric intervals.
 
     Source:
-        Kronecker's sequence for the powers of the positive root of x^(d + 1) = x + 1, d = MOST_MEASURES (Roberts 2018).
+        Kronecker's sequence for the powers of the positive root of x^(d + 1) = x + 1, d = MOST_MEASURES (Roberts 2018),
+        and beyond these dimensions for square roots of primes.
     """
     root = 1.0
     for _ in range(64):
         root = (1 + root) ** (1 / (MOST_MEASURES + 1))
-    points = (0.5 + (np.arange(POINTS // 2) + 0.5) * (root ** -(dimension + 1))) % 1.0
+    power = root ** -(dimension + 1) if dimension < MOST_MEASURES else math.sqrt(_PRIMES[dimension - MOST_MEASURES])
+    points = (0.5 + (np.arange(POINTS // 2) + 0.5) * power) % 1.0
     points = np.append(points, 1 - points)
     even: Floats = (np.argsort(np.argsort(points)) + 0.5) / POINTS
     return even
+
+
+def noises_at(laws: Mapping[str, AnyLaw]) -> dict[str, Floats]:
+    """Returns the noise of each measure at each point, shape (1 or rows, points); what measures share is the same."""
+    places: dict[object, int] = {}
+    found = {}
+    for id, law in sorted(laws.items()):
+        if isinstance(law, Law):
+            found[id] = noise_at(law, places.setdefault(id, len(places)))
+            continue
+        made: Floats = np.zeros((1, POINTS))
+        for number, (source, factor) in enumerate(zip(law.shared.sources, law.shared.factors[law.place], strict=True)):
+            made += factor * noise_at(source, places.setdefault((law.table, number), len(places)))
+        found[id] = made
+    return found
 
 
 def noise_at(law: Law, dimension: int) -> Floats:
@@ -200,7 +264,7 @@ def _few_steps(mechanism: Mechanism, scale: float, is_rounded: bool, dimension: 
     return found
 
 
-@lru_cache(maxsize=2 * MOST_MEASURES)
+@lru_cache(maxsize=2 * MOST_DIMENSIONS)
 def _drawn(mechanism: Mechanism, dimension: int) -> Floats:
     return shape_of(mechanism).inverse(_uniform(dimension))
 

@@ -74,6 +74,12 @@ def choose_together(
     return plans, plan
 
 
+def all_released(query: PrivatePlan) -> PrivatePlan:
+    """Returns the plan without the ways to add up groupings from finer ones."""
+    forms = tuple(map(all_released, query.forms))
+    return replace(query, alternatives=(), families=(), forms=forms)
+
+
 def _errors_of_columns(
     queries: Sequence[PrivatePlan], plan: BudgetedPlan, aims: Sequence[Aim], neighbours: Neighbours
 ) -> ColumnErrors | None:

@@ -17,7 +17,7 @@ from dpquery.plan.expr import Expression
 from dpquery.plan.logical import LogicalPlan
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.budget.targets import Accuracy
-from dpquery.planner.choose import choose_together
+from dpquery.planner.choose import all_released, choose_together
 from dpquery.planner.debias.randomised import debiased
 from dpquery.planner.protect.blocks import within_blocks
 from dpquery.planner.protect.grouping_sets import SeparateMeasurement
@@ -45,6 +45,7 @@ class PlanningTerms:
         budget: The dataset's; its kind decides which currencies can be offered.
         weights: How much the errors of the answers' columns count, 1 where nothing is said.
         accuracy: The errors asked for instead of a loss.
+        adds_up: Whether groupings may be added up from finer ones in place of being released.
     """
 
     catalog: Catalog
@@ -55,6 +56,7 @@ class PlanningTerms:
     neighbours: Neighbours
     weights: Mapping[str, Fraction]
     accuracy: Accuracy | None = None
+    adds_up: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +138,7 @@ def _combine(draft: Draft, _: PlanningTerms) -> Draft:
 
 def _allocate(draft: Draft, terms: PlanningTerms) -> Draft:
     private, budgeted = choose_together(
-        draft.private,
+        draft.private if terms.adds_up else tuple(map(all_released, draft.private)),
         terms.offer,
         budget=terms.budget,
         neighbours=terms.neighbours,

@@ -11,9 +11,10 @@ from typing import Any, assert_never
 from numpy.typing import NDArray
 
 from dpquery.accuracy.noise_shapes import shape_of
+from dpquery.accuracy.simulated import Shared
 from dpquery.errors import InternalError
 from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import Mechanism, PrivateAggregate
+from dpquery.kernel.plan import Count, Mechanism, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.kernel.selection import all_codes
 from dpquery.plan.axes import cells, most_summed, summed
@@ -38,6 +39,9 @@ class NoiseOfSum:
         return -(-(2 * (width + self.count) + self.count * steps) // (2 * steps))  # as of `NoiseLaw`, of each number
 
 
+LINEAR = (Count.ROWS, Count.VALUES, Count.SUM)
+"""What adds up over rows with their weights."""
+
 AnyNoise = NoiseLaw | NoiseOfSum | CombinedNoise
 """The noise of a number that is shown: it has a half-width."""
 
@@ -50,6 +54,8 @@ class AddedTable:
         repeats: Whether its noise may be in another table of the same query too.
         noises_of: The noises of a table that is added up from this one's groups, where these may depend on each other;
             None where each has noise of its own.
+        shared: The noise that measures of a table have together, for some places of them, of this one or of one that is
+            added up from it; None where it is not known.
         ranks: How many ranks each choice is off at most but with a probability, and 0 for each number; None where there
             are no choices.
     """
@@ -61,6 +67,7 @@ class AddedTable:
     repeats: bool = True
     ranks: Callable[[Fraction], Sequence[float]] | None = None
     noises_of: Callable[[PrivateAggregate], Sequence[AnyNoise] | None] = lambda _: None
+    shared: Callable[[PrivateAggregate, Sequence[int]], Shared | None] = lambda *_: None
 
 
 def with_added(
@@ -89,6 +96,7 @@ def add_up(leaf: NoisyTable | AddedTable, aggregate: PrivateAggregate) -> AddedT
         keys=all_codes(aggregate.keys, rest),
         numbers=tuple(summed(numbers, places, rest) for numbers in leaf.numbers),
         noises=tuple(known or (of_sum(noise, max(1, count)) for noise in leaf.noises)),
+        shared=leaf.shared if isinstance(leaf, AddedTable) else lambda *_: None,
     )
 
 

@@ -10,15 +10,12 @@ from typing import Any, assert_never
 
 import pyarrow as pa
 
-from dpquery.accuracy.combinations import law_of
 from dpquery.accuracy.counting import Halved, is_count, is_never_negative
 from dpquery.accuracy.error_propagation import rounded_factors_of
 from dpquery.accuracy.intervals import IntervalInputs, as_floats
-from dpquery.accuracy.noise_shapes import shape_of, variance_of
 from dpquery.accuracy.rounded import half_width as half_width_of
 from dpquery.accuracy.rules import Interval
 from dpquery.accuracy.selected import shown_interval
-from dpquery.accuracy.simulated import LEAST_OF_SUM, Law
 from dpquery.accuracy.unions import carry_union
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import CHOICES, PrivateAggregate
@@ -46,9 +43,8 @@ from dpquery.plan.noisy import noisy_columns
 from dpquery.plan.types import FLOAT64
 from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum, with_added
 from dpquery.result.bins import Axis, axis_of
-from dpquery.result.carried import Carried
+from dpquery.result.carried import Carried, laws_of
 from dpquery.result.choices import Choices, RankError
-from dpquery.result.combined import CombinedNoise
 from dpquery.result.deciding import deciding
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
@@ -139,7 +135,7 @@ def finish(
     read |= behind & {*made.column_names}
     floors = frozenset(m.id for table in tables for m in table.aggregate.measures if is_never_negative(m))
     shown = deciding(tables, taus) if taus else {}
-    values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), _laws(tables, again)
+    values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), laws_of(tables, again)
 
     def failing(confidence: Fraction) -> Fraction:
         return failure_of_each(1 - confidence, drawn((read & measures) | behind, tables, again))
@@ -352,36 +348,6 @@ def _half_widths(tables: Sequence[NoisyTable | AddedTable], again: Carried) -> C
         return float(width * step)
 
     return half_width
-
-
-def _laws(tables: Sequence[NoisyTable | AddedTable], again: Mapping[str, str]) -> Callable[[str], Law | None]:
-    """Returns what is known of each measure's noise; nothing where a table is read twice, for noise may be shared."""
-    twice = {*again, *again.values()}
-
-    def law(id: str) -> Law | None:
-        for number, table in enumerate(tables):
-            noises: Sequence[AnyNoise] = table.noises
-            for measure, noise in zip(table.aggregate.measures, noises, strict=True):
-                if measure.id == id and id not in twice and measure.count not in CHOICES:
-                    repeats = isinstance(table, AddedTable) and table.repeats
-                    return _law(noise, number, repeats, measure.unit)
-        return None
-
-    return law
-
-
-def _law(noise: AnyNoise, table: int, is_added: bool, step: Fraction) -> Law | None:
-    if isinstance(noise, CombinedNoise):
-        return None
-    one, count = (noise.noise, noise.count) if isinstance(noise, NoiseOfSum) else (noise, 1)
-    if not one.is_added:
-        return None
-    if count == 1:
-        return law_of(one, float(step), table=table, is_added=is_added)
-    scale = math.sqrt(variance_of(one) * count)
-    if scale < LEAST_OF_SUM or not shape_of(one.mechanism).is_stable:
-        return None
-    return Law(table=table, is_added=is_added, mechanism=one.mechanism, scale=scale * float(step))
 
 
 def _released(relation: Relation) -> list[Released]:

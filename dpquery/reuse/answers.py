@@ -5,31 +5,28 @@ from __future__ import annotations
 import contextlib
 import datetime
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dpquery.errors import InternalError, LedgerError
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.loss import ZERO, PrivacyLoss
-from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, PrivateAggregate
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
-from dpquery.kernel.selection import all_codes
-from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum
-from dpquery.result.combined import CombinedNoise, Component
+from dpquery.result.added import AddedTable
 from dpquery.result.measurements import Measurement, measurements
-from dpquery.reuse.behind import behind, planned_vectors
-from dpquery.reuse.chosen import place_of
-from dpquery.reuse.coordinates import is_linear, is_of_vector
+from dpquery.reuse.behind import behind, planned_vectors, undetermined
+from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.described import described, with_combined
-from dpquery.reuse.estimates import Found, Wanted, find, ranks_of
+from dpquery.reuse.estimates import Found, Wanted, find
 from dpquery.reuse.follows import rests
 from dpquery.reuse.frames import Asked, asked_of
-from dpquery.reuse.reconciled import Estimate, Vectors, stored
-from dpquery.reuse.releases import Facts, Part, Release, column_of, labels_of, values_of
+from dpquery.reuse.reconciled import Vectors, stored
+from dpquery.reuse.releases import Facts, Part, Release, labels_of, values_of
 from dpquery.reuse.shelf import NOTHING, State
+from dpquery.reuse.shown import tables_of
 from dpquery.reuse.store import Store
 from dpquery.reuse.text import Fingerprints, NotCanonical
 from dpquery.units.declarations import Declarations
@@ -80,6 +77,10 @@ class Reuse:
         return [release for release in found if release.analyst == self.analyst] if self.only_own else found
 
 
+Plain = tuple[BudgetedPlan, tuple[Wanted, ...]]
+"""A plan and its aggregates in the form of the store."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """A plan, and what the store gives for each of its aggregates.
@@ -91,8 +92,10 @@ class Split:
         rest: What is measured, in order: the aggregates that lack something, with the measures that they lack.
         missing: Of each aggregate what is measured; None where nothing is lacking.
         known: For each the stored releases over the same rows, oldest first.
+        over: By base all that was stored when it was looked at: with it, it is known what follows from new numbers.
         expected: Makes what will be known of sums, by base, once the rest is measured.
         follows: The ids of measures that are neither, because they follow from others of the plan.
+        plain: The plan in which these are measured too, for the same charge; None where there are none.
         state: The store's, when it was looked at.
     """
 
@@ -102,8 +105,10 @@ class Split:
     rest: BudgetedPlan
     missing: tuple[BudgetedAggregate | None, ...]
     known: tuple[Sequence[Release], ...]
+    over: Mapping[str, Sequence[Release]]
     expected: Callable[[], Mapping[str, Vectors]]
     follows: frozenset[str]
+    plain: Plain | None
     state: State
 
     def measurements(self, declared: Declarations) -> tuple[Measurement, ...]:
@@ -168,11 +173,18 @@ def split(
     reuse: Reuse | None,
     declared: Declarations,
     follows: frozenset[str] = frozenset(),
+    plain: Plain | None = None,
 ) -> Split:
-    """Returns what of a plan is stored and what is to be measured; reads no private row."""
+    """Returns what of a plan is stored and what is to be measured; reads no private row.
+
+    Args:
+        follows: The ids of what is not measured, because it follows from others of the plan.
+        plain: The plan in which all is measured, for the same charge.
+    """
     state = NOTHING if reuse is None else reuse.store.state()
     known = [() if reuse is None or one.asked is None else reuse.releases(one.asked) for one in wanted]
     bases = {one.asked.frame.base for one in wanted if one.asked is not None}
+    over = {base: () if reuse is None else reuse.over(base) for base in bases}
     vectors = {base: Vectors(()) if reuse is None else reuse.vectors(base) for base in bases}
     found = [
         find(one, releases, _vectors(one, vectors), unit_is_row=declared.unit_is_row)
@@ -182,7 +194,12 @@ def split(
     if not any(missing):  # what others were to follow from is stored, and together perhaps not as exact as planned
         follows = frozenset()
         missing = rests(wanted, found, follows)
-    over = reuse.over if reuse is not None else lambda _: ()
+
+    def expected() -> Mapping[str, Vectors]:
+        return planned_vectors(wanted, found, vectors, over, follows)
+
+    if plain is not None and undetermined(wanted, expected(), follows):
+        return split(*plain, reuse, declared)  # beside what is stored it takes too much work to know, and is measured
     return Split(
         plan=plan,
         wanted=wanted,
@@ -190,8 +207,10 @@ def split(
         rest=BudgetedPlan(aggregates=tuple(one for one in missing if one is not None)),
         missing=tuple(missing),
         known=tuple(known),
-        expected=lambda: planned_vectors(wanted, found, vectors, over, follows),
+        over=over,
+        expected=expected,
         follows=follows,
+        plain=plain,
         state=state,
     )
 
@@ -211,7 +230,7 @@ def turn(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn((reuse.version, *lacking)):
         if not reuse.fresh and reuse.store.state() != parts.state:
-            parts = split(parts.plan, parts.wanted, reuse, declared, parts.follows)
+            parts = split(parts.plan, parts.wanted, reuse, declared, parts.follows, parts.plain)
         yield parts
 
 
@@ -224,7 +243,7 @@ def combined(parts: Split, noisy: NoisyAggregates | None, reuse: Reuse | None, d
     """
     columns = parts.measurements(declared)
     if noisy is None:
-        return _answered(parts, _tables(parts.wanted, parts.found), None, columns, declared)
+        return _answered(parts, tables_of(parts.wanted, parts.found), None, columns, declared)
     if reuse is None:
         return _answered(parts, noisy.tables, noisy, columns, declared)
     return _with_stored(parts, noisy, reuse, columns, declared)
@@ -243,13 +262,12 @@ def _with_stored(
     vectors: dict[str, Vectors] = {}
     for base in {one.asked.frame.base for one in parts.wanted if one.asked is not None}:
         added = [one for one in made if one.frame.base == base]
-        before = [one for one in reuse.over(base) if one.entry != noisy.entry]
-        vectors[base] = Vectors(stored([*before, *added])) if added else reuse.vectors(base)
+        vectors[base] = Vectors(stored([*parts.over[base], *added])) if added else reuse.vectors(base)
     found = [
         _known(one, there, own, [*known, *made], vectors, declared)
         for one, there, own, known in zip(parts.wanted, parts.found, kept, parts.known, strict=True)
     ]
-    shown = iter(_tables(parts.wanted, found))
+    shown = iter(tables_of(parts.wanted, found))
     given = [next(shown) if there.is_complete else table for there, table in zip(found, new, strict=True)]
     said = with_combined(told, parts.wanted, parts.found, found)
     return _answered(parts, [table for table in given if table], noisy, said, declared, vectors)
@@ -342,59 +360,8 @@ def _known(
     own = vectors[wanted.asked.frame.base]
     found = find(wanted, usable, own, unit_is_row=declared.unit_is_row, enough=False)
     texts = zip(wanted.asked.measures, there.estimates, found.estimates, strict=True)
-    estimates = tuple(now if old is None or is_of_vector(wanted.asked.frame, text) else old for text, old, now in texts)
-    return Found(estimates=estimates, release=found.release or there.release, vectors=own)
-
-
-def _tables(wanted: Sequence[Wanted], found: Sequence[Found]) -> list[AddedTable]:
-    """Returns what was found whole as released tables, knowing which of them show one noise twice."""
-    behind = [
-        {(release.entry, release.frame, part.measure) for one in there.estimates if one for release, part in one.parts}
-        for there in found
-    ]
-    uses = Counter(key for keys in behind for key in keys)
-    return [
-        _table(one, there, repeats=any(uses[key] > 1 for key in keys))
-        for one, there, keys in zip(wanted, found, behind, strict=True)
-        if there.is_complete
-    ]
-
-
-def _table(wanted: Wanted, found: Found, *, repeats: bool) -> AddedTable:
-    aggregate, release = wanted.budgeted.aggregate, found.release
-    estimates = [estimate for estimate in found.estimates if estimate is not None]
-    if release is None:
-        keys = all_codes(aggregate.keys, aggregate.public_groups or 0)
-    else:
-        groups = zip(aggregate.keys, release.groups or (), strict=True)
-        keys = tuple(column_of(key, values) for key, values in groups)
-    return AddedTable(
-        aggregate=aggregate,
-        keys=keys,
-        numbers=tuple(estimate.numbers for estimate in estimates),
-        noises=tuple(_apart(estimates)),
-        repeats=repeats,
-        noises_of=lambda coarser: _noises_of(wanted, found, coarser),
-        ranks=lambda failure: ranks_of(aggregate, estimates, failure),
+    estimates = tuple(
+        now if old is None or (now is not None and is_of_vector(wanted.asked.frame, text)) else old
+        for text, old, now in texts
     )
-
-
-def _apart(estimates: Sequence[Estimate]) -> Iterator[AnyNoise]:
-    """Yields the noises of a table's measures; one that is in two of them is not followed as if it were two."""
-    uses = Counter(place_of(*part) for estimate in estimates for part in estimate.parts)
-    for estimate in estimates:
-        law = estimate.law
-        if any(uses[place_of(*part)] > 1 for part in estimate.parts) and not isinstance(law, CombinedNoise):
-            one, count = (law.noise, law.count) if isinstance(law, NoiseOfSum) else (law, 1)
-            if one.is_added:
-                law = CombinedNoise(components=(Component(noise=one, count=count, weight=Fraction(1)),), rounded=0)
-        yield law
-
-
-def _noises_of(wanted: Wanted, found: Found, coarser: PrivateAggregate) -> list[AnyNoise] | None:
-    """Returns the noises of sums over a table's groups, which were estimated together."""
-    if wanted.asked is None or found.vectors is None or not all(map(is_linear, wanted.asked.measures)):
-        return None
-    asked = replace(wanted.asked, frame=asked_of(coarser, frozenset()).frame)
-    made = [found.vectors.estimate(asked, wanted.facts, text) for text in asked.measures]
-    return [one.law for one in made if one is not None] if all(made) else None
+    return Found(estimates=estimates, release=found.release or there.release, vectors=own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dpquery.kernel.plan import CHOICES, BudgetedAggregate, Measure, Noise
@@ -20,7 +20,7 @@ def planned_vectors(
     wanted: Sequence[Wanted],
     found: Sequence[Found],
     vectors: Mapping[str, Vectors],
-    over: Callable[[str], Sequence[Release]],
+    over: Mapping[str, Sequence[Release]],
     follows: frozenset[str],
 ) -> dict[str, Vectors]:
     """Returns what will be known of sums, as far as something is to be measured: estimates read old and new numbers."""
@@ -35,7 +35,7 @@ def planned_vectors(
                 new.setdefault(one.asked.frame.base, []).append(source)
     made = dict(vectors)
     for base, sources in new.items():
-        old = stored(over(base))
+        old = stored(over[base])
         made[base] = Vectors([*old, *sources]) if old else Vectors(())
     return made
 
@@ -53,6 +53,17 @@ def behind(
     used = used_by(wanted, releases, found, rest, vectors, declared)
     old = [(measure, [part for part in parts if part[0].entry != entry]) for measure, parts in used]
     return lost_behind(wanted, old, found.release)
+
+
+def undetermined(wanted: Sequence[Wanted], planned: Mapping[str, Vectors], follows: frozenset[str]) -> frozenset[str]:
+    """Returns the ids of measures that are to follow from others, and do not once these are beside what is stored."""
+    return frozenset(
+        measure.id
+        for one in wanted
+        if one.asked is not None and planned[one.asked.frame.base]
+        for text, measure in zip(one.asked.measures, one.budgeted.aggregate.measures, strict=True)
+        if measure.id in follows and planned[one.asked.frame.base].variance(one.asked, one.facts, text) is None
+    )
 
 
 def used_by(

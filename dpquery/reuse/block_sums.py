@@ -1,8 +1,12 @@
-"""Sums of arrays over products of blocks, and their transposes: how a released table follows from unknown cells."""
+"""Sums of arrays over products of blocks, and their transposes: how a released table follows from unknown cells.
+
+At the end the linear algebra, and the whole numbers, that least squares over them are made of.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +18,15 @@ from dpquery.reuse.cells import Blocks
 
 Floats = NDArray[np.float64]
 Axes = tuple[int, ...]
+
+MOST_STEPS = 400
+"""Of conjugate gradients."""
+CLOSE = 1e-26
+"""By how much squared residuals shrink until they are small enough."""
+FLAT = 1e-12
+"""Curvature along a direction, relative to that of its parts by themselves, below which it is none."""
+FAR = 1e-4
+"""Pivots of a matrix with ones on its diagonal that is inverted as it is; one with smaller ones may have no inverse."""
 
 
 class Rule:
@@ -68,6 +81,11 @@ class Sums:
     keys: Axes
     sizes: Sequence[int]
 
+    @property
+    def cells(self) -> int:
+        """How many groups it has."""
+        return math.prod(self.rules[axis].count for axis in self.keys)
+
     def down(self, values: NDArray[Any], have: Axes) -> NDArray[Any]:
         """Returns the sums of an array over the axes `have`, shape (coordinates, places of each axis), by cell of the
         table, shape (coordinates, blocks of each key, by axis)."""
@@ -108,6 +126,21 @@ class Sums:
         return cells
 
 
+def kinds(tables: Iterable[Sums], axis: int, rule: Rule, size: int) -> NDArray[np.int64]:
+    """Returns the kind of each block of an axis: blocks are of one kind where exchanging their places leaves all
+    tables as they are."""
+    marks = [np.zeros(size, dtype=np.int64)]
+    for table in tables:
+        known = table.rules.get(axis)
+        if known is not None:
+            alone = known.sizes[known.codes] == 1
+            marks.append(np.where(known.codes < 0, -1, np.where(alone, -2, known.codes)))
+    _, kind = np.unique(np.stack(marks), axis=1, return_inverse=True)
+    counts = np.zeros((rule.count, int(kind.max()) + 1), dtype=np.int64)
+    np.add.at(counts, (rule.codes[rule.kept], kind.reshape(-1)[rule.kept]), 1)
+    return np.unique(counts, axis=0, return_inverse=True)[1].reshape(-1)
+
+
 def along(values: Floats, place: int, dimensions: int) -> Floats:
     """Returns values along one dimension of so many."""
     return values.reshape([-1 if i == place else 1 for i in range(dimensions)])
@@ -122,3 +155,69 @@ def spread(factors: Floats, cells: Floats) -> Floats:
     """Returns cells of shape (1, ...) once for each coordinate, times its factor."""
     made: Floats = along(factors, 0, cells.ndim) * cells
     return made
+
+
+def inverted(matrix: Floats) -> Floats:
+    """Returns a generalised inverse of a symmetric matrix of ones or zeros on its diagonal and no negative value."""
+    try:
+        if float(np.linalg.cholesky(matrix).diagonal().min()) > FAR:
+            found = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+            return (found + found.T) / 2
+    except np.linalg.LinAlgError:
+        pass  # along some direction nothing was released
+    return np.asarray(np.linalg.pinv(matrix, rcond=FLAT, hermitian=True), dtype=np.float64)
+
+
+def descended(normal: Callable[[Floats], Floats], right: Floats, weights: Floats) -> Floats:
+    """Returns a solution of normal equations by conjugate gradients.
+
+    Args:
+        normal: The product with their matrix.
+        weights: The inverses of its diagonal, 0 where that is 0.
+    """
+    diagonal = np.divide(1.0, weights, out=np.zeros(len(right)), where=weights > 0)
+    x, r = np.zeros(len(right)), right.copy()
+    z = weights * r
+    p, last = z.copy(), float((r * z).sum())
+    first = last
+    for _ in range(MOST_STEPS):
+        if last <= first * CLOSE:
+            break
+        q = normal(p)
+        curve = float((p * q).sum())
+        if curve <= FLAT * float((p * p * diagonal).sum()):
+            break  # along it nothing was released
+        x += (last / curve) * p
+        r -= (last / curve) * q
+        z = weights * r
+        now = float((r * z).sum())
+        p = z + (now / last) * p
+        last = now
+    return x
+
+
+def kept_apart(blocks: Sequence[Blocks]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the first of the places that some table tells from all before it, and for each place its number."""
+    codes = np.stack([b.codes for b in {b.codes.tobytes(): b for b in blocks}.values()])
+    _, first, number = np.unique(codes, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[number.reshape(-1)]
+
+
+def whole_of(values: Floats) -> NDArray[Any]:
+    """Returns whole floats as integers, in 64 bits where they fit, else as Python's."""
+    if np.abs(values).max(initial=0.0) < 2**61:
+        return values.astype(np.int64)
+    made = np.empty(values.shape, dtype=object)
+    made.reshape(-1)[:] = [int(value) for value in values.reshape(-1).tolist()]
+    return made
+
+
+def exact(numbers: NDArray[Any], by: int = 1) -> NDArray[Any]:
+    """Returns whole numbers in 64 bits where they, times a factor and added up, fit, else as Python's."""
+    if numbers.size == 0:
+        return numbers
+    largest = max(-int(numbers.min()), int(numbers.max())) * max(1, abs(by)) * numbers.size
+    return numbers.astype(np.int64 if largest < 2**62 else object)

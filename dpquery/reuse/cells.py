@@ -22,6 +22,8 @@ from dpquery.plan.expr import Column, Expression, children, columns_of, conjunct
 from dpquery.plan.logical import Join, Matched, SetOperation
 from dpquery.planner.keys.narrowing import narrowed
 from dpquery.reuse.frames import Frame, KeyText, mirrored
+from dpquery.reuse.periods import listed as periods
+from dpquery.reuse.periods import over_period, period_of
 from dpquery.reuse.releases import Facts
 from dpquery.reuse.text import expression_of, text_of, value_of
 
@@ -169,7 +171,9 @@ class Axes:
         opaque, over = set[str](), dict[int, list[str]]()
         counted = frame.weights.weighing is Weighing.COUNTED  # over the relation, with all its conditions
         for text in dict.fromkeys((*frame.conditions, *kept)):
-            place = next((i for i in range(len(self._axes)) if self._over(i, text)), None)
+            place = next((i for i in range(len(self._axes)) if over_key(text, self._axes[i].columns)), None)
+            if place is None:
+                place = next((i for i in range(len(self._axes)) if self._over(i, text)), None)
             if place is None or (counted and text in frame.conditions):
                 opaque.add(text)
             if place is not None:
@@ -235,12 +239,13 @@ class Axes:
         column = next((column for condition in conditions for column in columns_of(condition)), None)
         if column is None or len(axis.columns) > 1:
             return False
-        listed = narrowed(column, None, tuple(conditions))
+        listed = narrowed(column, None, tuple(conditions)) or periods(conditions, expression_of(axis.columns[0]))
         return listed is not None and all((text_of(value),) in axis.rows for value in listed)
 
     def _over(self, place: int, condition: str) -> Expression | None:
         """Returns a condition over the columns `key0`, `key1`, ... of an axis; None where it reads anything else."""
-        return over_key(condition, self._axes[place].columns)
+        columns = self._axes[place].columns
+        return over_key(condition, columns) or _over_periods(condition, columns)
 
 
 @lru_cache(maxsize=16384)
@@ -254,6 +259,19 @@ def over_key(condition: str, columns: Row) -> Expression | None:
     over = _replaced(expression, names)
     read = {column.id for column in columns_of(over)}
     return over if read and read <= {*names.values()} else None
+
+
+@lru_cache(maxsize=16384)
+def _over_periods(condition: str, columns: Row) -> Expression | None:
+    """Returns a condition on a date over a key that tells whole periods of it; None where it is none."""
+    for number, text in enumerate(columns):
+        key = expression_of(text)
+        period = period_of(key)
+        if period is not None:
+            found = over_period(expression_of(condition), period, Column(id=f"key{number}", type=key.type))
+            if found is not None:
+                return found
+    return None
 
 
 def _replaced(expression: Expression, names: dict[str, str]) -> Expression:

@@ -13,12 +13,10 @@ from functools import lru_cache
 from typing import Any
 
 from dpquery.kernel.plan import Count
+from dpquery.result.added import LINEAR
 from dpquery.reuse.frames import Equation, Frame
 
 Factors = dict[str, Fraction]
-
-LINEAR = (Count.ROWS, Count.VALUES, Count.SUM)
-"""What adds up over rows with their weights."""
 
 
 def is_of_vector(frame: Frame, measure: str) -> bool:

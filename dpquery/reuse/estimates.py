@@ -149,8 +149,8 @@ def _selected(wanted: Wanted, asked: Asked, releases: Iterable[Release]) -> Foun
     nothing = Found(estimates=(None,) * len(asked.measures))
     fitting = []
     for release in releases:
-        kept = release.of(asked.measures)
-        if release.frame != asked.frame or release.tau is None or kept is None:
+        kept, same = release.of(asked.measures), release.frame == asked.frame
+        if not same or release.facts.catalog != wanted.facts.catalog or release.tau is None or kept is None:
             continue
         fine = [
             measure.count in CHOICES or spread_of(p.noise) <= spread_of(n) * ROUNDING

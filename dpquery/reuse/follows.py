@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from dpquery.accuracy.noise_shapes import variance_of
-from dpquery.kernel.accountant import BudgetKind, guarantee_of
+from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
 from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
 from dpquery.reuse.chosen import ROUNDING
@@ -18,15 +19,24 @@ from dpquery.units.declarations import Declarations
 
 MOST = 64
 """Sums of one batch that are looked at."""
+ROOTS = 10**12
+"""Parts of one to which a root is rounded down."""
 
 
 def without_following(
-    plan: BudgetedPlan, wanted: Sequence[Wanted], kind: BudgetKind, declared: Declarations
+    plan: BudgetedPlan,
+    wanted: Sequence[Wanted],
+    together: Sequence[frozenset[str]],
+    kind: BudgetKind,
+    declared: Declarations,
 ) -> tuple[BudgetedPlan, frozenset[str]]:
     """Returns the plan with the noise of what is measured for the same charge, and the ids of what follows from it.
 
     Those with the fewest groups are tried first. One is left out if each that is left out has, estimated from what is
     measured, at most the variance that it has in the plan as it was given; all others get more accurate.
+
+    Args:
+        together: Ids of which all are left out or none, because their loss is split by `strategy` afterwards.
     """
     sums = [
         (one, text, measure.id)
@@ -39,11 +49,12 @@ def without_following(
         return plan, frozenset()
     best, dropped = plan, frozenset[str]()
     ids = [id for _, _, id in sorted(sums, key=lambda one: one[0].budgeted.aggregate.public_groups or 0)]
+    units = dict.fromkeys(next((own for own in together if id in own), frozenset({id})) for id in ids)
     last = None
     while last != dropped:  # what is left out gives its part to others, from which more may follow then
         last = dropped
-        for id in ids:
-            tried = dropped | {id}
+        for unit in units:
+            tried = dropped | unit
             made = _scaled(plan, tried, kind, declared) if tried != dropped else None
             if made is not None and _are_enough(made, wanted, tried, declared):
                 best, dropped = made, tried
@@ -78,14 +89,10 @@ def _scaled(
     if not kept:
         return None
     rest = BudgetedPlan(aggregates=tuple(kept))
-    losses = [noise.loss for budgeted in plan.aggregates for noise in budgeted.noise]
-    factor, pure = Fraction(1), kind is BudgetKind.PURE
-    if pure or all(loss.rho and not loss.epsilon for loss in losses):
-        before, after = (guarantee_of(each, declared.neighbours) for each in (plan, rest))
-        factor = before.epsilon / after.epsilon if pure else before.rho / after.rho
+    by_epsilon, by_rho = _factors(plan, rest, kind, declared)
 
     def more(noise: Noise) -> Noise:
-        loss = replace(noise.loss, epsilon=noise.loss.epsilon * factor, rho=noise.loss.rho * factor)
+        loss = replace(noise.loss, epsilon=noise.loss.epsilon * by_epsilon, rho=noise.loss.rho * by_rho)
         return replace(noise, loss=loss)
 
     aggregates = tuple(
@@ -99,6 +106,23 @@ def _scaled(
         for budgeted in plan.aggregates
     )
     return BudgetedPlan(aggregates=aggregates)
+
+
+def _factors(
+    plan: BudgetedPlan, rest: BudgetedPlan, kind: BudgetKind, declared: Declarations
+) -> tuple[Fraction, Fraction]:
+    """Returns by how much epsilons and rhos may grow in a part of a plan for what all of it loses and is charged."""
+    losses = [noise.loss for budgeted in plan.aggregates for noise in budgeted.noise]
+    before, after = (guarantee_of(each, declared.neighbours) for each in (plan, rest))
+    if kind is BudgetKind.PURE:
+        return before.epsilon / after.epsilon, Fraction(1)
+    if all(loss.rho and not loss.epsilon for loss in losses):
+        return Fraction(1), before.rho / after.rho
+    if any(loss.rho for loss in losses):
+        return Fraction(1), Fraction(1)
+    charged, least = (charge_of(each, kind, declared.neighbours).rho for each in (plan, rest))
+    root = Fraction(math.isqrt(int(charged / least * ROOTS**2)), ROOTS)  # a Laplace measure is charged epsilon^2 / 2
+    return min(before.epsilon / after.epsilon, root), Fraction(1)
 
 
 def _are_enough(plan: BudgetedPlan, wanted: Sequence[Wanted], dropped: frozenset[str], declared: Declarations) -> bool:

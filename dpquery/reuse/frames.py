@@ -18,6 +18,7 @@ from dpquery.plan.canonical import Names, canonical, rename
 from dpquery.plan.definitions import taken_apart
 from dpquery.plan.expr import Call, Expression
 from dpquery.plan.logical import Filter, Project, Relation, Values, output
+from dpquery.reuse.periods import before_next
 from dpquery.reuse.text import text_of
 
 
@@ -131,16 +132,16 @@ def asked_of(aggregate: PrivateAggregate, whole: frozenset[str]) -> Asked:
 
 
 def mirrored(condition: Expression) -> Expression:
-    """Returns a comparison in the one of its two directions that all queries share."""
+    """Returns a comparison in the one of its two directions that all queries share, and of days as it is before one."""
     if not isinstance(condition, Call) or len(condition.arguments) != 2:
         return condition
     first, second = condition.arguments
     function = {"gt": "lt", "ge": "le"}.get(condition.function)
     if function is not None:
-        return replace(condition, function=function, arguments=(second, first))
+        condition, first, second = replace(condition, function=function, arguments=(second, first)), second, first
     if condition.function in ("eq", "ne") and text_of(second) < text_of(first):
         return replace(condition, arguments=(second, first))
-    return condition
+    return before_next(condition)
 
 
 def _weighed(weights: Weights, over_base: Callable[[str], Expression]) -> Weighed:

@@ -23,15 +23,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpquery.reuse.block_sums import Axes, Floats, Rule, Sums, identity, spread
+from dpquery.reuse.block_sums import (
+    Axes,
+    Floats,
+    Rule,
+    Sums,
+    descended,
+    exact,
+    identity,
+    inverted,
+    kept_apart,
+    kinds,
+    spread,
+    whole_of,
+)
 from dpquery.reuse.cells import Blocks, Table
 
-MOST_STEPS = 400
-"""Of conjugate gradients."""
-CLOSE = 1e-26
-"""By how much squared residuals shrink until they are small enough."""
-FLAT = 1e-12
-"""Curvature along a step, relative to that of its parts by themselves, below which it is none."""
 KNOWN = 1e-7
 """A question whose residual is larger, relatively, is not determined by what was released."""
 MOST_DENSE = 1200
@@ -40,6 +47,8 @@ MOST_CELLS = 2_000_000
 """Unknown numbers of one system."""
 MOST_WORK = 50_000_000
 """Unknown numbers, times tables, times kinds of groups that the exactness of one answer is computed for."""
+AT_ONCE = 256
+"""Groups whose estimates are computed together."""
 NOTHING = 1e-9
 """Relative weight below which a number is not read."""
 TIES = 2.0**16
@@ -93,7 +102,7 @@ class System:
         used: dict[int, list[Blocks]] = {}
         for axis, blocks in (each for one in observed for each in (*one.table.keys, *one.table.limits)):
             used.setdefault(axis, []).append(blocks)
-        self._places = {axis: _kept_apart(blocks) for axis, blocks in used.items()}
+        self._places = {axis: kept_apart(blocks) for axis, blocks in used.items()}
         self._sizes = [len(self._places[a][0]) if a in self._places else 1 for a in range(len(sizes))]
         made: dict[object, Sums] = {}
         self._sums = [self._known(o.table, made) for o in observed]
@@ -151,23 +160,35 @@ class System:
         return np.divide(1.0, diagonal, out=np.zeros(self.size), where=diagonal > 0)
 
     @cached_property
-    def _inverse(self) -> Floats | None:
-        """Returns a generalised inverse of the normal equations, where they are few."""
+    def _dense(self) -> tuple[Floats, Floats] | None:
+        """Returns the matrix of the normal equations and a generalised inverse of it, where they are few."""
         if self.size > MOST_DENSE:
             return None
         normal = np.zeros((self.size, self.size))
         own = self._apart
-        for table, weights in zip(self._tables, self._information, strict=True):
-            shape = tuple(table.rules[axis].count for axis in table.keys)
-            cells = np.eye(math.prod(shape)).reshape(-1, 1, *shape)
-            rows = np.stack([np.concatenate([table.up(c, s).reshape(-1) for s in self.sets]) for c in cells])
-            products = rows.T @ rows
+        for some in self._in_batches():
+            rows = np.concatenate([self._rows(self._tables[number]) for number in some])
+            counts = [self._tables[number].cells for number in some]
             for a, b in itertools.product(range(self.coordinates), repeat=2):
-                normal[np.ix_(own[a], own[b])] += weights[a, b] * products
+                weights = np.repeat([self._information[number][a, b] for number in some], counts)
+                normal[np.ix_(own[a], own[b])] += (rows * weights[:, None]).T @ rows
         roots = np.sqrt(self._preconditioner)
-        scaled = roots[:, None] * np.linalg.pinv(roots[:, None] * normal * roots, rcond=FLAT, hermitian=True) * roots
-        made: Floats = scaled
-        return made
+        return normal, roots[:, None] * inverted(roots[:, None] * normal * roots) * roots
+
+    def _in_batches(self) -> Iterator[list[int]]:
+        """Yields the numbers of the tables, about `MOST_DENSE` cells of them at a time."""
+        some, cells = list[int](), 0
+        for number, table in enumerate(self._tables):
+            some, cells = [*some, number], cells + table.cells
+            if cells >= MOST_DENSE or number + 1 == len(self._tables):
+                yield some
+                some, cells = [], 0
+
+    def _rows(self, table: Sums) -> Floats:
+        """Returns for each cell of a table which places of one coordinate it adds up, with their shares."""
+        shape = [table.rules[axis].count for axis in table.keys]
+        cells = np.eye(table.cells).reshape(-1, *shape)  # each in the place of a coordinate
+        return np.concatenate([table.up(cells, have).reshape(table.cells, -1) for have in self.sets], axis=1)
 
     @property
     def _apart(self) -> NDArray[np.int64]:
@@ -194,39 +215,24 @@ class System:
         made = np.zeros(self.size)
         for table, weights in zip(self._tables, self._information, strict=True):
             cells = self._down(table, flat)
-            self._up(table, _mixed(weights, cells), made)
+            self._up(table, np.tensordot(weights, cells, axes=1), made)
         return made
 
-    def _solve(self, right: Floats) -> tuple[Floats, float]:
-        """Returns a solution of the normal equations, and the residual relative to the right side."""
-        weights = self._preconditioner
-        diagonal = np.divide(1.0, weights, out=np.zeros(self.size), where=weights > 0)
-        x, r = np.zeros(self.size), right.copy()
-        if self._inverse is not None:
-            x = self._inverse @ right
-            r = right - self._normal(x)
-        z = self._preconditioner * r
-        p, last = z.copy(), float((r * z).sum())
-        first = last
-        for _ in range(MOST_STEPS if self._inverse is None else 0):
-            if last <= first * CLOSE:
-                break
-            q = self._normal(p)
-            curve = float((p * q).sum())
-            if curve <= FLAT * float((p * p * diagonal).sum()):
-                break  # along it nothing was released
-            x += (last / curve) * p
-            r -= (last / curve) * q
-            z = self._preconditioner * r
-            now = float((r * z).sum())
-            p = z + (now / last) * p
-            last = now
+    def _solve(self, rights: Floats) -> tuple[Floats, Floats]:
+        """Returns solutions of the normal equations for some right sides, shape (sides, unknown numbers), and of each
+        the residual relative to the right side."""
+        if self._dense is not None:
+            normal, inverse = self._dense
+            x = rights @ inverse
+            rests = rights - x @ normal
+        else:
+            x = np.array([descended(self._normal, right, self._preconditioner) for right in rights])
+            rests = rights - np.array([self._normal(each) for each in x])
         roots = np.sqrt(np.where(self._preconditioner > 0, self._preconditioner, 1.0))
-        largest = float(np.abs(right * roots).max(initial=0.0))
-        off = float(np.abs((right - self._normal(x)) * roots).max(initial=0.0))
-        if np.any(right[self._preconditioner == 0]):
-            return x, 1.0
-        return x, off / largest if largest else 0.0
+        largest = np.abs(rights * roots).max(axis=1, initial=0.0)
+        off = np.abs(rests * roots).max(axis=1, initial=0.0)
+        far = np.divide(off, largest, out=np.zeros(len(rights)), where=largest > 0)
+        return x, np.where(np.any(rights[:, self._preconditioner == 0], axis=1), 1.0, far)
 
     @cached_property
     def _cells(self) -> list[NDArray[Any]]:
@@ -241,11 +247,11 @@ class System:
             for one, table in zip(self.observed, self._sums, strict=True):
                 over, under = self._read(table, one.factors, whole)
                 assert one.numbers is not None
-                rest = _exact(one.table.by_axis(one.numbers), under) * under - _exact(over, 2)
+                rest = exact(one.table.by_axis(one.numbers), under) * under - exact(over, 2)
                 factors = np.array([float(f) for f in one.factors]) / one.variance
                 self._up(table, spread(factors, rest.astype(np.float64)[None] / under), right)
-            more = self._rounded(self._solve(right)[0])
-            whole = [_exact(old) + _exact(new) for old, new in zip(whole, more, strict=True)]
+            more = self._rounded(self._solve(right[None])[0][0])
+            whole = [exact(old) + exact(new) for old, new in zip(whole, more, strict=True)]
         return whole
 
     def _rounded(self, flat: Floats) -> list[NDArray[Any]]:
@@ -255,7 +261,7 @@ class System:
             sums = self._down(own, flat)
             for place in range(len(have)):
                 sums = sums.cumsum(axis=place + 1)
-            rounded = _whole(np.floor(np.rint(sums * TIES) / TIES + 0.5))
+            rounded = whole_of(np.floor(np.rint(sums * TIES) / TIES + 0.5))
             for other, before in zip(self.sets[:number], cumulative, strict=True):
                 face = tuple(slice(None) if axis in other else -1 for axis in have)
                 same = tuple(slice(None) if axis in have else -1 for axis in other)
@@ -281,8 +287,8 @@ class System:
                 values = whole[place][coordinate : coordinate + 1]
                 part = table.down(values, self.sets[place]).squeeze(0)
                 by = int(factor * under)
-                part = part if by == 1 else _exact(part, by) * by
-                made = part if made is None else _exact(made, 2) + _exact(part, 2)
+                part = part if by == 1 else exact(part, by) * by
+                made = part if made is None else exact(made, 2) + exact(part, 2)
         assert made is not None
         return made, under
 
@@ -294,98 +300,94 @@ class System:
         made, under = self._read(own, factors, self._cells)
         if under > 1:
             made = (2 * made.astype(object) + under) // (2 * under)
-        return _exact(table.by_key(made))
+        return exact(table.by_key(made))
 
     def exactness(self, table: Table, factors: Sequence[Fraction]) -> Exactness | None:
         """Returns how exact a measure of a table can be estimated; None where some group is not determined."""
         own = self._narrowed(table)
         if own is None or not any({*self._support(own)} <= {*have} for have in self.sets):
             return None
-        kinds = [self._kinds(axis, own.rules[axis]) for axis in own.keys]
-        if self._inverse is None and math.prod(map(len, kinds)) * self.size * len(self._tables) > MOST_WORK:
+        firsts = [np.unique(labels, return_index=True)[1] for labels in self.kinds_of(table)]
+        if self._dense is None and math.prod(map(len, firsts)) * self.size * len(self._tables) > MOST_WORK:
             return None
-        by = np.array([float(f) for f in factors])
-        shape = tuple(own.rules[a].count for a in own.keys)
+        groups = np.array([*itertools.product(*firsts)], dtype=np.int64).reshape(
+            math.prod(map(len, firsts)), len(firsts)
+        )
         worst: tuple[float, Floats] | None = None
-        read: set[int] = set()
-        for group in itertools.product(*kinds):
-            cells, right = np.zeros((1, *shape)), np.zeros(self.size)
-            cells[(0, *group)] = 1.0
-            self._up(own, spread(by, cells), right)
-            solution, off = self._solve(right)
-            if off > KNOWN:
+        read = set[int]()
+        for first in range(0, len(groups), AT_ONCE):
+            rights = self._asked(own, factors, groups[first : first + AT_ONCE])
+            solutions, off = self._solve(rights)
+            if np.any(off > KNOWN):
                 return None
-            variance = float((right * solution).sum())
-            found = self._weights(solution)
-            read |= found.keys()
-            if worst is None or variance > worst[0]:
-                worst = variance, solution
+            variances = (rights * solutions).sum(axis=1)
+            read |= self._read_by(solutions)
+            place = int(variances.argmax())
+            if worst is None or variances[place] > worst[0]:
+                worst = float(variances[place]), solutions[place]
         if worst is None:
             return None
         roundings = math.prod(rule.edges for rule in own.rules.values())
         return Exactness(worst[0], self._weights(worst[1]), frozenset(read), roundings)
 
-    def _kinds(self, axis: int, rule: Rule) -> list[int]:
-        """Returns one block of each kind: blocks are of one kind where exchanging their places leaves all released
-        tables as they are."""
-        marks = []
-        for table in self._tables:
-            known = table.rules.get(axis)
-            if known is not None:
-                alone = known.sizes[known.codes] == 1
-                marks.append(np.where(known.codes < 0, -1, np.where(alone, -2, known.codes)))
-        marks = marks or [np.zeros(self._sizes[axis], dtype=np.int64)]
-        _, kind = np.unique(np.stack(marks), axis=1, return_inverse=True)
-        counts = np.zeros((rule.count, int(kind.max()) + 1), dtype=np.int64)
-        np.add.at(counts, (rule.codes[rule.kept], kind.reshape(-1)[rule.kept]), 1)
-        first: list[int] = np.unique(counts, axis=0, return_index=True)[1].tolist()
-        return first
+    def kinds_of(self, table: Table) -> list[NDArray[np.int64]]:
+        """Returns for each axis of a table's keys the kind of each block: groups of one kind are as exact."""
+        own = self._narrowed(table)
+        assert own is not None
+        return [kinds(self._tables, axis, own.rules[axis], self._sizes[axis]) for axis in own.keys]
+
+    def _asked(self, own: Sums, factors: Sequence[Fraction], groups: NDArray[np.int64]) -> Floats:
+        """Returns what some groups of a table, by axis, add up of the unknown numbers, shape (groups, numbers)."""
+        cells = np.zeros((len(groups), *(own.rules[axis].count for axis in own.keys)))
+        cells[(np.arange(len(groups)), *groups.T)] = 1.0
+        rows = np.concatenate([own.up(cells, have).reshape(len(groups), -1) for have in self.sets], axis=1)
+        made = np.zeros((len(groups), self.size))
+        for places, factor in zip(self._apart, factors, strict=True):
+            made[:, places] = float(factor) * rows
+        return made
+
+    def _factors(self, solutions: Floats) -> list[Floats]:
+        """Returns for each released measure the factors of its numbers in estimates, shape (estimates, numbers)."""
+        count = len(solutions)
+        views = [
+            (have, solutions[:, start:end].reshape(count * self.coordinates, *shape[1:]))
+            for have, (start, end, shape) in zip(self.sets, self._spans, strict=True)
+        ]
+        cells = [
+            np.add.reduce([table.down(view, have) for have, view in views]).reshape(count, self.coordinates, -1)
+            for table in self._tables
+        ]
+        return [
+            np.tensordot(cells[of], np.array([float(f) for f in one.factors]) / one.variance, axes=(1, 0))
+            for of, one in zip(self._of, self.observed, strict=True)
+        ]
+
+    def factors_of(self, table: Table, factors: Sequence[Fraction], groups: NDArray[np.int64]) -> list[Floats]:
+        """Returns for each released measure the factors of its numbers in estimates of groups of a table, by axis,
+        shape (groups, numbers)."""
+        own = self._narrowed(table)
+        assert own is not None
+        return self._factors(self._solve(self._asked(own, factors, groups))[0])
+
+    @property
+    def numbers_released(self) -> int:
+        """How many numbers were released."""
+        return sum(table.cells for table in self._sums)
+
+    def _read_by(self, solutions: Floats) -> set[int]:
+        sizes = np.array([np.abs(own).max(axis=1) for own in self._factors(solutions)])  # (measures, estimates)
+        sizes *= np.sqrt([[one.variance] for one in self.observed])
+        return {*np.flatnonzero(np.any(sizes > NOTHING * sizes.max(axis=0), axis=1)).tolist()}
 
     def _weights(self, solution: Floats) -> dict[int, tuple[Floats, NDArray[np.int64]]]:
-        cells = [self._down(table, solution) for table in self._tables]
-        found = {}
-        for number, (of, one) in enumerate(zip(self._of, self.observed, strict=True)):
-            factors = np.array([float(f) for f in one.factors]) / one.variance
-            sizes = np.abs(np.tensordot(factors, cells[of], axes=1)).reshape(-1)
-            found[number] = sizes
-        largest = max(float(sizes.max()) * math.sqrt(self.observed[n].variance) for n, sizes in found.items())
+        found = [np.abs(own[0]) for own in self._factors(solution[None])]
+        deviations = [math.sqrt(one.variance) for one in self.observed]
+        largest = max(float(sizes.max()) * off for sizes, off in zip(found, deviations, strict=True))
         made = {}
-        for number, sizes in found.items():
-            least = NOTHING * largest / math.sqrt(self.observed[number].variance)
-            sizes = sizes[sizes > least]
+        for number, (sizes, off) in enumerate(zip(found, deviations, strict=True)):
+            sizes = sizes[sizes > NOTHING * largest / off]
             if len(sizes):
                 digits = np.round(sizes / sizes.max(), 9)
                 each, counts = np.unique(digits, return_counts=True)
                 made[number] = each * sizes.max(), counts
         return made
-
-
-def _kept_apart(blocks: Sequence[Blocks]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the first of the places that some table tells from all before it, and for each place its number."""
-    codes = np.stack([b.codes for b in {b.codes.tobytes(): b for b in blocks}.values()])
-    _, first, number = np.unique(codes, axis=1, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[number.reshape(-1)]
-
-
-def _mixed(weights: Floats, cells: Floats) -> Floats:
-    made: Floats = np.tensordot(weights, cells, axes=1)
-    return made
-
-
-def _whole(values: Floats) -> NDArray[Any]:
-    if np.abs(values).max(initial=0.0) < 2**61:
-        return values.astype(np.int64)
-    made = np.empty(values.shape, dtype=object)
-    made.reshape(-1)[:] = [int(value) for value in values.reshape(-1).tolist()]
-    return made
-
-
-def _exact(numbers: NDArray[Any], by: int = 1) -> NDArray[Any]:
-    """Returns whole numbers in 64 bits where they, times a factor and added up, fit, else as Python's."""
-    if numbers.size == 0:
-        return numbers
-    largest = max(-int(numbers.min()), int(numbers.max())) * max(1, abs(by)) * numbers.size
-    return numbers.astype(np.int64 if largest < 2**62 else object)

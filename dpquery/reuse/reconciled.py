@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpquery.accuracy.noise_shapes import variance_of
+from dpquery.accuracy.simulated import Shared
 from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.result.added import AnyNoise, of_sum
 from dpquery.result.combined import CombinedNoise, Component
 from dpquery.reuse.cells import Axes, Table, without_filter
 from dpquery.reuse.coordinates import Factors, is_of_vector, solved
 from dpquery.reuse.frames import Asked, Equation, Frame
+from dpquery.reuse.joint import joint
 from dpquery.reuse.least_squares import MOST_CELLS, Exactness, Observed, System
 from dpquery.reuse.releases import Facts, Part, Release
 
@@ -98,6 +100,9 @@ class Vectors:
         self._families = {key: _Family(self._axes[key[0]].sizes, some) for key, some in families.items()}  # type: ignore[index]
         self._known: dict[object, tuple[_Part, Table, Exactness] | None] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._axes)
+
     def estimate(self, asked: Asked, facts: Facts, measure: str) -> Estimate | None:
         """Returns the best estimate of a measure of all groups; None where some group is not determined."""
         found = self._find(asked, facts, measure)
@@ -118,13 +123,30 @@ class Vectors:
         found = self._find(asked, facts, measure)
         return () if found is None else _stored(found[0].sources, found[2])
 
+    def shared(self, asked: Asked, facts: Facts, measures: Sequence[str], units: Sequence[float]) -> Shared | None:
+        """Returns the noise that some measures have together; None where it is not known, and where each is shown as
+        it was released, for then they have none."""
+        found = [self._find(asked, facts, measure) for measure in measures]
+        if all(one is None or one[0].system is None for one in found):
+            return None
+        if any(one is not None and one[0].system is None for one in found):
+            found = [self._look(asked, facts, measure, as_released=False) for measure in measures]
+        known = [
+            (part.system, [s.noise for s in part.sources], table, part.factors, exactness.roundings)
+            for part, table, exactness in filter(None, found)
+            if part.system is not None
+        ]
+        return joint(known, units) if len(known) == len(found) else None
+
     def _find(self, asked: Asked, facts: Facts, measure: str) -> tuple[_Part, Table, Exactness] | None:
         name = asked.frame, facts.catalog, measure
         if name not in self._known:
             self._known[name] = self._look(asked, facts, measure)
         return self._known[name]
 
-    def _look(self, asked: Asked, facts: Facts, measure: str) -> tuple[_Part, Table, Exactness] | None:
+    def _look(
+        self, asked: Asked, facts: Facts, measure: str, *, as_released: bool = True
+    ) -> tuple[_Part, Table, Exactness] | None:
         key = asked.frame.weights.of_rows, facts.catalog
         if (
             key not in self._axes
@@ -137,7 +159,7 @@ class Vectors:
         family = None if placed is None else self._families.get((key, placed[1]))
         if placed is None or family is None:
             return None
-        alone = family.alone(bare, asked.frame, measure)
+        alone = family.alone(bare, asked.frame, measure) if as_released else None
         if alone is not None:
             return _Part(None, (alone,), ()), placed[0], ITSELF
         best = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from dpquery.backends.base import Backend, PublicFacts
@@ -34,6 +34,7 @@ from dpquery.reuse.answers import Answered, Reuse, Split, combined, split, turn,
 from dpquery.reuse.estimates import Wanted
 from dpquery.reuse.follows import without_following
 from dpquery.reuse.releases import Facts
+from dpquery.reuse.strategy import Strategy, paid_in, with_strategy, workloads
 from dpquery.session.options import Request
 from dpquery.sql.bind.bind import bind_together
 from dpquery.sql.parse.parse import parse
@@ -48,12 +49,16 @@ class Prepared:
 
     Attributes:
         follows: The ids of measures that are not measured, because they follow from others of the same batch.
+        plain: The plan in which these are measured too, for the same charge; None where there are none.
+        notes: What was chosen for groupings of the same rows, for people.
     """
 
     private: PrivatePlan
     budgeted: BudgetedPlan
     reads_clock: bool = False
     follows: frozenset[str] = frozenset()
+    plain: BudgetedPlan | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +119,16 @@ def plan(
     )
     try:
         draft = _refused_alone(requests, lambda some: _protected(some, terms, observe))
-        draft = run_passes(PASSES[len(PROTECT) :], draft, terms, observe)
-        budgeted, follows = draft.budgeted, frozenset[str]()
-        assert budgeted is not None
-        if derives and len(requests) > 1 and first.accuracy is None:
-            wanted = _wanted(budgeted, draft.private[0], ["" for _ in budgeted.aggregates], ledger)
-            budgeted, follows = without_following(budgeted, wanted, ledger.budget.kind, declared)
-        require_little_work(budgeted, catalog, public)
+        protected = draft
+        draft = run_passes(PASSES[len(PROTECT) :], protected, terms, observe)
+        plain = budgeted = draft.budgeted
+        assert plain is not None and budgeted is not None
+        follows, notes = frozenset[str](), tuple[str, ...]()
+        several = len(plain.aggregates) > 1 or draft.private[0].added
+        if derives and several and first.accuracy is None:
+            draft, plain, strategy = _strategy(protected, draft, terms, ledger)
+            budgeted, follows, notes = strategy.plan, strategy.follows, strategy.notes
+        require_little_work(plain, catalog, public)
     except RecursionError:
         raise QuerySyntaxError("the query is nested too deeply") from None
     except QueryError as error:
@@ -134,8 +142,40 @@ def plan(
         require(aggregate.aggregate, catalog, gaps)
     reads_clock = any(one.reads_clock for one in draft.logical)
     return tuple(
-        Prepared(private=one, budgeted=budgeted, reads_clock=reads_clock, follows=follows) for one in draft.private
+        Prepared(
+            private=one,
+            budgeted=budgeted,
+            reads_clock=reads_clock,
+            follows=follows,
+            plain=plain if follows else None,
+            notes=notes,
+        )
+        for one in draft.private
     )
+
+
+def _strategy(
+    protected: Draft, draft: Draft, terms: PlanningTerms, ledger: Ledger
+) -> tuple[Draft, BudgetedPlan, Strategy]:
+    """Returns what is measured of queries whose answers are reconciled, with the plan in which nothing is left out."""
+    plain, kind, declared = draft.budgeted, ledger.budget.kind, ledger.declarations
+    assert plain is not None
+    wanted = _wanted(plain, draft.private[0], ["" for _ in plain.aggregates], ledger)
+    notes: tuple[str, ...] = ()
+    if draft.private[0].added:  # sums over groups: what is released of them may be worth more
+        whole = run_passes(PASSES[len(PROTECT) :], protected, replace(terms, adds_up=False))
+        assert whole.budgeted is not None
+        others = _wanted(whole.budgeted, whole.private[0], ["" for _ in whole.budgeted.aggregates], ledger)
+        found = with_strategy(whole.budgeted, others, paid_in(plain, frozenset()), kind, declared)
+        if found.is_better:
+            return whole, whole.budgeted, found
+        notes = found.notes
+    budgeted, follows = plain, frozenset[str]()
+    if len(draft.logical) > 1:
+        together = [frozenset(one.ids) for one in workloads(plain, wanted, kind, declared.neighbours)]
+        budgeted, follows = without_following(plain, wanted, together, kind, declared)
+    found = with_strategy(budgeted, wanted, paid_in(budgeted, follows), kind, declared)
+    return draft, plain, replace(found, notes=notes or found.notes)
 
 
 def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:
@@ -144,7 +184,10 @@ def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None)
     sources = [budgeted.aggregate.source for budgeted in first.budgeted.aggregates]
     said = ["" if reuse is None else reuse.catalog.of(source) for source in sources]
     wanted = _wanted(first.budgeted, first.private, said, ledger, is_stored=reuse is not None)
-    return split(first.budgeted, wanted, reuse, ledger.declarations, first.follows)
+    plain = None
+    if first.plain is not None:
+        plain = first.plain, _wanted(first.plain, first.private, said, ledger, is_stored=reuse is not None)
+    return split(first.budgeted, wanted, reuse, ledger.declarations, first.follows, plain)
 
 
 def _wanted(

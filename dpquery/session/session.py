@@ -265,6 +265,7 @@ class Session:
             return prices(request, prepare, self._ledger, analyst=self._analyst, least=least)
 
         told = (
+            *(f"Workload: {note}" for note in prepared.notes),
             *(f"Left out: {note}" for note in known.notes if is_known(note)),
             *(f"Ranks: {line}" for line in ranks_needed(parts.measurements(self._ledger.declarations))),
             *(f"Warning: {words}" for words in known.warnings),

@@ -47,16 +47,27 @@ def shown(session: dp.Session, number: str, keys: tuple[str, ...], where: str, s
     return {group: (n, *end) for group, n, end in zip(groups, frame["n"].tolist(), ends, strict=True)}
 
 
-def exact(number: str, keys: tuple[str, ...], group: tuple[str, ...]) -> int:
+def exact(number: str, keys: tuple[str, ...], group: tuple[str, ...]) -> float:
     rows = sales(ROWS).to_pandas()
     for key, value in zip(keys, group, strict=True):
         rows = rows[rows[key] == value]
-    return {"COUNT(*)": len(rows), "SUM(score)": int(rows["score"].sum())}[number]
+    values = {"COUNT(*)": len(rows), "SUM(score)": rows["score"].sum(), "AVG(score)": rows["score"].mean()}
+    return float(values[number])
 
 
-def check(session: dp.Session) -> tuple[int, int]:
-    """Returns how many numbers were shown and how many intervals held the exact one; all of them agree."""
-    count = held = 0
+def held(number: str, keys: tuple[str, ...], table: Shown) -> int:
+    """Returns how many of the intervals hold the exact number."""
+    return sum(low <= exact(number, keys, group) <= high for group, (_, low, high) in table.items())
+
+
+def check(session: dp.Session) -> tuple[int, int, int, int]:
+    """Returns how many numbers were shown and how many intervals held the exact one, and the same of means; all of the
+    numbers agree."""
+    count = within = means = means_within = 0
+    for size in range(len(KEYS) + 1):
+        for keys in itertools.combinations(KEYS, size):
+            made = shown(session, "AVG(score)", keys, "", 0)
+            means, means_within = means + len(made or {}), means_within + held("AVG(score)", keys, made or {})
     for number in ("COUNT(*)", "SUM(score)"):
         tables: dict[tuple[str, ...], Shown | None] = {}
         for size in range(len(KEYS) + 1):
@@ -65,8 +76,7 @@ def check(session: dp.Session) -> tuple[int, int]:
                 made = tables[keys]
                 if made is not None:
                     assert shown(session, number, keys, "", 2) == made
-                    count += len(made)
-                    held += sum(low <= exact(number, keys, g) <= high for g, (_, low, high) in made.items())
+                    count, within = count + len(made), within + held(number, keys, made)
         for keys, table in tables.items():
             if table is None:
                 continue
@@ -88,10 +98,10 @@ def check(session: dp.Session) -> tuple[int, int]:
                         assert {(*g[:at], value, *g[at:]): n for g, (n, *_) in one.items()} == {
                             own: n for own, (n, *_) in table.items() if own[at] == value
                         }
-    return count, held
+    return count, within, means, means_within
 
 
-def run(folder: Path, seed: int) -> tuple[int, int]:
+def run(folder: Path, seed: int) -> tuple[int, int, int, int]:
     chance = random.Random(f"one state {seed}")
     shop = Shop(folder, f"{seed}.ledger")
     with shop.session(rows=ROWS) as session:
@@ -110,5 +120,6 @@ def test_a_thousand_sequences(tmp_path: Path) -> None:
     """Intervals of 95 % hold at least 92 % of the time: were all numbers of a sequence to fail together, a correct one
     would fall below that less than once in 10^5 runs."""
     counts = [run(tmp_path, seed) for seed in range(100, 1100)]
-    shown_in_all, held = (sum(column) for column in zip(*counts, strict=True))
-    assert held >= 0.92 * shown_in_all
+    numbers, within, means, means_within = (sum(column) for column in zip(*counts, strict=True))
+    print(f"{within / numbers:.4f} of {numbers} counts and sums, {means_within / means:.4f} of {means} means")
+    assert within >= 0.92 * numbers and means_within >= 0.92 * means

@@ -22,12 +22,12 @@ from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 from dpquery.result.combined import CombinedNoise, Component, combined, weights_of
 from dpquery.reuse import store
-from dpquery.reuse.answers import _apart
 from dpquery.reuse.releases import Release, to_text
+from dpquery.reuse.shown import _apart
 from dpquery.reuse.store import Store
 from dpquery.session import pipeline
 from tests.forking import fork
-from tests.unit.reuse.shop import ROWS, Shop
+from tests.unit.reuse.shop import CATALOG, ROWS, Shop, sales
 
 BY_REGION = "SELECT region, COUNT(*) AS n, AVG(price) AS mean FROM sales GROUP BY region"
 TILES = [
@@ -331,6 +331,21 @@ def test_selected_groups_are_read_from_one_release(tmp_path: Path) -> None:
         assert same.guarantee.delta == first.guarantee.delta > 0
         assert session.sql(query, epsilon="2", delta="1e-6").charge != dp.PrivacyLoss()
         assert session.sql("SELECT COUNT(*) FROM sales WHERE town = 'town 1'", epsilon="0.1").charge != dp.PrivacyLoss()
+
+
+def test_selected_groups_are_those_of_the_same_declarations(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, budget="{epsilon: 1000, delta: 1e-3}")
+    query = "SELECT town, COUNT(*) AS n FROM sales GROUP BY town"
+    with shop.session() as session:
+        session.sql(query, epsilon="2", delta="1e-7")
+    text = CATALOG.replace("town: {type: text}", "town: {type: text, nullable: true}").replace("HIGH", "100")
+    for word, meant in {"{BUDGET}": "{epsilon: 1000, delta: 1e-3}", "{UNIT}": "row", "{OWNER}": "unique: []"}.items():
+        text = text.replace(word, meant)
+    other = dp.Catalog.from_yaml(text.replace("{DATASET}", "shop"))
+    for catalog, is_free in ((other, False), (shop.catalog, True)):
+        with dp.connect(catalog, {"sales": sales()}, ledger=shop.path, analyst="ann") as session:
+            charge = session.explain(query, epsilon="2", delta="1e-7").charge
+            assert (charge == dp.PrivacyLoss()) is is_free
 
 
 def test_it_can_be_turned_off(shop: Shop) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import dpquery as dp
+from dpquery.reuse import least_squares
 from tests.unit.reuse.shop import Shop
 
 QUERIES = [
@@ -139,3 +140,35 @@ def test_a_mean_and_its_count_and_sum_are_measured_once(shop: Shop) -> None:
 def test_without_a_store_all_of_a_batch_is_measured(tmp_path: Path) -> None:
     with Shop(tmp_path).session(reuse=False) as session:
         assert not any(m.follows for m in session.batch(TOGETHER, epsilon=1).measurements)
+
+
+def test_what_would_follow_with_too_much_work_beside_stored_numbers_is_measured(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is decided before the charge: afterwards there would be no number."""
+    fine = "SELECT region, kind, COUNT(*) AS n FROM sales GROUP BY region, kind"
+    coarse = "SELECT region, COUNT(*) AS n FROM sales GROUP BY region"
+    with shop.session() as session:
+        session.sql("SELECT site, COUNT(*) AS n FROM sales GROUP BY site", epsilon="0.01")
+        assert any(m.follows for m in session.batch([fine, coarse], epsilon=1, fresh=True).measurements)
+    monkeypatch.setattr(least_squares, "MOST_DENSE", 0)
+    monkeypatch.setattr(least_squares, "MOST_WORK", 10)  # enough for the batch, and not for it beside groups of sites
+    with shop.session("bob", reuse="own") as session:
+        session.sql("SELECT site, COUNT(*) AS n FROM sales GROUP BY site", epsilon="0.01")
+        batch = session.batch([fine, coarse], epsilon=1)
+        assert not any(m.follows for m in batch.measurements) and batch.charge == ONE
+        assert len(batch[1].to_pandas()) == 3
+
+
+def test_laplace_noise_gets_what_is_left_out_under_a_budget_that_counts_rho(tmp_path: Path) -> None:
+    queries = [
+        "SELECT region, kind, COUNT(*) AS n FROM sales GROUP BY region, kind",
+        "SELECT region, COUNT(*) AS n FROM sales GROUP BY region",
+    ]
+    shop = Shop(tmp_path, budget="{epsilon: 1000, delta: 1e-6}")
+    with shop.session() as session, shop.session(reuse=False) as plain:
+        batch, whole = session.batch(queries, epsilon="0.01"), plain.batch(queries, epsilon="0.01")
+        assert [m.follows for m in batch.measurements] == [False, True]
+        assert whole.charge.rho * Fraction(999, 1000) < batch.charge.rho <= whole.charge.rho
+        assert batch.guarantee.epsilon <= whole.guarantee.epsilon
+        assert batch.measurements[0].error95 < 0.8 * whole.measurements[0].error95
