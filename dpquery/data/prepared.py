@@ -23,8 +23,10 @@ import pyarrow.parquet as parquet
 
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import plain
+from dpquery.data.cells import Cut
 from dpquery.data.forms import Forms, step_of
 from dpquery.errors import CatalogError
+from dpquery.units.blocks import Touched
 
 FORMAT = 2
 MANIFEST = "manifest.json"
@@ -34,9 +36,28 @@ leads to, the unit's number, and how many rows the unit has in the table (in the
 MOST_SHARDS = 10_000
 MADE = re.compile(r"[0-9a-f]{32}")
 """Names of preparations."""
-_FILE = re.compile(r"[0-9]+-[0-9]{4}\.parquet")
-Files = tuple[tuple[str, int, str], ...]
-"""Name, size and SHA-256 of each file of a table, by shard."""
+_FILE = re.compile(r"[0-9]+-[0-9]{4}-[0-9]+\.parquet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file of a table.
+
+    Attributes:
+        name: In the folder of the preparation.
+        size: In bytes.
+        digest: SHA-256 in hexadecimal.
+        cell: Which cell of the table's shard it holds; 0 where that is not cut.
+    """
+
+    name: str
+    size: int
+    digest: str
+    cell: int
+
+
+Files = tuple[tuple[File, ...], ...]
+"""The files of a table, by shard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +66,29 @@ class PreparedTable:
 
     Attributes:
         name: Its name in the catalog.
-        files: Its files: of a private table one for each shard, of a public one a single file.
+        shards: The paths of its files and the cell of each, by shard; a public table is one shard.
         most_rows: No unit has more rows in the table, or in a block of it; 0 where rows have no owner.
         forms: Its further columns.
+        cut: How each shard is cut, or None.
     """
 
     name: str
-    files: tuple[str, ...]
+    shards: tuple[tuple[tuple[str, int], ...], ...]
     most_rows: int
     forms: Forms
+    cut: Cut | None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths of all files."""
+        return tuple(path for shard in self.shards for path, _ in shard)
+
+    def read(self, touched: Touched) -> tuple[tuple[str, ...], ...]:
+        """Returns for each shard the files that may hold rows of these periods of the column by which it is cut."""
+        if self.cut is None:
+            return tuple(tuple(path for path, _ in shard) for shard in self.shards)
+        kept = [[path for path, cell in shard if self.cut.meets(cell, touched)] for shard in self.shards]
+        return tuple(tuple(k or [shard[0][0]]) for k, shard in zip(kept, self.shards, strict=True))
 
 
 def bound_to(catalog: Catalog, *, ledger: str, data_version: str) -> dict[str, str]:
@@ -89,9 +124,9 @@ def _facts(table: Table) -> dict[str, Any]:
     }
 
 
-def labels(made: str, table: str, shard: int) -> dict[str, str]:
+def labels(made: str, table: str, shard: int, cell: int) -> dict[str, str]:
     """Returns what a file says of itself in its footer."""
-    return {"dpquery_made": made, "dpquery_table": table, "dpquery_shard": str(shard)}
+    return {"dpquery_made": made, "dpquery_table": table, "dpquery_shard": str(shard), "dpquery_cell": str(cell)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +137,9 @@ class Manifest:
         made: The name of the preparation, 32 hexadecimal digits, and of the folder of its files.
         bound: What it belongs to; see `bound_to`.
         shards: Into how many parts the units are cut.
-        tables: For each table its files, by shard: name, size and SHA-256.
+        tables: For each table its files.
         forms: The further columns of each private table.
+        cuts: How shards of tables are cut by date, of those that are.
     """
 
     made: str
@@ -111,12 +147,18 @@ class Manifest:
     shards: int
     tables: Mapping[str, Files]
     forms: Mapping[str, Forms]
+    cuts: Mapping[str, Cut]
 
     def to_json(self) -> str:
         """Returns the text of the file, whose last line is the digest of those before it."""
         content = {"format": FORMAT, "made": self.made, "shards": self.shards, "bound": dict(self.bound)}
         content["forms"] = {name: forms.to_json() for name, forms in self.forms.items()}
-        text = json.dumps(content | {"tables": dict(self.tables)}, indent=1, ensure_ascii=False)
+        content["cuts"] = {name: cut.to_json() for name, cut in self.cuts.items()}
+        tables = {
+            name: [[[file.name, file.size, file.digest, file.cell] for file in shard] for shard in files]
+            for name, files in self.tables.items()
+        }
+        text = json.dumps(content | {"tables": tables}, indent=1, ensure_ascii=False)
         return f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}\n"
 
     @staticmethod
@@ -130,14 +172,19 @@ class Manifest:
             if content["format"] != FORMAT:
                 _refuse(folder, f"it has format {content['format']!r}, and this version reads format {FORMAT}")
             tables = {
-                str(name): tuple((str(file), int(size), str(hash)) for file, size, hash in files)
+                str(name): tuple(tuple(_file(*facts) for facts in shard) for shard in files)
                 for name, files in content["tables"].items()
             }
             forms = {str(name): Forms.from_json(said) for name, said in content["forms"].items()}
-            made, shards = str(content["made"]), int(content["shards"])
-            return Manifest(made=made, bound=dict(content["bound"]), shards=shards, tables=tables, forms=forms)
+            cuts = {str(name): Cut.from_json(said) for name, said in content["cuts"].items()}
+            made, shards, bound = str(content["made"]), int(content["shards"]), dict(content["bound"])
+            return Manifest(made=made, bound=bound, shards=shards, tables=tables, forms=forms, cuts=cuts)
         except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
             _refuse(folder, "its manifest has another form")
+
+
+def _file(name: str, size: int, digest: str, cell: int) -> File:
+    return File(name=str(name), size=int(size), digest=str(digest), cell=int(cell))
 
 
 def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str, str]) -> dict[str, PreparedTable]:
@@ -164,7 +211,7 @@ def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str,
     if not MADE.fullmatch(manifest.made):
         _refuse(place, "its manifest names a folder outside of it")
     _require_own(place, place / manifest.made, stat.S_ISDIR)
-    listed = [file for files in manifest.tables.values() for file, *_ in files]
+    listed = [file.name for _, _, file in _every_file(manifest)]
     if len(set(listed)) < len(listed):
         _refuse(place, "its manifest lists a file twice")
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
@@ -172,12 +219,14 @@ def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str,
     _check_shards(place, manifest, catalog)
     made = {}
     for name, files in manifest.tables.items():
-        paths = tuple(_path(place, manifest, file) for file, *_ in files)
+        parts = tuple(tuple((_path(place, manifest, file), file.cell) for file in shard) for shard in files)
+        paths = [path for shard in parts for path, _ in shard]
         has_owners = catalog.tables[name].ownership is not None
         rows = [most for path in paths for _, most in _ends(place, path, ROWS)] if has_owners else []
         forms = manifest.forms.get(name, Forms())
         _check_forms(place, paths, forms)
-        made[name] = PreparedTable(name=name, files=paths, most_rows=max(rows, default=0), forms=forms)
+        most, cut = max(rows, default=0), manifest.cuts.get(name)
+        made[name] = PreparedTable(name=name, shards=parts, most_rows=most, forms=forms, cut=cut)
     return made
 
 
@@ -196,33 +245,35 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _every_file(manifest: Manifest) -> list[tuple[str, int, str, int, str]]:
+def _every_file(manifest: Manifest) -> list[tuple[str, int, File]]:
     """Returns table, shard, and what the manifest says of each file."""
     return [
-        (name, shard, file, size, hash)
+        (name, shard, file)
         for name, files in manifest.tables.items()
-        for shard, (file, size, hash) in enumerate(files)
+        for shard, parts in enumerate(files)
+        for file in parts
     ]
 
 
-def _path(place: Path, manifest: Manifest, file: str) -> str:
-    if not _FILE.fullmatch(file):
+def _path(place: Path, manifest: Manifest, file: File) -> str:
+    if not _FILE.fullmatch(file.name):
         _refuse(place, "its manifest names a file outside of it")
-    return str(place / manifest.made / file)
+    return str(place / manifest.made / file.name)
 
 
-def _check_file(place: Path, manifest: Manifest, table: str, shard: int, file: str, size: int, digest: str) -> None:
-    """Raises CatalogError unless a file is what the manifest says, and of this preparation, table and shard."""
+def _check_file(place: Path, manifest: Manifest, table: str, shard: int, file: File) -> None:
+    """Raises CatalogError unless a file is what the manifest says, and of this preparation, table, shard and cell."""
     path = Path(_path(place, manifest, file))
     _require_own(place, path, stat.S_ISREG)
-    if path.stat().st_size != size or digest_of(path) != digest:
-        _refuse(place, f"its file {plain(file)} is not as it was written. Prepare the data again")
+    if path.stat().st_size != file.size or digest_of(path) != file.digest:
+        _refuse(place, f"its file {plain(file.name)} is not as it was written. Prepare the data again")
     try:
         said = parquet.read_metadata(path).metadata or {}
     except pa.ArrowException:
-        _refuse(place, f"its file {plain(file)} cannot be read")
-    if any(said.get(key.encode()) != value.encode() for key, value in labels(manifest.made, table, shard).items()):
-        _refuse(place, f"its file {plain(file)} is of another preparation, table or shard")
+        _refuse(place, f"its file {plain(file.name)} cannot be read")
+    wanted = labels(manifest.made, table, shard, file.cell)
+    if any(said.get(key.encode()) != value.encode() for key, value in wanted.items()):
+        _refuse(place, f"its file {plain(file.name)} is of another preparation, table or shard")
 
 
 def _check_shards(place: Path, manifest: Manifest, catalog: Catalog) -> None:
@@ -230,11 +281,14 @@ def _check_shards(place: Path, manifest: Manifest, catalog: Catalog) -> None:
     ranges: dict[int, list[tuple[int, int]]] = {}
     for name, files in manifest.tables.items():
         table = catalog.tables[name]
-        if len(files) != (1 if table.public else manifest.shards):
+        if len(files) != (1 if table.public else manifest.shards) or not all(files):
             _refuse(place, f"table {plain(name)} does not have every shard once")
-        for shard, (file, *_) in enumerate(files):
+        if any(len({file.cell for file in shard}) < len(shard) for shard in files):
+            _refuse(place, f"table {plain(name)} has a part of a shard twice")
+        for shard, parts in enumerate(files):
             if table.ownership is not None:
-                ranges.setdefault(shard, []).extend(_ends(place, _path(place, manifest, file), CODE))
+                for file in parts:
+                    ranges.setdefault(shard, []).extend(_ends(place, _path(place, manifest, file), CODE))
     ends = sorted((min(a for a, _ in found), max(b for _, b in found)) for found in ranges.values() if found)
     if any(before[1] >= after[0] for before, after in itertools.pairwise(ends)):
         _refuse(place, "units of one shard are in another one")

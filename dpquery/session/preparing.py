@@ -76,13 +76,14 @@ def prepare(
     version, place, resources = known.data_version, Path(os.path.abspath(folder)), Resources(memory_limit, spill)
     with _for_itself(place):
         with _new_folder(place) as into, interruptible_work():
-            made = Preparing(declared, sources, into, lattices=_lattices(declared), resources=resources, say=say)
-            with contextlib.closing(made) as work:
+            preparing = Preparing(declared, sources, into, lattices=_lattices(declared), resources=resources, say=say)
+            with contextlib.closing(preparing) as work:
                 count, written = work.write(shards)
             if known.data_version != version:
                 raise DataChangedError("the owner recorded a new version of the data meanwhile; prepare them again")
             bound = _bound(declared, known, version)
-            _commit(place, Manifest(made=into.name, bound=bound, shards=count, tables=written, forms=work.forms))
+            made = Manifest(made=into.name, bound=bound, shards=count, tables=written, forms=work.forms, cuts=work.cuts)
+            _commit(place, made)
         _remove_others(place, into.name)
     return place
 

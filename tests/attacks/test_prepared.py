@@ -89,10 +89,9 @@ class Shop:
         """Writes another manifest, with its own digest, and of each file the digest and size that it has now."""
         said = self.said
         change(said)
-        for table in said["tables"].values():
-            for entry in table:
-                content = (self.place / said["made"] / entry[0]).read_bytes()
-                entry[1:] = [len(content), hashlib.sha256(content).hexdigest()]
+        for entry in (entry for table in said["tables"].values() for shard in table for entry in shard):
+            content = (self.place / said["made"] / entry[0]).read_bytes()
+            entry[1:3] = [len(content), hashlib.sha256(content).hexdigest()]
         _signed(self, json.dumps(said, indent=1, ensure_ascii=False))
 
 
@@ -125,7 +124,7 @@ def test_rows_are_sorted_by_day_and_then_by_unit(tmp_path: Path) -> None:
 
 
 def _first(shop: Shop, table: str = "items") -> Path:
-    return shop.made / str(shop.said["tables"][table][0][0])
+    return shop.made / str(shop.said["tables"][table][0][0][0])
 
 
 def _flip(shop: Shop) -> None:
@@ -137,12 +136,12 @@ def _flip(shop: Shop) -> None:
 
 def _listed_twice(said: dict[str, Any]) -> None:
     files = said["tables"]["items"]
-    files[1] = list(files[0])
+    files[1] = [list(files[0][0])]
 
 
 def _copied(shop: Shop) -> None:
     """A second copy of a shard, under the name of another one."""
-    files = [file for file, *_ in shop.said["tables"]["items"]]
+    files = [file for ((file, *_),) in shop.said["tables"]["items"]]
     shutil.copyfile(shop.made / files[0], shop.made / files[1])
     shop.forge(lambda said: None)
 
@@ -158,7 +157,7 @@ def _rewritten(shop: Shop, change: Callable[[Any], Any], *, labels: dict[bytes, 
 
 
 def _unit_of_another_shard(shop: Shop) -> None:
-    names = [file for file, *_ in shop.said["tables"]["items"]]
+    names = [file for ((file, *_),) in shop.said["tables"]["items"]]
     other = parquet.read_table(shop.made / names[1]).slice(0, 1)
     _rewritten(shop, lambda table: pa.concat_tables([table, other.cast(table.schema)]))
 
@@ -169,6 +168,20 @@ def _steps_beyond_the_lattice(shop: Shop) -> None:
         return table.set_column(place, table.field(place), pa.array([2**32 - 1] * len(table), pa.uint32()))
 
     _rewritten(shop, change)
+
+
+def _cell_twice(shop: Shop) -> None:
+    """A second file of the rows of a shard, under a name of its own."""
+    name = _first(shop).name
+    other = name.replace("-0.parquet", "-1.parquet")
+    shutil.copyfile(_first(shop), shop.made / other)
+    os.chmod(shop.made / other, 0o600)
+
+    def change(said: dict[str, Any]) -> None:
+        shard = said["tables"]["items"][0]
+        shard.append([other, *shard[0][1:]])
+
+    shop.forge(change)
 
 
 def _of_another_preparation(shop: Shop) -> None:
@@ -199,7 +212,7 @@ def _nothing(said: dict[str, Any]) -> None:
 
 
 def _a_pattern(said: dict[str, Any]) -> None:
-    said["tables"]["colours"][0][0] = "*.parquet"
+    said["tables"]["colours"][0][0][0] = "*.parquet"
 
 
 def _written(shop: Shop, change: Callable[[dict[str, Any]], None]) -> None:
@@ -234,6 +247,11 @@ BROKEN: dict[str, tuple[Callable[[Shop], object], str]] = {
     "a link": (_linked, "link"),
     "a shard listed twice": (lambda shop: shop.forge(_listed_twice), "lists a file twice"),
     "a shard copied": (_copied, "another preparation, table or shard"),
+    "a shard without a file": (
+        lambda shop: shop.forge(lambda said: said["tables"]["items"][0].pop()),
+        "every shard once",
+    ),
+    "a cell twice": (_cell_twice, "a part of a shard twice"),
     "a shard left out": (
         lambda shop: shop.forge(lambda said: said["tables"]["items"].pop()),
         "every shard once",

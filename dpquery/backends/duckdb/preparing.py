@@ -5,6 +5,7 @@ The form, and what is checked when it is opened, is in `data/prepared.py`; why t
 
 from __future__ import annotations
 
+import datetime
 import os
 import shutil
 import time
@@ -23,15 +24,16 @@ from dpquery.backends.resources import Resources
 from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
+from dpquery.data.cells import Cut, cut_of
 from dpquery.data.forms import MOST_KEYS, Forms, code_of, step_of
-from dpquery.data.prepared import CODE, OWNER, ROWS, Files, digest_of, labels
+from dpquery.data.prepared import CODE, OWNER, ROWS, File, Files, digest_of, labels
 from dpquery.data.sources import parquet_scan, quote
 from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Lattice
 from dpquery.plan.types import DATE, TEXT, TIMESTAMP
 
-SHARD = " shard"
+PART = " part"
 ROWS_OF_SHARD = 20_000_000
 """Rows of one shard, where the owner does not say how many shards there are."""
 Say = Callable[[str], None]
@@ -78,6 +80,7 @@ class Preparing(PublicTables):
         self._check_data(self._cursor)
         self._owned = [table for table in catalog.tables.values() if table.ownership is not None]
         private = [table for table in catalog.tables.values() if not table.public]
+        self.cuts = dict[str, Cut]()
         self.forms = {t.name: Forms(lattices=lattices.get(t.name, {}), keys=self._keys(t)) for t in private}
 
     def _keys(self, table: Table) -> dict[str, tuple[str, ...]]:
@@ -134,6 +137,12 @@ class Preparing(PublicTables):
         count = shards or max(1, -(-max(rows, default=0) // ROWS_OF_SHARD))
         self._total, self._done, self._start = sum(rows), 0, time.monotonic()
         self._say(f"{self._total:,} rows, {count} {'shard' if count == 1 else 'shards'}")
+        for name, table in self._catalog.tables.items():
+            dated = None if table.public else _dated(table)
+            lower, upper = (None, None) if dated is None else (table.columns[dated].lower, table.columns[dated].upper)
+            if dated and isinstance(lower, datetime.date) and isinstance(upper, datetime.date):
+                cut = cut_of(dated, lower, upper, self._number(self._rows_of(table)) // count)
+                self.cuts |= {} if cut is None else {name: cut}
         if self._owned:
             units = " UNION ".join(f"SELECT DISTINCT unit FROM held{i}" for i in range(len(self._owned)))
             placed = f"SELECT unit, {shard_of('unit', count)} AS shard FROM ({units})"
@@ -153,20 +162,34 @@ class Preparing(PublicTables):
 
     def _write_tables(self, count: int) -> Iterator[tuple[str, Files]]:
         for place, table in enumerate(self._catalog.tables.values()):
-            rows = self._rows(table, count)
-            shards = [rows] if table.public or count == 1 else self._cut(rows, place, count)
+            rows, cells = self._rows(table, count), self._cells(table)
+            number = 1 if table.public else count
+            parts = [rows] if number * cells == 1 else self._parted(rows, place, number * cells)
             order = ", ".join(_order(table))
             order = f" ORDER BY {order}" if order else ""
-            files = []
-            for shard, part in enumerate(shards):
-                file = self._into / f"{place}-{shard:04d}.parquet"
-                text = f"SELECT * EXCLUDE ({quoted(SHARD)}) FROM ({part}){order}"
-                self._copy(text, file, labels(self._into.name, table.name, shard))
+            files: list[list[File]] = [[] for _ in range(number)]
+            for part, text in enumerate(parts):
+                shard, cell = divmod(part, cells)
+                if text is None and cell:
+                    continue
+                file = self._into / f"{place}-{shard:04d}-{cell}.parquet"
+                text = f"SELECT * EXCLUDE ({quoted(PART)}) FROM ({text or f'FROM ({rows}) LIMIT 0'}){order}"
+                self._copy(text, file, labels(self._into.name, table.name, shard, cell))
                 _keep(file)
-                files.append((file.name, file.stat().st_size, digest_of(file)))
+                made = File(name=file.name, size=file.stat().st_size, digest=digest_of(file), cell=cell)
+                files[shard].append(made)
                 if not table.public:
                     self._tell(table, shard, count, file)
-            yield table.name, tuple(files)
+            yield table.name, tuple(map(tuple, files))
+
+    def _cells(self, table: Table) -> int:
+        return self.cuts[table.name].cells if table.name in self.cuts else 1
+
+    def _part(self, table: Table, shard: str, row: str) -> str:
+        """Returns SQL for the part of a row: its shard, and in that its cell."""
+        if (cut := self.cuts.get(table.name)) is None:
+            return shard
+        return f"({shard}) * {cut.cells} + {_cell(cut, f'{row}.{quoted(cut.column)}')}"
 
     def _rows(self, table: Table, count: int) -> str:
         """Returns a SELECT of what is written of a table: its columns as declared, and SHARD; of rows with owners CODE
@@ -177,11 +200,12 @@ class Preparing(PublicTables):
             declared = f"SELECT declared.*{further} FROM ({declared}) AS declared{self._with_codes(table)}"
         if table.ownership is None:
             shard = "0" if table.public else f"row_number() OVER () % {count}"
-            return f"SELECT *, {shard} AS {quoted(SHARD)} FROM ({declared})"
+            return f"SELECT *, {self._part(table, shard, 'given')} AS {quoted(PART)} FROM ({declared}) AS given"
         held = f"SELECT held.*, shard, code FROM held{self._owned.index(table)} AS held JOIN units USING (unit)"
         left_out = [BLOCK, *([] if table.ownership.path else [OWNER])]
         columns = f"given.* EXCLUDE ({', '.join(map(quoted, left_out))}), held.code AS {quoted(CODE)}"
-        columns += f', CAST(held."rows" AS UINTEGER) AS {quoted(ROWS)}, held.shard AS {quoted(SHARD)}'
+        part = self._part(table, "held.shard", "given")
+        columns += f', CAST(held."rows" AS UINTEGER) AS {quoted(ROWS)}, {part} AS {quoted(PART)}'
         on = f"held.unit = given.{quoted(OWNER)}"
         on += "" if table.blocks is None else f" AND held.block IS NOT DISTINCT FROM given.{quoted(BLOCK)}"
         return f"SELECT {columns} FROM ({declared}) AS given JOIN ({held}) AS held ON {on}"
@@ -206,19 +230,18 @@ class Preparing(PublicTables):
             for place, column in places
         )
 
-    def _cut(self, rows: str, place: int, count: int) -> Iterator[str]:
-        """Writes rows once, by shard, and yields a SELECT of each shard, so that sources are read once for all."""
+    def _parted(self, rows: str, place: int, count: int) -> Iterator[str | None]:
+        """Writes rows once, by part, and yields a SELECT of each part or None: sources are read once for all parts."""
         folder = self._into / f"cut{place}"
         folder.mkdir(0o700)
-        form = f"{FORM}, PARTITION_BY ({quoted(SHARD)}), WRITE_PARTITION_COLUMNS"
+        form = f"{FORM}, PARTITION_BY ({quoted(PART)}), WRITE_PARTITION_COLUMNS"
         self._run(f"COPY ({rows}) TO {quote(str(folder))} ({form})")
         found = {int(part.name.rpartition("=")[2]): sorted(map(str, part.iterdir())) for part in folder.iterdir()}
-        for shard in range(count):
-            if shard in found:
-                scan = parquet_scan(found[shard]).removesuffix(")")
-                yield f"SELECT * FROM {scan}, hive_partitioning = false)"
+        for part in range(count):
+            if part in found:
+                yield f"SELECT * FROM {parquet_scan(found[part]).removesuffix(')')}, hive_partitioning = false)"
             else:
-                yield f"SELECT * FROM ({rows}) LIMIT 0"
+                yield None
         shutil.rmtree(folder)
 
     def _copy(self, text: str, file: Path, said: Mapping[str, str]) -> None:
@@ -238,9 +261,14 @@ class Preparing(PublicTables):
         row says how many rows its unit has."""
         for table in self._catalog.tables.values():
             if not table.public:
-                scan = parquet_scan(str(self._into / file) for file, *_ in written[table.name])
+                files = [file for shard in written[table.name] for file in shard]
+                scan = parquet_scan(str(self._into / file.name) for file in files)
                 self._require(self._number(f"SELECT COUNT(*) FROM {scan}") == self._number(self._rows_of(table)))
                 self._require(not self._any(self._misread(table, scan)))
+                for file in files if table.name in self.cuts else ():
+                    cut, one = self.cuts[table.name], parquet_scan([str(self._into / file.name)])
+                    wrong = f"{_cell(cut, quoted(cut.column))} <> {file.cell}"
+                    self._require(not self._any(f"SELECT 1 FROM {one} WHERE {wrong}"))
         for shard in range(count if self._owned else 0):
             for table in self._owned:
                 self._require(not self._any(self._miscounted(table, self._scan(written, table, shard))))
@@ -271,7 +299,7 @@ class Preparing(PublicTables):
         return f"SELECT DISTINCT {columns} FROM {self._scan(written, table, shard)}"
 
     def _scan(self, written: Written, table: Table, shard: int) -> str:
-        return parquet_scan([str(self._into / written[table.name][shard][0])])
+        return parquet_scan(str(self._into / file.name) for file in written[table.name][shard])
 
     def _require(self, holds: bool) -> None:
         if not holds:
@@ -306,11 +334,24 @@ def shard_of(unit: str, count: int) -> str:
     return f"CAST(md5_number_lower(CAST({unit} AS VARCHAR)) % {count} AS INTEGER)"
 
 
+def _cell(cut: Cut, column: str) -> str:
+    """Returns SQL for the cell of a row: see `Cut`."""
+    first, last = (f"DATE '{day}'" for day in cut.ends)
+    day = f"LEAST(GREATEST(CAST({column} AS DATE), {first}), {last})"
+    place = f"date_diff('{cut.by.value}', {first}, {day}) + 1"
+    return f"CASE WHEN {column} IS NULL THEN 0 ELSE {place} END"
+
+
+def _dated(table: Table) -> str | None:
+    """Returns the column of dates by which a table is sorted and cut: that of its blocks, or the first with bounds."""
+    bounded = (c.name for c in table.columns.values() if c.type in (DATE, TIMESTAMP) and c.lower is not None)
+    return next(bounded, None) if table.blocks is None else table.blocks.column
+
+
 def _order(table: Table) -> list[str]:
     """Returns SQL for what rows are sorted by within a file: by day, so that a question about some days reads these,
     where the rows are in blocks or have a date with bounds; then by unit. It decides no answer."""
-    bounded = (c.name for c in table.columns.values() if c.type in (DATE, TIMESTAMP) and c.lower is not None)
-    dated = next(bounded, None) if table.blocks is None else table.blocks.column
+    dated = _dated(table)
     day = [] if dated is None else [f"date_trunc('day', {quoted(dated)})"]
     return day + ([] if table.ownership is None else [quoted(CODE)])
 
