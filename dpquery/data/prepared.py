@@ -48,12 +48,14 @@ class File:
         size: In bytes.
         digest: SHA-256 in hexadecimal.
         cell: Which cell of the table's shard it holds; 0 where that is not cut.
+        made: The preparation that wrote it; another one where it was kept from that.
     """
 
     name: str
     size: int
     digest: str
     cell: int
+    made: str
 
 
 Files = tuple[tuple[File, ...], ...]
@@ -155,7 +157,7 @@ class Manifest:
         content["forms"] = {name: forms.to_json() for name, forms in self.forms.items()}
         content["cuts"] = {name: cut.to_json() for name, cut in self.cuts.items()}
         tables = {
-            name: [[[file.name, file.size, file.digest, file.cell] for file in shard] for shard in files]
+            name: [[[file.name, file.size, file.digest, file.cell, file.made] for file in shard] for shard in files]
             for name, files in self.tables.items()
         }
         text = json.dumps(content | {"tables": tables}, indent=1, ensure_ascii=False)
@@ -183,8 +185,8 @@ class Manifest:
             _refuse(folder, "its manifest has another form")
 
 
-def _file(name: str, size: int, digest: str, cell: int) -> File:
-    return File(name=str(name), size=int(size), digest=str(digest), cell=int(cell))
+def _file(name: str, size: int, digest: str, cell: int, made: str) -> File:
+    return File(name=str(name), size=int(size), digest=str(digest), cell=int(cell), made=str(made))
 
 
 def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str, str]) -> dict[str, PreparedTable]:
@@ -199,10 +201,7 @@ def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str,
             write to it.
     """
     place = Path(os.path.abspath(folder))
-    _require_own(place, place, stat.S_ISDIR)
-    if not os.path.lexists(place / MANIFEST):
-        _refuse(place, f"it has no {MANIFEST}, so it is not, or not completely, written by dpquery prepare")
-    manifest = Manifest.from_json(_read(place, place / MANIFEST).decode(errors="replace"), place)
+    manifest = manifest_of(place)
     for what, words in _BOUND.items():
         if manifest.bound.get(what) != bound[what]:
             _refuse(place, words)
@@ -228,6 +227,14 @@ def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str,
         most, cut = max(rows, default=0), manifest.cuts.get(name)
         made[name] = PreparedTable(name=name, shards=parts, most_rows=most, forms=forms, cut=cut)
     return made
+
+
+def manifest_of(place: Path) -> Manifest:
+    """Returns the manifest of a prepared folder; raises CatalogError where it has none that was written as it is."""
+    _require_own(place, place, stat.S_ISDIR)
+    if not os.path.lexists(place / MANIFEST):
+        _refuse(place, f"it has no {MANIFEST}, so it is not, or not completely, written by dpquery prepare")
+    return Manifest.from_json(_read(place, place / MANIFEST).decode(errors="replace"), place)
 
 
 _BOUND = {
@@ -271,7 +278,7 @@ def _check_file(place: Path, manifest: Manifest, table: str, shard: int, file: F
         said = parquet.read_metadata(path).metadata or {}
     except pa.ArrowException:
         _refuse(place, f"its file {plain(file.name)} cannot be read")
-    wanted = labels(manifest.made, table, shard, file.cell)
+    wanted = labels(file.made, table, shard, file.cell)
     if any(said.get(key.encode()) != value.encode() for key, value in wanted.items()):
         _refuse(place, f"its file {plain(file.name)} is of another preparation, table or shard")
 

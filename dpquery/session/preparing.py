@@ -8,14 +8,16 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from dpquery.backends.duckdb.erasing import written_without
 from dpquery.backends.duckdb.preparing import Preparing
 from dpquery.backends.resources import Resources
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
 from dpquery.catalog.rows import rows_of
-from dpquery.data.prepared import MADE, MANIFEST, MOST_SHARDS, Manifest, bound_to, opened
+from dpquery.data.prepared import MADE, MANIFEST, MOST_SHARDS, Manifest, bound_to, manifest_of, opened
 from dpquery.errors import CatalogError, DataChangedError
 from dpquery.kernel.plan import Lattice
 from dpquery.ledger.disk import sync_folder
@@ -86,6 +88,63 @@ def prepare(
             _commit(place, made)
         _remove_others(place, into.name)
     return place
+
+
+def erase(
+    catalog: Catalog | Place,
+    folder: Place,
+    unit: object,
+    *,
+    ledger: Ledger | Place,
+    by: str,
+    memory_limit: str | None = None,
+    spill: bool | Place = True,
+) -> Path:
+    """Returns a prepared folder after removing all rows of one privacy unit from it, and what was there before.
+
+    The data are another version then, which the ledger records; answers that were given stay. The sources are not
+    touched: remove the person there too, or the next preparation brings their rows back. Where this is stopped after
+    the ledger recorded the version, the folder is refused, and has to be prepared again.
+
+    Args:
+        catalog: The declarations, or the path of their YAML file.
+        folder: What `prepare` made of the version of the data that the ledger has now.
+        unit: The value that identifies it, as it is declared.
+        ledger: The ledger, or its path or URL.
+        by: Who erases, for the ledger, which is not told whom.
+        memory_limit, spill: As in `connect`.
+    Raises:
+        CatalogError: The folder cannot be used, or holds no row of the unit.
+        LedgerError: The ledger was made for other declarations.
+    """
+    declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
+    known = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    check_ledger(declared, known)
+    place, resources = Path(os.path.abspath(folder)), Resources(memory_limit, spill)
+    with _for_itself(place):
+        sources_of(declared, place, known)
+        before = manifest_of(place)
+        with _new_folder(place) as into, interruptible_work():
+            tables = written_without(str(unit), declared, before, place, into, resources)
+            version = known.new_data_version(by=by, why="a privacy unit was erased")
+            _commit(place, replace(before, made=into.name, bound=_bound(declared, known, version), tables=tables))
+        _remove_others(place, into.name)
+    return place
+
+
+def remove(folder: Place) -> None:
+    """Removes what `prepare` wrote to a folder; the folder itself, and the lock on it, stay.
+
+    Raises:
+        CatalogError: It is no such folder, or holds other files.
+    """
+    place = Path(os.path.abspath(folder))
+    if not place.is_dir():
+        raise CatalogError(f"there is no folder {place}")
+    with _for_itself(place):
+        (place / MANIFEST).unlink(missing_ok=True)
+        _remove_others(place, "")
+        sync_folder(place)
 
 
 def sources_of(catalog: Catalog, given: Mapping[str, object] | Place, ledger: Ledger) -> Mapping[str, object]:

@@ -411,3 +411,38 @@ def test_sources_that_are_missing_or_unknown(shop: Shop) -> None:
     with pytest.raises(CatalogError, match="not a declared table"):
         dp.prepare(shop.catalog, {**given, "more": given["items"]}, shop.place, ledger=shop.ledger)
     shop.connect()
+
+
+def test_a_unit_that_is_erased_leaves_no_byte_and_all_others_stay(tmp_path: Path) -> None:
+    """Its rows and those that a parent leads to it; the shards of others are the files that they were."""
+    catalog = CATALOG.replace("unit: id\n", "unit: name\n").replace("{id: {type: int64}", "{name: {type: text}")
+    declared, given = dp.Catalog.from_yaml(catalog), sources()
+    names = [f"person-{number:03}" for number in given["orders"].pop("id")]
+    given["orders"]["name"] = names
+    ledger = dp.create_ledger(declared, tmp_path / "ledger")
+    place = dp.prepare(declared, given, tmp_path / "data", ledger=ledger, shards=3)
+    before = {file.name: file.stat().st_ino for file in place.rglob("*.parquet")}
+    read = {file.name: parquet.read_table(file).to_pylist() for file in place.rglob("*.parquet")}
+    version = ledger.data_version
+    dp.erase(declared, place, "person-007", ledger=ledger, by="owner")
+    files = list(place.rglob("*.parquet"))
+    assert len(files) == len(before) and not any(b"person-007" in file.read_bytes() for file in files)
+    assert sum(before[file.name] != file.stat().st_ino for file in files) == 2
+    for file in files:
+        others = [row for row in read[file.name] if "person-007" not in row.values()]
+        assert parquet.read_table(file).to_pylist() == others
+    assert {path.stat().st_mode & 0o777 for path in place.rglob("*.parquet")} == {0o600}
+    assert ledger.data_version != version and "person" not in str(ledger.entries()[-1])
+    dp.connect(declared, place, ledger=ledger).sql(COUNT, epsilon="1")
+
+
+def test_who_is_not_there_is_not_erased(shop: Shop) -> None:
+    before, version = shop.text, shop.ledger.data_version
+    for nobody in (10**6, "nobody"):
+        with pytest.raises(CatalogError, match="nothing was erased"):
+            dp.erase(shop.catalog, shop.place, nobody, ledger=shop.ledger, by="owner")
+    assert (shop.text, shop.ledger.data_version) == (before, version)
+    assert [path.name for path in shop.place.iterdir() if path.is_dir()] == [shop.made.name]
+    _flip(shop)
+    with pytest.raises(CatalogError, match="not as it was written"):
+        dp.erase(shop.catalog, shop.place, 7, ledger=shop.ledger, by="owner")

@@ -165,8 +165,7 @@ class Preparing(PublicTables):
             rows, cells = self._rows(table, count), self._cells(table)
             number = 1 if table.public else count
             parts = [rows] if number * cells == 1 else self._parted(rows, place, number * cells)
-            order = ", ".join(_order(table))
-            order = f" ORDER BY {order}" if order else ""
+            order = order_of(table)
             files: list[list[File]] = [[] for _ in range(number)]
             for part, text in enumerate(parts):
                 shard, cell = divmod(part, cells)
@@ -174,10 +173,8 @@ class Preparing(PublicTables):
                     continue
                 file = self._into / f"{place}-{shard:04d}-{cell}.parquet"
                 text = f"SELECT * EXCLUDE ({quoted(PART)}) FROM ({text or f'FROM ({rows}) LIMIT 0'}){order}"
-                self._copy(text, file, labels(self._into.name, table.name, shard, cell))
-                _keep(file)
-                made = File(name=file.name, size=file.stat().st_size, digest=digest_of(file), cell=cell)
-                files[shard].append(made)
+                self._run(copied(text, file, labels(self._into.name, table.name, shard, cell)))
+                files[shard].append(kept(file, cell))
                 if not table.public:
                     self._tell(table, shard, count, file)
             yield table.name, tuple(map(tuple, files))
@@ -244,10 +241,6 @@ class Preparing(PublicTables):
                 yield None
         shutil.rmtree(folder)
 
-    def _copy(self, text: str, file: Path, said: Mapping[str, str]) -> None:
-        footer = ", ".join(f"{key}: {quote(value)}" for key, value in said.items())
-        self._run(f"COPY ({text}) TO {quote(str(file))} ({FORM}, KV_METADATA {{{footer}}})")
-
     def _tell(self, table: Table, shard: int, count: int, file: Path) -> None:
         """Says what was written, and when the rest will be, if it goes on like this."""
         self._done += self._number(f"SELECT COUNT(*) FROM {parquet_scan([str(file)])}")
@@ -295,7 +288,7 @@ class Preparing(PublicTables):
 
     def _units(self, written: Written, table: Table, shard: int) -> str:
         """Returns a SELECT of the units of a shard and their numbers."""
-        columns = f"{_owner(table)} AS unit, {quoted(CODE)} AS code"
+        columns = f"{owner_of(table)} AS unit, {quoted(CODE)} AS code"
         return f"SELECT DISTINCT {columns} FROM {self._scan(written, table, shard)}"
 
     def _scan(self, written: Written, table: Table, shard: int) -> str:
@@ -348,24 +341,32 @@ def _dated(table: Table) -> str | None:
     return next(bounded, None) if table.blocks is None else table.blocks.column
 
 
-def _order(table: Table) -> list[str]:
+def order_of(table: Table) -> str:
     """Returns SQL for what rows are sorted by within a file: by day, so that a question about some days reads these,
     where the rows are in blocks or have a date with bounds; then by unit. It decides no answer."""
     dated = _dated(table)
     day = [] if dated is None else [f"date_trunc('day', {quoted(dated)})"]
-    return day + ([] if table.ownership is None else [quoted(CODE)])
+    order = day + ([] if table.ownership is None else [quoted(CODE)])
+    return f" ORDER BY {', '.join(order)}" if order else ""
 
 
-def _owner(table: Table) -> str:
+def owner_of(table: Table) -> str:
     assert table.ownership is not None
     return quoted(OWNER if table.ownership.path else table.ownership.column)
 
 
-def _keep(file: Path) -> None:
-    """Makes a file durable, and its owner's alone."""
+def copied(text: str, file: Path, said: Mapping[str, str]) -> str:
+    """Returns a statement that writes rows to a file, and what it says of itself."""
+    footer = ", ".join(f"{key}: {quote(value)}" for key, value in said.items())
+    return f"COPY ({text}) TO {quote(str(file))} ({FORM}, KV_METADATA {{{footer}}})"
+
+
+def kept(file: Path, cell: int) -> File:
+    """Returns what a manifest says of a file that was written, after making it durable, and its owner's alone."""
     file.chmod(0o600)
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    return File(name=file.name, size=file.stat().st_size, digest=digest_of(file), cell=cell, made=file.parent.name)

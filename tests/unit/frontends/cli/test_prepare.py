@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,28 @@ def test_a_folder_is_prepared_and_read(
     assert "there is no none" in capsys.readouterr().err
     assert run(["prepare", str(catalog), "--into", str(into)]) == 2
     assert "has no data" in capsys.readouterr().err
+
+
+def test_a_unit_is_erased_and_a_folder_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zero_noise(monkeypatch)
+    catalog, into = tmp_path / "shop.yaml", tmp_path / "shop.prepared"
+    catalog.write_text(CATALOG)
+    for name, frame in sources().items():
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    assert run(["ledger", "create", str(catalog)]) == 0
+    assert run(["prepare", str(catalog), "--into", str(into), "--shards", "2"]) == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO("7\n"))
+    assert run(["prepare", str(catalog), "--into", str(into), "--erase", "-"]) == 0
+    assert "a new version of the data" in capsys.readouterr().out
+    assert run(["query", str(catalog), COUNT, "--epsilon", "1", "--source", str(into), "--format", "csv"]) == 0
+    assert capsys.readouterr().out.split() == ['"n"', "57"]
+    assert run(["prepare", str(catalog), "--into", str(into), "--erase", "7"]) == 2
+    assert "no row belongs to this unit" in capsys.readouterr().err
+    assert run(["prepare", str(catalog), "--into", str(into), "--erase", "7", "--shards", "2"]) == 2
+    assert "leave --source and --shards out" in capsys.readouterr().err
+    assert run(["prepare", str(catalog), "--into", str(into), "--remove"]) == 0
+    assert list(into.iterdir()) == []
+    assert run(["prepare", str(catalog), "--into", str(tmp_path), "--remove"]) == 2
+    assert "holds other files" in capsys.readouterr().err and catalog.exists()
