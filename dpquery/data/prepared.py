@@ -142,6 +142,7 @@ class Manifest:
         tables: For each table its files.
         forms: The further columns of each private table.
         cuts: How shards of tables are cut by date, of those that are.
+        sources: What tells the files that were read of each table from others.
     """
 
     made: str
@@ -150,11 +151,13 @@ class Manifest:
     tables: Mapping[str, Files]
     forms: Mapping[str, Forms]
     cuts: Mapping[str, Cut]
+    sources: Mapping[str, list[list[str]]]
 
     def to_json(self) -> str:
         """Returns the text of the file, whose last line is the digest of those before it."""
         content = {"format": FORMAT, "made": self.made, "shards": self.shards, "bound": dict(self.bound)}
         content["forms"] = {name: forms.to_json() for name, forms in self.forms.items()}
+        content["sources"] = dict(self.sources)
         content["cuts"] = {name: cut.to_json() for name, cut in self.cuts.items()}
         tables = {
             name: [[[file.name, file.size, file.digest, file.cell, file.made] for file in shard] for shard in files]
@@ -180,7 +183,8 @@ class Manifest:
             forms = {str(name): Forms.from_json(said) for name, said in content["forms"].items()}
             cuts = {str(name): Cut.from_json(said) for name, said in content["cuts"].items()}
             made, shards, bound = str(content["made"]), int(content["shards"]), dict(content["bound"])
-            return Manifest(made=made, bound=bound, shards=shards, tables=tables, forms=forms, cuts=cuts)
+            given = {str(n): [list(map(str, stamp)) for stamp in stamps] for n, stamps in content["sources"].items()}
+            return Manifest(made=made, bound=bound, shards=shards, tables=tables, forms=forms, cuts=cuts, sources=given)
         except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
             _refuse(folder, "its manifest has another form")
 

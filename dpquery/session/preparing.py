@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from dpquery.backends.duckdb.earlier import Earlier, Unfit
 from dpquery.backends.duckdb.erasing import written_without
 from dpquery.backends.duckdb.preparing import Preparing
 from dpquery.backends.resources import Resources
@@ -77,17 +78,40 @@ def prepare(
         raise CatalogError([f"source {name} is not a declared table" for name in unknown])
     version, place, resources = known.data_version, Path(os.path.abspath(folder)), Resources(memory_limit, spill)
     with _for_itself(place):
+        earlier = _earlier(declared, known, place, shards)
         with _new_folder(place) as into, interruptible_work():
-            preparing = Preparing(declared, sources, into, lattices=_lattices(declared), resources=resources, say=say)
-            with contextlib.closing(preparing) as work:
-                count, written = work.write(shards)
+            for before in (earlier, None):
+                lattices = _lattices(declared)
+                preparing = Preparing(
+                    declared, sources, into, lattices=lattices, earlier=before, resources=resources, say=say
+                )
+                with contextlib.closing(preparing) as work, contextlib.suppress(Unfit):
+                    count, written = work.write(shards)
+                    break
             if known.data_version != version:
                 raise DataChangedError("the owner recorded a new version of the data meanwhile; prepare them again")
-            bound = _bound(declared, known, version)
-            made = Manifest(made=into.name, bound=bound, shards=count, tables=written, forms=work.forms, cuts=work.cuts)
-            _commit(place, made)
+            manifest = Manifest(
+                made=into.name,
+                bound=_bound(declared, known, version),
+                shards=count,
+                tables=written,
+                forms=work.forms,
+                cuts=work.cuts,
+                sources=work.sources,
+            )
+            _commit(place, manifest)
         _remove_others(place, into.name)
     return place
+
+
+def _earlier(catalog: Catalog, ledger: Ledger, place: Path, shards: int | None) -> Earlier | None:
+    """Returns what the folder holds, if it is of the same declarations and shards, and as it was written."""
+    try:
+        manifest = manifest_of(place)
+        opened(place, catalog, _bound(catalog, ledger, manifest.bound.get("data_version", "")))
+    except CatalogError:
+        return None
+    return Earlier(manifest, place / manifest.made) if shards in (None, manifest.shards) else None
 
 
 def erase(

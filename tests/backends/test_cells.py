@@ -13,7 +13,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.backends.duckdb.preparing import _cell
+from dpquery.backends.duckdb.shard_files import cell_of
 from dpquery.data.cells import Cut
 from dpquery.plan.calendar import By, number_of
 from tests.backends.engines import both, catalog_of
@@ -128,7 +128,7 @@ def test_the_engine_finds_the_cell_of_each_day(by: By) -> None:
     for type in ("DATE", "TIMESTAMP"):
         values = ", ".join(f"('{day.isoformat()}'::{type}, {i})" for i, day in enumerate(days))
         rows = duckdb.execute(
-            f"SELECT {_cell(cut, 'day')} FROM (VALUES {values}) AS given(day, i) ORDER BY i"
+            f"SELECT {cell_of(cut, 'day')} FROM (VALUES {values}) AS given(day, i) ORDER BY i"
         ).fetchall()
         assert [cell for (cell,) in rows] == wanted
-    assert duckdb.execute(f"SELECT {_cell(cut, 'NULL::DATE')}").fetchall() == [(0,)]
+    assert duckdb.execute(f"SELECT {cell_of(cut, 'NULL::DATE')}").fetchall() == [(0,)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 
 import duckdb
 
+from dpquery.backends.duckdb.earlier import link
 from dpquery.backends.duckdb.engine import Engine
-from dpquery.backends.duckdb.preparing import Written, copied, kept, order_of, owner_of, shard_of
+from dpquery.backends.duckdb.preparing import Written
+from dpquery.backends.duckdb.shard_files import copied, kept, order_of, owner_of, shard_of
 from dpquery.backends.duckdb.sql.sql_casts import type_name
 from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog, Table
@@ -62,16 +62,8 @@ def written_without(
     if reason:
         raise CatalogError(f"nothing was erased: {reason}")
     for file in (file for files in made.values() for shard in files for file in shard if file.made != into.name):
-        linked(before / file.name, into / file.name)
+        link(before / file.name, into / file.name)
     return made
-
-
-def linked(file: Path, to: Path) -> None:
-    """Makes a file available under another name, by a copy of it where the file system knows no links."""
-    try:
-        os.link(file, to)
-    except OSError:
-        shutil.copy2(file, to)
 
 
 def _is_unit(table: Table, unit: str) -> str:
