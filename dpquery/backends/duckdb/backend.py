@@ -24,7 +24,7 @@ from dpquery.backends.duckdb.row_weights import Names, RowWeights, tables_that_s
 from dpquery.backends.duckdb.shards import PARTS, periods, run_each, shards_of, with_values_once
 from dpquery.backends.duckdb.sql.histogram_sql import signatures
 from dpquery.backends.duckdb.statements import TIME_LIMIT, fetch, fetch_few, fetch_integers, fetch_objects
-from dpquery.backends.duckdb.stored_forms import formed
+from dpquery.backends.duckdb.stored_forms import Formed, formed
 from dpquery.backends.duckdb.table_reading import Kept, Weighed
 from dpquery.backends.duckdb.time_limits import time_limit
 from dpquery.backends.duckdb.used_columns import narrowed
@@ -92,7 +92,7 @@ class DuckDBBackend(PublicTables):
         return self._written(aggregate, self._limited, self._weights.known(weights_of(aggregate.source)))
 
     def _written(self, aggregate: PrivateAggregate, limited: frozenset[str], weights: Names) -> Prepared:
-        form = formed(aggregate, self._forms)
+        form = formed(aggregate, self._forms) if self._forms else Formed(aggregate)
         keys = form.aggregate.keys
         domains = [None if k.domain is None else self._private.domain(k.types, k.domain) for k in keys]
         choices = [None if m.domain is None else self._choices(aggregate, m) for m in aggregate.measures]

@@ -54,6 +54,7 @@ def order_of(table: Table) -> str:
 
 
 def owner_of(table: Table) -> str:
+    """Returns SQL for the owner of a row of a prepared table."""
     assert table.ownership is not None
     return quoted(OWNER if table.ownership.path else table.ownership.column)
 

@@ -54,8 +54,6 @@ class Formed:
 @cached
 def formed(aggregate: PrivateAggregate, forms: FormsOf) -> Formed:
     """Returns the aggregate over stored forms, as far as there are any."""
-    if not forms:
-        return Formed(aggregate)
     made, steps = aggregate, set[str]()
     for place, measure in enumerate(made.measures):
         if measure.lattice is None or measure.value is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dpquery import dbapi
 from dpquery.frontends.cli.main import run
 from dpquery.frontends.postgres.engine.engine import open_engine
 from tests.attacks.test_prepared import CATALOG, COUNT, sources
@@ -33,8 +34,14 @@ def test_a_folder_is_prepared_and_read(
     words = {"memory_limit": None, "spill": True, "row_level": "error", "most_epsilon": None}
     with open_engine({"catalog": str(catalog), "sources": str(into), "ledger": ledger, **words}) as (_, facts):
         assert facts == {"dataset": "shop"}
+    assert run(["check", str(catalog), "--source", str(into)]) == 0
+    assert f"Data, readable as declared\n  orders: {into}\n" in capsys.readouterr().out
+    with dbapi.connect(catalog, into) as connection:
+        assert connection.execute(COUNT, epsilon="1").fetchall() == [(60,)]
     assert run(["data", "new-version", ledger, "--why", "more orders"]) == 0
     assert run(["query", str(catalog), COUNT, "--epsilon", "1", "--source", str(into)]) == 2
+    assert "another version of the data" in capsys.readouterr().err
+    assert run(["check", str(catalog), "--source", str(into)]) == 2
     assert "another version of the data" in capsys.readouterr().err
     assert run(["query", str(catalog), COUNT, "--epsilon", "1", "--source", str(tmp_path / "none")]) == 2
     assert "there is no none" in capsys.readouterr().err
