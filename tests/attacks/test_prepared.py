@@ -107,6 +107,7 @@ def test_rows_are_counted_as_in_the_sources(shop: Shop, monkeypatch: pytest.Monk
 
 
 def test_only_the_owner_may_open_what_is_written(shop: Shop) -> None:
+    """BAK-14."""
     paths = [shop.place, *shop.place.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
@@ -293,6 +294,7 @@ BROKEN: dict[str, tuple[Callable[[Shop], object], str]] = {
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_folder_that_is_not_as_it_was_written_is_refused(shop: Shop, case: str) -> None:
+    """BAK-13, BAK-14."""
     change, words = BROKEN[case]
     change(shop)
     with pytest.raises(CatalogError, match=words):
@@ -414,7 +416,7 @@ def test_sources_that_are_missing_or_unknown(shop: Shop) -> None:
 
 
 def test_a_unit_that_is_erased_leaves_no_byte_and_all_others_stay(tmp_path: Path) -> None:
-    """Its rows and those that a parent leads to it; the shards of others are the files that they were."""
+    """BAK-15: its rows and those that a parent leads to it; the shards of others are the files that they were."""
     catalog = CATALOG.replace("unit: id\n", "unit: name\n").replace("{id: {type: int64}", "{name: {type: text}")
     declared, given = dp.Catalog.from_yaml(catalog), sources()
     names = [f"person-{number:03}" for number in given["orders"].pop("id")]
