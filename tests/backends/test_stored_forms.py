@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.backends.duckdb.stored_forms import formed
 from dpquery.catalog import Catalog
 from dpquery.kernel.plan import PrivateAggregate
+from dpquery.plan.logical import Join, Relation, sources, with_sources
 from tests.backends.engines import both, catalog_of
 from tests.backends.prepared import prepared
 
@@ -163,3 +166,22 @@ def test_the_integers_are_the_same(
         statement = tested.prepare(plan)
         text = " ".join([statement.text, *statement.parts])
         assert {form for form in (STEP, CODE, NUMBER) if form in text} == QUERIES[sql]
+
+
+LEFT = "SELECT sex, SUM(cost) AS s, AVG(age) AS a FROM visits LEFT JOIN people USING (name) GROUP BY sex"
+
+
+def test_rows_that_a_join_adds_are_looked_at_for_their_owner(
+    backends: tuple[Any, Any], plans: dict[str, list[PrivateAggregate]]
+) -> None:
+    """A join that keeps rows of the side without the unit makes rows of nobody, which do not count."""
+
+    def turned(relation: Relation) -> Relation:
+        if isinstance(relation, Join):
+            return replace(relation, kind="right")
+        below = sources(relation)
+        return with_sources(relation, tuple(map(turned, below))) if below else relation
+
+    (plan, *_), forms = plans[LEFT], backends[0]._forms
+    assert formed(plan, forms).is_owned
+    assert not formed(replace(plan, source=turned(plan.source)), forms).is_owned
