@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dpquery.session.connecting import amend_ledger, connect, create_ledger
     from dpquery.session.options import Options
     from dpquery.session.planned import Plan
-    from dpquery.session.preparing import prepare
+    from dpquery.session.preparing import erase, prepare
     from dpquery.session.session import Session
 
     privacy = accounting
@@ -77,6 +77,7 @@ __all__ = [
     "amend_ledger",
     "connect",
     "create_ledger",
+    "erase",
     "export_ledger",
     "prepare",
     "protect",
@@ -96,6 +97,7 @@ _HOMES = {
     "amend_ledger": "dpquery.session.connecting",
     "connect": "dpquery.session.connecting",
     "create_ledger": "dpquery.session.connecting",
+    "erase": "dpquery.session.preparing",
     "export_ledger": "dpquery.frontends.admin.audit",
     "prepare": "dpquery.session.preparing",
     "protect": "dpquery.frontends.pandas.declare",

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +23,12 @@ import pyarrow.parquet as parquet
 
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import plain
+from dpquery.data.cells import Cut
+from dpquery.data.forms import Forms, step_of
 from dpquery.errors import CatalogError
+from dpquery.units.blocks import Touched
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 OWNER, CODE, ROWS = " unit", " code", " rows"
 """Columns beside the declared ones, by names that no declared column can have: the unit of a row that another table
@@ -33,9 +36,30 @@ leads to, the unit's number, and how many rows the unit has in the table (in the
 MOST_SHARDS = 10_000
 MADE = re.compile(r"[0-9a-f]{32}")
 """Names of preparations."""
-_FILE = re.compile(r"[0-9]+-[0-9]{4}\.parquet")
-Files = tuple[tuple[str, int, str], ...]
-"""Name, size and SHA-256 of each file of a table, by shard."""
+_FILE = re.compile(r"[0-9]+-[0-9]{4}-[0-9]+\.parquet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file of a table.
+
+    Attributes:
+        name: In the folder of the preparation.
+        size: In bytes.
+        digest: SHA-256 in hexadecimal.
+        cell: Which cell of the table's shard it holds; 0 where that is not cut.
+        made: The preparation that wrote it; another one where it was kept from that.
+    """
+
+    name: str
+    size: int
+    digest: str
+    cell: int
+    made: str
+
+
+Files = tuple[tuple[File, ...], ...]
+"""The files of a table, by shard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +68,29 @@ class PreparedTable:
 
     Attributes:
         name: Its name in the catalog.
-        files: Its files: of a private table one for each shard, of a public one a single file.
+        shards: The paths of its files and the cell of each, by shard; a public table is one shard.
         most_rows: No unit has more rows in the table, or in a block of it; 0 where rows have no owner.
+        forms: Its further columns.
+        cut: How each shard is cut, or None.
     """
 
     name: str
-    files: tuple[str, ...]
+    shards: tuple[tuple[tuple[str, int], ...], ...]
     most_rows: int
+    forms: Forms
+    cut: Cut | None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths of all files."""
+        return tuple(path for shard in self.shards for path, _ in shard)
+
+    def read(self, touched: Touched) -> tuple[tuple[str, ...], ...]:
+        """Returns for each shard the files that may hold rows of these periods of the column by which it is cut."""
+        if self.cut is None:
+            return tuple(tuple(path for path, _ in shard) for shard in self.shards)
+        kept = [[path for path, cell in shard if self.cut.meets(cell, touched)] for shard in self.shards]
+        return tuple(tuple(k or [shard[0][0]]) for k, shard in zip(kept, self.shards, strict=True))
 
 
 def bound_to(catalog: Catalog, *, ledger: str, data_version: str) -> dict[str, str]:
@@ -86,9 +126,9 @@ def _facts(table: Table) -> dict[str, Any]:
     }
 
 
-def labels(made: str, table: str, shard: int) -> dict[str, str]:
+def labels(made: str, table: str, shard: int, cell: int) -> dict[str, str]:
     """Returns what a file says of itself in its footer."""
-    return {"dpquery_made": made, "dpquery_table": table, "dpquery_shard": str(shard)}
+    return {"dpquery_made": made, "dpquery_table": table, "dpquery_shard": str(shard), "dpquery_cell": str(cell)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,18 +139,31 @@ class Manifest:
         made: The name of the preparation, 32 hexadecimal digits, and of the folder of its files.
         bound: What it belongs to; see `bound_to`.
         shards: Into how many parts the units are cut.
-        tables: For each table its files, by shard: name, size and SHA-256.
+        tables: For each table its files.
+        forms: The further columns of each private table.
+        cuts: How shards of tables are cut by date, of those that are.
+        sources: What tells the files that were read of each table from others.
     """
 
     made: str
     bound: Mapping[str, str]
     shards: int
     tables: Mapping[str, Files]
+    forms: Mapping[str, Forms]
+    cuts: Mapping[str, Cut]
+    sources: Mapping[str, list[list[str]]]
 
     def to_json(self) -> str:
         """Returns the text of the file, whose last line is the digest of those before it."""
         content = {"format": FORMAT, "made": self.made, "shards": self.shards, "bound": dict(self.bound)}
-        text = json.dumps(content | {"tables": dict(self.tables)}, indent=1, ensure_ascii=False)
+        content["forms"] = {name: forms.to_json() for name, forms in self.forms.items()}
+        content["sources"] = dict(self.sources)
+        content["cuts"] = {name: cut.to_json() for name, cut in self.cuts.items()}
+        tables = {
+            name: [[[file.name, file.size, file.digest, file.cell, file.made] for file in shard] for shard in files]
+            for name, files in self.tables.items()
+        }
+        text = json.dumps(content | {"tables": tables}, indent=1, ensure_ascii=False)
         return f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}\n"
 
     @staticmethod
@@ -124,13 +177,20 @@ class Manifest:
             if content["format"] != FORMAT:
                 _refuse(folder, f"it has format {content['format']!r}, and this version reads format {FORMAT}")
             tables = {
-                str(name): tuple((str(file), int(size), str(hash)) for file, size, hash in files)
+                str(name): tuple(tuple(_file(*facts) for facts in shard) for shard in files)
                 for name, files in content["tables"].items()
             }
-            made, shards = str(content["made"]), int(content["shards"])
-            return Manifest(made=made, bound=dict(content["bound"]), shards=shards, tables=tables)
+            forms = {str(name): Forms.from_json(said) for name, said in content["forms"].items()}
+            cuts = {str(name): Cut.from_json(said) for name, said in content["cuts"].items()}
+            made, shards, bound = str(content["made"]), int(content["shards"]), dict(content["bound"])
+            given = {str(n): [list(map(str, stamp)) for stamp in stamps] for n, stamps in content["sources"].items()}
+            return Manifest(made=made, bound=bound, shards=shards, tables=tables, forms=forms, cuts=cuts, sources=given)
         except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
             _refuse(folder, "its manifest has another form")
+
+
+def _file(name: str, size: int, digest: str, cell: int, made: str) -> File:
+    return File(name=str(name), size=int(size), digest=str(digest), cell=int(cell), made=str(made))
 
 
 def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str, str]) -> dict[str, PreparedTable]:
@@ -145,10 +205,7 @@ def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str,
             write to it.
     """
     place = Path(os.path.abspath(folder))
-    _require_own(place, place, stat.S_ISDIR)
-    if not os.path.lexists(place / MANIFEST):
-        _refuse(place, f"it has no {MANIFEST}, so it is not, or not completely, written by dpquery prepare")
-    manifest = Manifest.from_json(_read(place, place / MANIFEST).decode(errors="replace"), place)
+    manifest = manifest_of(place)
     for what, words in _BOUND.items():
         if manifest.bound.get(what) != bound[what]:
             _refuse(place, words)
@@ -157,7 +214,7 @@ def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str,
     if not MADE.fullmatch(manifest.made):
         _refuse(place, "its manifest names a folder outside of it")
     _require_own(place, place / manifest.made, stat.S_ISDIR)
-    listed = [file for files in manifest.tables.values() for file, *_ in files]
+    listed = [file.name for _, _, file in _every_file(manifest)]
     if len(set(listed)) < len(listed):
         _refuse(place, "its manifest lists a file twice")
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
@@ -165,11 +222,23 @@ def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str,
     _check_shards(place, manifest, catalog)
     made = {}
     for name, files in manifest.tables.items():
-        paths = tuple(_path(place, manifest, file) for file, *_ in files)
+        parts = tuple(tuple((_path(place, manifest, file), file.cell) for file in shard) for shard in files)
+        paths = [path for shard in parts for path, _ in shard]
         has_owners = catalog.tables[name].ownership is not None
         rows = [most for path in paths for _, most in _ends(place, path, ROWS)] if has_owners else []
-        made[name] = PreparedTable(name=name, files=paths, most_rows=max(rows, default=0))
+        forms = manifest.forms.get(name, Forms())
+        _check_forms(place, paths, forms)
+        most, cut = max(rows, default=0), manifest.cuts.get(name)
+        made[name] = PreparedTable(name=name, shards=parts, most_rows=most, forms=forms, cut=cut)
     return made
+
+
+def manifest_of(place: Path) -> Manifest:
+    """Returns the manifest of a prepared folder; raises CatalogError where it has none that was written as it is."""
+    _require_own(place, place, stat.S_ISDIR)
+    if not os.path.lexists(place / MANIFEST):
+        _refuse(place, f"it has no {MANIFEST}, so it is not, or not completely, written by dpquery prepare")
+    return Manifest.from_json(_read(place, place / MANIFEST).decode(errors="replace"), place)
 
 
 _BOUND = {
@@ -187,33 +256,35 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _every_file(manifest: Manifest) -> list[tuple[str, int, str, int, str]]:
+def _every_file(manifest: Manifest) -> list[tuple[str, int, File]]:
     """Returns table, shard, and what the manifest says of each file."""
     return [
-        (name, shard, file, size, hash)
+        (name, shard, file)
         for name, files in manifest.tables.items()
-        for shard, (file, size, hash) in enumerate(files)
+        for shard, parts in enumerate(files)
+        for file in parts
     ]
 
 
-def _path(place: Path, manifest: Manifest, file: str) -> str:
-    if not _FILE.fullmatch(file):
+def _path(place: Path, manifest: Manifest, file: File) -> str:
+    if not _FILE.fullmatch(file.name):
         _refuse(place, "its manifest names a file outside of it")
-    return str(place / manifest.made / file)
+    return str(place / manifest.made / file.name)
 
 
-def _check_file(place: Path, manifest: Manifest, table: str, shard: int, file: str, size: int, digest: str) -> None:
-    """Raises CatalogError unless a file is what the manifest says, and of this preparation, table and shard."""
+def _check_file(place: Path, manifest: Manifest, table: str, shard: int, file: File) -> None:
+    """Raises CatalogError unless a file is what the manifest says, and of this preparation, table, shard and cell."""
     path = Path(_path(place, manifest, file))
     _require_own(place, path, stat.S_ISREG)
-    if path.stat().st_size != size or digest_of(path) != digest:
-        _refuse(place, f"its file {plain(file)} is not as it was written. Prepare the data again")
+    if path.stat().st_size != file.size or digest_of(path) != file.digest:
+        _refuse(place, f"its file {plain(file.name)} is not as it was written. Prepare the data again")
     try:
         said = parquet.read_metadata(path).metadata or {}
     except pa.ArrowException:
-        _refuse(place, f"its file {plain(file)} cannot be read")
-    if any(said.get(key.encode()) != value.encode() for key, value in labels(manifest.made, table, shard).items()):
-        _refuse(place, f"its file {plain(file)} is of another preparation, table or shard")
+        _refuse(place, f"its file {plain(file.name)} cannot be read")
+    wanted = labels(file.made, table, shard, file.cell)
+    if any(said.get(key.encode()) != value.encode() for key, value in wanted.items()):
+        _refuse(place, f"its file {plain(file.name)} is of another preparation, table or shard")
 
 
 def _check_shards(place: Path, manifest: Manifest, catalog: Catalog) -> None:
@@ -221,25 +292,38 @@ def _check_shards(place: Path, manifest: Manifest, catalog: Catalog) -> None:
     ranges: dict[int, list[tuple[int, int]]] = {}
     for name, files in manifest.tables.items():
         table = catalog.tables[name]
-        if len(files) != (1 if table.public else manifest.shards):
+        if len(files) != (1 if table.public else manifest.shards) or not all(files):
             _refuse(place, f"table {plain(name)} does not have every shard once")
-        for shard, (file, *_) in enumerate(files):
+        if any(len({file.cell for file in shard}) < len(shard) for shard in files):
+            _refuse(place, f"table {plain(name)} has a part of a shard twice")
+        for shard, parts in enumerate(files):
             if table.ownership is not None:
-                ranges.setdefault(shard, []).extend(_ends(place, _path(place, manifest, file), CODE))
+                for file in parts:
+                    ranges.setdefault(shard, []).extend(_ends(place, _path(place, manifest, file), CODE))
     ends = sorted((min(a for a, _ in found), max(b for _, b in found)) for found in ranges.values() if found)
     if any(before[1] >= after[0] for before, after in itertools.pairwise(ends)):
         _refuse(place, "units of one shard are in another one")
 
 
-def _ends(place: Path, path: str, column: str) -> list[tuple[int, int]]:
+def _check_forms(place: Path, paths: Sequence[str], forms: Forms) -> None:
+    """Raises CatalogError unless lattice integers are within the bounds of their lattice."""
+    for path in paths:
+        for column, lattice in forms.lattices.items():
+            ends = _ends(place, path, step_of(column), may_be_null=True)
+            if any(low < lattice.lower or high > lattice.upper for low, high in ends):
+                _refuse(place, f"its file {plain(Path(path).name)} holds numbers beyond the bounds of their column")
+
+
+def _ends(place: Path, path: str, column: str, *, may_be_null: bool = False) -> list[tuple[int, int]]:
     """Returns the least and the largest number in a column of each group of rows, as the file's footer says."""
     footer = parquet.read_metadata(path)
     names, ends = footer.schema.to_arrow_schema().names, []
     for group in map(footer.row_group, range(footer.num_row_groups)):
-        if not group.num_rows:
-            continue
         said = group.column(names.index(column)).statistics if column in names else None
-        if said is None or not said.has_min_max or said.null_count:
+        nulls = said.null_count if said is not None and may_be_null else 0
+        if nulls == group.num_rows:
+            continue
+        if said is None or not said.has_min_max or said.null_count > nulls:
             _refuse(place, f"its file {plain(Path(path).name)} does not say what it holds")
         ends.append((said.min, said.max))
     return ends

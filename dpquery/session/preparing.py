@@ -8,17 +8,24 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from dpquery.backends.duckdb.earlier import Earlier, Unfit
+from dpquery.backends.duckdb.erasing import written_without
 from dpquery.backends.duckdb.preparing import Preparing
 from dpquery.backends.resources import Resources
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
+from dpquery.catalog.rows import rows_of
 from dpquery.data.addresses import is_database
-from dpquery.data.prepared import MADE, MANIFEST, MOST_SHARDS, Manifest, bound_to, opened
+from dpquery.data.prepared import MADE, MANIFEST, MOST_SHARDS, Manifest, bound_to, manifest_of, opened
 from dpquery.errors import CatalogError, DataChangedError
+from dpquery.kernel.plan import Lattice
 from dpquery.ledger.disk import sync_folder
 from dpquery.ledger.ledger import Ledger
+from dpquery.plan.types import Kind
+from dpquery.planner.protect.lattices import for_sum
 from dpquery.session.agreed import check_ledger
 
 try:
@@ -27,6 +34,7 @@ except ImportError:  # without locks the owner has to see that one preparation r
     fcntl = None  # type: ignore[assignment]
 
 Place = str | os.PathLike[str]
+_NUMBERS = (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL)
 
 
 def prepare(
@@ -72,15 +80,97 @@ def prepare(
         raise CatalogError([f"source {name} is not a declared table" for name in unknown])
     version, place, resources = known.data_version, Path(os.path.abspath(folder)), Resources(memory_limit, spill)
     with _for_itself(place):
+        earlier = _earlier(declared, known, place, shards)
         with _new_folder(place) as into, interruptible_work():
-            with contextlib.closing(Preparing(declared, sources, into, resources=resources, say=say)) as work:
-                count, written = work.write(shards)
+            for before in (earlier, None):
+                lattices = _lattices(declared)
+                preparing = Preparing(
+                    declared, sources, into, lattices=lattices, earlier=before, resources=resources, say=say
+                )
+                with contextlib.closing(preparing) as work, contextlib.suppress(Unfit):
+                    count, written = work.write(shards)
+                    break
             if known.data_version != version:
                 raise DataChangedError("the owner recorded a new version of the data meanwhile; prepare them again")
-            bound = _bound(declared, known, version)
-            _commit(place, Manifest(made=into.name, bound=bound, shards=count, tables=written))
+            manifest = Manifest(
+                made=into.name,
+                bound=_bound(declared, known, version),
+                shards=count,
+                tables=written,
+                forms=work.forms,
+                cuts=work.cuts,
+                sources=work.sources,
+            )
+            _commit(place, manifest)
         _remove_others(place, into.name)
     return place
+
+
+def _earlier(catalog: Catalog, ledger: Ledger, place: Path, shards: int | None) -> Earlier | None:
+    """Returns what the folder holds, if it is of the same declarations and shards, and as it was written."""
+    try:
+        manifest = manifest_of(place)
+        opened(place, catalog, _bound(catalog, ledger, manifest.bound.get("data_version", "")))
+    except CatalogError:
+        return None
+    return Earlier(manifest, place / manifest.made) if shards in (None, manifest.shards) else None
+
+
+def erase(
+    catalog: Catalog | Place,
+    folder: Place,
+    unit: object,
+    *,
+    ledger: Ledger | Place,
+    by: str,
+    memory_limit: str | None = None,
+    spill: bool | Place = True,
+) -> Path:
+    """Returns a prepared folder after removing all rows of one privacy unit from it, and what was there before.
+
+    The data are another version then, which the ledger records; answers that were given stay. The sources are not
+    touched: remove the person there too, or the next preparation brings their rows back. Where this is stopped after
+    the ledger recorded the version, the folder is refused, and has to be prepared again.
+
+    Args:
+        catalog: The declarations, or the path of their YAML file.
+        folder: What `prepare` made of the version of the data that the ledger has now.
+        unit: The value that identifies it, as it is declared.
+        ledger: The ledger, or its path or URL.
+        by: Who erases, for the ledger, which is not told whom.
+        memory_limit, spill: As in `connect`.
+    Raises:
+        CatalogError: The folder cannot be used, or holds no row of the unit.
+        LedgerError: The ledger was made for other declarations.
+    """
+    declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
+    known = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    check_ledger(declared, known)
+    place, resources = Path(os.path.abspath(folder)), Resources(memory_limit, spill)
+    with _for_itself(place):
+        sources_of(declared, place, known)
+        before = manifest_of(place)
+        with _new_folder(place) as into, interruptible_work():
+            tables = written_without(str(unit), declared, before, place, into, resources)
+            version = known.new_data_version(by=by, why="a privacy unit was erased")
+            _commit(place, replace(before, made=into.name, bound=_bound(declared, known, version), tables=tables))
+        _remove_others(place, into.name)
+    return place
+
+
+def remove(folder: Place) -> None:
+    """Removes what `prepare` wrote to a folder; the folder itself, and the lock on it, stay.
+
+    Raises:
+        CatalogError: It is no such folder, or holds other files.
+    """
+    place = Path(os.path.abspath(folder))
+    if not place.is_dir():
+        raise CatalogError(f"there is no folder {place}")
+    with _for_itself(place):
+        (place / MANIFEST).unlink(missing_ok=True)
+        _remove_others(place, "")
+        sync_folder(place)
 
 
 def sources_of(catalog: Catalog, given: Mapping[str, object] | Place, ledger: Ledger) -> Mapping[str, object]:
@@ -91,6 +181,23 @@ def sources_of(catalog: Catalog, given: Mapping[str, object] | Place, ledger: Le
     if is_database(given):
         return dict.fromkeys(catalog.tables, given)
     return opened(given, catalog, _bound(catalog, ledger, ledger.data_version))
+
+
+def _lattices(catalog: Catalog) -> dict[str, dict[str, Lattice]]:
+    """Returns for each private table the lattices on which plans put its numbers, as long as they clamp them to no
+    other bounds and no unit's rows are multiplied: what is stored serves sums, averages and quantiles."""
+    made = dict[str, dict[str, Lattice]]()
+    for table in catalog.tables.values():
+        if table.public:
+            continue
+        rows = rows_of(table, catalog)
+        ranges = {c.name: (c.type, c.range) for c in table.columns.values() if c.type.kind in _NUMBERS}
+        made[table.name] = {
+            name: for_sum(type, range.lower, range.upper, rows if isinstance(rows, int) else 1)
+            for name, (type, range) in ranges.items()
+            if range.lower is not None and range.upper is not None
+        }
+    return made
 
 
 def _bound(catalog: Catalog, ledger: Ledger, version: str) -> dict[str, str]:

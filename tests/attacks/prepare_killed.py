@@ -24,7 +24,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.session.preparing import prepare, sources_of
 from tests.attacks.test_prepared import CATALOG, sources
 
-CALLS = ("mkdir", "chmod", "open", "fsync", "replace", "unlink", "rmdir")
+CALLS = ("mkdir", "chmod", "open", "fsync", "link", "replace", "unlink", "rmdir")
 """The calls of the system that are counted."""
 
 

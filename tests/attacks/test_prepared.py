@@ -18,6 +18,7 @@ import pytest
 import dpquery as dp
 from dpquery.backends.duckdb.preparing import Preparing
 from dpquery.backends.duckdb.shards import run_each
+from dpquery.data.forms import step_of
 from dpquery.data.prepared import CODE, MANIFEST
 from dpquery.errors import BackendError, CatalogError, DataChangedError
 from dpquery.ledger.ledger import Ledger
@@ -88,10 +89,9 @@ class Shop:
         """Writes another manifest, with its own digest, and of each file the digest and size that it has now."""
         said = self.said
         change(said)
-        for table in said["tables"].values():
-            for entry in table:
-                content = (self.place / said["made"] / entry[0]).read_bytes()
-                entry[1:] = [len(content), hashlib.sha256(content).hexdigest()]
+        for entry in (entry for table in said["tables"].values() for shard in table for entry in shard):
+            content = (self.place / said["made"] / entry[0]).read_bytes()
+            entry[1:3] = [len(content), hashlib.sha256(content).hexdigest()]
         _signed(self, json.dumps(said, indent=1, ensure_ascii=False))
 
 
@@ -107,6 +107,7 @@ def test_rows_are_counted_as_in_the_sources(shop: Shop, monkeypatch: pytest.Monk
 
 
 def test_only_the_owner_may_open_what_is_written(shop: Shop) -> None:
+    """BAK-14."""
     paths = [shop.place, *shop.place.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
@@ -124,7 +125,7 @@ def test_rows_are_sorted_by_day_and_then_by_unit(tmp_path: Path) -> None:
 
 
 def _first(shop: Shop, table: str = "items") -> Path:
-    return shop.made / str(shop.said["tables"][table][0][0])
+    return shop.made / str(shop.said["tables"][table][0][0][0])
 
 
 def _flip(shop: Shop) -> None:
@@ -136,12 +137,12 @@ def _flip(shop: Shop) -> None:
 
 def _listed_twice(said: dict[str, Any]) -> None:
     files = said["tables"]["items"]
-    files[1] = list(files[0])
+    files[1] = [list(files[0][0])]
 
 
 def _copied(shop: Shop) -> None:
     """A second copy of a shard, under the name of another one."""
-    files = [file for file, *_ in shop.said["tables"]["items"]]
+    files = [file for ((file, *_),) in shop.said["tables"]["items"]]
     shutil.copyfile(shop.made / files[0], shop.made / files[1])
     shop.forge(lambda said: None)
 
@@ -157,9 +158,31 @@ def _rewritten(shop: Shop, change: Callable[[Any], Any], *, labels: dict[bytes, 
 
 
 def _unit_of_another_shard(shop: Shop) -> None:
-    names = [file for file, *_ in shop.said["tables"]["items"]]
+    names = [file for ((file, *_),) in shop.said["tables"]["items"]]
     other = parquet.read_table(shop.made / names[1]).slice(0, 1)
     _rewritten(shop, lambda table: pa.concat_tables([table, other.cast(table.schema)]))
+
+
+def _steps_beyond_the_lattice(shop: Shop) -> None:
+    def change(table: Any) -> Any:
+        place = table.column_names.index(step_of("price"))
+        return table.set_column(place, table.field(place), pa.array([2**32 - 1] * len(table), pa.uint32()))
+
+    _rewritten(shop, change)
+
+
+def _cell_twice(shop: Shop) -> None:
+    """A second file of the rows of a shard, under a name of its own."""
+    name = _first(shop).name
+    other = name.replace("-0.parquet", "-1.parquet")
+    shutil.copyfile(_first(shop), shop.made / other)
+    os.chmod(shop.made / other, 0o600)
+
+    def change(said: dict[str, Any]) -> None:
+        shard = said["tables"]["items"][0]
+        shard.append([other, *shard[0][1:]])
+
+    shop.forge(change)
 
 
 def _of_another_preparation(shop: Shop) -> None:
@@ -190,7 +213,7 @@ def _nothing(said: dict[str, Any]) -> None:
 
 
 def _a_pattern(said: dict[str, Any]) -> None:
-    said["tables"]["colours"][0][0] = "*.parquet"
+    said["tables"]["colours"][0][0][0] = "*.parquet"
 
 
 def _written(shop: Shop, change: Callable[[dict[str, Any]], None]) -> None:
@@ -225,18 +248,24 @@ BROKEN: dict[str, tuple[Callable[[Shop], object], str]] = {
     "a link": (_linked, "link"),
     "a shard listed twice": (lambda shop: shop.forge(_listed_twice), "lists a file twice"),
     "a shard copied": (_copied, "another preparation, table or shard"),
+    "a shard without a file": (
+        lambda shop: shop.forge(lambda said: said["tables"]["items"][0].pop()),
+        "every shard once",
+    ),
+    "a cell twice": (_cell_twice, "a part of a shard twice"),
     "a shard left out": (
         lambda shop: shop.forge(lambda said: said["tables"]["items"].pop()),
         "every shard once",
     ),
     "a unit in two shards": (_unit_of_another_shard, "units of one shard are in another"),
+    "steps beyond the lattice": (_steps_beyond_the_lattice, "beyond the bounds"),
     "a file of another preparation": (_of_another_preparation, "not as it was written"),
     "a forged file of another preparation": (_of_another_preparation_in_the_manifest, "another preparation"),
     "a file of another table": (_moved, "another preparation, table or shard"),
     "another dataset": (_more("dataset", "bank"), "another dataset"),
     "another ledger": (_more("ledger", "0" * 64), "another ledger"),
     "another version": (_more("data_version", "1"), "another version of the data"),
-    "another format": (lambda shop: shop.forge(lambda said: said.update(format=2)), "format 2"),
+    "another format": (lambda shop: shop.forge(lambda said: said.update(format=3)), "format 3"),
     "a table less": (lambda shop: shop.forge(lambda said: said["tables"].pop("colours")), "not those of the catalog"),
     "a file elsewhere": (
         lambda shop: shop.forge(lambda said: said.update(made="../data/" + said["made"])),
@@ -265,6 +294,7 @@ BROKEN: dict[str, tuple[Callable[[Shop], object], str]] = {
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_folder_that_is_not_as_it_was_written_is_refused(shop: Shop, case: str) -> None:
+    """BAK-13, BAK-14."""
     change, words = BROKEN[case]
     change(shop)
     with pytest.raises(CatalogError, match=words):
@@ -330,8 +360,8 @@ def test_a_file_that_changes_between_shards_ends_the_statement(tmp_path: Path, m
 
 WRONG: dict[str, tuple[str, str]] = {
     "a number of rows too few": (
-        'CAST(held."rows" AS BIGINT) AS',
-        'CAST(held."rows" - 1 AS BIGINT) AS',
+        'CAST(held."rows" AS UINTEGER) AS',
+        'CAST(held."rows" - 1 AS UINTEGER) AS',
     ),
     "a unit in all shards": ("held.shard AS", "(row_number() OVER () % 3) AS"),
     "one number for two units": ("held.code AS", "held.code // 2 AS"),
@@ -383,3 +413,38 @@ def test_sources_that_are_missing_or_unknown(shop: Shop) -> None:
     with pytest.raises(CatalogError, match="not a declared table"):
         dp.prepare(shop.catalog, {**given, "more": given["items"]}, shop.place, ledger=shop.ledger)
     shop.connect()
+
+
+def test_a_unit_that_is_erased_leaves_no_byte_and_all_others_stay(tmp_path: Path) -> None:
+    """BAK-15: its rows and those that a parent leads to it; the shards of others are the files that they were."""
+    catalog = CATALOG.replace("unit: id\n", "unit: name\n").replace("{id: {type: int64}", "{name: {type: text}")
+    declared, given = dp.Catalog.from_yaml(catalog), sources()
+    names = [f"person-{number:03}" for number in given["orders"].pop("id")]
+    given["orders"]["name"] = names
+    ledger = dp.create_ledger(declared, tmp_path / "ledger")
+    place = dp.prepare(declared, given, tmp_path / "data", ledger=ledger, shards=3)
+    before = {file.name: file.stat().st_ino for file in place.rglob("*.parquet")}
+    read = {file.name: parquet.read_table(file).to_pylist() for file in place.rglob("*.parquet")}
+    version = ledger.data_version
+    dp.erase(declared, place, "person-007", ledger=ledger, by="owner")
+    files = list(place.rglob("*.parquet"))
+    assert len(files) == len(before) and not any(b"person-007" in file.read_bytes() for file in files)
+    assert sum(before[file.name] != file.stat().st_ino for file in files) == 2
+    for file in files:
+        others = [row for row in read[file.name] if "person-007" not in row.values()]
+        assert parquet.read_table(file).to_pylist() == others
+    assert {path.stat().st_mode & 0o777 for path in place.rglob("*.parquet")} == {0o600}
+    assert ledger.data_version != version and "person" not in str(ledger.entries()[-1])
+    dp.connect(declared, place, ledger=ledger).sql(COUNT, epsilon="1")
+
+
+def test_who_is_not_there_is_not_erased(shop: Shop) -> None:
+    before, version = shop.text, shop.ledger.data_version
+    for nobody in (10**6, "nobody"):
+        with pytest.raises(CatalogError, match="nothing was erased"):
+            dp.erase(shop.catalog, shop.place, nobody, ledger=shop.ledger, by="owner")
+    assert (shop.text, shop.ledger.data_version) == (before, version)
+    assert [path.name for path in shop.place.iterdir() if path.is_dir()] == [shop.made.name]
+    _flip(shop)
+    with pytest.raises(CatalogError, match="not as it was written"):
+        dp.erase(shop.catalog, shop.place, 7, ledger=shop.ledger, by="owner")

@@ -25,6 +25,8 @@ BUDGETS = {
     "zcdp": "budget: {rho: 1000000, delta: 0.5}",
 }
 """What `budget=` may say on the line `catalog`."""
+SHARDS: int | None = None
+"""Where cases run over prepared data, in how many shards: the option `--shards` of pytest."""
 LEDGERS = tempfile.TemporaryDirectory(prefix="dpquery-cases-")
 
 
@@ -34,7 +36,11 @@ def session_of(words: str) -> dp.Session:
     catalog = catalog_of(words)
     path = Path(LEDGERS.name) / words.replace(" ", "-")
     Ledger.create(path, catalog.declarations, catalog.budget, catalog.analysts).close()
-    return dp.connect(catalog, sources=tables_of(words.split()[0]), ledger=path, reuse=False)
+    tables = tables_of(words.split()[0])
+    if SHARDS is None:
+        return dp.connect(catalog, sources=tables, ledger=path, reuse=False)
+    folder = dp.prepare(catalog, tables, f"{path}.prepared", ledger=path, shards=SHARDS)
+    return dp.connect(catalog, folder, ledger=path, reuse=False)
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import duckdb
@@ -20,9 +21,10 @@ from dpquery.backends.duckdb.private_statements import Prepared, added_up, adds_
 from dpquery.backends.duckdb.public_tables import PublicTables
 from dpquery.backends.duckdb.row_limits import RowLimits
 from dpquery.backends.duckdb.row_weights import Names, RowWeights, tables_that_stay, weights_of
-from dpquery.backends.duckdb.shards import PARTS, run_each, shards_of, with_values_once
+from dpquery.backends.duckdb.shards import PARTS, periods, run_each, shards_of, with_values_once
 from dpquery.backends.duckdb.sql.histogram_sql import signatures
 from dpquery.backends.duckdb.statements import TIME_LIMIT, fetch, fetch_few, fetch_integers, fetch_objects
+from dpquery.backends.duckdb.stored_forms import Formed, formed
 from dpquery.backends.duckdb.table_reading import Kept, Weighed
 from dpquery.backends.duckdb.time_limits import time_limit
 from dpquery.backends.duckdb.used_columns import narrowed
@@ -31,11 +33,13 @@ from dpquery.backends.resources import PUBLIC_PART, Resources
 from dpquery.catalog import Catalog
 from dpquery.catalog.identifiers import may_identify, repeats
 from dpquery.catalog.names import quoted
+from dpquery.data.sources import parquet_scan
 from dpquery.data.unchanged import Stamp, stamps_of, state_of
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
-from dpquery.plan.logical import output
+from dpquery.plan.logical import Relation, output
+from dpquery.units.blocks import ALL, Touched
 
 
 class DuckDBBackend(PublicTables):
@@ -65,8 +69,9 @@ class DuckDBBackend(PublicTables):
         self._limits = RowLimits(self._tables, opened, self._number)
         self._weights = RowWeights(self._tables, opened, self._private, self._rows_of)
         self._limited = self._found_limits()
-        self._shards = shards_of(opened, [name for name, table in catalog.tables.items() if not table.public])
-        self._is_cut = self._shards.count > 1
+        prepared = ((table, source.prepared) for table, source in opened.items() if not catalog.tables[table].public)
+        self._prepared = {table: found for table, found in prepared if found is not None}
+        self._forms = {table: found.forms for table, found in self._prepared.items()}
         self._empty = EmptyTables({names[table]: self._needed_types(table) for table in opened})
 
     def close(self) -> None:
@@ -87,19 +92,24 @@ class DuckDBBackend(PublicTables):
         return self._written(aggregate, self._limited, self._weights.known(weights_of(aggregate.source)))
 
     def _written(self, aggregate: PrivateAggregate, limited: frozenset[str], weights: Names) -> Prepared:
-        domains = [None if k.domain is None else self._private.domain(k.types, k.domain) for k in aggregate.keys]
+        form = formed(aggregate, self._forms) if self._forms else Formed(aggregate)
+        keys = form.aggregate.keys
+        domains = [None if k.domain is None else self._private.domain(k.types, k.domain) for k in keys]
         choices = [None if m.domain is None else self._choices(aggregate, m) for m in aggregate.measures]
         needed = tuple(domain for domain in (*domains, *choices) if domain is not None)
-        tables = replace(self._tables, limited=limited, weights=weights)
-        text, numbers, contested = written(tables, aggregate, domains, choices)
+        read = {table: self._periods(aggregate.source, table, limited) for table in self._prepared}
+        shards = shards_of(self._opened, read)
+        named = {table: self._opened[table].name for table in self._prepared}
+        whole = {table: parquet_scan(chain(*self._prepared[table].read(read[table]))) for table in self._prepared}
+        tables = replace(self._tables, limited=limited, weights=weights, places=self._tables.places | whole)
+        text, numbers, contested = written(tables, form, domains, choices)
         parts: tuple[str, ...] = ()
-        if self._is_cut and adds_up(aggregate):
-            cut = {table: name for table, name in self._named.places.items() if name in self._shards.scans}
-            one = written(replace(tables, places=tables.places | cut), aggregate, domains, choices, is_part=True)[0]
-            text, parts = added_up(aggregate, PARTS, self._shards.count), self._shards.statements(one)
+        if shards.count > 1 and adds_up(aggregate):
+            one = written(replace(tables, places=tables.places | named), form, domains, choices, is_part=True)[0]
+            text, parts = added_up(aggregate, PARTS, shards.count), shards.statements(one)
         empty = {each: None if kept is None else self._without_rows(each, kept) for each, kept in weights.items()}
-        named = replace(self._named, limited=limited, weights=empty)
-        self._empty.bind(written(named, aggregate, domains, choices)[0], needed)
+        bound = replace(self._named, limited=limited, weights=empty)
+        self._empty.bind(written(bound, form, domains, choices)[0], needed)
         return Prepared(
             aggregate=aggregate,
             text=text,
@@ -110,6 +120,14 @@ class DuckDBBackend(PublicTables):
             contested=contested,
             parts=parts,
         )
+
+    def _periods(self, relation: Relation, table: str, limited: frozenset[str]) -> Touched:
+        """Returns the periods whose rows are read of a prepared table; all, where the rows of units are counted."""
+        cut, declared = self._prepared[table].cut, self._catalog.tables[table]
+        limit = declared.row_limit or self._catalog.defaults.row_limit
+        if cut is None or table in limited:
+            return ALL
+        return periods(relation, table, cut, declared.columns[cut.column].type, limit)
 
     def _without_rows(self, each: Weighed, kept: Kept) -> Kept:
         """Returns where the engine that binds statements keeps weights of no rows."""

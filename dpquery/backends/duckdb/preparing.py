@@ -5,7 +5,7 @@ The form, and what is checked when it is opened, is in `data/prepared.py`; why t
 
 from __future__ import annotations
 
-import os
+import datetime
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,20 +14,37 @@ from typing import Any
 
 import duckdb
 
+from dpquery.backends.duckdb.earlier import Earlier, Unfit
 from dpquery.backends.duckdb.engine import Engine
+from dpquery.backends.duckdb.further_columns import FurtherColumns
 from dpquery.backends.duckdb.public_tables import PublicTables
+from dpquery.backends.duckdb.shard_files import (
+    FORM,
+    block_of,
+    cell_of,
+    copied,
+    dated_by,
+    kept,
+    order_of,
+    owner_of,
+    shard_of,
+)
 from dpquery.backends.duckdb.table_reading import BLOCK
 from dpquery.backends.resources import Resources
 from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
-from dpquery.data.prepared import CODE, OWNER, ROWS, Files, digest_of, labels
-from dpquery.data.sources import parquet_scan, quote
+from dpquery.catalog.tables import ColumnDeclaration
+from dpquery.data.cells import Cut, cut_of
+from dpquery.data.forms import MOST_KEYS, Forms
+from dpquery.data.prepared import CODE, OWNER, ROWS, File, Files, labels
+from dpquery.data.sources import Source, parquet_scan, quote
 from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
-from dpquery.plan.types import DATE, TIMESTAMP
+from dpquery.kernel.plan import Lattice
+from dpquery.plan.types import TEXT
 
-SHARD = " shard"
+PART = " part"
 ROWS_OF_SHARD = 20_000_000
 """Rows of one shard, where the owner does not say how many shards there are."""
 Say = Callable[[str], None]
@@ -41,6 +58,8 @@ class Preparing(PublicTables):
         catalog: The declarations.
         sources: For each declared table its data; see `open_source`.
         into: An empty folder for the files; its name is that of the preparation.
+        lattices: For each private table the lattices of its columns of numbers.
+        earlier: A preparation to whose sources files were only added: what stayed is linked.
         resources: How much memory it takes, and where it spills.
         say: Called with a line about each step, if it is given.
     Raises:
@@ -48,18 +67,31 @@ class Preparing(PublicTables):
     """
 
     def __init__(
-        self, catalog: Catalog, sources: Mapping[str, object], into: Path, *, resources: Resources, say: Say | None
+        self,
+        catalog: Catalog,
+        sources: Mapping[str, object],
+        into: Path,
+        *,
+        lattices: Mapping[str, Mapping[str, Lattice]],
+        earlier: Earlier | None,
+        resources: Resources,
+        say: Say | None,
     ) -> None:
         self._copies = into / "copies"
         self._copies.mkdir(0o700)
         self._hold(catalog, sources, catalog.tables, self._copies)
         self._into, self._say = into, say or (lambda line: None)
         memory = resources.settings(1)
-        self._public = Engine(self._opened, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into))
+        known = self._opened if earlier is None else {**self._opened, " earlier": Source(files=earlier.files)}
+        self._public = Engine(known, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into))
         self._cursor = self._public.cursor()
         self._read_schemas(self._cursor)
         self._check_data(self._cursor)
         self._owned = [table for table in catalog.tables.values() if table.ownership is not None]
+        self._earlier, self._lattices = earlier, lattices
+        self._columns = dict[str, FurtherColumns]()
+        self.cuts = dict[str, Cut]() if earlier is None else dict(earlier.manifest.cuts)
+        self.sources = {name: [list(map(str, stamp)) for stamp in stamps_of(s)] for name, s in self._opened.items()}
 
     def write(self, shards: int | None) -> tuple[int, Written]:
         """Returns how many shards there are, and the files of each table, by shard.
@@ -67,9 +99,13 @@ class Preparing(PublicTables):
         Raises:
             CatalogError: The engine could not write the files, or sources were changed meanwhile.
             BackendError: What was written is not what was read.
+            Unfit: More changed than files that were added.
         """
         before = self._stamps()
+        if self._earlier is not None and not self._earlier.fits(self.sources, self._owned):
+            raise Unfit("other sources")
         try:
+            self._make_columns()
             count = self._number_units(shards)
             written = dict(self._write_tables(count))
             self._verify(count, written)
@@ -82,6 +118,29 @@ class Preparing(PublicTables):
         shutil.rmtree(self._copies)
         return count, written
 
+    @property
+    def forms(self) -> dict[str, Forms]:
+        """The further columns of each private table."""
+        return {name: columns.forms for name, columns in self._columns.items()}
+
+    def _make_columns(self) -> None:
+        for table in (table for table in self._catalog.tables.values() if not table.public):
+            before = None if self._earlier is None else self._earlier.scan(table.name)
+            keys = {c.name: keys for c in table.columns.values() if (keys := self._keys(c)) is not None}
+            made = FurtherColumns(table, Forms(lattices=self._lattices[table.name], keys=keys), self._run)
+            self._columns[table.name] = made
+            made.number(self._tables, before)
+        if self._earlier is not None and self._earlier.manifest.forms != self.forms:
+            raise Unfit("other bounds or keys")
+
+    def _keys(self, column: ColumnDeclaration) -> tuple[str, ...] | None:
+        """Returns the public keys of a column of strings that get codes."""
+        keys = column.keys
+        if column.keys_from is not None:
+            table, name = column.keys_from
+            keys = tuple(sorted(str(value) for (value,) in self.public_rows(table, (name,)) if value is not None))
+        return tuple(map(str, keys)) if column.type == TEXT and keys is not None and len(keys) <= MOST_KEYS else None
+
     # How units are cut.
 
     def _number_units(self, shards: int | None) -> int:
@@ -91,14 +150,68 @@ class Preparing(PublicTables):
             self._run(f"CREATE TABLE held{i} AS {counted} FROM ({self._tables.declared(table)}) GROUP BY ALL")
         rows = [self._number(self._rows_of(table)) for table in self._catalog.tables.values() if not table.public]
         count = shards or max(1, -(-max(rows, default=0) // ROWS_OF_SHARD))
+        count = count if self._earlier is None else self._earlier.manifest.shards
         self._total, self._done, self._start = sum(rows), 0, time.monotonic()
         self._say(f"{self._total:,} rows, {count} {'shard' if count == 1 else 'shards'}")
+        for name, table in self._catalog.tables.items() if self._earlier is None else ():
+            dated = None if table.public else dated_by(table)
+            lower, upper = (None, None) if dated is None else (table.columns[dated].lower, table.columns[dated].upper)
+            if dated and isinstance(lower, datetime.date) and isinstance(upper, datetime.date):
+                cut = cut_of(dated, lower, upper, self._number(self._rows_of(table)) // count)
+                self.cuts |= {} if cut is None else {name: cut}
         if self._owned:
-            units = " UNION ".join(f"SELECT DISTINCT unit FROM held{i}" for i in range(len(self._owned)))
-            placed = f"SELECT unit, {shard_of('unit', count)} AS shard FROM ({units})"
-            numbered = "row_number() OVER (ORDER BY shard, unit) - 1 AS code"
-            self._run(f"CREATE TABLE units AS SELECT *, {numbered} FROM ({placed})")
+            self._number_codes(count)
+            self._find_changed()
         return count
+
+    def _number_codes(self, count: int) -> None:
+        """Makes a table of all units with their shard and number, those with a number before with that one. The numbers
+        of a shard are in a range of its own, so that later units find room there."""
+        units = " UNION ".join(f"SELECT DISTINCT unit FROM held{i}" for i in range(len(self._owned)))
+        self._run(f"CREATE TABLE placed AS SELECT unit, {shard_of('unit', count)}::BIGINT AS shard FROM ({units})")
+        known = "SELECT unit, 0::BIGINT AS code FROM placed LIMIT 0"
+        if self._earlier is not None:
+            scans = [(owner_of(table), self._earlier.scan(table.name)) for table in self._owned]
+            known = " UNION ".join(
+                f"SELECT DISTINCT {unit} AS unit, {quoted(CODE)}::BIGINT AS code FROM {s}" for unit, s in scans
+            )
+        self._run(f"CREATE TABLE known AS {known}")
+        room = 2**32 // count
+        for wider in (room, 2**40):
+            first = f"COALESCE(MAX(code) OVER (PARTITION BY shard) + 1, shard * {wider})"
+            place = "row_number() OVER (PARTITION BY shard, code IS NULL ORDER BY unit) - 1"
+            code = f"CASE WHEN code IS NULL THEN {first} + {place} ELSE code END"
+            numbered = f"SELECT unit, shard, {code} AS code FROM placed LEFT JOIN known USING (unit)"
+            type = "UINTEGER" if wider == room else "BIGINT"
+            if self._number(f"SELECT COALESCE(MAX(code - shard * {wider}), 0) FROM ({numbered})") < wider:
+                break
+        if self._earlier is not None and type != self._earlier.type_of(self._owned[0].name, CODE, self._run):
+            raise Unfit("more units than there is room for")
+        self._run(f"CREATE TABLE units AS SELECT unit, shard, CAST(code AS {type}) AS code FROM ({numbered})")
+
+    def _find_changed(self) -> None:
+        """Makes for each table with owners a table of the units that have more rows than before, in a block."""
+        for i, table in enumerate(self._owned if self._earlier is not None else ()):
+            assert self._earlier is not None
+            columns = f'{owner_of(table)} AS unit, {block_of(table)} AS block, {quoted(ROWS)} AS "rows"'
+            self._run(f"CREATE TABLE before{i} AS SELECT DISTINCT {columns} FROM {self._earlier.scan(table.name)}")
+            same = "held.unit = before.unit AND held.block IS NOT DISTINCT FROM before.block"
+            other = 'held."rows" IS DISTINCT FROM before."rows"'
+            changed = f"SELECT held.unit, held.block FROM held{i} AS held LEFT JOIN before{i} AS before ON {same}"
+            self._run(
+                f"CREATE TABLE changed{i} AS SELECT code, block FROM ({changed} WHERE {other}) JOIN units USING (unit)"
+            )
+
+    def _fresh(self, table: Table, rows: str) -> frozenset[int] | None:
+        """Returns the parts of a table that have to be written; None for all."""
+        if self._earlier is None:
+            return None
+        if table.public:
+            return None if self.sources[table.name] != self._earlier.manifest.sources.get(table.name) else frozenset()
+        changed = f"changed{self._owned.index(table)} AS changed"
+        on = f"given.{quoted(CODE)} = changed.code AND ({block_of(table)}) IS NOT DISTINCT FROM changed.block"
+        found = self._run(f"SELECT DISTINCT {quoted(PART)} FROM ({rows}) AS given SEMI JOIN {changed} ON {on}")
+        return frozenset(int(part) for (part,) in found)
 
     def _rows_of(self, table: Table) -> str:
         """Returns a SELECT of how many rows of a private table are written: those that have an owner, if rows do."""
@@ -110,54 +223,70 @@ class Preparing(PublicTables):
 
     def _write_tables(self, count: int) -> Iterator[tuple[str, Files]]:
         for place, table in enumerate(self._catalog.tables.values()):
-            rows = self._rows(table, count)
-            shards = [rows] if table.public or count == 1 else self._cut(rows, place, count)
-            order = ", ".join(_order(table))
-            order = f" ORDER BY {order}" if order else ""
-            files = []
-            for shard, part in enumerate(shards):
-                file = self._into / f"{place}-{shard:04d}.parquet"
-                text = f"SELECT * EXCLUDE ({quoted(SHARD)}) FROM ({part}){order}"
-                self._copy(text, file, labels(self._into.name, table.name, shard))
-                _keep(file)
-                files.append((file.name, file.stat().st_size, digest_of(file)))
+            rows, cells = self._rows(table, count), self._cells(table)
+            number = 1 if table.public else count
+            fresh, order = self._fresh(table, rows), order_of(table)
+            if fresh:
+                rows = f"SELECT * FROM ({rows}) WHERE {quoted(PART)} IN ({', '.join(map(str, sorted(fresh)))})"
+            whole, none = number * cells == 1, fresh is not None and not fresh
+            parts = [rows] if whole else [None] * number * cells if none else self._parted(rows, place, number * cells)
+            files: list[list[File]] = [[] for _ in range(number)]
+            for part, text in enumerate(parts):
+                shard, cell = divmod(part, cells)
+                file = self._into / f"{place}-{shard:04d}-{cell}.parquet"
+                if self._earlier is not None and fresh is not None and part not in fresh:
+                    files[shard] += self._earlier.linked(table.name, shard, cell, file)
+                    continue
+                if text is None and cell:
+                    continue
+                text = f"SELECT * EXCLUDE ({quoted(PART)}) FROM ({text or f'FROM ({rows}) LIMIT 0'}){order}"
+                self._run(copied(text, file, labels(self._into.name, table.name, shard, cell)))
+                files[shard].append(kept(file, cell))
                 if not table.public:
                     self._tell(table, shard, count, file)
-            yield table.name, tuple(files)
+            yield table.name, tuple(map(tuple, files))
+
+    def _cells(self, table: Table) -> int:
+        return self.cuts[table.name].cells if table.name in self.cuts else 1
+
+    def _part(self, table: Table, shard: str, row: str) -> str:
+        """Returns SQL for the part of a row: its shard, and in that its cell."""
+        if (cut := self.cuts.get(table.name)) is None:
+            return shard
+        return f"({shard}) * {cut.cells} + {cell_of(cut, f'{row}.{quoted(cut.column)}')}"
 
     def _rows(self, table: Table, count: int) -> str:
         """Returns a SELECT of what is written of a table: its columns as declared, and SHARD; of rows with owners CODE
         and ROWS too, and OWNER where it is none of the columns."""
         declared = self._tables.declared(table)
+        if not table.public:
+            further = "".join(f", {sql} AS {quoted(c)}" for c, sql in self._columns[table.name].further().items())
+            declared = f"SELECT declared.*{further} FROM ({declared}) AS declared{self._columns[table.name].codes()}"
         if table.ownership is None:
             shard = "0" if table.public else f"row_number() OVER () % {count}"
-            return f"SELECT *, {shard} AS {quoted(SHARD)} FROM ({declared})"
+            return f"SELECT *, {self._part(table, shard, 'given')} AS {quoted(PART)} FROM ({declared}) AS given"
         held = f"SELECT held.*, shard, code FROM held{self._owned.index(table)} AS held JOIN units USING (unit)"
         left_out = [BLOCK, *([] if table.ownership.path else [OWNER])]
         columns = f"given.* EXCLUDE ({', '.join(map(quoted, left_out))}), held.code AS {quoted(CODE)}"
-        columns += f', CAST(held."rows" AS BIGINT) AS {quoted(ROWS)}, held.shard AS {quoted(SHARD)}'
+        part = self._part(table, "held.shard", "given")
+        columns += f', CAST(held."rows" AS UINTEGER) AS {quoted(ROWS)}, {part} AS {quoted(PART)}'
         on = f"held.unit = given.{quoted(OWNER)}"
         on += "" if table.blocks is None else f" AND held.block IS NOT DISTINCT FROM given.{quoted(BLOCK)}"
         return f"SELECT {columns} FROM ({declared}) AS given JOIN ({held}) AS held ON {on}"
 
-    def _cut(self, rows: str, place: int, count: int) -> Iterator[str]:
-        """Writes rows once, by shard, and yields a SELECT of each shard, so that sources are read once for all."""
+    def _parted(self, rows: str, place: int, count: int) -> Iterator[str | None]:
+        """Writes rows once, by part, and yields a SELECT of each part or None: sources are read once for all parts."""
         folder = self._into / f"cut{place}"
         folder.mkdir(0o700)
-        form = f"FORMAT parquet, PARTITION_BY ({quoted(SHARD)}), WRITE_PARTITION_COLUMNS"
+        form = f"{FORM}, PARTITION_BY ({quoted(PART)}), WRITE_PARTITION_COLUMNS"
         self._run(f"COPY ({rows}) TO {quote(str(folder))} ({form})")
         found = {int(part.name.rpartition("=")[2]): sorted(map(str, part.iterdir())) for part in folder.iterdir()}
-        for shard in range(count):
-            if shard in found:
-                scan = parquet_scan(found[shard]).removesuffix(")")
-                yield f"SELECT * FROM {scan}, hive_partitioning = false)"
+        for part in range(count):
+            if part in found:
+                yield f"SELECT * FROM {parquet_scan(found[part]).removesuffix(')')}, hive_partitioning = false)"
             else:
-                yield f"SELECT * FROM ({rows}) LIMIT 0"
+                yield None
         shutil.rmtree(folder)
-
-    def _copy(self, text: str, file: Path, said: Mapping[str, str]) -> None:
-        footer = ", ".join(f"{key}: {quote(value)}" for key, value in said.items())
-        self._run(f"COPY ({text}) TO {quote(str(file))} (FORMAT parquet, KV_METADATA {{{footer}}})")
 
     def _tell(self, table: Table, shard: int, count: int, file: Path) -> None:
         """Says what was written, and when the rest will be, if it goes on like this."""
@@ -172,8 +301,14 @@ class Preparing(PublicTables):
         row says how many rows its unit has."""
         for table in self._catalog.tables.values():
             if not table.public:
-                scan = parquet_scan(str(self._into / file) for file, *_ in written[table.name])
+                files = [file for shard in written[table.name] for file in shard]
+                scan = parquet_scan(str(self._into / file.name) for file in files)
                 self._require(self._number(f"SELECT COUNT(*) FROM {scan}") == self._number(self._rows_of(table)))
+                self._require(not self._any(self._misread(table, scan)))
+                for file in files if table.name in self.cuts else ():
+                    cut, one = self.cuts[table.name], parquet_scan([str(self._into / file.name)])
+                    wrong = f"{cell_of(cut, quoted(cut.column))} <> {file.cell}"
+                    self._require(not self._any(f"SELECT 1 FROM {one} WHERE {wrong}"))
         for shard in range(count if self._owned else 0):
             for table in self._owned:
                 self._require(not self._any(self._miscounted(table, self._scan(written, table, shard))))
@@ -185,21 +320,24 @@ class Preparing(PublicTables):
 
     def _miscounted(self, table: Table, scan: str) -> str:
         """Returns a SELECT of units whose rows, in a block, are not as many as each of them says."""
-        block = "NULL"
-        if table.blocks is not None:
-            block = f"date_trunc('{table.blocks.by.value}', {quoted(table.blocks.column)})"
-        rows = quoted(ROWS)
+        rows, block = quoted(ROWS), block_of(table)
         counted = f"COUNT(*) AS n, MIN({rows}) AS least, MAX({rows}) AS most"
         grouped = f"SELECT {counted} FROM {scan} GROUP BY {quoted(CODE)}, {block}"
         return f"SELECT 1 FROM ({grouped}) WHERE n IS DISTINCT FROM least OR n IS DISTINCT FROM most"
 
+    def _misread(self, table: Table, scan: str) -> str:
+        """Returns a SELECT of rows in which a further column is not what the declared one says."""
+        columns = self._columns[table.name]
+        wrong = [f"declared.{quoted(c)} IS DISTINCT FROM {sql}" for c, sql in columns.further().items()]
+        return f"SELECT 1 FROM {scan} AS declared{columns.codes()} WHERE {' OR '.join(wrong) or 'FALSE'}"
+
     def _units(self, written: Written, table: Table, shard: int) -> str:
         """Returns a SELECT of the units of a shard and their numbers."""
-        columns = f"{_owner(table)} AS unit, {quoted(CODE)} AS code"
+        columns = f"{owner_of(table)} AS unit, {quoted(CODE)} AS code"
         return f"SELECT DISTINCT {columns} FROM {self._scan(written, table, shard)}"
 
     def _scan(self, written: Written, table: Table, shard: int) -> str:
-        return parquet_scan([str(self._into / written[table.name][shard][0])])
+        return parquet_scan(str(self._into / file.name) for file in written[table.name][shard])
 
     def _require(self, holds: bool) -> None:
         if not holds:
@@ -217,32 +355,3 @@ class Preparing(PublicTables):
 
     def _any(self, text: str) -> bool:
         return bool(self._run(f"{text} LIMIT 1"))
-
-
-def shard_of(unit: str, count: int) -> str:
-    """Returns SQL for the shard of a unit, the same in all versions of the engine."""
-    return f"CAST(md5_number_lower(CAST({unit} AS VARCHAR)) % {count} AS INTEGER)"
-
-
-def _order(table: Table) -> list[str]:
-    """Returns SQL for what rows are sorted by within a file: by day, so that a question about some days reads these,
-    where the rows are in blocks or have a date with bounds; then by unit. It decides no answer."""
-    bounded = (c.name for c in table.columns.values() if c.type in (DATE, TIMESTAMP) and c.lower is not None)
-    dated = next(bounded, None) if table.blocks is None else table.blocks.column
-    day = [] if dated is None else [f"date_trunc('day', {quoted(dated)})"]
-    return day + ([] if table.ownership is None else [quoted(CODE)])
-
-
-def _owner(table: Table) -> str:
-    assert table.ownership is not None
-    return quoted(OWNER if table.ownership.path else table.ownership.column)
-
-
-def _keep(file: Path) -> None:
-    """Makes a file durable, and its owner's alone."""
-    file.chmod(0o600)
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -13,9 +13,14 @@ import numpy as np
 
 from dpquery.backends.duckdb.statements import TIME_LIMIT
 from dpquery.backends.duckdb.time_limits import time_limit
+from dpquery.data.cells import Cut
 from dpquery.data.sources import Source, parquet_scan
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.release import ExactAggregates
+from dpquery.plan.expr import Expression
+from dpquery.plan.logical import Filter, Relation, Scan, sources
+from dpquery.plan.types import Type
+from dpquery.units.blocks import ALL, NONE, Touched, may_hold
 
 PARTS = "parts_of_shards"
 """The temporary table of what the statements of shards return, in one connection."""
@@ -46,10 +51,38 @@ class Shards:
         )
 
 
-def shards_of(opened: Mapping[str, Source], private: Sequence[str]) -> Shards:
-    """Returns the shards of those private tables that are prepared."""
-    prepared = [(opened[table].name, opened[table].prepared) for table in private]
-    return Shards({name: tuple(parquet_scan([file]) for file in p.files) for name, p in prepared if p is not None})
+def shards_of(opened: Mapping[str, Source], read: Mapping[str, Touched]) -> Shards:
+    """Returns the shards of prepared tables.
+
+    Args:
+        read: The tables, and of which periods rows are read of each.
+    """
+    prepared = [(opened[table].name, opened[table].prepared, touched) for table, touched in read.items()]
+    return Shards({name: tuple(map(parquet_scan, p.read(touched))) for name, p, touched in prepared if p is not None})
+
+
+def periods(relation: Relation, table: str, cut: Cut, type: Type, limit: int) -> Touched:
+    """Returns the periods of whose rows the relation may read some of a table: those that its filters leave, or all
+    where fewer than `limit` rows of a unit are read, which then are counted first.
+
+    Args:
+        type: Of the column by which the table is cut.
+    """
+    conditions: list[Expression] = []
+    while isinstance(relation, Filter):
+        conditions.append(relation.condition)
+        relation = relation.source
+    found = NONE
+    if not isinstance(relation, Scan):
+        for source in sources(relation):
+            found |= periods(source, table, cut, type, limit)
+        return found
+    if relation.table != table:
+        return NONE
+    found, ids = ALL, frozenset(column.id for column in relation.columns if column.name == cut.column)
+    for condition in conditions if relation.row_limit >= limit else ():
+        found &= may_hold(condition, ids, type, cut.by)
+    return found
 
 
 def run_each(cursor: duckdb.DuckDBPyConnection, statements: Sequence[str], numbers: Sequence[int]) -> None:

@@ -6,6 +6,7 @@ standard output; charges, warnings and errors go to the standard error, so that 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ from dpquery.frontends.cli.owner import data_commands
 from dpquery.frontends.cli.prepare import prepare
 from dpquery.frontends.cli.server import serve, user_commands
 from dpquery.frontends.cli.start import import_smartnoise, init, profile, suggest_bounds
-from dpquery.frontends.opening import find_sources, is_url, ledger_beside, open_ledger, read_params, read_query
+from dpquery.frontends.opening import find_data, is_url, ledger_beside, open_ledger, read_params, read_query
 from dpquery.frontends.text import as_options
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def check(catalog: CatalogFile, source: Sources = None, ledger: LedgerFile = Non
     for warning in declared.warnings:
         say(f"Warning: {warning}")
     show_profiles(declared, ledger, catalog)
-    found, problems = find_sources(declared, catalog.parent, source or ())
+    given, problems = find_data(declared, catalog.parent, source or ())
     if problems and not source:
         say("Data: not checked, as not every table has a file beside the catalog; name them with --source.")
         return
@@ -98,6 +99,13 @@ def check(catalog: CatalogFile, source: Sources = None, ledger: LedgerFile = Non
     from dpquery.backends.opening import open_backend
     from dpquery.catalog.identifiers import on_repeated
 
+    if isinstance(given, str):
+        from dpquery.session.preparing import sources_of
+
+        with contextlib.closing(open_ledger(ledger or ledger_beside(declared, catalog))) as known:
+            found = sources_of(declared, given, known)
+    else:
+        found = given
     identifying = list[tuple[str, str]]()
     with interruptible_work():
         opened = open_backend(declared, found)
@@ -109,7 +117,7 @@ def check(catalog: CatalogFile, source: Sources = None, ledger: LedgerFile = Non
         say(f"Warning: {on_repeated(table, column)}")
     typer.echo("\nData, readable as declared")
     for name, path in found.items():
-        typer.echo(f"  {name}: {path}")
+        typer.echo(f"  {name}: {given if isinstance(given, str) else path}")
 
 
 @takes(SESSION, QUERY)

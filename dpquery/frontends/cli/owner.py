@@ -39,7 +39,7 @@ def limit(
     from dpquery.kernel.accountant import Budget, promise
 
     budget = Budget.of(epsilon=epsilon, delta=delta, rho=rho)
-    number = open_ledger(ledger, mark=mark).set_limit(analyst, budget, by=by or _user(), why=why)
+    number = open_ledger(ledger, mark=mark).set_limit(analyst, budget, by=by or user(), why=why)
     who = "all analysts together" if analyst is None else f"analyst {analyst}"
     typer.echo(f"Entry {number}: {who} may now spend {promise(budget)}\nWrite the same in the catalog.")
 
@@ -55,7 +55,7 @@ def extend(
 ) -> None:
     """Give more blocks of rows a budget, for new data; then write the bounds in the catalog."""
     opened = open_ledger(ledger, mark=mark)
-    number = opened.extend_blocks(first=first, last=last, by=by or _user(), why=why)
+    number = opened.extend_blocks(first=first, last=last, by=by or user(), why=why)
     axis = opened.declarations.blocks
     assert axis is not None
     typer.echo(f"Entry {number}: there are blocks from {axis.blocks[0]} to {axis.blocks[-2]}")
@@ -76,7 +76,7 @@ def amend(
 
     declared = Catalog.load(catalog)
     opened = open_ledger(ledger or ledger_beside(declared, catalog), mark=mark)
-    number = opened.amend(declared.declarations, by=by or _user(), why=why)
+    number = opened.amend(declared.declarations, by=by or user(), why=why)
     if number is None:
         typer.echo("The ledger knows these tables. Columns, keys, bounds and max_rows need no entry.")
     else:
@@ -94,7 +94,7 @@ def reconcile(
     """Accept a ledger that was restored from a backup: every account pays for what may have been lost."""
     from dpquery.ledger.ledger import Ledger
 
-    entry = Ledger.reconcile(ledger, by=by or _user(), why=why, mark=mark, is_mark_lost=mark_is_lost)
+    entry = Ledger.reconcile(ledger, by=by or user(), why=why, mark=mark, is_mark_lost=mark_is_lost)
     typer.echo(
         f"Entry {entry.seq}: {shown(ledger)} is accepted; each account is charged {entry.loss}\n"
         "Limits, analysts and data are as in the restored copy: repeat what was decided since then."
@@ -126,7 +126,7 @@ def new_version(
 ) -> None:
     """Record that the data changed: answers that are stored for the data before are not given again."""
     price = None if catalog is None else _price(catalog, mark)
-    version = open_ledger(ledger, mark=mark).new_data_version(by=by or _user(), why=why)
+    version = open_ledger(ledger, mark=mark).new_data_version(by=by or user(), why=why)
     typer.echo(f"The data are now version {version}")
     if catalog is not None and price is not None:
         with session_over(catalog, source or (), ledger, analyst) as session:
@@ -148,7 +148,7 @@ def _price(catalog: Path, mark: Path | None) -> dict[str, Any]:
     return loss_of_profile(declared.profile, declared.budget)
 
 
-def _user() -> str:
+def user() -> str:
     """Returns the name of the system's user, as the system knows it and not as the environment says."""
     try:
         import pwd

@@ -106,7 +106,7 @@ class Connection:
 
 def connect(
     catalog: Session | Catalog | str | os.PathLike[str],
-    sources: Mapping[str, object] | None = None,
+    sources: Mapping[str, object] | str | os.PathLike[str] | None = None,
     *,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     analyst: str | None = None,
@@ -118,7 +118,8 @@ def connect(
     Args:
         catalog: The path of the declarations, or a Catalog; or an open Session, which then outlives the connection.
         sources: Data of tables, as for `dpquery.connect`. Beside a catalog's path, a table that is not named here is
-            looked for as on the command line: TABLE.parquet, TABLE.csv, TABLE.feather or the folder TABLE.
+            looked for as on the command line: TABLE.parquet, TABLE.csv, TABLE.feather or the folder TABLE. Or the
+            folder that `prepare` made.
         ledger: As for `dpquery.connect`; by default DATASET.ledger beside the catalog's file.
         analyst: The analyst; not needed if only one is declared.
         mark: As for `dpquery.connect`.
@@ -136,7 +137,7 @@ def connect(
         beside = None if isinstance(catalog, Catalog) else Path(catalog)
         session = open_session(
             declared,
-            _sources(declared, beside, sources or {}),
+            sources if isinstance(sources, str | os.PathLike) else _sources(declared, beside, sources or {}),
             ledger=_ledger(declared, beside, ledger, mark),
             analyst=analyst or only_analyst(declared, "analyst="),
         )

@@ -24,12 +24,15 @@ def name(id: str) -> str:
     return id
 
 
-def lattice_value(value: str, type: Type, lattice: Lattice) -> str:
+def lattice_value(value: str, type: Type, lattice: Lattice, *, is_step: bool = False) -> str:
     """Returns SQL that puts a column on its lattice: a BIGINT within the lattice's bounds; NULL for NULL and NaN.
 
     Bernstein terms, with all that they are multiplied of, are below 2^62: nothing overflows.
+
+    Args:
+        is_step: Whether the column holds round(clamp(value / grid)) already, as an integer of some width.
     """
-    step = _on_grid(value, type, lattice)
+    step = f"CAST({value} AS BIGINT)" if is_step else _on_grid(value, type, lattice)
     if lattice.bernstein is not None:
         above, below = lattice.bernstein
         factors = [f"({step} - {lattice.lower})"] * above + [f"({lattice.upper} - {step})"] * below

@@ -1,0 +1,93 @@
+"""Prepared data without one privacy unit: files that hold rows of it are written anew, and all others are linked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from dpquery.backends.duckdb.earlier import link
+from dpquery.backends.duckdb.engine import Engine
+from dpquery.backends.duckdb.preparing import Written
+from dpquery.backends.duckdb.shard_files import copied, kept, order_of, owner_of, shard_of
+from dpquery.backends.duckdb.sql.sql_casts import type_name
+from dpquery.backends.resources import Resources
+from dpquery.catalog import Catalog, Table
+from dpquery.data.prepared import File, Manifest, labels
+from dpquery.data.sources import Source, parquet_scan, quote
+from dpquery.errors import BackendError, CatalogError
+
+
+def written_without(
+    unit: str, catalog: Catalog, manifest: Manifest, place: Path, into: Path, resources: Resources
+) -> Written:
+    """Returns the files of all tables after writing or linking them; of the unit they have no row.
+
+    T counts the rows of one unit, and no other unit's rows are touched, so what is written of these stays true.
+
+    Args:
+        unit: Its value, as a string that the engine reads as the declared type of its column.
+        manifest: Of the preparation whose files were checked.
+        place: The prepared folder.
+        into: The empty folder of the new preparation.
+    Raises:
+        CatalogError: No row belongs to the unit, or the engine could not write the files.
+    """
+    before, found = place / manifest.made, False
+    paths = tuple(str(before / file.name) for files in manifest.tables.values() for shard in files for file in shard)
+    source = Source(name="prepared", scan=parquet_scan(paths), files=paths)
+    memory = resources.settings(1)
+    engine = Engine({"prepared": source}, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into))
+    made: Written = {}
+    try:
+        for name, files in manifest.tables.items():
+            table, shards = catalog.tables[name], list[tuple[File, ...]]()
+            for shard, parts in enumerate(files):
+                held = [
+                    table.ownership is not None and _holds(engine, table, before / file.name, unit, shard, len(files))
+                    for file in parts
+                ]
+                found = found or any(held)
+                pairs = zip(parts, held, strict=True)
+                shards.append(
+                    tuple(_without(engine, table, f, before, into, unit, shard) if h else f for f, h in pairs)
+                )
+            made[name] = tuple(shards)
+    except duckdb.Error as error:
+        reason = type(error).__name__  # its words may quote data
+    else:
+        reason = "" if found else "no row belongs to this unit"
+    finally:
+        engine.close()
+    if reason:
+        raise CatalogError(f"nothing was erased: {reason}")
+    for file in (file for files in made.values() for shard in files for file in shard if file.made != into.name):
+        link(before / file.name, into / file.name)
+    return made
+
+
+def _is_unit(table: Table, unit: str) -> str:
+    """Returns SQL for whether a row belongs to a unit."""
+    return f"{owner_of(table)} = {_value(table, unit)}"
+
+
+def _value(table: Table, unit: str) -> str:
+    assert table.ownership is not None
+    return f"CAST({quote(unit)} AS {type_name(table.ownership.type)})"
+
+
+def _holds(engine: Engine, table: Table, file: Path, unit: str, shard: int, shards: int) -> bool:
+    rows = f"SELECT 1 FROM {parquet_scan([str(file)])} WHERE {_is_unit(table, unit)}"
+    is_here = f"{shard_of(_value(table, unit), shards)} = {shard}"
+    return bool(engine.cursor().execute(f"{rows} AND {is_here} LIMIT 1").fetchall())
+
+
+def _without(engine: Engine, table: Table, file: File, before: Path, into: Path, unit: str, shard: int) -> File:
+    """Returns a file after writing it without the rows of a unit."""
+    others = f"FROM {parquet_scan([str(before / file.name)])} WHERE NOT ({_is_unit(table, unit)})"
+    said, cursor = labels(into.name, table.name, shard, file.cell), engine.cursor()
+    cursor.execute(copied(f"SELECT * {others}{order_of(table)}", into / file.name, said))
+    counts = f"SELECT (SELECT COUNT(*) {others}) = (SELECT COUNT(*) FROM {parquet_scan([str(into / file.name)])})"
+    if cursor.execute(counts).fetchall() != [(True,)]:
+        raise BackendError("the prepared data failed their check after writing; nothing was kept")
+    return kept(into / file.name, file.cell)

@@ -1,0 +1,76 @@
+"""Files of prepared tables: how they are written, and which shard, cell and block a row is in, in DuckDB's SQL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from dpquery.catalog import Table
+from dpquery.catalog.names import quoted
+from dpquery.data.cells import Cut
+from dpquery.data.prepared import CODE, OWNER, File, digest_of
+from dpquery.data.sources import quote
+from dpquery.plan.types import DATE, TIMESTAMP
+
+FORM = "FORMAT parquet, COMPRESSION lz4_raw"
+"""How files are written: of 4 million visits a third larger than by zstd and read in 0.75 of its time, a quarter
+smaller than without compression and read as quickly."""
+
+
+def shard_of(unit: str, count: int) -> str:
+    """Returns SQL for the shard of a unit, the same in all versions of the engine."""
+    return f"CAST(md5_number_lower(CAST({unit} AS VARCHAR)) % {count} AS INTEGER)"
+
+
+def block_of(table: Table) -> str:
+    """Returns SQL for the block of a row of a prepared table."""
+    if table.blocks is None:
+        return "NULL"
+    return f"date_trunc('{table.blocks.by.value}', {quoted(table.blocks.column)})"
+
+
+def cell_of(cut: Cut, column: str) -> str:
+    """Returns SQL for the cell of a row: see `Cut`."""
+    first, last = (f"DATE '{day}'" for day in cut.ends)
+    day = f"LEAST(GREATEST(CAST({column} AS DATE), {first}), {last})"
+    place = f"date_diff('{cut.by.value}', {first}, {day}) + 1"
+    return f"CASE WHEN {column} IS NULL THEN 0 ELSE {place} END"
+
+
+def dated_by(table: Table) -> str | None:
+    """Returns the column of dates by which a table is sorted and cut: that of its blocks, or the first with bounds."""
+    bounded = (c.name for c in table.columns.values() if c.type in (DATE, TIMESTAMP) and c.lower is not None)
+    return next(bounded, None) if table.blocks is None else table.blocks.column
+
+
+def order_of(table: Table) -> str:
+    """Returns SQL for what rows are sorted by within a file: by day, so that a question about some days reads these,
+    where the rows are in blocks or have a date with bounds; then by unit. It decides no answer."""
+    dated = dated_by(table)
+    day = [] if dated is None else [f"date_trunc('day', {quoted(dated)})"]
+    order = day + ([] if table.ownership is None else [quoted(CODE)])
+    return f" ORDER BY {', '.join(order)}" if order else ""
+
+
+def owner_of(table: Table) -> str:
+    """Returns SQL for the owner of a row of a prepared table."""
+    assert table.ownership is not None
+    return quoted(OWNER if table.ownership.path else table.ownership.column)
+
+
+def copied(text: str, file: Path, said: Mapping[str, str]) -> str:
+    """Returns a statement that writes rows to a file, and what it says of itself."""
+    footer = ", ".join(f"{key}: {quote(value)}" for key, value in said.items())
+    return f"COPY ({text}) TO {quote(str(file))} ({FORM}, KV_METADATA {{{footer}}})"
+
+
+def kept(file: Path, cell: int) -> File:
+    """Returns what a manifest says of a file that was written, after making it durable, and its owner's alone."""
+    file.chmod(0o600)
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return File(name=file.name, size=file.stat().st_size, digest=digest_of(file), cell=cell, made=file.parent.name)
