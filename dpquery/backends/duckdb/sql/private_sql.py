@@ -30,7 +30,7 @@ from dpquery.backends.duckdb.sql.distinct_sql import (
     units_in_some,
 )
 from dpquery.backends.duckdb.sql.relations import RelationWriter
-from dpquery.backends.duckdb.sql.values_sql import lattice_value, name, normal
+from dpquery.backends.duckdb.sql.values_sql import bernstein_sum, lattice_value, name, normal
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing
 from dpquery.plan.logical import Filter, Project, Relation, Scan, output
@@ -108,7 +108,7 @@ class PrivateWriter:
             case Weighing.WHOLE:
                 pass
             case Weighing.STORED:
-                selected.append(f"CAST(given.{name(weights.column or '')} AS BIGINT) AS weight")
+                selected.append(f"given.{name(weights.column or '')} AS weight")
             case Weighing.COUNTED:
                 selected.append(f"COALESCE(crowded.weight, {WEIGHT}) AS weight")
                 joins = f" LEFT JOIN crowded ON crowded.unit = {unit}"
@@ -161,7 +161,7 @@ class PrivateWriter:
             case Count.DISTINCT:
                 return f"COUNT(DISTINCT {_value(measure)}){_filter(measure)}"
             case Count.SUM:
-                return f"COALESCE(SUM({self._weighed_value(measure)}){_filter(measure)}, 0)"
+                return self._sum(measure)
             case Count.VALUES if self._is_weighed:
                 return f"COALESCE(SUM(weight){_filter(measure, f'{_value(measure)} IS NOT NULL')}, 0)"
             case Count.ROWS if self._is_weighed:
@@ -173,13 +173,36 @@ class PrivateWriter:
             case Count.QUANTILE | Count.MODE | Count.DECIDING:
                 raise InternalError("a choice is not a number, nor is what units decide with")
 
-    def _weighed_value(self, measure: Measure) -> str:
-        value, lattice = self._lattice_value(measure), measure.lattice
-        weight = "weight" if measure.total is None else f"CAST({name(measure.total.column)} AS BIGINT)"
-        if (not self._is_weighed and measure.total is None) or lattice is None:
-            return value
+    def _sum(self, measure: Measure) -> str:
+        """Returns a sum of weighed lattice values. The terms of a Bernstein vector are made of the same few sums of
+        powers, each of which the engine computes once."""
+        lattices = measure.lattices
+        if lattices[0].bernstein is None:
+            return self._added_up(measure, self._lattice_value(measure, 0))
+        if measure.second is None:
+            return bernstein_sum(lattices[0], lambda i: self._powers(measure, (i,)))
+        return bernstein_sum(
+            lattices[0], lambda i: bernstein_sum(lattices[1], lambda k: self._powers(measure, (i, k)))
+        )
+
+    def _powers(self, measure: Measure, powers: tuple[int, ...]) -> str:
+        """Returns the sum of weighed products of powers of lattice values, over rows in which none is NULL."""
+        values = [self._lattice_value(measure, place) for place in range(len(powers))]
+        factors = [value for value, power in zip(values, powers, strict=True) for _ in range(power)]
+        present = [f"{value} IS NOT NULL" for value, power in zip(values, powers, strict=True) if not power]
+        return self._added_up(measure, " * ".join(factors), *present)
+
+    def _added_up(self, measure: Measure, value: str, *present: str) -> str:
+        """Returns the sum of a value of rows times what they weigh; of the weights themselves where there is none."""
+        weight = "weight" if measure.total is None else name(measure.total.column)
+        is_weighed, filter = self._is_weighed or measure.total is not None, _filter(measure, *present)
+        if not value:
+            return f"COALESCE(SUM({weight}){filter}, 0)" if is_weighed else f"COUNT(*){filter}"
+        if not is_weighed:
+            return f"COALESCE(SUM({value}){filter}, 0)"
         largest = math.prod(max(map(abs, one.values)) for one in measure.lattices)
-        return f"{value if largest < NARROW else f'CAST({value} AS HUGEINT)'} * {weight}"
+        wide = value if largest < NARROW else f"CAST({value} AS HUGEINT)"
+        return f"COALESCE(SUM({wide} * CAST({weight} AS BIGINT)){filter}, 0)"
 
     # What is counted by unit.
 
@@ -234,7 +257,7 @@ class PrivateWriter:
         made = {}
         for measure, domain in zip(self.aggregate.measures, self.choices, strict=True):
             if measure.count in CHOICES:
-                value = _value(measure) if domain is not None else self._lattice_value(measure)
+                value = _value(measure) if domain is not None else self._lattice_value(measure, 0)
                 passing = "TRUE" if measure.filter is None else name(measure.filter)
                 made[histogram_sql.signature(measure)] = histogram_sql.histogram(
                     rows, keys, value, passing, domain, is_weighed=self._is_weighed
@@ -334,14 +357,13 @@ class PrivateWriter:
             if domain is not None
         )
 
-    def _lattice_value(self, measure: Measure) -> str:
+    def _lattice_value(self, measure: Measure, place: int) -> str:
+        """Returns the value of a measure, or the second one, on its lattice."""
         types = {column.id: column.type for column in output(self.aggregate.source)}
-        if measure.lattice is None or measure.value is None:
+        column = measure.value if place == 0 or measure.second is None else measure.second.value
+        if measure.lattice is None or column is None:
             raise InternalError("a sum or a quantile has a value and a lattice")
-        made = lattice_value(name(measure.value), types[measure.value], measure.lattice)
-        if (second := measure.second) is None:
-            return made
-        return f"{made} * {lattice_value(name(second.value), types[second.value], second.lattice)}"
+        return lattice_value(name(column), types[column], measure.lattices[place])
 
 
 def _is_quick(relation: Relation) -> bool:
