@@ -12,7 +12,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +23,10 @@ import pyarrow.parquet as parquet
 
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import plain
+from dpquery.data.forms import Forms, step_of
 from dpquery.errors import CatalogError
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 OWNER, CODE, ROWS = " unit", " code", " rows"
 """Columns beside the declared ones, by names that no declared column can have: the unit of a row that another table
@@ -46,11 +47,13 @@ class PreparedTable:
         name: Its name in the catalog.
         files: Its files: of a private table one for each shard, of a public one a single file.
         most_rows: No unit has more rows in the table, or in a block of it; 0 where rows have no owner.
+        forms: Its further columns.
     """
 
     name: str
     files: tuple[str, ...]
     most_rows: int
+    forms: Forms
 
 
 def bound_to(catalog: Catalog, *, ledger: str, data_version: str) -> dict[str, str]:
@@ -100,16 +103,19 @@ class Manifest:
         bound: What it belongs to; see `bound_to`.
         shards: Into how many parts the units are cut.
         tables: For each table its files, by shard: name, size and SHA-256.
+        forms: The further columns of each private table.
     """
 
     made: str
     bound: Mapping[str, str]
     shards: int
     tables: Mapping[str, Files]
+    forms: Mapping[str, Forms]
 
     def to_json(self) -> str:
         """Returns the text of the file, whose last line is the digest of those before it."""
         content = {"format": FORMAT, "made": self.made, "shards": self.shards, "bound": dict(self.bound)}
+        content["forms"] = {name: forms.to_json() for name, forms in self.forms.items()}
         text = json.dumps(content | {"tables": dict(self.tables)}, indent=1, ensure_ascii=False)
         return f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}\n"
 
@@ -127,8 +133,9 @@ class Manifest:
                 str(name): tuple((str(file), int(size), str(hash)) for file, size, hash in files)
                 for name, files in content["tables"].items()
             }
+            forms = {str(name): Forms.from_json(said) for name, said in content["forms"].items()}
             made, shards = str(content["made"]), int(content["shards"])
-            return Manifest(made=made, bound=dict(content["bound"]), shards=shards, tables=tables)
+            return Manifest(made=made, bound=dict(content["bound"]), shards=shards, tables=tables, forms=forms)
         except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
             _refuse(folder, "its manifest has another form")
 
@@ -168,7 +175,9 @@ def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str,
         paths = tuple(_path(place, manifest, file) for file, *_ in files)
         has_owners = catalog.tables[name].ownership is not None
         rows = [most for path in paths for _, most in _ends(place, path, ROWS)] if has_owners else []
-        made[name] = PreparedTable(name=name, files=paths, most_rows=max(rows, default=0))
+        forms = manifest.forms.get(name, Forms())
+        _check_forms(place, paths, forms)
+        made[name] = PreparedTable(name=name, files=paths, most_rows=max(rows, default=0), forms=forms)
     return made
 
 
@@ -231,15 +240,25 @@ def _check_shards(place: Path, manifest: Manifest, catalog: Catalog) -> None:
         _refuse(place, "units of one shard are in another one")
 
 
-def _ends(place: Path, path: str, column: str) -> list[tuple[int, int]]:
+def _check_forms(place: Path, paths: Sequence[str], forms: Forms) -> None:
+    """Raises CatalogError unless lattice integers are within the bounds of their lattice."""
+    for path in paths:
+        for column, lattice in forms.lattices.items():
+            ends = _ends(place, path, step_of(column), may_be_null=True)
+            if any(low < lattice.lower or high > lattice.upper for low, high in ends):
+                _refuse(place, f"its file {plain(Path(path).name)} holds numbers beyond the bounds of their column")
+
+
+def _ends(place: Path, path: str, column: str, *, may_be_null: bool = False) -> list[tuple[int, int]]:
     """Returns the least and the largest number in a column of each group of rows, as the file's footer says."""
     footer = parquet.read_metadata(path)
     names, ends = footer.schema.to_arrow_schema().names, []
     for group in map(footer.row_group, range(footer.num_row_groups)):
-        if not group.num_rows:
-            continue
         said = group.column(names.index(column)).statistics if column in names else None
-        if said is None or not said.has_min_max or said.null_count:
+        nulls = said.null_count if said is not None and may_be_null else 0
+        if nulls == group.num_rows:
+            continue
+        if said is None or not said.has_min_max or said.null_count > nulls:
             _refuse(place, f"its file {plain(Path(path).name)} does not say what it holds")
         ends.append((said.min, said.max))
     return ends

@@ -14,10 +14,14 @@ from dpquery.backends.duckdb.preparing import Preparing
 from dpquery.backends.resources import Resources
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
+from dpquery.catalog.rows import rows_of
 from dpquery.data.prepared import MADE, MANIFEST, MOST_SHARDS, Manifest, bound_to, opened
 from dpquery.errors import CatalogError, DataChangedError
+from dpquery.kernel.plan import Lattice
 from dpquery.ledger.disk import sync_folder
 from dpquery.ledger.ledger import Ledger
+from dpquery.plan.types import Kind
+from dpquery.planner.protect.lattices import for_sum
 from dpquery.session.agreed import check_ledger
 
 try:
@@ -26,6 +30,7 @@ except ImportError:  # without locks the owner has to see that one preparation r
     fcntl = None  # type: ignore[assignment]
 
 Place = str | os.PathLike[str]
+_NUMBERS = (Kind.INT64, Kind.FLOAT64, Kind.DECIMAL)
 
 
 def prepare(
@@ -71,12 +76,13 @@ def prepare(
     version, place, resources = known.data_version, Path(os.path.abspath(folder)), Resources(memory_limit, spill)
     with _for_itself(place):
         with _new_folder(place) as into, interruptible_work():
-            with contextlib.closing(Preparing(declared, sources, into, resources=resources, say=say)) as work:
+            made = Preparing(declared, sources, into, lattices=_lattices(declared), resources=resources, say=say)
+            with contextlib.closing(made) as work:
                 count, written = work.write(shards)
             if known.data_version != version:
                 raise DataChangedError("the owner recorded a new version of the data meanwhile; prepare them again")
             bound = _bound(declared, known, version)
-            _commit(place, Manifest(made=into.name, bound=bound, shards=count, tables=written))
+            _commit(place, Manifest(made=into.name, bound=bound, shards=count, tables=written, forms=work.forms))
         _remove_others(place, into.name)
     return place
 
@@ -87,6 +93,23 @@ def sources_of(catalog: Catalog, given: Mapping[str, object] | Place, ledger: Le
     if isinstance(given, Mapping):
         return given
     return opened(given, catalog, _bound(catalog, ledger, ledger.data_version))
+
+
+def _lattices(catalog: Catalog) -> dict[str, dict[str, Lattice]]:
+    """Returns for each private table the lattices on which plans put its numbers, as long as they clamp them to no
+    other bounds and no unit's rows are multiplied: what is stored serves sums, averages and quantiles."""
+    made = dict[str, dict[str, Lattice]]()
+    for table in catalog.tables.values():
+        if table.public:
+            continue
+        rows = rows_of(table, catalog)
+        ranges = {c.name: (c.type, c.range) for c in table.columns.values() if c.type.kind in _NUMBERS}
+        made[table.name] = {
+            name: for_sum(type, range.lower, range.upper, rows if isinstance(rows, int) else 1)
+            for name, (type, range) in ranges.items()
+            if range.lower is not None and range.upper is not None
+        }
+    return made
 
 
 def _bound(catalog: Catalog, ledger: Ledger, version: str) -> dict[str, str]:

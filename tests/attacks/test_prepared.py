@@ -18,6 +18,7 @@ import pytest
 import dpquery as dp
 from dpquery.backends.duckdb.preparing import Preparing
 from dpquery.backends.duckdb.shards import run_each
+from dpquery.data.forms import step_of
 from dpquery.data.prepared import CODE, MANIFEST
 from dpquery.errors import BackendError, CatalogError, DataChangedError
 from dpquery.ledger.ledger import Ledger
@@ -162,6 +163,14 @@ def _unit_of_another_shard(shop: Shop) -> None:
     _rewritten(shop, lambda table: pa.concat_tables([table, other.cast(table.schema)]))
 
 
+def _steps_beyond_the_lattice(shop: Shop) -> None:
+    def change(table: Any) -> Any:
+        place = table.column_names.index(step_of("price"))
+        return table.set_column(place, table.field(place), pa.array([2**32 - 1] * len(table), pa.uint32()))
+
+    _rewritten(shop, change)
+
+
 def _of_another_preparation(shop: Shop) -> None:
     old = _first(shop).read_bytes()
     shop.prepare()
@@ -230,13 +239,14 @@ BROKEN: dict[str, tuple[Callable[[Shop], object], str]] = {
         "every shard once",
     ),
     "a unit in two shards": (_unit_of_another_shard, "units of one shard are in another"),
+    "steps beyond the lattice": (_steps_beyond_the_lattice, "beyond the bounds"),
     "a file of another preparation": (_of_another_preparation, "not as it was written"),
     "a forged file of another preparation": (_of_another_preparation_in_the_manifest, "another preparation"),
     "a file of another table": (_moved, "another preparation, table or shard"),
     "another dataset": (_more("dataset", "bank"), "another dataset"),
     "another ledger": (_more("ledger", "0" * 64), "another ledger"),
     "another version": (_more("data_version", "1"), "another version of the data"),
-    "another format": (lambda shop: shop.forge(lambda said: said.update(format=2)), "format 2"),
+    "another format": (lambda shop: shop.forge(lambda said: said.update(format=3)), "format 3"),
     "a table less": (lambda shop: shop.forge(lambda said: said["tables"].pop("colours")), "not those of the catalog"),
     "a file elsewhere": (
         lambda shop: shop.forge(lambda said: said.update(made="../data/" + said["made"])),
@@ -330,8 +340,8 @@ def test_a_file_that_changes_between_shards_ends_the_statement(tmp_path: Path, m
 
 WRONG: dict[str, tuple[str, str]] = {
     "a number of rows too few": (
-        'CAST(held."rows" AS BIGINT) AS',
-        'CAST(held."rows" - 1 AS BIGINT) AS',
+        'CAST(held."rows" AS UINTEGER) AS',
+        'CAST(held."rows" - 1 AS UINTEGER) AS',
     ),
     "a unit in all shards": ("held.shard AS", "(row_number() OVER () % 3) AS"),
     "one number for two units": ("held.code AS", "held.code // 2 AS"),

@@ -31,6 +31,7 @@ from dpquery.backends.duckdb.row_weights import Names, RowWeights, tables_that_s
 from dpquery.backends.duckdb.shards import PARTS, run_each, shards_of, with_values_once
 from dpquery.backends.duckdb.sql.histogram_sql import signatures
 from dpquery.backends.duckdb.statements import TIME_LIMIT, fetch, fetch_few, fetch_integers, fetch_objects
+from dpquery.backends.duckdb.stored_forms import formed
 from dpquery.backends.duckdb.table_reading import Kept, Weighed
 from dpquery.backends.duckdb.time_limits import time_limit
 from dpquery.backends.duckdb.used_columns import narrowed
@@ -76,6 +77,8 @@ class DuckDBBackend(PublicTables):
         self._limited = self._found_limits()
         self._shards = shards_of(opened, [name for name, table in catalog.tables.items() if not table.public])
         self._is_cut = self._shards.count > 1
+        prepared = ((table, source.prepared) for table, source in opened.items() if not catalog.tables[table].public)
+        self._forms = {table: found.forms for table, found in prepared if found is not None}
         self._empty = EmptyTables({names[table]: self._needed_types(table) for table in opened})
 
     def close(self) -> None:
@@ -96,19 +99,21 @@ class DuckDBBackend(PublicTables):
         return self._written(aggregate, self._limited, self._weights.known(weights_of(aggregate.source)))
 
     def _written(self, aggregate: PrivateAggregate, limited: frozenset[str], weights: Names) -> Prepared:
-        domains = [None if k.domain is None else self._private.domain(k.types, k.domain) for k in aggregate.keys]
+        form = formed(aggregate, self._forms)
+        keys = form.aggregate.keys
+        domains = [None if k.domain is None else self._private.domain(k.types, k.domain) for k in keys]
         choices = [None if m.domain is None else self._choices(aggregate, m) for m in aggregate.measures]
         needed = tuple(domain for domain in (*domains, *choices) if domain is not None)
         tables = replace(self._tables, limited=limited, weights=weights)
-        text, numbers, contested = written(tables, aggregate, domains, choices)
+        text, numbers, contested = written(tables, form, domains, choices)
         parts: tuple[str, ...] = ()
         if self._is_cut and adds_up(aggregate):
             cut = {table: name for table, name in self._named.places.items() if name in self._shards.scans}
-            one = written(replace(tables, places=tables.places | cut), aggregate, domains, choices, is_part=True)[0]
+            one = written(replace(tables, places=tables.places | cut), form, domains, choices, is_part=True)[0]
             text, parts = added_up(aggregate, PARTS, self._shards.count), self._shards.statements(one)
         empty = {each: None if kept is None else self._without_rows(each, kept) for each, kept in weights.items()}
         named = replace(self._named, limited=limited, weights=empty)
-        self._empty.bind(written(named, aggregate, domains, choices)[0], needed)
+        self._empty.bind(written(named, form, domains, choices)[0], needed)
         return Prepared(
             aggregate=aggregate,
             text=text,

@@ -13,25 +13,36 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from dpquery.backends.duckdb.engine import Engine
 from dpquery.backends.duckdb.public_tables import PublicTables
+from dpquery.backends.duckdb.sql.values_sql import lattice_value
 from dpquery.backends.duckdb.table_reading import BLOCK
 from dpquery.backends.resources import Resources
 from dpquery.cancelling import interruptible
 from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
+from dpquery.data.forms import MOST_KEYS, Forms, code_of, step_of
 from dpquery.data.prepared import CODE, OWNER, ROWS, Files, digest_of, labels
 from dpquery.data.sources import parquet_scan, quote
 from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
-from dpquery.plan.types import DATE, TIMESTAMP
+from dpquery.kernel.plan import Lattice
+from dpquery.plan.types import DATE, TEXT, TIMESTAMP
 
 SHARD = " shard"
 ROWS_OF_SHARD = 20_000_000
 """Rows of one shard, where the owner does not say how many shards there are."""
 Say = Callable[[str], None]
 Written = dict[str, Files]
+_WIDTHS = (
+    *(("UTINYINT", 0, 2**8), ("USMALLINT", 0, 2**16), ("UINTEGER", 0, 2**32)),
+    *(("TINYINT", -(2**7), 2**7), ("SMALLINT", -(2**15), 2**15), ("INTEGER", -(2**31), 2**31)),
+)
+FORM = "FORMAT parquet, COMPRESSION lz4_raw"
+"""How files are written: of 4 million visits a third larger than by zstd and read in 0.75 of its time, a quarter
+smaller than without compression and read as quickly."""
 
 
 class Preparing(PublicTables):
@@ -41,6 +52,7 @@ class Preparing(PublicTables):
         catalog: The declarations.
         sources: For each declared table its data; see `open_source`.
         into: An empty folder for the files; its name is that of the preparation.
+        lattices: For each private table the lattices of its columns of numbers.
         resources: How much memory it takes, and where it spills.
         say: Called with a line about each step, if it is given.
     Raises:
@@ -48,7 +60,14 @@ class Preparing(PublicTables):
     """
 
     def __init__(
-        self, catalog: Catalog, sources: Mapping[str, object], into: Path, *, resources: Resources, say: Say | None
+        self,
+        catalog: Catalog,
+        sources: Mapping[str, object],
+        into: Path,
+        *,
+        lattices: Mapping[str, Mapping[str, Lattice]],
+        resources: Resources,
+        say: Say | None,
     ) -> None:
         self._hold(catalog, sources, catalog.tables)
         self._into, self._say = into, say or (lambda line: None)
@@ -58,6 +77,31 @@ class Preparing(PublicTables):
         self._read_schemas(self._cursor)
         self._check_data(self._cursor)
         self._owned = [table for table in catalog.tables.values() if table.ownership is not None]
+        private = [table for table in catalog.tables.values() if not table.public]
+        self.forms = {t.name: Forms(lattices=lattices.get(t.name, {}), keys=self._keys(t)) for t in private}
+
+    def _keys(self, table: Table) -> dict[str, tuple[str, ...]]:
+        """Returns the public keys of columns of strings, and makes for each column a table of all its strings with
+        their codes: they are different for different ones, as each unit's groups are counted, public or not."""
+        found = {}
+        for place, column in enumerate(table.columns.values()):
+            keys = column.keys
+            if column.keys_from is not None:
+                of, name = column.keys_from
+                keys = tuple(sorted(value for (value,) in self.public_rows(of, (name,)) if value is not None))
+            if column.type == TEXT and keys is not None and len(keys) <= MOST_KEYS:
+                found[column.name] = tuple(map(str, keys))
+                given = pa.table({"value": pa.array(keys, pa.string()), "code": pa.array(range(len(keys)), pa.int64())})
+                made, codes = self._public.register(given), _keys_table(table, place)
+                self._run(f"CREATE TABLE {codes} AS SELECT * FROM {made}")
+                value = self._tables.column(table, column.name, TEXT, "stored")
+                read = f"SELECT DISTINCT {value} AS value FROM {self._tables.places[table.name]} AS stored"
+                others = (
+                    f"SELECT value FROM ({read}) WHERE value IS NOT NULL AND value NOT IN (SELECT value FROM {codes})"
+                )
+                numbered = f"{len(keys)} - 1 + row_number() OVER (ORDER BY value)"
+                self._run(f"INSERT INTO {codes} SELECT value, {numbered} FROM ({others})")
+        return found
 
     def write(self, shards: int | None) -> tuple[int, Written]:
         """Returns how many shards there are, and the files of each table, by shard.
@@ -93,8 +137,10 @@ class Preparing(PublicTables):
         if self._owned:
             units = " UNION ".join(f"SELECT DISTINCT unit FROM held{i}" for i in range(len(self._owned)))
             placed = f"SELECT unit, {shard_of('unit', count)} AS shard FROM ({units})"
-            numbered = "row_number() OVER (ORDER BY shard, unit) - 1 AS code"
-            self._run(f"CREATE TABLE units AS SELECT *, {numbered} FROM ({placed})")
+            numbered = "row_number() OVER (ORDER BY shard, unit) - 1"
+            most = self._number(f"SELECT COUNT(*) FROM ({units})")
+            code = f"CAST({numbered} AS {_width(0, max(most, 2**16))}) AS code"
+            self._run(f"CREATE TABLE units AS SELECT *, {code} FROM ({placed})")
         return count
 
     def _rows_of(self, table: Table) -> str:
@@ -126,22 +172,45 @@ class Preparing(PublicTables):
         """Returns a SELECT of what is written of a table: its columns as declared, and SHARD; of rows with owners CODE
         and ROWS too, and OWNER where it is none of the columns."""
         declared = self._tables.declared(table)
+        if not table.public:
+            further = "".join(f", {sql} AS {quoted(c)}" for c, sql in self._further(table).items())
+            declared = f"SELECT declared.*{further} FROM ({declared}) AS declared{self._with_codes(table)}"
         if table.ownership is None:
             shard = "0" if table.public else f"row_number() OVER () % {count}"
             return f"SELECT *, {shard} AS {quoted(SHARD)} FROM ({declared})"
         held = f"SELECT held.*, shard, code FROM held{self._owned.index(table)} AS held JOIN units USING (unit)"
         left_out = [BLOCK, *([] if table.ownership.path else [OWNER])]
         columns = f"given.* EXCLUDE ({', '.join(map(quoted, left_out))}), held.code AS {quoted(CODE)}"
-        columns += f', CAST(held."rows" AS BIGINT) AS {quoted(ROWS)}, held.shard AS {quoted(SHARD)}'
+        columns += f', CAST(held."rows" AS UINTEGER) AS {quoted(ROWS)}, held.shard AS {quoted(SHARD)}'
         on = f"held.unit = given.{quoted(OWNER)}"
         on += "" if table.blocks is None else f" AND held.block IS NOT DISTINCT FROM given.{quoted(BLOCK)}"
         return f"SELECT {columns} FROM ({declared}) AS given JOIN ({held}) AS held ON {on}"
+
+    def _further(self, table: Table) -> dict[str, str]:
+        """Returns SQL for each further column of a table, over `declared` and the tables of `_with_codes`."""
+        forms, places, made = self.forms[table.name], list(table.columns), dict[str, str]()
+        for column, lattice in forms.lattices.items():
+            value = lattice_value(f"declared.{quoted(column)}", table.columns[column].type, lattice)
+            made[step_of(column)] = f"CAST({value} AS {_width(lattice.lower, lattice.upper)})"
+        for column in forms.keys:
+            place = places.index(column)
+            most = self._number(f"SELECT COUNT(*) FROM {_keys_table(table, place)}")
+            made[code_of(column)] = f"CAST(keys{place}.code AS {_width(0, most)})"
+        return made
+
+    def _with_codes(self, table: Table) -> str:
+        """Returns the joins of `declared` with the codes of public keys."""
+        places = [(list(table.columns).index(column), column) for column in self.forms[table.name].keys]
+        return "".join(
+            f" LEFT JOIN {_keys_table(table, place)} AS keys{place} ON keys{place}.value = declared.{quoted(column)}"
+            for place, column in places
+        )
 
     def _cut(self, rows: str, place: int, count: int) -> Iterator[str]:
         """Writes rows once, by shard, and yields a SELECT of each shard, so that sources are read once for all."""
         folder = self._into / f"cut{place}"
         folder.mkdir(0o700)
-        form = f"FORMAT parquet, PARTITION_BY ({quoted(SHARD)}), WRITE_PARTITION_COLUMNS"
+        form = f"{FORM}, PARTITION_BY ({quoted(SHARD)}), WRITE_PARTITION_COLUMNS"
         self._run(f"COPY ({rows}) TO {quote(str(folder))} ({form})")
         found = {int(part.name.rpartition("=")[2]): sorted(map(str, part.iterdir())) for part in folder.iterdir()}
         for shard in range(count):
@@ -154,7 +223,7 @@ class Preparing(PublicTables):
 
     def _copy(self, text: str, file: Path, said: Mapping[str, str]) -> None:
         footer = ", ".join(f"{key}: {quote(value)}" for key, value in said.items())
-        self._run(f"COPY ({text}) TO {quote(str(file))} (FORMAT parquet, KV_METADATA {{{footer}}})")
+        self._run(f"COPY ({text}) TO {quote(str(file))} ({FORM}, KV_METADATA {{{footer}}})")
 
     def _tell(self, table: Table, shard: int, count: int, file: Path) -> None:
         """Says what was written, and when the rest will be, if it goes on like this."""
@@ -171,6 +240,7 @@ class Preparing(PublicTables):
             if not table.public:
                 scan = parquet_scan(str(self._into / file) for file, *_ in written[table.name])
                 self._require(self._number(f"SELECT COUNT(*) FROM {scan}") == self._number(self._rows_of(table)))
+                self._require(not self._any(self._misread(table, scan)))
         for shard in range(count if self._owned else 0):
             for table in self._owned:
                 self._require(not self._any(self._miscounted(table, self._scan(written, table, shard))))
@@ -189,6 +259,11 @@ class Preparing(PublicTables):
         counted = f"COUNT(*) AS n, MIN({rows}) AS least, MAX({rows}) AS most"
         grouped = f"SELECT {counted} FROM {scan} GROUP BY {quoted(CODE)}, {block}"
         return f"SELECT 1 FROM ({grouped}) WHERE n IS DISTINCT FROM least OR n IS DISTINCT FROM most"
+
+    def _misread(self, table: Table, scan: str) -> str:
+        """Returns a SELECT of rows in which a further column is not what the declared one says."""
+        wrong = [f"declared.{quoted(c)} IS DISTINCT FROM {sql}" for c, sql in self._further(table).items()]
+        return f"SELECT 1 FROM {scan} AS declared{self._with_codes(table)} WHERE {' OR '.join(wrong) or 'FALSE'}"
 
     def _units(self, written: Written, table: Table, shard: int) -> str:
         """Returns a SELECT of the units of a shard and their numbers."""
@@ -214,6 +289,16 @@ class Preparing(PublicTables):
 
     def _any(self, text: str) -> bool:
         return bool(self._run(f"{text} LIMIT 1"))
+
+
+def _keys_table(table: Table, place: int) -> str:
+    """Returns the name of the table of codes of a column, by its place."""
+    return quoted(f"keys {place} of {table.name}")
+
+
+def _width(least: int, most: int) -> str:
+    """Returns the narrowest type of integers that holds these bounds."""
+    return next((type for type, low, high in _WIDTHS if low <= least and most < high), "BIGINT")
 
 
 def shard_of(unit: str, count: int) -> str:

@@ -10,6 +10,7 @@ from dpquery.backends.duckdb.row_weights import Names
 from dpquery.backends.duckdb.sql.histogram_sql import signatures
 from dpquery.backends.duckdb.sql.private_sql import PrivateWriter
 from dpquery.backends.duckdb.sql.relations import RelationWriter
+from dpquery.backends.duckdb.stored_forms import Formed
 from dpquery.backends.duckdb.table_reading import TableReader
 from dpquery.errors import BackendError
 from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
@@ -44,7 +45,7 @@ class Prepared:
 
 def written(
     tables: TableReader,
-    aggregate: PrivateAggregate,
+    formed: Formed,
     domains: list[Domain | None],
     choices: list[Domain | None],
     *,
@@ -56,6 +57,7 @@ def written(
     Args:
         is_part: Whether it reads one shard, and `added_up` follows.
     """
+    aggregate = formed.aggregate
     relations = RelationWriter(scan=tables.scan, released=no_released, has_statistics=tables.has_statistics)
     writer = PrivateWriter(
         relations=relations,
@@ -64,6 +66,8 @@ def written(
         choices=tuple(None if domain is None else domain.name for domain in choices),
         in_blocks=any(table.blocks is not None for table in tables.catalog.tables.values()),
         is_part=is_part,
+        steps=formed.steps,
+        is_owned=formed.is_owned,
     )
     text = writer.select()
     if not is_part:

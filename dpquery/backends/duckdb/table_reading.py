@@ -17,7 +17,7 @@ from dpquery.data.prepared import OWNER, ROWS
 from dpquery.data.sources import Source
 from dpquery.errors import CatalogError, InternalError
 from dpquery.kernel.plan import WEIGHT, Lattice
-from dpquery.plan.logical import LONGEST_OWNER, Ownership, Scan
+from dpquery.plan.logical import LONGEST_OWNER, Ownership, Scan, ScanColumn
 from dpquery.plan.scaled import Scaled
 from dpquery.plan.strata import Strata
 from dpquery.plan.types import DATE, FLOAT64, TEXT, TIMESTAMP, Type
@@ -115,13 +115,15 @@ class TableReader:
             number: SQL for the halves of the run's key, by their places; see `RelationWriter`.
         """
         table = self.catalog.tables[scan.table]
-        if any(c.type == TEXT and c.max_length != table.columns[c.name].max_length for c in scan.columns):
+        declared, forms = self._split(scan, table)
+        if any(c.type == TEXT and c.max_length != table.columns[c.name].max_length for c in declared):
             raise InternalError("a text is to be read at another length than the catalog declares")
-        if any(c.type != table.columns[c.name].type for c in scan.columns):
+        if any(c.type != table.columns[c.name].type for c in declared):
             raise InternalError("a column is to be read as another type than the catalog declares")
         if scan.ownership is not None and (scan.table in self.limited or scan.row_limit < self._declared_limit(table)):
             return self._limited_scan(scan, scan.ownership, table, number)
-        columns = [f"{self.column(table, c.name, c.type, 'stored')} AS {name(c.id)}" for c in scan.columns]
+        columns = [f"{self.column(table, c.name, c.type, 'stored')} AS {name(c.id)}" for c in declared]
+        columns += [f"stored.{quoted(c.name)} AS {name(c.id)}" for c in forms]
         joins = ""
         if scan.ownership is not None and (scan.unit is not None or scan.weight is not None or scan.scaled):
             joins, unit = self._owner(table, scan.ownership, left=scan.unit is None)
@@ -130,6 +132,12 @@ class TableReader:
             joins, weights = self._weights(scan, table, joins, unit)
             columns += [f"{weight} AS {name(id)}" for id, weight in weights.items()]
         return f"SELECT {', '.join(columns)} FROM {self._place(scan)} AS stored{joins}"
+
+    def _split(self, scan: Scan, table: Table) -> tuple[list[ScanColumn], list[ScanColumn]]:
+        """Returns the declared columns of a scan, and the further ones of a prepared table."""
+        prepared = self.opened[table.name].prepared
+        further = frozenset[str]() if prepared is None else prepared.forms.columns
+        return [c for c in scan.columns if c.name not in further], [c for c in scan.columns if c.name in further]
 
     def crowded(self, weighed: Weighed) -> str:
         """Returns a SELECT of the units whose rows weigh less than 1: `unit`, `block` where rows are in blocks, how
@@ -209,6 +217,8 @@ class TableReader:
     def _weights(self, scan: Scan, table: Table, joins: str, unit: str) -> tuple[str, dict[str, str]]:
         """Returns the joins of a scan with what leads to the weights of a row, and SQL for each of them by its id."""
         found = dict[str, str]()
+        if scan.ownership != table.ownership and table.ownership is not None:  # weights are kept by units themselves
+            unit = self._owner(table, table.ownership)[1]
         if scan.weight is not None and self.is_stored(weighed := weighed_of(scan)):
             found[scan.weight] = self._stored_weight(weighed)
         elif scan.weight is not None:
@@ -232,7 +242,7 @@ class TableReader:
     def _stored_weight(self, weighed: Weighed) -> str:
         """Returns SQL for the weight that `crowded` would find: rows of a prepared table have owners, and the number of
         their unit's rows."""
-        prepared, rows = self.opened[weighed.table].prepared, f"stored.{quoted(ROWS)}"
+        prepared, rows = self.opened[weighed.table].prepared, f"CAST(stored.{quoted(ROWS)} AS BIGINT)"
         if not weighed.may_be_less or prepared is None or prepared.most_rows <= weighed.max_rows:
             return f"{WEIGHT}::INTEGER"
         counted = f"GREATEST({rows}, {weighed.max_rows})"
@@ -299,8 +309,11 @@ class TableReader:
         leading, weights = self._weights(scan, table, joins, unit)
         joins = leading or joins
         read += [f"{weight} AS weight{i}" for i, weight in enumerate(weights.values())]
+        columns, forms = self._split(scan, table)
+        read += [f"stored.{quoted(c.name)} AS form{i}" for i, c in enumerate(forms)]
         given = ", ".join(names.values())
-        shown = [f"{names[c.name]} AS {name(c.id)}" for c in scan.columns]
+        shown = [f"{names[c.name]} AS {name(c.id)}" for c in columns]
+        shown += [f"form{i} AS {name(c.id)}" for i, c in enumerate(forms)]
         if scan.unit is not None and scan.unit not in {column.id for column in scan.columns}:
             shown.append(f"unit AS {name(scan.unit)}")
         shown += [f"weight{i} AS {name(id)}" for i, id in enumerate(weights)]
@@ -313,10 +326,10 @@ class TableReader:
             f"HAVING COUNT(*) > {scan.row_limit})",
             f"ranked AS NOT MATERIALIZED (SELECT whole.*, {place} FROM whole SEMI JOIN heavy ON {same})",
         ]
-        columns = ", ".join(shown) or "1 AS nothing"
+        kept = ", ".join(shown) or "1 AS nothing"
         return (
-            f"SELECT * FROM (WITH {', '.join(ctes)} SELECT {columns} FROM whole ANTI JOIN heavy ON {same} "
-            f"UNION ALL SELECT {columns} FROM ranked WHERE place <= {scan.row_limit})"
+            f"SELECT * FROM (WITH {', '.join(ctes)} SELECT {kept} FROM whole ANTI JOIN heavy ON {same} "
+            f"UNION ALL SELECT {kept} FROM ranked WHERE place <= {scan.row_limit})"
         )
 
     def _declared_limit(self, table: Table) -> int:
@@ -345,7 +358,7 @@ class TableReader:
             left: Whether rows are kept that lead to no owner; others are of no use where the owner is read.
         """
         if self.opened[table.name].prepared is not None:
-            return "", f"stored.{quoted(OWNER if ownership.path else ownership.column)}"
+            return "", f"stored.{quoted(owner_column(ownership))}"
         joins, holder, alias = "", table, "stored"
         for i, step in enumerate(ownership.path):
             parent = self.catalog.tables[step.parent]
@@ -356,6 +369,11 @@ class TableReader:
             joins += f" {'LEFT JOIN' if left else 'JOIN'} {self.places[step.parent]} AS owner{i} ON {on}"
             holder, alias = parent, f"owner{i}"
         return joins, self.column(holder, ownership.column, ownership.type, alias)
+
+
+def owner_column(ownership: Ownership) -> str:
+    """Returns the stored column of a prepared table that holds the owner of a row."""
+    return OWNER if ownership.path else ownership.column
 
 
 def weighed_of(scan: Scan) -> Weighed:

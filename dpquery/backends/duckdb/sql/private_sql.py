@@ -61,6 +61,8 @@ class PrivateWriter:
         choices: For each measure the same of its domain, or None.
         in_blocks: Whether the plan's limits may be of a unit's rows in one block, so that it may have more in all.
         is_part: Whether the rows are a part of all rows, so that groups in which no unit counts may count elsewhere.
+        steps: Columns that hold lattice integers, within the bounds of their measure's lattice.
+        is_owned: Whether the source has no row without an owner, so that nothing reads whose it is to leave it out.
     """
 
     relations: RelationWriter
@@ -69,6 +71,8 @@ class PrivateWriter:
     choices: tuple[str | None, ...]
     in_blocks: bool = False
     is_part: bool = False
+    steps: frozenset[str] = frozenset()
+    is_owned: bool = False
 
     def __post_init__(self) -> None:
         if any(_OWN.fullmatch(column.id) for column in output(self.aggregate.source)):
@@ -112,7 +116,8 @@ class PrivateWriter:
             case Weighing.COUNTED:
                 selected.append(f"COALESCE(crowded.weight, {WEIGHT}) AS weight")
                 joins = f" LEFT JOIN crowded ON crowded.unit = {unit}"
-        return f"SELECT {', '.join(selected)} FROM source_rows AS given{joins} WHERE {unit} IS NOT NULL"
+        owned = "" if self.is_owned else f" WHERE {unit} IS NOT NULL"
+        return f"SELECT {', '.join(selected)} FROM source_rows AS given{joins}{owned}"
 
     def _coded(self) -> str:
         given = ["given.unit"] if self.aggregate.unit is not None else []
@@ -363,7 +368,7 @@ class PrivateWriter:
         column = measure.value if place == 0 or measure.second is None else measure.second.value
         if measure.lattice is None or column is None:
             raise InternalError("a sum or a quantile has a value and a lattice")
-        return lattice_value(name(column), types[column], measure.lattices[place])
+        return lattice_value(name(column), types[column], measure.lattices[place], is_step=column in self.steps)
 
 
 def _is_quick(relation: Relation) -> bool:

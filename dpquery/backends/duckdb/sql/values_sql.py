@@ -25,10 +25,15 @@ def name(id: str) -> str:
     return id
 
 
-def lattice_value(value: str, type: Type, lattice: Lattice) -> str:
+def lattice_value(value: str, type: Type, lattice: Lattice, *, is_step: bool = False) -> str:
     """Returns SQL that puts a column on its lattice: a BIGINT within the lattice's bounds; NULL for NULL and NaN. Of a
-    Bernstein term it is the value above the lower bound, of which `bernstein_sum` makes the term."""
-    step, offset = _on_grid(value, type, lattice), lattice.lower if lattice.bernstein is not None else lattice.offset
+    Bernstein term it is the value above the lower bound, of which `bernstein_sum` makes the term.
+
+    Args:
+        is_step: Whether the column holds round(clamp(value / grid)) already, as an integer of some width.
+    """
+    step = f"CAST({value} AS BIGINT)" if is_step else _on_grid(value, type, lattice)
+    offset = lattice.lower if lattice.bernstein is not None else lattice.offset
     if offset:
         step = f"({step} - {offset})"
     if not lattice.squared:
