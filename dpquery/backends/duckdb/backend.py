@@ -66,7 +66,9 @@ class DuckDBBackend(PublicTables):
         private = {**given.settings(PUBLIC_PART - 1, PUBLIC_PART), **PRIVATE_SETTINGS}
         private |= FILE_SETTINGS if self._tables.has_statistics else {}
         left_out = [OF_VALUES, *([OF_STATISTICS] if self._have_statistics() else [])]
-        self._private = Engine(opened, keep_order=False, made=[HANDED_BACK], memory=private, spill=given.folder(), left_out=left_out)
+        self._private = Engine(
+            opened, keep_order=False, made=[HANDED_BACK], memory=private, spill=given.folder(), left_out=left_out
+        )
         self._serve(given)
         self._read_schemas(self._private.cursor())
         self._check_data(self._private.cursor())

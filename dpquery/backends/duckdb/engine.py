@@ -36,7 +36,7 @@ PRIVATE_SETTINGS = {
     # (docs/proofs/work.md). By default 512 MB are kept: https://github.com/duckdb/duckdb/pull/13796. Until DuckDB hands
     # memory back when a query ends.
     "allocator_bulk_deallocation_flush_threshold": "'100KB'",
-    "perfect_ht_threshold": "16",  # up to 2^16 combinations of public keys are grouped with no hashes
+    "perfect_ht_threshold": "17",  # up to 2^16 combinations of public keys, and NULL, are grouped with no hashes
 }
 """Settings of the engine of private tables."""
 FILE_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'1200KB'"}

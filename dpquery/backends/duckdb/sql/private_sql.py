@@ -34,14 +34,20 @@ from dpquery.backends.duckdb.sql.values_sql import bernstein_sum, lattice_value,
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing
 from dpquery.plan.logical import Filter, Project, Relation, Scan, output
+from dpquery.plan.types import INT64
 
 _OWN = re.compile(
-    r"unit|weight|place|share|value\d*|code|present|deciding|counted\d*|kept\d*|(key|number)\d+|mark"
+    r"unit|weight|place|share|value\d*|code|packed|present|deciding|counted\d*|kept\d*|(key|number)\d+|mark"
     r"|(left|right)_(mark|key\d+)"
 )
 """Names that the SQL gives to columns of its own."""
 CODED_FROM = 1_000
 """Groups from which rows get their codes before they are aggregated: then the engine groups by numbers, not texts."""
+PACKED = range(2**13, 2**16 + 1)
+"""Groups whose codes are packed into one number of 16 bits: the engine keeps a place for each, and hashes nothing. It has
+2^17 places then, which is too many for fewer groups."""
+MOST_PACKED = 8
+"""Measures with which they are: each takes some 4 MB."""
 NARROW = 2**38
 """Lattice values of a smaller magnitude times a weight are multiplied in 64 bits: they are below 2^62."""
 
@@ -122,8 +128,14 @@ class PrivateWriter:
     def _coded(self) -> str:
         given = ["given.unit"] if self.aggregate.unit is not None else []
         given += ["given.weight"] if self._is_weighed else []
-        columns = [*given, *self._codes(), *(f"given.{id}" for id in self._read)] or ["1 AS present"]
-        return f"SELECT {', '.join(columns)} FROM {self._rows} AS given {self._joined()}"
+        columns = [*given, *self._codes(by_row=True), *(f"given.{id}" for id in self._read)] or ["1 AS present"]
+        inside = [
+            f"COALESCE(given.{name(key.columns[0])} BETWEEN {run[0]} AND {run[-1]}, FALSE)"
+            for key in self.aggregate.keys
+            if (run := _run(key))
+        ]
+        where = f" WHERE {' AND '.join(inside)}" if inside else ""
+        return f"SELECT {', '.join(columns)} FROM {self._rows} AS given {self._joined(by_row=True)}{where}"
 
     # One aggregation.
 
@@ -137,6 +149,11 @@ class PrivateWriter:
         if self._alone:
             return f"SELECT {', '.join([*keys, *self._kept])} FROM ({self._histograms('coded', keys)[0]})"
         grouped = f"SELECT {', '.join([*keys, *numbers])} FROM coded{_group_by(keys)}"
+        if (self.aggregate.public_groups or 0) in PACKED and len(numbers) <= MOST_PACKED:
+            packed = f"CAST({' + '.join(f'{key} * {n}' for key, n, _ in self._strides)} AS USMALLINT) AS packed"
+            grouped = f"SELECT {', '.join([packed, *numbers])} FROM coded GROUP BY packed"
+            unpacked = [f"CAST(packed AS BIGINT) // {n} % {size} AS {key}" for key, n, size in self._strides]
+            grouped = f"SELECT {', '.join([*unpacked, *self._summed])} FROM ({grouped})"
         if not self._kept:
             return grouped
         columns = [f"grouped.{column}" for column in [*keys, *self._summed]] + self._kept
@@ -186,9 +203,7 @@ class PrivateWriter:
             return self._added_up(measure, self._lattice_value(measure, 0))
         if measure.second is None:
             return bernstein_sum(lattices[0], lambda i: self._powers(measure, (i,)))
-        return bernstein_sum(
-            lattices[0], lambda i: bernstein_sum(lattices[1], lambda k: self._powers(measure, (i, k)))
-        )
+        return bernstein_sum(lattices[0], lambda i: bernstein_sum(lattices[1], lambda k: self._powers(measure, (i, k))))
 
     def _powers(self, measure: Measure, powers: tuple[int, ...]) -> str:
         """Returns the sum of weighed products of powers of lattice values, over rows in which none is NULL."""
@@ -332,6 +347,12 @@ class PrivateWriter:
         return [f"key{i}" for i in range(len(self.aggregate.keys))]
 
     @cached_property
+    def _strides(self) -> list[tuple[str, int, int]]:
+        """Returns each public key with what its code counts in a number of all codes, and how many codes it has."""
+        sizes = [len(key.domain or ()) for key in self.aggregate.keys]
+        return [(key, math.prod(sizes[i + 1 :]), sizes[i]) for i, key in enumerate(self._keys)]
+
+    @cached_property
     def _raw_keys(self) -> list[str]:
         return [name(id) for key in self.aggregate.keys for id in key.columns]
 
@@ -347,19 +368,27 @@ class PrivateWriter:
         """Returns the hash of columns under the key of a run: its two halves are the numbers that a run gives."""
         return f"hash({', '.join(columns)}, {self.relations.number(1)}, {self.relations.number(2)})"
 
-    def _codes(self) -> list[str]:
+    def _codes(self, *, by_row: bool = False) -> list[str]:
         """Returns each key of `given`: the code of its domain, or itself."""
-        return [
-            f"{_own(key) if domain is None else f'domain{i}.code'} AS key{i}"
-            for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
-        ]
+        codes = []
+        for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True)):
+            run = _run(key) if by_row else range(0)
+            if run:
+                codes.append(f"CAST(given.{name(key.columns[0])} AS BIGINT) - {run[0]} AS key{i}")
+            else:
+                codes.append(f"{_own(key) if domain is None else f'domain{i}.code'} AS key{i}")
+        return codes
 
-    def _joined(self) -> str:
-        """Returns the joins of `given` with the domains, which drop what is not public; NULL meets NULL alone."""
+    def _joined(self, *, by_row: bool = False) -> str:
+        """Returns the joins of `given` with the domains, which drop what is not public; NULL meets NULL alone.
+
+        Args:
+            by_row: Whether `given` is rows and not groups: then a domain that is a run of integers is not joined.
+        """
         return " ".join(
             f"JOIN {domain} AS domain{i} ON {_meets(key, f'domain{i}')}"
             for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
-            if domain is not None
+            if domain is not None and not (by_row and _run(key))
         )
 
     def _lattice_value(self, measure: Measure, place: int) -> str:
@@ -380,6 +409,15 @@ def _is_quick(relation: Relation) -> bool:
             return _is_quick(relation.source)
         case _:
             return False
+
+
+def _run(key: Key) -> range:
+    """Returns the integers of a domain that has one after the other, in order; no others."""
+    values = [row[0] for row in key.domain or () if len(row) == 1]
+    if key.types != (INT64,) or not values or not isinstance(values[0], int):
+        return range(0)
+    run = range(values[0], values[0] + len(values))
+    return run if values == list(run) else range(0)
 
 
 def _own(key: Key) -> str:
