@@ -46,7 +46,7 @@ def _milliseconds(work: Work, clock: Callable[[], float]) -> float:
 
 
 def bytes_read(work: Work) -> int:
-    """Returns how many bytes this process reads while it works, from files whether these are in memory or not (Linux)."""
+    """Returns how many bytes this process reads of files, in memory or not, while it works (Linux)."""
     before = _read_so_far()
     work()
     return _read_so_far() - before

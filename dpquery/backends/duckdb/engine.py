@@ -40,8 +40,8 @@ PRIVATE_SETTINGS = {
 }
 """Settings of the engine of private tables."""
 FILE_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'1200KB'"}
-"""Settings of one that reads files: handing back each buffer of a page takes longer than reading it. `hand_back` does it
-once for a statement."""
+"""Settings of one that reads files: to hand back each buffer of a page takes longer than to read it. `hand_back` does
+it once for a statement."""
 HANDED_BACK = "CREATE TABLE large AS SELECT NULL::INTEGER[400] AS value"
 """Makes a table of which the engine asks for 3 MB at once, more than the threshold, and uses none."""
 LEFT_OUT = (

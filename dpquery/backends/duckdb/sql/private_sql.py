@@ -44,8 +44,8 @@ _OWN = re.compile(
 CODED_FROM = 1_000
 """Groups from which rows get their codes before they are aggregated: then the engine groups by numbers, not texts."""
 PACKED = range(2**13, 2**16 + 1)
-"""Groups whose codes are packed into one number of 16 bits: the engine keeps a place for each, and hashes nothing. It has
-2^17 places then, which is too many for fewer groups."""
+"""Groups whose codes are packed into one number of 16 bits: the engine keeps a place for each, and hashes nothing. It
+has 2^17 places then, which is too many for fewer groups."""
 MOST_PACKED = 8
 """Measures with which they are: each takes some 4 MB."""
 NARROW = 2**38
