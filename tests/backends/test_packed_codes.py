@@ -23,7 +23,7 @@ CATALOG = catalog_of(
             "columns": {
                 "name": {"type": "text"},
                 "kind": {"type": "text", "keys": KEYS, "nullable": True},
-                "level": {"type": "int64", "lower": -3, "upper": 96, "nullable": True},
+                "level": {"type": "int64", "lower": -3, "upper": 96},
                 "cost": {"type": "float64", "lower": -1, "upper": 300, "nullable": True},
                 "fee": {"type": "int64", "lower": 2, "upper": 9, "nullable": True},
             },
@@ -39,7 +39,7 @@ SQL = {
 
 
 def frame() -> pd.DataFrame:
-    """Returns visits with keys at the ends of their domains, beyond them, and NULL."""
+    """Returns visits with keys at the ends of their domains, beyond them, and NULL, which is public of one of them."""
     draw = random.Random(3)
     rows = [
         {
