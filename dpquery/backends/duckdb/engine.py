@@ -43,7 +43,8 @@ FILE_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'1200KB'"}
 """Settings of one that reads files: to hand back each buffer of a page takes longer than to read it. `hand_back` does
 it once for a statement."""
 HANDED_BACK = "CREATE TABLE large AS SELECT NULL::INTEGER[400] AS value"
-"""Makes a table of which the engine asks for 3 MB at once, more than the threshold, and uses none."""
+HAND_BACK = "WITH kept AS MATERIALIZED (FROM large) SELECT COUNT(value) FROM kept"
+"""The engine asks for 3 MB at once to read the table that the first makes, more than the threshold, and uses none."""
 LEFT_OUT = (
     # In DuckDB 1.5 it lost rows (https://github.com/duckdb/duckdb/issues/24363) and failed with internal errors, some
     # by what the rows hold (https://github.com/duckdb/duckdb/issues/20928, /24710). The examples pass in 2.0.0. Until
@@ -186,9 +187,8 @@ class Engine:
 
     def hand_back(self) -> None:
         """Hands the memory that statements have freed back to the system; where it is short, that was done."""
-        text = "WITH kept AS MATERIALIZED (FROM large) SELECT COUNT(value) FROM kept"
         with contextlib.suppress(duckdb.Error):
-            self.cursor().execute(self.statements.prepared(text, (), None)).fetchall()
+            self.cursor().execute(self.statements.prepared(HAND_BACK, (), None)).fetchall()
 
     def close(self) -> None:
         """Ends the engine and removes its temporary files; what runs fails."""
