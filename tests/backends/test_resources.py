@@ -47,7 +47,12 @@ def test_over_files_memory_is_given_back_once_a_statement(tmp_path: Path, monkey
     """A block that is asked for beyond the threshold makes the engine do so."""
     DATA["t"].to_parquet(tmp_path / "t.parquet")
     given, back = list[Engine](), Engine.hand_back
-    monkeypatch.setattr(Engine, "hand_back", lambda engine: (given.append(engine), back(engine)))
+
+    def noting(engine: Engine) -> None:
+        given.append(engine)
+        back(engine)
+
+    monkeypatch.setattr(Engine, "hand_back", noting)
     for sources, times in ((DATA, 0), ({"t": tmp_path / "t.parquet"}, 2)):
         ledger = dp.create_ledger(CATALOG, tmp_path / f"{times}.ledger")
         with dp.connect(CATALOG, sources, ledger=ledger, reuse=False) as session:

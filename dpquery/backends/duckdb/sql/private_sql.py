@@ -29,12 +29,12 @@ from dpquery.backends.duckdb.sql.distinct_sql import (
     same,
     units_in_some,
 )
+from dpquery.backends.duckdb.sql.keys_sql import codes, inside_runs, joined, packed, unpacked
 from dpquery.backends.duckdb.sql.relations import RelationWriter
-from dpquery.backends.duckdb.sql.values_sql import bernstein_sum, lattice_value, name, normal
+from dpquery.backends.duckdb.sql.values_sql import bernstein_sum, lattice_value, name
 from dpquery.errors import InternalError
-from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing
+from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Measure, PrivateAggregate, Weighing
 from dpquery.plan.logical import Filter, Project, Relation, Scan, output
-from dpquery.plan.types import INT64
 
 _OWN = re.compile(
     r"unit|weight|place|share|value\d*|code|packed|present|deciding|counted\d*|kept\d*|(key|number)\d+|mark"
@@ -128,14 +128,11 @@ class PrivateWriter:
     def _coded(self) -> str:
         given = ["given.unit"] if self.aggregate.unit is not None else []
         given += ["given.weight"] if self._is_weighed else []
-        columns = [*given, *self._codes(by_row=True), *(f"given.{id}" for id in self._read)] or ["1 AS present"]
-        inside = [
-            f"COALESCE(given.{name(key.columns[0])} BETWEEN {run[0]} AND {run[-1]}, FALSE)"
-            for key in self.aggregate.keys
-            if (run := _run(key))
-        ]
-        where = f" WHERE {' AND '.join(inside)}" if inside else ""
-        return f"SELECT {', '.join(columns)} FROM {self._rows} AS given {self._joined(by_row=True)}{where}"
+        keys, domains = self.aggregate.keys, self.domains
+        columns = [*given, *codes(keys, domains, by_row=True), *(f"given.{id}" for id in self._read)]
+        selected = ", ".join(columns) or "1 AS present"
+        joins = joined(keys, domains, by_row=True)
+        return f"SELECT {selected} FROM {self._rows} AS given {joins}{inside_runs(keys)}"
 
     # One aggregation.
 
@@ -150,10 +147,8 @@ class PrivateWriter:
             return f"SELECT {', '.join([*keys, *self._kept])} FROM ({self._histograms('coded', keys)[0]})"
         grouped = f"SELECT {', '.join([*keys, *numbers])} FROM coded{_group_by(keys)}"
         if (self.aggregate.public_groups or 0) in PACKED and len(numbers) <= MOST_PACKED:
-            packed = f"CAST({' + '.join(f'{key} * {n}' for key, n, _ in self._strides)} AS USMALLINT) AS packed"
-            grouped = f"SELECT {', '.join([packed, *numbers])} FROM coded GROUP BY packed"
-            unpacked = [f"CAST(packed AS BIGINT) // {n} % {size} AS {key}" for key, n, size in self._strides]
-            grouped = f"SELECT {', '.join([*unpacked, *self._summed])} FROM ({grouped})"
+            grouped = f"SELECT {', '.join([packed(self.aggregate.keys), *numbers])} FROM coded GROUP BY packed"
+            grouped = f"SELECT {', '.join([*unpacked(self.aggregate.keys), *self._summed])} FROM ({grouped})"
         if not self._kept:
             return grouped
         columns = [f"grouped.{column}" for column in [*keys, *self._summed]] + self._kept
@@ -162,13 +157,14 @@ class PrivateWriter:
 
     def _late(self) -> str:
         keys, numbers = self._raw_keys, self._numbers()
-        columns = [*self._codes(), *(f"given.{number}" for number in self._summed)]
+        domains = joined(self.aggregate.keys, self.domains)
+        columns = [*codes(self.aggregate.keys, self.domains), *(f"given.{number}" for number in self._summed)]
         if self._alone:
             grouped = self._histograms(self._rows, keys)[0]
-            return f"SELECT {', '.join([*columns, *self._kept])} FROM ({grouped}) AS given {self._joined()}"
+            return f"SELECT {', '.join([*columns, *self._kept])} FROM ({grouped}) AS given {domains}"
         shown = ", ".join([*keys, *numbers]) or "COUNT(*) AS present"
         grouped = f"SELECT {shown} FROM {self._rows}{_group_by(keys)}"
-        joins = [self._joined(), *self._with_histograms(self._rows, "given", keys)]
+        joins = [domains, *self._with_histograms(self._rows, "given", keys)]
         shown = ", ".join([*columns, *self._kept]) or "given.present"
         return f"SELECT {shown} FROM ({grouped}) AS given {' '.join(joins)}"
 
@@ -347,12 +343,6 @@ class PrivateWriter:
         return [f"key{i}" for i in range(len(self.aggregate.keys))]
 
     @cached_property
-    def _strides(self) -> list[tuple[str, int, int]]:
-        """Returns each public key with what its code counts in a number of all codes, and how many codes it has."""
-        sizes = [len(key.domain or ()) for key in self.aggregate.keys]
-        return [(key, math.prod(sizes[i + 1 :]), sizes[i]) for i, key in enumerate(self._keys)]
-
-    @cached_property
     def _raw_keys(self) -> list[str]:
         return [name(id) for key in self.aggregate.keys for id in key.columns]
 
@@ -367,29 +357,6 @@ class PrivateWriter:
     def _hash(self, *columns: str) -> str:
         """Returns the hash of columns under the key of a run: its two halves are the numbers that a run gives."""
         return f"hash({', '.join(columns)}, {self.relations.number(1)}, {self.relations.number(2)})"
-
-    def _codes(self, *, by_row: bool = False) -> list[str]:
-        """Returns each key of `given`: the code of its domain, or itself."""
-        codes = []
-        for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True)):
-            run = _run(key) if by_row else range(0)
-            if run:
-                codes.append(f"CAST(given.{name(key.columns[0])} AS BIGINT) - {run[0]} AS key{i}")
-            else:
-                codes.append(f"{_own(key) if domain is None else f'domain{i}.code'} AS key{i}")
-        return codes
-
-    def _joined(self, *, by_row: bool = False) -> str:
-        """Returns the joins of `given` with the domains, which drop what is not public; NULL meets NULL alone.
-
-        Args:
-            by_row: Whether `given` is rows and not groups: then a domain that is a run of integers is not joined.
-        """
-        return " ".join(
-            f"JOIN {domain} AS domain{i} ON {_meets(key, f'domain{i}')}"
-            for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
-            if domain is not None and not (by_row and _run(key))
-        )
 
     def _lattice_value(self, measure: Measure, place: int) -> str:
         """Returns the value of a measure, or the second one, on its lattice."""
@@ -409,29 +376,6 @@ def _is_quick(relation: Relation) -> bool:
             return _is_quick(relation.source)
         case _:
             return False
-
-
-def _run(key: Key) -> range:
-    """Returns the integers of a domain that has one after the other, in order; no others."""
-    values = [row[0] for row in key.domain or () if len(row) == 1]
-    if key.types != (INT64,) or not values or not isinstance(values[0], int):
-        return range(0)
-    run = range(values[0], values[0] + len(values))
-    return run if values == list(run) else range(0)
-
-
-def _own(key: Key) -> str:
-    return normal(f"given.{name(key.columns[0])}", key.types[0])
-
-
-def _meets(key: Key, domain: str) -> str:
-    """Returns where rows of `given` have the values of a domain. Plain equality is the quicker one; NULL needs the
-    other."""
-    holds_null = [any(values[i] is None for values in key.domain or ()) for i in range(len(key.columns))]
-    return " AND ".join(
-        f"{domain}.value{i} {'IS NOT DISTINCT FROM' if null else '='} given.{name(id)}"
-        for i, (id, null) in enumerate(zip(key.columns, holds_null, strict=True))
-    )
 
 
 def _value(measure: Measure) -> str:
