@@ -27,6 +27,8 @@ from benchmarks.hospital import hospital_errors
 from benchmarks.measure import alternate, compare, peak_memory, plain_engine, session
 from benchmarks.movielens_like import movielens_like
 from benchmarks.planning import AIM, milliseconds
+from benchmarks.prepared import PREPARED, over_prepared
+from benchmarks.prepared import table as prepared_table
 from benchmarks.quantiles import rank_errors, together_errors
 from benchmarks.server import server_times
 from benchmarks.shop import shop_errors
@@ -71,6 +73,11 @@ def _cases(sizes: list[int]) -> Results:
             results[f"{case.name}, {rows:,} rows"] = made | ({"aim": case.limit} if case.limit else {})
             print(f"{case.name:34} {rows:>12,} rows  {made['private_ms']:9.1f} ms  x{made['ratio']:.2f}", flush=True)
     return results
+
+
+def _prepared(sizes: list[int]) -> Results:
+    """Questions over prepared data; smaller tables are all fixed cost."""
+    return {name: row for rows in sizes if rows >= 10**6 for name, row in over_prepared(rows).items()}
 
 
 def _small() -> Results:
@@ -169,6 +176,7 @@ def _times(work: object, runs: int) -> float:
 
 PARTS: dict[str, Callable[[list[int]], Results]] = {
     "cases": _cases,
+    "prepared": _prepared,
     "weights": lambda sizes: making_weights(max(sizes)),
     "frames": lambda sizes: _frames(max(sizes)),
     "small": lambda _: _small(),
@@ -218,11 +226,14 @@ def _markdown(results: Results) -> str:
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, row in results.items():
-        if name.startswith((CELL, CHOICE, STAGE)) or "best" in row:
+        if name.startswith((CELL, CHOICE, STAGE, PREPARED)) or "best" in row:
             continue
         cells = [f"{row[key]:.3g}" if key in row else "" for key in ("private_ms", "plain_ms", "ratio", "aim", "load")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join([*lines, *stages_table(results), *_utility(results), *_coverage(results)]) + "\n"
+    return (
+        "\n".join([*lines, *prepared_table(results), *stages_table(results), *_utility(results), *_coverage(results)])
+        + "\n"
+    )
 
 
 def _utility(results: Results) -> list[str]:

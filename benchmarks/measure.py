@@ -22,10 +22,16 @@ from benchmarks.visits import catalog, visits
 Work = Callable[[], object]
 
 
-def alternate(first: Work, second: Work, runs: int) -> dict[str, float]:
-    """Returns the median milliseconds of both, and the median ratio first / second, over runs taken in turn."""
+def alternate(
+    first: Work, second: Work, runs: int, *, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
+    """Returns the median milliseconds of both, and the median ratio first / second, over runs taken in turn.
+
+    Args:
+        clock: Seconds, of the wall or of this process on all processors.
+    """
     first(), second()
-    times = [(_milliseconds(first), _milliseconds(second)) for _ in range(runs)]
+    times = [(_milliseconds(first, clock), _milliseconds(second, clock)) for _ in range(runs)]
     return {
         "private_ms": statistics.median(a for a, _ in times),
         "plain_ms": statistics.median(b for _, b in times),
@@ -33,10 +39,22 @@ def alternate(first: Work, second: Work, runs: int) -> dict[str, float]:
     }
 
 
-def _milliseconds(work: Work) -> float:
-    start = time.perf_counter()
+def _milliseconds(work: Work, clock: Callable[[], float]) -> float:
+    start = clock()
     work()
-    return (time.perf_counter() - start) * 1000
+    return (clock() - start) * 1000
+
+
+def bytes_read(work: Work) -> int:
+    """Returns how many bytes this process reads of files, in memory or not, while it works (Linux)."""
+    before = _read_so_far()
+    work()
+    return _read_so_far() - before
+
+
+def _read_so_far() -> int:
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("rchar:"))
 
 
 def session(data: object, folder: str, *, unit_is_row: bool, reuse: bool = False) -> dp.Session:

@@ -39,8 +39,8 @@ def visits(rows: int) -> pa.Table:
     )
 
 
-def catalog(*, unit_is_row: bool) -> dp.Catalog:
-    """Returns the declarations of the visits table under a budget that no run exhausts."""
+def catalog(*, unit_is_row: bool, dated: bool = False) -> dp.Catalog:
+    """Returns the declarations of the visits table, or of one with days, under a budget that no run exhausts."""
     columns: dict[str, Mapping[str, object]] = {
         "user_id": {"type": "int64"},
         "region": {"type": "text", "keys": REGIONS},
@@ -48,6 +48,8 @@ def catalog(*, unit_is_row: bool) -> dp.Catalog:
         "amount": {"type": "float64", "lower": 0, "upper": 500, "nullable": True},
         "qty": {"type": "int64", "lower": 0, "upper": 10},
     }
+    if dated:
+        columns["day"] = {"type": "date", "lower": "2023-01-01", "upper": "2025-12-31"}
     table: dict[str, object] = {"columns": columns}
     if not unit_is_row:
         table |= {"unit": "user_id", "max_rows": 12}

@@ -161,6 +161,20 @@ def test_what_follows_of_private_rows_leaves_no_row_group_out(tmp_path: Path, sh
     assert [one.groups for one in scans] == [1, 1]
 
 
+def test_keys_beyond_their_bounds_leave_no_row_group_out(tmp_path: Path) -> None:
+    """A group's code is the key itself where keys are a run of integers: rows beyond it are found row by row."""
+    files, catalog = in_files(tmp_path, bit=False), Catalog.from_yaml(CATALOG)
+    visits = pq.read_table(files["visits"])
+    beyond = pa.array([50] * len(visits))
+    visits = visits.set_column(visits.column_names.index("v"), "v", beyond)
+    pq.write_table(visits, files["visits"], row_group_size=8_192)
+    dp.create_ledger(catalog, tmp_path / "ward.ledger").close()
+    with dp.connect(catalog, files, ledger=tmp_path / "ward.ledger", reuse=False) as session:
+        asked = profile(session, "SELECT v, day, COUNT(*) FROM visits GROUP BY v, day")
+        scans = [one for one in asked if "READ_PARQUET" in one.detail]
+    assert [one.groups for one in scans] == [-(-len(visits) // 8_192)]
+
+
 COUNTED = {
     "inner": "SELECT COUNT(*) FROM p JOIN (SELECT id, COUNT(*) AS n FROM visits WHERE v < 2 GROUP BY id) x "
     "ON p.id = x.id WHERE n > 1 AND age < 7",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.backends.duckdb.engine import PRIVATE_SETTINGS, Engine
+from dpquery.backends.duckdb.engine import FILE_SETTINGS, HAND_BACK, HANDED_BACK, PRIVATE_SETTINGS, Engine
 from dpquery.backends.resources import PREFIX, Resources
 from dpquery.errors import BackendError, CatalogError
 from tests.attacks.clinic import Clinic, frames
@@ -51,7 +52,30 @@ def test_processes_share_the_limit() -> None:
 def test_each_thread_of_private_tables_gives_memory_back_and_groups_by_codes() -> None:
     read = ", ".join(f"current_setting('{name}')" for name in PRIVATE_SETTINGS)
     backend = DuckDBBackend(CATALOG, DATA)
-    assert backend._private.cursor().execute(f"SELECT {read}").fetchall() == [("97.6 KiB", 16)]
+    assert backend._private.cursor().execute(f"SELECT {read}").fetchall() == [("97.6 KiB", 17)]
+
+
+def test_over_files_memory_is_given_back_once_a_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that is asked for beyond the threshold makes the engine do so."""
+    DATA["t"].to_parquet(tmp_path / "t.parquet")
+    given, back = list[Engine](), Engine.hand_back
+
+    def noting(engine: Engine) -> None:
+        given.append(engine)
+        back(engine)
+
+    monkeypatch.setattr(Engine, "hand_back", noting)
+    for sources, times in ((DATA, 0), ({"t": tmp_path / "t.parquet"}, 2)):
+        ledger = dp.create_ledger(CATALOG, tmp_path / f"{times}.ledger")
+        with dp.connect(CATALOG, sources, ledger=ledger, reuse=False) as session:
+            for _ in range(2):
+                session.sql("SELECT COUNT(*) AS n FROM t", epsilon="0.1")
+        assert len(given) == times
+    engine = Engine({}, keep_order=False, made=[HANDED_BACK], memory=PRIVATE_SETTINGS | FILE_SETTINGS)
+    read = "current_setting('allocator_bulk_deallocation_flush_threshold')"
+    assert engine.cursor().execute(f"SELECT {read}").fetchall() == [("1.1 MiB",)]
+    ((_, profiled),) = engine.cursor().execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {HAND_BACK}").fetchall()
+    assert json.loads(profiled)["system"]["peak_buffer_memory"] >= 2048 * 400 * 4
 
 
 def test_by_default_a_session_takes_a_part_of_the_machine() -> None:

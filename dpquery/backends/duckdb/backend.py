@@ -15,7 +15,15 @@ from typing import Any
 import duckdb
 
 from dpquery.backends.duckdb.binding import EmptyTables
-from dpquery.backends.duckdb.engine import OF_STATISTICS, OF_VALUES, PRIVATE_SETTINGS, Domain, Engine
+from dpquery.backends.duckdb.engine import (
+    FILE_SETTINGS,
+    HANDED_BACK,
+    OF_STATISTICS,
+    OF_VALUES,
+    PRIVATE_SETTINGS,
+    Domain,
+    Engine,
+)
 from dpquery.backends.duckdb.exact_results import of_columns, with_lists
 from dpquery.backends.duckdb.private_statements import Prepared, added_up, adds_up, decides_in_rounds, is_small, written
 from dpquery.backends.duckdb.public_tables import PublicTables
@@ -59,8 +67,11 @@ class DuckDBBackend(PublicTables):
         self._hold(catalog, sources, catalog.tables)
         opened, given = self._opened, resources or Resources()
         private = {**given.settings(PUBLIC_PART - 1, PUBLIC_PART), **PRIVATE_SETTINGS}
+        private |= FILE_SETTINGS if self._tables.has_statistics else {}
         left_out = [OF_VALUES, *([OF_STATISTICS] if self._have_statistics() else [])]
-        self._private = Engine(opened, keep_order=False, memory=private, spill=given.folder(), left_out=left_out)
+        self._private = Engine(
+            opened, keep_order=False, made=[HANDED_BACK], memory=private, spill=given.folder(), left_out=left_out
+        )
         self._serve(given)
         self._read_schemas(self._private.cursor())
         self._check_data(self._private.cursor())
@@ -145,7 +156,11 @@ class DuckDBBackend(PublicTables):
         if (limited, weights) != (statement.limited, statement.weights):  # not known before, or files have changed
             self._limited = limited
             statement = self._written(aggregate, limited, weights)
-        exact = self._read(statement, key)
+        try:
+            exact = self._read(statement, key)
+        finally:
+            if self._tables.has_statistics:
+                self._private.hand_back()
         if self._state(aggregate) != before:
             raise BackendError("a file was changed while it was read, so its rows may not be those that were counted")
         return exact

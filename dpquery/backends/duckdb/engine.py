@@ -36,9 +36,15 @@ PRIVATE_SETTINGS = {
     # (docs/proofs/work.md). By default 512 MB are kept: https://github.com/duckdb/duckdb/pull/13796. Until DuckDB hands
     # memory back when a query ends.
     "allocator_bulk_deallocation_flush_threshold": "'100KB'",
-    "perfect_ht_threshold": "16",  # up to 2^16 combinations of public keys are grouped with no hashes
+    "perfect_ht_threshold": "17",  # up to 2^16 combinations of public keys, and NULL, are grouped with no hashes
 }
 """Settings of the engine of private tables."""
+FILE_SETTINGS = {"allocator_bulk_deallocation_flush_threshold": "'1200KB'"}
+"""Settings of one that reads files: to hand back each buffer of a page takes longer than to read it. `hand_back` does
+it once for a statement."""
+HANDED_BACK = "CREATE TABLE large AS SELECT NULL::INTEGER[400] AS value"
+HAND_BACK = "WITH kept AS MATERIALIZED (FROM large) SELECT COUNT(value) FROM kept"
+"""The engine asks for 3 MB at once to read the table that the first makes, more than the threshold, and uses none."""
 LEFT_OUT = (
     # In DuckDB 1.5 it lost rows (https://github.com/duckdb/duckdb/issues/24363) and failed with internal errors, some
     # by what the rows hold (https://github.com/duckdb/duckdb/issues/20928, /24710). The examples pass in 2.0.0. Until
@@ -178,6 +184,11 @@ class Engine:
         """Makes a table of a new name readable in every thread, as long as the engine is there."""
         with self._guard:
             self._data = {**self._data, registered: data}
+
+    def hand_back(self) -> None:
+        """Hands the memory that statements have freed back to the system; where it is short, that was done."""
+        with contextlib.suppress(duckdb.Error):
+            self.cursor().execute(self.statements.prepared(HAND_BACK, (), None)).fetchall()
 
     def close(self) -> None:
         """Ends the engine and removes its temporary files; what runs fails."""

@@ -13,7 +13,7 @@ from dpquery.backends.duckdb.sql.relations import RelationWriter
 from dpquery.backends.duckdb.stored_forms import Formed
 from dpquery.backends.duckdb.table_reading import TableReader
 from dpquery.errors import BackendError
-from dpquery.kernel.plan import CHOICES, Count, Measure, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, Count, PrivateAggregate
 
 FEW_ROWS = 1000
 """Fewer rows are fetched row by row, which is quicker: of released tables, and of private ones with fewer groups."""
@@ -81,7 +81,7 @@ def _shown(aggregate: PrivateAggregate, text: str, more: Sequence[str] = ()) -> 
         return text
     keys = [f"key{i}" for i in range(len(aggregate.keys))]
     plain = [(i, m) for i, m in enumerate(aggregate.measures) if m.count not in CHOICES]
-    numbers = [part for i, m in plain for part in _in_64_bits(f"number{i}", is_wide=_is_wide(aggregate, m))]
+    numbers = [part for i, m in plain for part in _in_64_bits(f"number{i}", is_wide=m.count is Count.SUM)]
     kept = [f"kept{i}" for i in range(len(signatures(aggregate.measures)))]
     kept += [*more, *(["deciding"] if decides_in_rounds(aggregate) else [])]
     return f"SELECT {', '.join([*keys, *numbers, *kept])} FROM ({text})"
@@ -132,13 +132,9 @@ def no_released(index: int) -> str:
     raise BackendError(f"release {index} was read below the privacy boundary")
 
 
-def _is_wide(aggregate: PrivateAggregate, measure: Measure) -> bool:
-    """Whether a number may take 128 bits: others are no more than there are rows."""
-    return measure.count is Count.SUM or aggregate.steps(measure) > 1
-
-
 def _in_64_bits(number: str, *, is_wide: bool) -> tuple[str, ...]:
-    """Returns two columns for a sum of 128 bits: its value where it fits into 64, else its digits; one for a count."""
+    """Returns two columns for a sum of 128 bits: its value where it fits into 64, else its digits; one for a count, as
+    fewer than 2^37 rows weigh less than 2^61 steps."""
     fits = f"TRY_CAST({number} AS BIGINT)"
     if not is_wide:
         return (f"{fits} AS {number}",)

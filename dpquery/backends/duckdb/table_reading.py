@@ -226,7 +226,7 @@ class TableReader:
             kept = self.weights[weighed] if weighed.may_be_less else None
             if kept is not None and kept.column is not None:
                 joins = "" if scan.unit is None and not scan.scaled else joins
-                found[scan.weight] = f"CAST(stored.{quoted(kept.column)} AS BIGINT)"
+                found[scan.weight] = f"stored.{quoted(kept.column)}"
             else:
                 joins, found[scan.weight] = self._joined_weight(table, kept, joins, unit, scan.strata)
         for number, scaled in enumerate(scan.scaled):
@@ -244,9 +244,14 @@ class TableReader:
         their unit's rows."""
         prepared, rows = self.opened[weighed.table].prepared, f"CAST(stored.{quoted(ROWS)} AS BIGINT)"
         if not weighed.may_be_less or prepared is None or prepared.most_rows <= weighed.max_rows:
-            return f"{WEIGHT}::BIGINT"
-        less = f"{weighed.max_rows * WEIGHT} // LEAST({rows}, {weighed.row_limit})"
-        return f"CASE WHEN {rows} > {weighed.max_rows} THEN {less} ELSE {WEIGHT} END"
+            return f"{WEIGHT}::INTEGER"
+        counted = f"GREATEST({rows}, {weighed.max_rows})"
+        if prepared.most_rows > weighed.row_limit:
+            counted = f"LEAST({counted}, {weighed.row_limit})"
+        # Quicker than //, and the same: both are below 2^52, so a quotient below a whole number is not rounded to it.
+        if weighed.max_rows * WEIGHT >= 2**52:
+            return f"CAST({weighed.max_rows * WEIGHT} // {counted} AS INTEGER)"
+        return f"CAST(floor({weighed.max_rows * WEIGHT}::DOUBLE / {counted}) AS INTEGER)"
 
     def declared(self, table: Table) -> str:
         """Returns a SELECT of all declared columns of a table, by their names; where rows have owners of those that

@@ -29,19 +29,25 @@ from dpquery.backends.duckdb.sql.distinct_sql import (
     same,
     units_in_some,
 )
+from dpquery.backends.duckdb.sql.keys_sql import codes, inside_runs, joined, packed, unpacked
 from dpquery.backends.duckdb.sql.relations import RelationWriter
-from dpquery.backends.duckdb.sql.values_sql import lattice_value, name, normal
+from dpquery.backends.duckdb.sql.values_sql import bernstein_sum, lattice_value, name
 from dpquery.errors import InternalError
-from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Key, Measure, PrivateAggregate, Weighing
+from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Measure, PrivateAggregate, Weighing
 from dpquery.plan.logical import Filter, Project, Relation, Scan, output
 
 _OWN = re.compile(
-    r"unit|weight|place|share|value\d*|code|present|deciding|counted\d*|kept\d*|(key|number)\d+|mark"
+    r"unit|weight|place|share|value\d*|code|packed|present|deciding|counted\d*|kept\d*|(key|number)\d+|mark"
     r"|(left|right)_(mark|key\d+)"
 )
 """Names that the SQL gives to columns of its own."""
 CODED_FROM = 1_000
 """Groups from which rows get their codes before they are aggregated: then the engine groups by numbers, not texts."""
+PACKED = range(2**13, 2**16 + 1)
+"""Groups whose codes are packed into one number of 16 bits: the engine keeps a place for each, and hashes nothing. It
+has 2^17 places then, which is too many for fewer groups."""
+MOST_PACKED = 8
+"""Measures with which they are: each takes some 4 MB."""
 NARROW = 2**38
 """Lattice values of a smaller magnitude times a weight are multiplied in 64 bits: they are below 2^62."""
 
@@ -112,7 +118,7 @@ class PrivateWriter:
             case Weighing.WHOLE:
                 pass
             case Weighing.STORED:
-                selected.append(f"CAST(given.{name(weights.column or '')} AS BIGINT) AS weight")
+                selected.append(f"given.{name(weights.column or '')} AS weight")
             case Weighing.COUNTED:
                 selected.append(f"COALESCE(crowded.weight, {WEIGHT}) AS weight")
                 joins = f" LEFT JOIN crowded ON crowded.unit = {unit}"
@@ -122,8 +128,11 @@ class PrivateWriter:
     def _coded(self) -> str:
         given = ["given.unit"] if self.aggregate.unit is not None else []
         given += ["given.weight"] if self._is_weighed else []
-        columns = [*given, *self._codes(), *(f"given.{id}" for id in self._read)] or ["1 AS present"]
-        return f"SELECT {', '.join(columns)} FROM {self._rows} AS given {self._joined()}"
+        keys, domains = self.aggregate.keys, self.domains
+        columns = [*given, *codes(keys, domains, by_row=True), *(f"given.{id}" for id in self._read)]
+        selected = ", ".join(columns) or "1 AS present"
+        joins = joined(keys, domains, by_row=True)
+        return f"SELECT {selected} FROM {self._rows} AS given {joins}{inside_runs(keys)}"
 
     # One aggregation.
 
@@ -137,6 +146,9 @@ class PrivateWriter:
         if self._alone:
             return f"SELECT {', '.join([*keys, *self._kept])} FROM ({self._histograms('coded', keys)[0]})"
         grouped = f"SELECT {', '.join([*keys, *numbers])} FROM coded{_group_by(keys)}"
+        if (self.aggregate.public_groups or 0) in PACKED and len(numbers) <= MOST_PACKED:
+            grouped = f"SELECT {', '.join([packed(self.aggregate.keys), *numbers])} FROM coded GROUP BY packed"
+            grouped = f"SELECT {', '.join([*unpacked(self.aggregate.keys), *self._summed])} FROM ({grouped})"
         if not self._kept:
             return grouped
         columns = [f"grouped.{column}" for column in [*keys, *self._summed]] + self._kept
@@ -145,13 +157,14 @@ class PrivateWriter:
 
     def _late(self) -> str:
         keys, numbers = self._raw_keys, self._numbers()
-        columns = [*self._codes(), *(f"given.{number}" for number in self._summed)]
+        domains = joined(self.aggregate.keys, self.domains)
+        columns = [*codes(self.aggregate.keys, self.domains), *(f"given.{number}" for number in self._summed)]
         if self._alone:
             grouped = self._histograms(self._rows, keys)[0]
-            return f"SELECT {', '.join([*columns, *self._kept])} FROM ({grouped}) AS given {self._joined()}"
+            return f"SELECT {', '.join([*columns, *self._kept])} FROM ({grouped}) AS given {domains}"
         shown = ", ".join([*keys, *numbers]) or "COUNT(*) AS present"
         grouped = f"SELECT {shown} FROM {self._rows}{_group_by(keys)}"
-        joins = [self._joined(), *self._with_histograms(self._rows, "given", keys)]
+        joins = [domains, *self._with_histograms(self._rows, "given", keys)]
         shown = ", ".join([*columns, *self._kept]) or "given.present"
         return f"SELECT {shown} FROM ({grouped}) AS given {' '.join(joins)}"
 
@@ -166,7 +179,7 @@ class PrivateWriter:
             case Count.DISTINCT:
                 return f"COUNT(DISTINCT {_value(measure)}){_filter(measure)}"
             case Count.SUM:
-                return f"COALESCE(SUM({self._weighed_value(measure)}){_filter(measure)}, 0)"
+                return self._sum(measure)
             case Count.VALUES if self._is_weighed:
                 return f"COALESCE(SUM(weight){_filter(measure, f'{_value(measure)} IS NOT NULL')}, 0)"
             case Count.ROWS if self._is_weighed:
@@ -178,13 +191,34 @@ class PrivateWriter:
             case Count.QUANTILE | Count.MODE | Count.DECIDING:
                 raise InternalError("a choice is not a number, nor is what units decide with")
 
-    def _weighed_value(self, measure: Measure) -> str:
-        value, lattice = self._lattice_value(measure), measure.lattice
-        weight = "weight" if measure.total is None else f"CAST({name(measure.total.column)} AS BIGINT)"
-        if (not self._is_weighed and measure.total is None) or lattice is None:
-            return value
+    def _sum(self, measure: Measure) -> str:
+        """Returns a sum of weighed lattice values. The terms of a Bernstein vector are made of the same few sums of
+        powers, each of which the engine computes once."""
+        lattices = measure.lattices
+        if lattices[0].bernstein is None:
+            return self._added_up(measure, self._lattice_value(measure, 0))
+        if measure.second is None:
+            return bernstein_sum(lattices[0], lambda i: self._powers(measure, (i,)))
+        return bernstein_sum(lattices[0], lambda i: bernstein_sum(lattices[1], lambda k: self._powers(measure, (i, k))))
+
+    def _powers(self, measure: Measure, powers: tuple[int, ...]) -> str:
+        """Returns the sum of weighed products of powers of lattice values, over rows in which none is NULL."""
+        values = [self._lattice_value(measure, place) for place in range(len(powers))]
+        factors = [value for value, power in zip(values, powers, strict=True) for _ in range(power)]
+        present = [f"{value} IS NOT NULL" for value, power in zip(values, powers, strict=True) if not power]
+        return self._added_up(measure, " * ".join(factors), *present)
+
+    def _added_up(self, measure: Measure, value: str, *present: str) -> str:
+        """Returns the sum of a value of rows times what they weigh; of the weights themselves where there is none."""
+        weight = "weight" if measure.total is None else name(measure.total.column)
+        is_weighed, filter = self._is_weighed or measure.total is not None, _filter(measure, *present)
+        if not value:
+            return f"COALESCE(SUM({weight}){filter}, 0)" if is_weighed else f"COUNT(*){filter}"
+        if not is_weighed:
+            return f"COALESCE(SUM({value}){filter}, 0)"
         largest = math.prod(max(map(abs, one.values)) for one in measure.lattices)
-        return f"{value if largest < NARROW else f'CAST({value} AS HUGEINT)'} * {weight}"
+        wide = value if largest < NARROW else f"CAST({value} AS HUGEINT)"
+        return f"COALESCE(SUM({wide} * CAST({weight} AS BIGINT)){filter}, 0)"
 
     # What is counted by unit.
 
@@ -239,7 +273,7 @@ class PrivateWriter:
         made = {}
         for measure, domain in zip(self.aggregate.measures, self.choices, strict=True):
             if measure.count in CHOICES:
-                value = _value(measure) if domain is not None else self._lattice_value(measure)
+                value = _value(measure) if domain is not None else self._lattice_value(measure, 0)
                 passing = "TRUE" if measure.filter is None else name(measure.filter)
                 made[histogram_sql.signature(measure)] = histogram_sql.histogram(
                     rows, keys, value, passing, domain, is_weighed=self._is_weighed
@@ -324,30 +358,13 @@ class PrivateWriter:
         """Returns the hash of columns under the key of a run: its two halves are the numbers that a run gives."""
         return f"hash({', '.join(columns)}, {self.relations.number(1)}, {self.relations.number(2)})"
 
-    def _codes(self) -> list[str]:
-        """Returns each key of `given`: the code of its domain, or itself."""
-        return [
-            f"{_own(key) if domain is None else f'domain{i}.code'} AS key{i}"
-            for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
-        ]
-
-    def _joined(self) -> str:
-        """Returns the joins of `given` with the domains, which drop what is not public; NULL meets NULL alone."""
-        return " ".join(
-            f"JOIN {domain} AS domain{i} ON {_meets(key, f'domain{i}')}"
-            for i, (key, domain) in enumerate(zip(self.aggregate.keys, self.domains, strict=True))
-            if domain is not None
-        )
-
-    def _lattice_value(self, measure: Measure) -> str:
+    def _lattice_value(self, measure: Measure, place: int) -> str:
+        """Returns the value of a measure, or the second one, on its lattice."""
         types = {column.id: column.type for column in output(self.aggregate.source)}
-        if measure.lattice is None or measure.value is None:
+        column = measure.value if place == 0 or measure.second is None else measure.second.value
+        if measure.lattice is None or column is None:
             raise InternalError("a sum or a quantile has a value and a lattice")
-        is_step = measure.value in self.steps
-        made = lattice_value(name(measure.value), types[measure.value], measure.lattice, is_step=is_step)
-        if (second := measure.second) is None:
-            return made
-        return f"{made} * {lattice_value(name(second.value), types[second.value], second.lattice)}"
+        return lattice_value(name(column), types[column], measure.lattices[place], is_step=column in self.steps)
 
 
 def _is_quick(relation: Relation) -> bool:
@@ -359,20 +376,6 @@ def _is_quick(relation: Relation) -> bool:
             return _is_quick(relation.source)
         case _:
             return False
-
-
-def _own(key: Key) -> str:
-    return normal(f"given.{name(key.columns[0])}", key.types[0])
-
-
-def _meets(key: Key, domain: str) -> str:
-    """Returns where rows of `given` have the values of a domain. Plain equality is the quicker one; NULL needs the
-    other."""
-    holds_null = [any(values[i] is None for values in key.domain or ()) for i in range(len(key.columns))]
-    return " AND ".join(
-        f"{domain}.value{i} {'IS NOT DISTINCT FROM' if null else '='} given.{name(id)}"
-        for i, (id, null) in enumerate(zip(key.columns, holds_null, strict=True))
-    )
 
 
 def _value(measure: Measure) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import Lattice
@@ -25,24 +26,36 @@ def name(id: str) -> str:
 
 
 def lattice_value(value: str, type: Type, lattice: Lattice, *, is_step: bool = False) -> str:
-    """Returns SQL that puts a column on its lattice: a BIGINT within the lattice's bounds; NULL for NULL and NaN.
-
-    Bernstein terms, with all that they are multiplied of, are below 2^62: nothing overflows.
+    """Returns SQL that puts a column on its lattice: a BIGINT within the lattice's bounds; NULL for NULL and NaN. Of a
+    Bernstein term it is the value above the lower bound, of which `bernstein_sum` makes the term.
 
     Args:
         is_step: Whether the column holds round(clamp(value / grid)) already, as an integer of some width.
     """
     step = f"CAST({value} AS BIGINT)" if is_step else _on_grid(value, type, lattice)
-    if lattice.bernstein is not None:
-        above, below = lattice.bernstein
-        factors = [f"({step} - {lattice.lower})"] * above + [f"({lattice.upper} - {step})"] * below
-        times = [] if (most := math.comb(lattice.degree, above)) == 1 else [str(most)]
-        return f"({' * '.join([*times, *factors])})"
-    if lattice.offset:
-        step = f"({step} - {lattice.offset})"
+    offset = lattice.lower if lattice.bernstein is not None else lattice.offset
+    if offset:
+        step = f"({step} - {offset})"
     if not lattice.squared:
         return step
     return f"({step} * {step} - {lattice.offset_of_square})"
+
+
+def bernstein_sum(lattice: Lattice, added: Callable[[int], str]) -> str:
+    """Returns SQL for the sum of a Bernstein term C(d, i) j^i (N - j)^k over rows: N times the sum of j^i (N - j)^(k-1)
+    less that of j^(i+1) (N - j)^(k-1), and so on. All of them are sums of what is not negative, none of more than N^d.
+
+    Args:
+        added: To a power the sum of j to that power, in SQL.
+    """
+    above, below = lattice.bernstein or (0, 0)
+    most = f"CAST('{lattice.upper - lattice.lower}' AS HUGEINT)"
+
+    def summed(i: int, k: int) -> str:
+        return added(i) if k == 0 else f"({most} * {summed(i, k - 1)} - {summed(i + 1, k - 1)})"
+
+    times = math.comb(lattice.degree, above)
+    return summed(above, below) if times == 1 else f"({times} * {summed(above, below)})"
 
 
 def _on_grid(value: str, type: Type, lattice: Lattice) -> str:
