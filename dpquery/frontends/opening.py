@@ -121,6 +121,10 @@ def open_ledger(place: str | Path, *, mark: Path | None = None, since: str | Non
 def find_data(catalog: Catalog, folder: Path, given: Sequence[str]) -> tuple[dict[str, str] | str, list[str]]:
     """Returns the folder of prepared data, where nothing else is given, or what `find_sources` does."""
     if len(given) == 1 and "=" not in given[0] and not scheme_of(given[0]):
+        if not Path(given[0]).is_dir():
+            raise typer.BadParameter(
+                f"--source is written TABLE=PATH, or names a folder of prepared data; there is no folder {given[0]!r}"
+            )
         return given[0], []
     return find_sources(catalog, folder, given)
 
