@@ -165,7 +165,7 @@ class PublicTables:
             wrong = [c.name for c in columns if types.get(c.name) != type_name(c.type)]
             return [f"column {column} of the prepared table {table} is not as declared" for column in wrong]
         zones = _zones(self._catalog, table)
-        for column, type in _needed(self._catalog, table).items():
+        for column, type in needed(self._catalog, table).items():
             stored, zone = self._tables.stored[table].get(column), zones.get(column, "")
             if stored is None:
                 problems.append(f"table {table} has no column {column}")
@@ -182,7 +182,7 @@ class PublicTables:
         stored = self._tables.stored[table]
         if self._opened[table].prepared is not None:
             return stored
-        return {column: stored[column] for column in _needed(self._catalog, table)}
+        return {column: stored[column] for column in needed(self._catalog, table)}
 
     def _check_data(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Checks what the promise takes from the data: unique public keys, and one owner for each row. Prepared data
@@ -206,7 +206,7 @@ class PublicTables:
         """Whether every value of a file can be read: what fails must fail here, before the owner's eyes."""
         if self._opened[table.name].data is not None:
             return True
-        columns = (self._tables.column(table, name, type) for name, type in _needed(self._catalog, table.name).items())
+        columns = (self._tables.column(table, name, type) for name, type in needed(self._catalog, table.name).items())
         reads = ", ".join(f"bit_xor(hash({column}))" for column in columns)
         with contextlib.suppress(duckdb.Error):
             _rows(cursor, f"SELECT {reads} FROM {self._tables.places[table.name]}")
@@ -239,7 +239,7 @@ def _open_all(catalog: Catalog, sources: Mapping[str, object], tables: Iterable[
             problems.append(f"table {table} has no source")
             continue
         try:
-            source = open_source(table, sources[table], _needed(catalog, table), _zones(catalog, table))
+            source = open_source(table, sources[table], needed(catalog, table), _zones(catalog, table))
             opened[table] = replace(source, name=f"table{i}")
         except CatalogError as error:
             problems += error.problems
@@ -250,7 +250,7 @@ def _open_all(catalog: Catalog, sources: Mapping[str, object], tables: Iterable[
     return opened
 
 
-def _needed(catalog: Catalog, table: str) -> dict[str, Type]:
+def needed(catalog: Catalog, table: str) -> dict[str, Type]:
     """Returns the stored columns that are read of a table: the declared ones, and those of ownership."""
     needed = {column.name: column.type for column in catalog.tables[table].columns.values()}
     for other in catalog.tables.values():
