@@ -9,8 +9,10 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from dpquery.backends.duckdb.preparing import Preparing
+from dpquery.backends.opening import is_of_spark
 from dpquery.backends.resources import Resources
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
@@ -48,7 +50,8 @@ def prepare(
 
     Args:
         catalog: The declarations, or the path of their YAML file.
-        sources: For each declared table its data, as in `connect`.
+        sources: For each declared table its data, as in `connect`. If a frame of Spark is among them, Spark writes the
+            shards, in executors that see the folder under the same path.
         folder: Where to write: a new or empty folder, or one that holds prepared data, which are replaced.
         ledger: The ledger, or its path or URL: the data belong to it and to its version of the data.
         shards: Into how many parts the units are cut. A statement that does not fit into memory needs several; by
@@ -69,9 +72,12 @@ def prepare(
     if unknown := sorted(sources.keys() - declared.tables.keys()):
         raise CatalogError([f"source {name} is not a declared table" for name in unknown])
     version, place, resources = known.data_version, Path(os.path.abspath(folder)), Resources(memory_limit, spill)
+    writing: Any = Preparing
+    if any(map(is_of_spark, sources.values())):
+        from dpquery.backends.spark.preparing import SparkPreparing as writing  # here, as others need no Spark
     with _for_itself(place):
         with _new_folder(place) as into, interruptible_work():
-            with contextlib.closing(Preparing(declared, sources, into, resources=resources, say=say)) as work:
+            with contextlib.closing(writing(declared, sources, into, resources=resources, say=say)) as work:
                 count, written = work.write(shards)
             if known.data_version != version:
                 raise DataChangedError("the owner recorded a new version of the data meanwhile; prepare them again")

@@ -9,6 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,21 @@ ROWS_OF_SHARD = 20_000_000
 """Rows of one shard, where the owner does not say how many shards there are."""
 Say = Callable[[str], None]
 Written = dict[str, Files]
+CODES = 2**32
+"""Numbers of units that a shard which is written by itself has for its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one of several writers of a preparation writes.
+
+    Attributes:
+        made: The name of the preparation.
+        shard: The number of the shard whose rows it has, all of them; None for the public tables.
+    """
+
+    made: str
+    shard: int | None
 
 
 class Preparing(PublicTables):
@@ -43,14 +59,24 @@ class Preparing(PublicTables):
         into: An empty folder for the files; its name is that of the preparation.
         resources: How much memory it takes, and where it spills.
         say: Called with a line about each step, if it is given.
+        share: What is written, where that is not everything.
     Raises:
         CatalogError: Data that are missing or contradict the declarations; all of them at once.
     """
 
     def __init__(
-        self, catalog: Catalog, sources: Mapping[str, object], into: Path, *, resources: Resources, say: Say | None
+        self,
+        catalog: Catalog,
+        sources: Mapping[str, object],
+        into: Path,
+        *,
+        resources: Resources,
+        say: Say | None = None,
+        share: Share | None = None,
     ) -> None:
         self._hold(catalog, sources, catalog.tables)
+        self._share, self._made = share, into.name if share is None else share.made
+        self._first = 0 if share is None or share.shard is None else share.shard
         self._into, self._say = into, say or (lambda line: None)
         memory = resources.settings(1)
         self._public = Engine(self._opened, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into))
@@ -93,7 +119,7 @@ class Preparing(PublicTables):
         if self._owned:
             units = " UNION ".join(f"SELECT DISTINCT unit FROM held{i}" for i in range(len(self._owned)))
             placed = f"SELECT unit, {shard_of('unit', count)} AS shard FROM ({units})"
-            numbered = "row_number() OVER (ORDER BY shard, unit) - 1 AS code"
+            numbered = f"row_number() OVER (ORDER BY shard, unit) - 1 + {self._first * CODES} AS code"
             self._run(f"CREATE TABLE units AS SELECT *, {numbered} FROM ({placed})")
         return count
 
@@ -107,15 +133,17 @@ class Preparing(PublicTables):
 
     def _write_tables(self, count: int) -> Iterator[tuple[str, Files]]:
         for place, table in enumerate(self._catalog.tables.values()):
+            if self._share is not None and table.public is not (self._share.shard is None):
+                continue
             rows = self._rows(table, count)
             shards = [rows] if table.public or count == 1 else self._cut(rows, place, count)
             order = ", ".join(_order(table))
             order = f" ORDER BY {order}" if order else ""
             files = []
-            for shard, part in enumerate(shards):
+            for shard, part in enumerate(shards, self._first):
                 file = self._into / f"{place}-{shard:04d}.parquet"
                 text = f"SELECT * EXCLUDE ({quoted(SHARD)}) FROM ({part}){order}"
-                self._copy(text, file, labels(self._into.name, table.name, shard))
+                self._copy(text, file, labels(self._made, table.name, shard))
                 _keep(file)
                 files.append((file.name, file.stat().st_size, digest_of(file)))
                 if not table.public:
@@ -168,10 +196,10 @@ class Preparing(PublicTables):
         """Raises BackendError unless all rows are there, each unit is in its shard alone, under one number, and each
         row says how many rows its unit has."""
         for table in self._catalog.tables.values():
-            if not table.public:
+            if not table.public and table.name in written:
                 scan = parquet_scan(str(self._into / file) for file, *_ in written[table.name])
                 self._require(self._number(f"SELECT COUNT(*) FROM {scan}") == self._number(self._rows_of(table)))
-        for shard in range(count if self._owned else 0):
+        for shard in range(count if self._owned and self._owned[0].name in written else 0):
             for table in self._owned:
                 self._require(not self._any(self._miscounted(table, self._scan(written, table, shard))))
             pairs = " UNION ".join(self._units(written, table, shard) for table in self._owned)

@@ -80,6 +80,13 @@ class PublicTables:
             self._public_rows[table, columns] = known
         return known
 
+    def arrow(self, table: str) -> pa.Table:
+        """Returns a public table as it is stored, in memory."""
+        data = self._opened[table].data
+        return (
+            data if isinstance(data, pa.Table) else fetch(self._public.cursor(), f"FROM {self._tables.places[table]}")
+        )
+
     def rows(self, table: str) -> int:
         """Returns how many rows a public table has; see `Sizes`."""
         return self.most_equal(table, frozenset())

@@ -5,22 +5,17 @@ Ledger, noise and post-processing know nothing of Spark. docs/proofs/shards.md s
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.backends.duckdb.private_statements import Prepared, adds_up
-from dpquery.backends.duckdb.statements import TIME_LIMIT, fetch
-from dpquery.backends.duckdb.time_limits import time_limit
 from dpquery.backends.resources import Resources
 from dpquery.backends.spark.executors import MARKER, RETURNED, Job, joined, of_rows, of_shards, stamp_of
-from dpquery.backends.spark.frames import Frames
+from dpquery.backends.spark.frames import Frames, collected, session_of
 from dpquery.catalog import Catalog
 from dpquery.data.prepared import PreparedTable
 from dpquery.errors import BackendError, CatalogError
@@ -46,7 +41,7 @@ class SparkBackend(DuckDBBackend):
 
     def __init__(self, catalog: Catalog, sources: Mapping[str, object], *, resources: Resources | None = None) -> None:
         given = resources or Resources()
-        self._spark, self._frames = _session(sources), None
+        self._spark, self._frames = session_of(sources), None
         self._in_files = {name: table for name, table in sources.items() if isinstance(table, PreparedTable)}
         held = sources
         if not self._in_files:
@@ -55,7 +50,6 @@ class SparkBackend(DuckDBBackend):
             held = {**empty, **self._frames.public}
         super().__init__(catalog, held, resources=given)
         self._is_cut = False  # its own engine reads no shard
-        self._found = self._files_now()
         try:
             self._job = Job(
                 catalog=catalog,
@@ -76,7 +70,7 @@ class SparkBackend(DuckDBBackend):
     def check(self) -> None:
         """Raises BackendError if files are not what they were; see `Backend`."""
         super().check()
-        if self._files_now() != self._found:
+        if self._frames is not None and self._frames.state() != self._frames.at_opening:
             raise BackendError(
                 "files that Spark reads were changed after they were checked, so the privacy guarantee might not hold; "
                 "nothing was charged. Close this session and open a new one"
@@ -99,22 +93,14 @@ class SparkBackend(DuckDBBackend):
             read = self._frames.read_by(None if aggregate is None else aggregate.source)
             if not read:
                 return []
-            frame, task = self._frames.rows(read, parts=count), of_rows
-            expected = count if self._frames.is_cut else None
+            is_cut = self._frames.is_cut
+            frame, task = self._frames.rows(read, parts=count, is_cut=is_cut), of_rows
+            expected = count if is_cut else None
         else:
             count = 1 if is_whole else self._shards.count
             numbers = (MARKER, 0, 1, 1) if is_whole else (0, count, 1, count)
             frame, task, expected = self._spark.range(*numbers), of_shards, count
-        return joined(self._collected(frame.mapInArrow(partial(task, job), RETURNED)), expected)
-
-    def _collected(self, frame: DataFrame) -> pa.Table:
-        context, tag = self._spark.sparkContext, f"dpquery-{uuid.uuid4().hex}"
-        context.addJobTag(tag)
-        try:
-            with time_limit(lambda: context.cancelJobsWithTag(tag), TIME_LIMIT):
-                return frame.toArrow()
-        finally:
-            context.removeJobTag(tag)
+        return joined(collected(frame.mapInArrow(partial(task, job), RETURNED)), expected)
 
     def _check_executors(self) -> None:
         """Raises CatalogError unless the executors run dpquery, see the files, and the rows are as declared."""
@@ -136,23 +122,7 @@ class SparkBackend(DuckDBBackend):
         """Returns the public tables for the executors, which read those of a prepared folder themselves."""
         if self._in_files:
             return {}
-        made = {}
-        for name in (name for name, table in self._catalog.tables.items() if table.public):
-            data = self._opened[name].data
-            place = self._tables.places[name]
-            made[name] = data if isinstance(data, pa.Table) else fetch(self._public.cursor(), f"FROM {place}")
+        made = {name: self.arrow(name) for name, table in self._catalog.tables.items() if table.public}
         if sum(table.nbytes for table in made.values()) > MOST_PUBLIC:
             raise CatalogError("the public tables are larger than 1 GB together; prepare the data")
         return made
-
-    def _files_now(self) -> object:
-        return None if self._frames is None else self._frames.state()
-
-
-def _session(sources: Mapping[str, object]) -> SparkSession:
-    """Returns the session of the frames, else the active one, or a new one as Spark is configured."""
-    frames = [source for source in sources.values() if isinstance(source, DataFrame)]
-    found = frames[0].sparkSession if frames else SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-    if not hasattr(found, "_jsparkSession"):
-        raise CatalogError("a session of Spark Connect was given; the backend spark needs one in the driver's process")
-    return found

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import dpquery
 from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.backends.duckdb.preparing import Preparing, Share
 from dpquery.backends.resources import SHARE, Resources
 from dpquery.catalog import Catalog
 from dpquery.data.prepared import PreparedTable
@@ -33,8 +37,10 @@ TABLE, PART = " table", " part"
 """Columns of rows that go to executors, beside those of their tables: the place of the table, and the part."""
 MARKER = -1
 """The place of the table of a row that each part has, so that a part without rows is one."""
+WRITTEN = ("folder", "table", "file", "size", "digest")
+"""Columns of what a task that prepares returns."""
 Batches = Iterator[pa.RecordBatch]
-VERSIONS = f"dpquery {dpquery.__version__}, duckdb {duckdb.__version__}"
+VERSIONS = f"dpquery {sys.modules['dpquery'].__version__}, duckdb {duckdb.__version__}"
 Stamps = Mapping[str, tuple[int, int]]
 """Size and time of the last change of files, which are the same wherever a folder is mounted."""
 
@@ -73,13 +79,13 @@ def of_rows(job: Job, batches: Batches) -> Batches:
     from pyspark import TaskContext  # here, as all else runs without Spark
 
     part = TaskContext.get().partitionId()
-    yield from _returned(part, lambda: _computed(job, _sources(job, part, list(batches))))
+    yield from _returned(part, lambda: _computed(job, sources_of_part(job, part, list(batches))))
 
 
 def of_shards(job: Job, batches: Batches) -> Batches:
     """Yields what the shards of these numbers return; all shards together where their number is MARKER."""
     for shard in (id for batch in batches for id in batch.column(0).to_pylist()):
-        yield from _returned(max(shard, 0), lambda shard=shard: _of_files(job, shard))
+        yield from _returned(max(shard, 0), partial(_of_files, job, shard))
 
 
 def _returned(part: int, compute: Callable[[], pa.Table]) -> Batches:
@@ -146,10 +152,38 @@ def _of_one_task(given: Resources) -> Resources:
     return replace(given, memory_limit=memory, threads=1)
 
 
+# Preparation.
+
+
+def prepared_of_rows(job: Job, into: str, made: str, batches: Batches) -> Batches:
+    """Yields which files were written of the rows of a partition, in a folder that no other task writes to.
+
+    Args:
+        into: The folder of the preparation.
+        made: Its name.
+    """
+    from pyspark import TaskContext
+
+    part = TaskContext.get().partitionId()
+    yield from _returned(part, lambda: _written(job, Share(made, part), Path(into), list(batches)))
+
+
+def _written(job: Job, share: Share, into: Path, batches: list[pa.RecordBatch]) -> pa.Table:
+    folder = into / f"{uuid.uuid4().hex}"
+    folder.mkdir(0o700)
+    assert share.shard is not None
+    sources = {**sources_of_part(job, share.shard, batches), **job.public.value}
+    resources = _of_one_task(job.resources)
+    with contextlib.closing(Preparing(job.catalog, sources, folder, resources=resources, share=share)) as work:
+        _, written = work.write(1)
+    rows = [(folder.name, table, *file) for table, files in written.items() for file in files]
+    return pa.table(dict(zip(WRITTEN, map(list, zip(*rows, strict=True)), strict=True)))
+
+
 # Rows of partitions.
 
 
-def _sources(job: Job, part: int, batches: list[pa.RecordBatch]) -> dict[str, pa.Table]:
+def sources_of_part(job: Job, part: int, batches: list[pa.RecordBatch]) -> dict[str, pa.Table]:
     """Returns the private tables of a partition.
 
     Raises:

@@ -7,6 +7,7 @@ finds decides where a row goes, not whom it belongs to: the engine in the execut
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import product
@@ -18,6 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from dpquery.backends.duckdb.public_tables import needed
+from dpquery.backends.duckdb.statements import TIME_LIMIT
+from dpquery.backends.duckdb.time_limits import time_limit
 from dpquery.backends.spark.executors import MARKER, PART, TABLE, column_name
 from dpquery.catalog import Catalog, Table
 from dpquery.data.owners import leading_to_owners
@@ -42,6 +45,8 @@ class Frames:
     Attributes:
         schemas: For each private table the columns that the catalog needs.
         public: The sources of public tables; what was a frame of Spark is an Arrow table.
+        at_opening: What `state` said before anything was checked.
+        is_cut: Whether rows have owners, so that queries move all rows of a unit to one partition.
     Raises:
         CatalogError: A source is not a frame, not the same each time it is read, or has columns that cannot be compared
             as declared; all of them at once.
@@ -49,6 +54,8 @@ class Frames:
 
     def __init__(self, spark: SparkSession, catalog: Catalog, given: Mapping[str, object]) -> None:
         self._spark, self._catalog = spark, catalog
+        if missing := [f"table {name} has no source" for name in catalog.tables if name not in given]:
+            raise CatalogError(missing)
         found = {name: _frame(spark, name, given[name], table) for name, table in catalog.tables.items()}
         private = {name: f for name, f in found.items() if f is not None and not catalog.tables[name].public}
         problems = list(_unstable(private))
@@ -60,8 +67,9 @@ class Frames:
         self.public = {n: given[n] if f is None else f.toArrow() for n, f in found.items() if n not in private}
         self._frames = {name: _only(frame, needed(catalog, name)) for name, frame in private.items()}
         self.schemas = {name: to_arrow_schema(frame.schema) for name, frame in self._frames.items()}
+        self.at_opening = self.state()
         self.is_cut = any(table.ownership is not None for table in catalog.tables.values())
-        if problems := [*self._incomparable(), *self._ambiguous()]:
+        if problems := [*self._incomparable()] or [*self._ambiguous()]:
             raise CatalogError(problems)
 
     def state(self) -> list[tuple[str, int, int]]:
@@ -75,25 +83,27 @@ class Frames:
 
     def parts(self) -> int:
         """Returns into how many parts the units are cut."""
-        least = self._spark.sparkContext.defaultParallelism
+        least: int = self._spark.sparkContext.defaultParallelism
         plans = [frame._jdf.queryExecution().optimizedPlan() for frame in self._frames.values()]
         size = sum(int(plan.stats().sizeInBytes()) for plan in plans)
         most = max(least, int(self._spark.conf.get("spark.sql.shuffle.partitions") or 0))
         return min(max(least, size // PART_BYTES), most)
 
-    def rows(self, columns: Columns, *, parts: int) -> DataFrame:
-        """Returns the rows of tables as one frame, all rows of a unit in one partition.
+    def rows(self, columns: Columns, *, parts: int, is_cut: bool) -> DataFrame:
+        """Returns the rows of tables as one frame.
 
         Args:
             columns: The tables and columns that are read.
-            parts: How many partitions there are; where the unit is the row, as many as the frames have if it is not 1.
+            parts: How many partitions there are.
+            is_cut: Whether all rows of a unit, and equal rows without owners, are moved to one partition. Otherwise
+                there are as many as the frames have, if `parts` is not 1.
         """
         placed = [
-            self._placed(place, table, columns[table], parts)
+            self._placed(place, self._catalog.tables[table], columns[table], parts)
             for place, table in enumerate(self._frames)
             if table in columns
         ]
-        if not self.is_cut:
+        if not is_cut:
             made = reduce(_united, placed)
             return made.coalesce(1) if parts == 1 else made
         markers = self._spark.range(0, parts, 1, 1)
@@ -105,7 +115,7 @@ class Frames:
         if relation is None:
             return {name: frozenset(schema.names) for name, schema in self.schemas.items()}
         found = dict[str, frozenset[str]]()
-        for scan in filter(lambda scan: scan.table in self._frames, _scans(relation)):
+        for scan in (scan for scan in _scans(relation) if scan.table in self._frames):
             table = self._catalog.tables[scan.table]
             read = {column.name for column in scan.columns} | {one.column for one in scan.scaled}
             read |= set() if scan.strata is None else {scan.strata.column}
@@ -122,19 +132,19 @@ class Frames:
         blocks = set() if table.blocks is None else {table.blocks.column}
         return frozenset(leading | blocks).union(*table.unique) or frozenset(self.schemas[name].names[:1])
 
-    def _placed(self, place: int, table: str, columns: frozenset[str], parts: int) -> DataFrame:
-        frame = self._owned(self._catalog.tables[table])
-        part = F.pmod(F.xxhash64(F.col(_quoted(OWNER))), F.lit(parts)).cast("int") if self.is_cut else F.lit(0)
-        names = enumerate(self.schemas[table].names)
+    def _placed(self, place: int, table: Table, columns: frozenset[str], parts: int) -> DataFrame:
+        frame, names = self._owned(table), enumerate(self.schemas[table.name].names)
+        by = sorted(columns) if table.ownership is None else [OWNER]
+        part = F.pmod(F.xxhash64(*(F.col(_quoted(name)) for name in by)), F.lit(parts)).cast("int")
         read = [F.col(_quoted(name)).alias(column_name(place, i)) for i, name in names if name in columns]
         return frame.select(F.lit(place).alias(TABLE), part.alias(PART), *read)
 
     def _owned(self, table: Table) -> DataFrame:
-        """Returns the frame of a table with the OWNER of each row as a text, NULL where it has none."""
+        """Returns the frame of a table; where rows have owners of those that have one, with the OWNER as a text."""
         owner = table.ownership
         if owner is None:
             return self._frames[table.name]
-        return self._led(table.name, owner.path, owner.column)
+        return self._led(table.name, owner.path, owner.column).filter(F.col(_quoted(OWNER)).isNotNull())
 
     def _led(self, name: str, path: tuple[OwnerStep, ...], column: str) -> DataFrame:
         frame = self._frames[name]
@@ -144,7 +154,7 @@ class Frames:
         parent = self._led(path[0].parent, path[1:], column)
         parent = parent.select(*(_text(b).alias(key) for _, b, key in keys), F.col(_quoted(OWNER)))
         child = frame.select("*", *(_text(a).alias(key) for a, _, key in keys))
-        return child.join(parent, on=[key for *_, key in keys], how="left")
+        return child.join(parent, on=[key for *_, key in keys])
 
     def _incomparable(self) -> Iterator[str]:
         """Yields which columns tell owners and may be equal as declared where they are not as stored."""
@@ -170,17 +180,33 @@ class Frames:
 
     def _ambiguous(self) -> Iterator[str]:
         """Yields which keys of parents lead to several rows, which may be in several parts."""
-        if list(self._incomparable()):
-            return
-        steps = {(s.parent, tuple(b for _, b, _ in s.on)): s for t in self._owned_tables() for s in t}
-        for parent, columns in steps:
+        owners = [table.ownership for table in self._catalog.tables.values() if table.ownership is not None]
+        keys_of = {(step.parent, tuple(b for _, b, _ in step.on)) for owner in owners for step in owner.path}
+        for parent, columns in sorted(keys_of):
             keys = [_text(column).alias(f"k{i}") for i, column in enumerate(columns)]
             counted = self._frames[parent].select(*keys).dropna().groupBy(*(f"k{i}" for i in range(len(keys)))).count()
             if counted.filter("count > 1").limit(1).count():
                 yield f"a table is owned through {parent}({', '.join(columns)}), which is not unique there"
 
-    def _owned_tables(self) -> Iterator[tuple[OwnerStep, ...]]:
-        return (table.ownership.path for table in self._catalog.tables.values() if table.ownership is not None)
+
+def session_of(sources: Mapping[str, object]) -> SparkSession:
+    """Returns the session of the frames, else the active one, or a new one as Spark is configured."""
+    frames = [source for source in sources.values() if isinstance(source, DataFrame)]
+    found = frames[0].sparkSession if frames else SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    if not hasattr(found, "_jsparkSession"):
+        raise CatalogError("a session of Spark Connect was given; the backend spark needs one in the driver's process")
+    return found
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """Returns the rows of a frame, within the time limit of statements, and as long as its query is not cancelled."""
+    context, tag = frame.sparkSession.sparkContext, f"dpquery-{uuid.uuid4().hex}"
+    context.addJobTag(tag)
+    try:
+        with time_limit(lambda: context.cancelJobsWithTag(tag), TIME_LIMIT):
+            return frame.toArrow()
+    finally:
+        context.removeJobTag(tag)
 
 
 def _frame(spark: SparkSession, name: str, source: object, table: Table) -> DataFrame | None:
