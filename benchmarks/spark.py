@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterator
 
 import pyarrow.parquet as parquet
-from pyspark.sql import SparkSession
 
 import dpquery as dp
 from benchmarks.measure import alternate
@@ -30,6 +29,8 @@ TWO_LEVELS = (
 
 def over_spark(rows: int, runs: int = 5) -> Iterator[tuple[str, dict[str, float]]]:
     """Yields for each case times and ratios, the median of runs in turn, and the load of the machine."""
+    from pyspark.sql import SparkSession  # here, as other benchmarks need no Spark
+
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")

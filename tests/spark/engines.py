@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -40,9 +39,7 @@ def session() -> SparkSession:
     builder = SparkSession.builder.master(os.environ.get("DPQUERY_SPARK", "local[2,4]"))
     for setting, value in SETTINGS.items():
         builder = builder.config(setting, value)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return builder.getOrCreate()
+    return builder.getOrCreate()
 
 
 def backend(catalog: Catalog, sources: Mapping[str, Any]) -> SparkBackend:

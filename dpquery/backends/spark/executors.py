@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import uuid
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -169,8 +169,7 @@ def prepared_of_rows(job: Job, into: str, made: str, batches: Batches) -> Batche
 
 
 def _written(job: Job, share: Share, into: Path, batches: list[pa.RecordBatch]) -> pa.Table:
-    folder = into / f"{uuid.uuid4().hex}"
-    folder.mkdir(0o700)
+    folder = Path(tempfile.mkdtemp(dir=into))  # for its owner alone: mode 0700
     assert share.shard is not None
     sources = {**sources_of_part(job, share.shard, batches), **job.public.value}
     resources = _of_one_task(job.resources)

@@ -6,8 +6,8 @@ finds decides where a row goes, not whom it belongs to: the engine in the execut
 
 from __future__ import annotations
 
+import itertools
 import os
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import product
@@ -31,6 +31,8 @@ from dpquery.plan.types import DATE, INT64, TEXT, Type
 OWNER = " owner"
 PART_BYTES = 2**27
 """Bytes of the frames, as Spark estimates them, that make one part."""
+_NUMBERS = itertools.count(1)
+"""Of jobs, so that one of them can be cancelled."""
 Columns = Mapping[str, frozenset[str]]
 """For tables the stored columns that are read of them."""
 
@@ -200,7 +202,7 @@ def session_of(sources: Mapping[str, object]) -> SparkSession:
 
 def collected(frame: DataFrame) -> pa.Table:
     """Returns the rows of a frame, within the time limit of statements, and as long as its query is not cancelled."""
-    context, tag = frame.sparkSession.sparkContext, f"dpquery-{uuid.uuid4().hex}"
+    context, tag = frame.sparkSession.sparkContext, f"dpquery-{os.getpid()}-{next(_NUMBERS)}"
     context.addJobTag(tag)
     try:
         with time_limit(lambda: context.cancelJobsWithTag(tag), TIME_LIMIT):

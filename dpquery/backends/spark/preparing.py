@@ -34,7 +34,7 @@ class SparkPreparing:
         self._catalog, self._into, self._resources, self._say = catalog, into, resources, say or (lambda line: None)
         empty = {name: schema.empty_table() for name, schema in self._frames.schemas.items()}
         given, share = {**empty, **self._frames.public}, Share(into.name, None)
-        self._public = Preparing(catalog, given, into, resources=resources, say=say, share=share)
+        self._public = Preparing(catalog, given, into, resources=resources, share=share)
 
     def write(self, shards: int | None) -> tuple[int, Written]:
         """Returns how many shards there are, and the files of each table, by shard; see `Preparing`."""
