@@ -1,14 +1,15 @@
-# make demo | test | test-clients | check | coverage | slow | mutants | versions | wheel | bench | docs
+# make demo | test | test-clients | test-spark | check | coverage | slow | mutants | versions | wheel | bench | docs
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 CLIENTS := postgresql-client odbc-postgresql unixodbc libpostgresql-jdbc-java default-jdk-headless chromium
+JAVA := default-jre-headless
 DRIVERS := pyodbc
 QUICK := architecture cases mutants/test_places.py $(addprefix unit/,catalog kernel plan planner result sql units)
 
-.PHONY: demo test tests test-clients check lint coverage slow mutants versions wheel bench docs clean
+.PHONY: demo test tests test-clients test-spark check lint coverage slow mutants versions wheel bench docs clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,12 +23,19 @@ test: $(READY)
 	$(MAKE) --jobs=2 lint tests
 
 tests: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not clients"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not clients and not spark"
 
 test-clients: $(READY)
 	$(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y --no-install-recommends $(CLIENTS)
 	$(BIN)/python -m pip install --quiet $(DRIVERS)
 	$(BIN)/python -m pytest -m "not slow" tests/server/clients
+
+test-spark: $(READY)
+	java -version || $(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y --no-install-recommends $(JAVA)
+	$(BIN)/python -m pip install --quiet --editable '.[spark]'
+	$(BIN)/python -m pytest -m spark tests/spark
+	$(BIN)/python -m tests.backends.conformance --backend spark -k "not random"
+	$(BIN)/python -m tests.backends.conformance --backend spark --shards 2 -k "merges or private or sessions"
 
 lint: $(READY)
 	$(BIN)/ruff check dpquery tests benchmarks
@@ -36,10 +44,10 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 check: lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not clients" $(addprefix tests/,$(QUICK))
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not clients and not spark" $(addprefix tests/,$(QUICK))
 
 coverage: $(READY)
-	$(BIN)/python -m coverage run -m pytest -m "not slow and not clients" tests/unit/units tests/unit/kernel tests/unit/ledger tests/properties
+	$(BIN)/python -m coverage run -m pytest -m "not slow and not clients and not spark" tests/unit/units tests/unit/kernel tests/unit/ledger tests/properties
 	$(BIN)/python -m coverage report
 
 slow: $(READY)

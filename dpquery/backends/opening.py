@@ -1,4 +1,4 @@
-"""Backends by name: DuckDB, and those of other packages, by the entry points `dpquery.backends`.
+"""Backends by name: DuckDB, Spark, and those of other packages, by the entry points `dpquery.backends`.
 
 A backend holds the private rows and is believed to compute what the private plan says. So it is part of what is trusted
 (docs/concepts/privacy-promise.md): nothing is loaded that was not named, and no package takes another's name.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 
 from dpquery.backends.base import Backend
 from dpquery.backends.resources import Resources
@@ -17,8 +18,11 @@ from dpquery.data.prepared import PreparedTable
 from dpquery.errors import BackendError, CatalogError, DPQueryError
 
 GROUP = "dpquery.backends"
-DEFAULT = "duckdb"
-SHIPPED = {DEFAULT: EntryPoint(DEFAULT, "dpquery.backends.duckdb.backend:DuckDBBackend", GROUP)}
+DEFAULT, SPARK = "duckdb", "spark"
+SHIPPED = {
+    DEFAULT: EntryPoint(DEFAULT, "dpquery.backends.duckdb.backend:DuckDBBackend", GROUP),
+    SPARK: EntryPoint(SPARK, "dpquery.backends.spark.backend:SparkBackend", GROUP),
+}
 """Known without a look at what is installed: an entry point of one of these names is never loaded."""
 OWED = ("check", "prepare", "run", "close", "evaluate", "gaps", "rows", "most_equal", "public_rows", "unique")
 
@@ -29,7 +33,8 @@ def open_backend(
     """Returns the backend that was chosen, over tables.
 
     Args:
-        name: What the caller says; None leaves it to the catalog, which means DuckDB where it says nothing.
+        name: What the caller says; None leaves it to the catalog, which means where it says nothing Spark for frames of
+            Spark, and else DuckDB.
     Raises:
         CatalogError: The catalog says another name, nothing installed has it, or data contradict the declarations.
         BackendError: What has the name is not a backend, or could not be opened.
@@ -38,9 +43,12 @@ def open_backend(
         raise CatalogError(
             f"the catalog chooses the backend {catalog.backend}, and {shown(name)} was asked for; change one of them"
         )
-    chosen = name or catalog.backend or DEFAULT
-    if chosen != DEFAULT and any(isinstance(source, PreparedTable) for source in sources.values()):
-        raise CatalogError(f"prepared data are read by {DEFAULT}, and {shown(chosen)} was chosen; give it the sources")
+    chosen = name or catalog.backend or (SPARK if any(map(is_of_spark, sources.values())) else DEFAULT)
+    if chosen not in SHIPPED and any(isinstance(source, PreparedTable) for source in sources.values()):
+        known = " and ".join(SHIPPED)
+        raise CatalogError(f"prepared data are read by {known}, and {shown(chosen)} was chosen; give it the sources")
+    if chosen == SPARK and find_spec("pyspark") is None:
+        raise CatalogError("the backend spark needs pyspark: pip install 'dpquery[spark]'")
     found = SHIPPED.get(chosen) or _installed(chosen)
     failure = ""
     try:
@@ -54,6 +62,11 @@ def open_backend(
     if missing := [part for part in OWED if not hasattr(backend, part)]:
         raise BackendError(f"the backend {chosen} has no {missing[0]}, which every backend owes: see `Backend`")
     return backend
+
+
+def is_of_spark(source: object) -> bool:
+    """Whether a source is a frame of Spark, told without pyspark."""
+    return type(source).__module__.split(".")[0] == "pyspark"
 
 
 def _installed(name: str) -> EntryPoint:

@@ -32,6 +32,7 @@ class Resources:
         spill: True for a folder for temporary files of its own, in the system's place for them; a path for one in that
             folder; False for none: what does not fit into memory then fails.
         processes: How many share the memory; each has one session.
+        threads: Of each engine; None for as many as there are cores.
     Raises:
         CatalogError: An amount that is none, or too little; a folder that is not there.
     """
@@ -39,6 +40,7 @@ class Resources:
     memory_limit: str | None = None
     spill: bool | str | os.PathLike[str] = True
     processes: int = 1
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         self.settings(1)
@@ -46,7 +48,8 @@ class Resources:
             raise CatalogError("spill must be an existing folder, True or False")
 
     def settings(self, part: int, whole: int = 1) -> dict[str, str]:
-        """Returns the engine's setting of memory for an engine that has `part` parts of `whole`."""
+        """Returns the settings of an engine that has `part` parts of `whole` of the memory."""
+        threads = {} if self.threads is None else {"threads": str(self.threads)}
         written = f"{SHARE}%" if self.memory_limit is None else self.memory_limit
         found = _AMOUNT.fullmatch(written) if isinstance(written, str) else None
         if found is None:
@@ -55,11 +58,11 @@ class Resources:
         if unit == "%":
             if not 0 < amount <= 100:
                 raise CatalogError("a memory limit must be above 0 and at most 100 per cent of the machine")
-            return {"memory_limit": f"'{amount * part / whole / self.processes:f}%'"}
+            return {"memory_limit": f"'{amount * part / whole / self.processes:f}%'", **threads}
         total = int(amount * UNITS[unit]) // self.processes
         if total < LEAST_MEMORY:
             raise CatalogError("a memory limit must be at least 64MiB for each process")
-        return {"memory_limit": f"'{total * part // whole // 1024} KiB'"}
+        return {"memory_limit": f"'{total * part // whole // 1024} KiB'", **threads}
 
     def folder(self) -> Spill | None:
         """Returns a new folder for one engine, or None where nothing may be spilled."""

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dpquery.backends.duckdb.earlier import Earlier, Unfit
 from dpquery.backends.duckdb.erasing import written_without
 from dpquery.backends.duckdb.preparing import Preparing
+from dpquery.backends.opening import is_of_spark
 from dpquery.backends.resources import Resources
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
@@ -57,7 +59,8 @@ def prepare(
 
     Args:
         catalog: The declarations, or the path of their YAML file.
-        sources: For each declared table its data, or the address of a database, as in `connect`.
+        sources: For each declared table its data, or the address of a database, as in `connect`. If a frame of Spark is
+            among them, Spark writes the shards, in executors that see the folder under the same path.
         folder: Where to write: a new or empty folder, or one that holds prepared data, which are replaced.
         ledger: The ledger, or its path or URL: the data belong to it and to its version of the data.
         shards: Into how many parts the units are cut. A statement that does not fit into memory needs several; by
@@ -79,12 +82,15 @@ def prepare(
     if unknown := sorted(sources.keys() - declared.tables.keys()):
         raise CatalogError([f"source {name} is not a declared table" for name in unknown])
     version, place, resources = known.data_version, Path(os.path.abspath(folder)), Resources(memory_limit, spill)
+    writing: Any = Preparing
+    if any(map(is_of_spark, sources.values())):
+        from dpquery.backends.spark.preparing import SparkPreparing as writing  # here, as others need no Spark
     with _for_itself(place):
-        earlier = _earlier(declared, known, place, shards)
+        earlier = _earlier(declared, known, place, shards) if writing is Preparing else None
         with _new_folder(place) as into, interruptible_work():
             for before in (earlier, None):
                 lattices = _lattices(declared)
-                preparing = Preparing(
+                preparing = writing(
                     declared, sources, into, lattices=lattices, earlier=before, resources=resources, say=say
                 )
                 with contextlib.closing(preparing) as work, contextlib.suppress(Unfit):

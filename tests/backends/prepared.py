@@ -5,26 +5,31 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import dpquery as dp
+from dpquery.backends.base import Backend
 from dpquery.backends.duckdb.backend import DuckDBBackend
 from dpquery.catalog import Catalog
 from dpquery.session.preparing import sources_of
 from tests.backends.engines import Engine
 
 
-def prepared(shards: int) -> Engine:
-    """Returns a constructor of backends that read what was prepared of the frames."""
+def prepared(shards: int, read: Callable[..., Backend] = DuckDBBackend) -> Engine:
+    """Returns a constructor of backends that read what was prepared of the frames.
 
-    def opened(catalog: Catalog, sources: Mapping[str, object]) -> DuckDBBackend:
+    Args:
+        read: Opens the tables of a prepared folder.
+    """
+
+    def opened(catalog: Catalog, sources: Mapping[str, object]) -> Backend:
         folder = Path(tempfile.mkdtemp())
         ledger = dp.create_ledger(catalog, folder / "ledger")
         try:
             declared = {table: sources[table] for table in catalog.tables if table in sources}
             dp.prepare(catalog, declared, folder / "data", ledger=ledger, shards=shards)
-            backend = DuckDBBackend(catalog, sources_of(catalog, folder / "data", ledger))
+            backend = read(catalog, sources_of(catalog, folder / "data", ledger))
         except BaseException:
             shutil.rmtree(folder)
             raise

@@ -158,21 +158,24 @@ def test_the_shipped_backend_goes_through_the_same_door() -> None:
 
 
 def test_nothing_takes_the_name_of_the_shipped_backend(folder: Path) -> None:
-    installed(folder, "dpquery-other", {"duckdb": "dpquery_other:Other"}, dpquery_other="raise SystemExit")
+    points = {"duckdb": "dpquery_other:Other", "spark": "dpquery_other:Other"}
+    installed(folder, "dpquery-other", points, dpquery_other="raise SystemExit")
     catalog = dp.Catalog.from_yaml(CATALOG)
     assert type(open_backend(catalog, {"orders": ORDERS}, name="duckdb")) is DuckDBBackend
+    with pytest.raises(dp.DPQueryError):  # without pyspark, or of a frame that is none of Spark
+        open_backend(catalog, {"orders": ORDERS}, name="spark")
     assert "dpquery_other" not in sys.modules
 
 
 @pytest.mark.parametrize(
     ("points", "text", "error", "says"),
     [
-        ({}, "", dp.CatalogError, "no backend 'spark' is installed; known: 'duckdb'"),
-        ({"sparks": "dpquery_one:open"}, "raise SystemExit", dp.CatalogError, "did you mean 'sparks'"),
-        ({"spark": "dpquery_one:open"}, "raise ValueError('a secret')", dp.BackendError, "not be opened: ValueError$"),
-        ({"spark": "dpquery_one:open"}, "", dp.BackendError, "could not be opened: AttributeError$"),
-        ({"spark": "dpquery_one:open"}, "def open(*_, resources): return 7", dp.BackendError, "has no check"),
-        ({"spark": "dpquery_one:open"}, "def open(*_, resources): return 7 / 0", dp.BackendError, "ZeroDivisionError"),
+        ({}, "", dp.CatalogError, "no backend 'flink' is installed; known: 'duckdb'"),
+        ({"flinks": "dpquery_one:open"}, "raise SystemExit", dp.CatalogError, "did you mean 'flinks'"),
+        ({"flink": "dpquery_one:open"}, "raise ValueError('a secret')", dp.BackendError, "not be opened: ValueError$"),
+        ({"flink": "dpquery_one:open"}, "", dp.BackendError, "could not be opened: AttributeError$"),
+        ({"flink": "dpquery_one:open"}, "def open(*_, resources): return 7", dp.BackendError, "has no check"),
+        ({"flink": "dpquery_one:open"}, "def open(*_, resources): return 7 / 0", dp.BackendError, "ZeroDivisionError"),
     ],
 )
 def test_what_is_not_a_backend_is_refused(
@@ -180,26 +183,26 @@ def test_what_is_not_a_backend_is_refused(
 ) -> None:
     installed(folder, "dpquery-one", points, dpquery_one=text)
     with pytest.raises(error, match=says) as caught:
-        session(folder, backend="spark")
+        session(folder, backend="flink")
     assert caught.value.__cause__ is None and caught.value.__context__ is None, "it may quote data"
 
 
 def test_a_name_of_two_packages_is_refused(folder: Path) -> None:
     for name in ("dpquery-one", "dpquery-two"):
-        installed(folder, name, {"spark": "dpquery_one:open"}, dpquery_one="raise SystemExit")
+        installed(folder, name, {"flink": "dpquery_one:open"}, dpquery_one="raise SystemExit")
     with pytest.raises(dp.CatalogError, match="dpquery-one, dpquery-two; remove all but one"):
-        session(folder, backend="spark")
+        session(folder, backend="flink")
 
 
 def test_what_the_catalog_says_is_not_overruled(tmp_path: Path) -> None:
-    with pytest.raises(dp.CatalogError, match="the catalog chooses the backend spark, and 'duckdb' was asked for"):
-        session(tmp_path, f"{CATALOG}backend: spark\n", backend="duckdb")
+    with pytest.raises(dp.CatalogError, match="the catalog chooses the backend flink, and 'duckdb' was asked for"):
+        session(tmp_path, f"{CATALOG}backend: flink\n", backend="duckdb")
 
 
 def test_a_catalog_that_names_a_backend_says_so() -> None:
-    catalog = dp.Catalog.from_yaml(f"{CATALOG}backend: spark\n")
-    assert catalog.backend == "spark" and dp.Catalog.from_yaml(CATALOG).backend is None
-    assert "backend: spark, which is trusted" in catalog.to_text()
+    catalog = dp.Catalog.from_yaml(f"{CATALOG}backend: flink\n")
+    assert catalog.backend == "flink" and dp.Catalog.from_yaml(CATALOG).backend is None
+    assert "backend: flink, which is trusted" in catalog.to_text()
     assert catalog.declarations == dp.Catalog.from_yaml(CATALOG).declarations
 
 

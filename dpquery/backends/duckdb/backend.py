@@ -7,12 +7,13 @@ and runs what is above the boundary. Neither ever runs a text that an analyst wr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from dpquery.backends.duckdb.binding import EmptyTables
 from dpquery.backends.duckdb.engine import (
@@ -25,15 +26,23 @@ from dpquery.backends.duckdb.engine import (
     Engine,
 )
 from dpquery.backends.duckdb.exact_results import of_columns, with_lists
-from dpquery.backends.duckdb.private_statements import Prepared, added_up, adds_up, decides_in_rounds, is_small, written
+from dpquery.backends.duckdb.private_statements import (
+    Prepared,
+    added_up,
+    adds_up,
+    decides_in_rounds,
+    in_digits,
+    is_small,
+    written,
+)
 from dpquery.backends.duckdb.public_tables import PublicTables
 from dpquery.backends.duckdb.row_limits import RowLimits
 from dpquery.backends.duckdb.row_weights import Names, RowWeights, tables_that_stay, weights_of
-from dpquery.backends.duckdb.shards import PARTS, periods, run_each, shards_of, with_values_once
+from dpquery.backends.duckdb.shards import PARTS, hold_parts, periods, run_each, shards_of, with_values_once
 from dpquery.backends.duckdb.sql.histogram_sql import signatures
 from dpquery.backends.duckdb.statements import TIME_LIMIT, fetch, fetch_few, fetch_integers, fetch_objects
 from dpquery.backends.duckdb.stored_forms import Formed, formed
-from dpquery.backends.duckdb.table_reading import Kept, Weighed
+from dpquery.backends.duckdb.table_reading import Kept, TableReader, Weighed
 from dpquery.backends.duckdb.time_limits import time_limit
 from dpquery.backends.duckdb.used_columns import narrowed
 from dpquery.backends.features import NO_GAPS, Gaps
@@ -103,16 +112,12 @@ class DuckDBBackend(PublicTables):
         return self._written(aggregate, self._limited, self._weights.known(weights_of(aggregate.source)))
 
     def _written(self, aggregate: PrivateAggregate, limited: frozenset[str], weights: Names) -> Prepared:
-        form = formed(aggregate, self._forms) if self._forms else Formed(aggregate)
-        keys = form.aggregate.keys
-        domains = [None if k.domain is None else self._private.domain(k.types, k.domain) for k in keys]
-        choices = [None if m.domain is None else self._choices(aggregate, m) for m in aggregate.measures]
+        form, domains, choices = self._formed(aggregate)
         needed = tuple(domain for domain in (*domains, *choices) if domain is not None)
-        read = {table: self._periods(aggregate.source, table, limited) for table in self._prepared}
+        read = self._read_of(aggregate, limited)
         shards = shards_of(self._opened, read)
         named = {table: self._opened[table].name for table in self._prepared}
-        whole = {table: parquet_scan(chain(*self._prepared[table].read(read[table]))) for table in self._prepared}
-        tables = replace(self._tables, limited=limited, weights=weights, places=self._tables.places | whole)
+        tables = self._tables_of(read, limited, weights)
         text, numbers, contested = written(tables, form, domains, choices)
         parts: tuple[str, ...] = ()
         if shards.count > 1 and adds_up(aggregate):
@@ -131,6 +136,15 @@ class DuckDBBackend(PublicTables):
             contested=contested,
             parts=parts,
         )
+
+    def _read_of(self, aggregate: PrivateAggregate, limited: frozenset[str]) -> dict[str, Touched]:
+        """Returns for each prepared table the periods whose rows are read of it."""
+        return {table: self._periods(aggregate.source, table, limited) for table in self._prepared}
+
+    def _tables_of(self, read: Mapping[str, Touched], limited: frozenset[str], weights: Names) -> TableReader:
+        """Returns what reads the tables, of prepared ones the files that may hold rows of these periods."""
+        whole = {table: parquet_scan(chain(*self._prepared[table].read(read[table]))) for table in read}
+        return replace(self._tables, limited=limited, weights=weights, places=self._tables.places | whole)
 
     def _periods(self, relation: Relation, table: str, limited: frozenset[str]) -> Touched:
         """Returns the periods whose rows are read of a prepared table; all, where the rows of units are counted."""
@@ -168,7 +182,7 @@ class DuckDBBackend(PublicTables):
     def _read(self, statement: Prepared, key: int) -> ExactAggregates:
         cursor = self._private.cursor()
         self._private.provide(statement.domains)
-        numbers = [divmod(key % 2**128, 2**64)[place - 1] for place in statement.numbers]
+        numbers = _halves(key, statement.numbers)
         if statement.parts:
             try:
                 run_each(cursor, statement.parts, numbers)
@@ -177,6 +191,36 @@ class DuckDBBackend(PublicTables):
                 cursor.execute(f"DROP TABLE IF EXISTS {PARTS}")
         text = self._private.statements.prepared(statement.text, numbers, state_of(self._opened))
         return self._fetched(statement, text)
+
+    def part(self, aggregate: PrivateAggregate, key: int) -> pa.Table:
+        """Returns what the rows held here are of an aggregate over more of them, for `added`.
+
+        Args:
+            aggregate: One that `prepare` of a backend over all rows took.
+        """
+        self.check()
+        limited, weights = self._limits.above(), self._weights.made(weights_of(aggregate.source))
+        tables = self._tables_of(self._read_of(aggregate, limited), limited, weights)
+        form, domains, choices = self._formed(aggregate)
+        text, numbers, _ = written(tables, form, domains, choices, is_part=True)
+        self._private.provide(domain for domain in (*domains, *choices) if domain is not None)
+        return fetch(self._private.cursor(), in_digits(aggregate, text), _halves(key, numbers))
+
+    def added(self, statement: Prepared, parts: Sequence[pa.Table]) -> ExactAggregates:
+        """Returns the exact integers of all rows of what `part` returned for each part of them.
+
+        Args:
+            parts: Of disjoint sets of whole units; of rows, where the unit is the row. A single one for what does not
+                add up.
+        """
+        cursor = self._private.cursor()
+        self._private.provide(statement.domains)
+        text = added_up(statement.aggregate, PARTS, len(parts), statement.contested)
+        try:
+            hold_parts(cursor, statement.aggregate, parts)
+            return with_values_once(self._fetched(statement, text))
+        finally:
+            cursor.execute(f"DROP TABLE IF EXISTS {PARTS}")
 
     def _fetched(self, statement: Prepared, text: str) -> ExactAggregates:
         """Returns what a text gives for a statement's aggregate."""
@@ -192,6 +236,14 @@ class DuckDBBackend(PublicTables):
         prepared = {table for table, source in self._opened.items() if source.prepared is not None}
         tables = sorted(tables_that_stay(aggregate.source) | prepared)
         return tuple(stamp for table in tables for stamp in stamps_of(self._opened[table]))
+
+    def _formed(self, aggregate: PrivateAggregate) -> tuple[Formed, list[Domain | None], list[Domain | None]]:
+        """Returns an aggregate over what prepared tables hold, the domains of its public keys, and those of its
+        modes."""
+        form = formed(aggregate, self._forms) if self._forms else Formed(aggregate)
+        keys = form.aggregate.keys
+        domains = [None if k.domain is None else self._private.domain(k.types, k.domain) for k in keys]
+        return form, domains, [None if m.domain is None else self._choices(aggregate, m) for m in aggregate.measures]
 
     def _choices(self, aggregate: PrivateAggregate, measure: Measure) -> Domain:
         """Returns the domain of a mode."""
@@ -223,3 +275,8 @@ class DuckDBBackend(PublicTables):
         with contextlib.suppress(duckdb.Error):
             return self._limits.above()
         raise CatalogError("the rows of units could not be counted")
+
+
+def _halves(key: int, places: Iterable[int]) -> list[int]:
+    """Returns the halves of a run's key to which a statement refers, by their places from 1."""
+    return [divmod(key % 2**128, 2**64)[place - 1] for place in places]

@@ -9,7 +9,7 @@ import duckdb
 from dpquery.backends.duckdb.earlier import link
 from dpquery.backends.duckdb.engine import Engine
 from dpquery.backends.duckdb.preparing import Written
-from dpquery.backends.duckdb.shard_files import copied, kept, order_of, owner_of, shard_of
+from dpquery.backends.duckdb.shard_files import copied, kept, order_of, owner_of
 from dpquery.backends.duckdb.sql.sql_casts import type_name
 from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog, Table
@@ -44,8 +44,7 @@ def written_without(
             table, shards = catalog.tables[name], list[tuple[File, ...]]()
             for shard, parts in enumerate(files):
                 held = [
-                    table.ownership is not None and _holds(engine, table, before / file.name, unit, shard, len(files))
-                    for file in parts
+                    table.ownership is not None and _holds(engine, table, before / file.name, unit) for file in parts
                 ]
                 found = found or any(held)
                 pairs = zip(parts, held, strict=True)
@@ -76,10 +75,9 @@ def _value(table: Table, unit: str) -> str:
     return f"CAST({quote(unit)} AS {type_name(table.ownership.type)})"
 
 
-def _holds(engine: Engine, table: Table, file: Path, unit: str, shard: int, shards: int) -> bool:
+def _holds(engine: Engine, table: Table, file: Path, unit: str) -> bool:
     rows = f"SELECT 1 FROM {parquet_scan([str(file)])} WHERE {_is_unit(table, unit)}"
-    is_here = f"{shard_of(_value(table, unit), shards)} = {shard}"
-    return bool(engine.cursor().execute(f"{rows} AND {is_here} LIMIT 1").fetchall())
+    return bool(engine.cursor().execute(f"{rows} LIMIT 1").fetchall())
 
 
 def _without(engine: Engine, table: Table, file: File, before: Path, into: Path, unit: str, shard: int) -> File:

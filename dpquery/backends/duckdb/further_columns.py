@@ -27,10 +27,13 @@ class FurtherColumns:
         table: Its declarations.
         forms: What they hold.
         run: Runs a statement in the engine that writes.
+        of_codes: The type of codes; None for the narrowest that these strings need.
     """
 
-    def __init__(self, table: Table, forms: Forms, run: Callable[[str], list[tuple[Any, ...]]]) -> None:
-        self.forms, self._table, self._run = forms, table, run
+    def __init__(
+        self, table: Table, forms: Forms, run: Callable[[str], list[tuple[Any, ...]]], of_codes: str | None = None
+    ) -> None:
+        self.forms, self._table, self._run, self._of_codes = forms, table, run, of_codes
         self._widths = dict[str, str]()
 
     def number(self, tables: TableReader, before: str | None) -> None:
@@ -61,7 +64,7 @@ class FurtherColumns:
                 f"INSERT INTO {codes} SELECT value, {first} - 1 + row_number() OVER (ORDER BY value) FROM ({new})"
             )
             ((most,),) = self._run(f"SELECT COALESCE(MAX(code), 0) FROM {codes}")
-            self._widths[column] = width(0, max(most, len(keys)))
+            self._widths[column] = self._of_codes or width(0, max(most, len(keys)))
             if before is not None:
                 ((held,),) = self._run(f"SELECT typeof({code}) FROM {before} LIMIT 1") or [(self._widths[column],)]
                 if held != self._widths[column]:

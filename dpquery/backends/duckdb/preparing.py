@@ -9,6 +9,7 @@ import datetime
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,21 @@ Say = Callable[[str], None]
 Written = dict[str, Files]
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one of several writers of a preparation writes.
+
+    Attributes:
+        made: The name of the preparation.
+        shard: The number of the shard whose rows it has, all of them; None for the public tables.
+        count: How many shards there are.
+    """
+
+    made: str
+    shard: int | None
+    count: int
+
+
 class Preparing(PublicTables):
     """Tables that are opened as a session opens them, with the same checks, to be written once.
 
@@ -62,6 +78,7 @@ class Preparing(PublicTables):
         earlier: A preparation to whose sources files were only added: what stayed is linked.
         resources: How much memory it takes, and where it spills.
         say: Called with a line about each step, if it is given.
+        share: What is written, where that is not everything. Then no shard is cut into cells.
     Raises:
         CatalogError: Data that are missing or contradict the declarations; all of them at once.
     """
@@ -73,10 +90,13 @@ class Preparing(PublicTables):
         into: Path,
         *,
         lattices: Mapping[str, Mapping[str, Lattice]],
-        earlier: Earlier | None,
+        earlier: Earlier | None = None,
         resources: Resources,
-        say: Say | None,
+        say: Say | None = None,
+        share: Share | None = None,
     ) -> None:
+        self._share, self._made = share, into.name if share is None else share.made
+        self._first = 0 if share is None or share.shard is None else share.shard
         self._copies = into / "copies"
         self._copies.mkdir(0o700)
         self._hold(catalog, sources, catalog.tables, self._copies)
@@ -115,8 +135,12 @@ class Preparing(PublicTables):
             reason = "a source was changed meanwhile" if self._stamps() != before else ""
         if reason:
             raise CatalogError(f"the data could not be prepared: {reason}")
-        shutil.rmtree(self._copies)
         return count, written
+
+    def close(self) -> None:
+        """Ends the engine and removes copies of what lies elsewhere."""
+        super().close()
+        shutil.rmtree(self._copies, ignore_errors=True)
 
     @property
     def forms(self) -> dict[str, Forms]:
@@ -127,7 +151,8 @@ class Preparing(PublicTables):
         for table in (table for table in self._catalog.tables.values() if not table.public):
             before = None if self._earlier is None else self._earlier.scan(table.name)
             keys = {c.name: keys for c in table.columns.values() if (keys := self._keys(c)) is not None}
-            made = FurtherColumns(table, Forms(lattices=self._lattices[table.name], keys=keys), self._run)
+            forms = Forms(lattices=self._lattices[table.name], keys=keys)
+            made = FurtherColumns(table, forms, self._run, of_codes=None if self._share is None else "UINTEGER")
             self._columns[table.name] = made
             made.number(self._tables, before)
         if self._earlier is not None and self._earlier.manifest.forms != self.forms:
@@ -153,7 +178,7 @@ class Preparing(PublicTables):
         count = count if self._earlier is None else self._earlier.manifest.shards
         self._total, self._done, self._start = sum(rows), 0, time.monotonic()
         self._say(f"{self._total:,} rows, {count} {'shard' if count == 1 else 'shards'}")
-        for name, table in self._catalog.tables.items() if self._earlier is None else ():
+        for name, table in self._catalog.tables.items() if self._earlier is None and self._share is None else ():
             dated = None if table.public else dated_by(table)
             lower, upper = (None, None) if dated is None else (table.columns[dated].lower, table.columns[dated].upper)
             if dated and isinstance(lower, datetime.date) and isinstance(upper, datetime.date):
@@ -176,15 +201,17 @@ class Preparing(PublicTables):
                 f"SELECT DISTINCT {unit} AS unit, {quoted(CODE)}::BIGINT AS code FROM {s}" for unit, s in scans
             )
         self._run(f"CREATE TABLE known AS {known}")
-        room = 2**32 // count
+        room = 2**32 // (count if self._share is None else self._share.count)
         for wider in (room, 2**40):
-            first = f"COALESCE(MAX(code) OVER (PARTITION BY shard) + 1, shard * {wider})"
+            first = f"COALESCE(MAX(code) OVER (PARTITION BY shard) + 1, (shard + {self._first}) * {wider})"
             place = "row_number() OVER (PARTITION BY shard, code IS NULL ORDER BY unit) - 1"
             code = f"CASE WHEN code IS NULL THEN {first} + {place} ELSE code END"
             numbered = f"SELECT unit, shard, {code} AS code FROM placed LEFT JOIN known USING (unit)"
             type = "UINTEGER" if wider == room else "BIGINT"
-            if self._number(f"SELECT COALESCE(MAX(code - shard * {wider}), 0) FROM ({numbered})") < wider:
+            most = f"SELECT COALESCE(MAX(code - (shard + {self._first}) * {wider}), 0) FROM ({numbered})"
+            if self._number(most) < wider:
                 break
+        self._require(self._share is None or wider == room)  # the types of all shards are the same
         if self._earlier is not None and type != self._earlier.type_of(self._owned[0].name, CODE, self._run):
             raise Unfit("more units than there is room for")
         self._run(f"CREATE TABLE units AS SELECT unit, shard, CAST(code AS {type}) AS code FROM ({numbered})")
@@ -223,6 +250,8 @@ class Preparing(PublicTables):
 
     def _write_tables(self, count: int) -> Iterator[tuple[str, Files]]:
         for place, table in enumerate(self._catalog.tables.values()):
+            if self._share is not None and table.public is not (self._share.shard is None):
+                continue
             rows, cells = self._rows(table, count), self._cells(table)
             number = 1 if table.public else count
             fresh, order = self._fresh(table, rows), order_of(table)
@@ -233,15 +262,15 @@ class Preparing(PublicTables):
             files: list[list[File]] = [[] for _ in range(number)]
             for part, text in enumerate(parts):
                 shard, cell = divmod(part, cells)
-                file = self._into / f"{place}-{shard:04d}-{cell}.parquet"
+                file = self._into / f"{place}-{self._first + shard:04d}-{cell}.parquet"
                 if self._earlier is not None and fresh is not None and part not in fresh:
                     files[shard] += self._earlier.linked(table.name, shard, cell, file)
                     continue
                 if text is None and cell:
                     continue
                 text = f"SELECT * EXCLUDE ({quoted(PART)}) FROM ({text or f'FROM ({rows}) LIMIT 0'}){order}"
-                self._run(copied(text, file, labels(self._into.name, table.name, shard, cell)))
-                files[shard].append(kept(file, cell))
+                self._run(copied(text, file, labels(self._made, table.name, self._first + shard, cell)))
+                files[shard].append(replace(kept(file, cell), made=self._made))
                 if not table.public:
                     self._tell(table, shard, count, file)
             yield table.name, tuple(map(tuple, files))
@@ -300,7 +329,7 @@ class Preparing(PublicTables):
         """Raises BackendError unless all rows are there, each unit is in its shard alone, under one number, and each
         row says how many rows its unit has."""
         for table in self._catalog.tables.values():
-            if not table.public:
+            if not table.public and table.name in written:
                 files = [file for shard in written[table.name] for file in shard]
                 scan = parquet_scan(str(self._into / file.name) for file in files)
                 self._require(self._number(f"SELECT COUNT(*) FROM {scan}") == self._number(self._rows_of(table)))
@@ -309,7 +338,7 @@ class Preparing(PublicTables):
                     cut, one = self.cuts[table.name], parquet_scan([str(self._into / file.name)])
                     wrong = f"{cell_of(cut, quoted(cut.column))} <> {file.cell}"
                     self._require(not self._any(f"SELECT 1 FROM {one} WHERE {wrong}"))
-        for shard in range(count if self._owned else 0):
+        for shard in range(count if self._owned and self._owned[0].name in written else 0):
             for table in self._owned:
                 self._require(not self._any(self._miscounted(table, self._scan(written, table, shard))))
             pairs = " UNION ".join(self._units(written, table, shard) for table in self._owned)

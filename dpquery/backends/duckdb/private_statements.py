@@ -55,7 +55,7 @@ def written(
     that `matching` completes.
 
     Args:
-        is_part: Whether it reads one shard, and `added_up` follows.
+        is_part: Whether it reads a part of the rows, and `added_up` follows; all of them where nothing adds up.
     """
     aggregate = formed.aggregate
     relations = RelationWriter(scan=tables.scan, released=no_released, has_statistics=tables.has_statistics)
@@ -65,7 +65,7 @@ def written(
         domains=tuple(None if domain is None else domain.name for domain in domains),
         choices=tuple(None if domain is None else domain.name for domain in choices),
         in_blocks=any(table.blocks is not None for table in tables.catalog.tables.values()),
-        is_part=is_part,
+        is_part=is_part and adds_up(aggregate),
         steps=formed.steps,
         is_owned=formed.is_owned,
     )
@@ -98,13 +98,16 @@ def adds_up(aggregate: PrivateAggregate) -> bool:
     return all(measure.count is not Count.DISTINCT for measure in aggregate.measures)
 
 
-def added_up(aggregate: PrivateAggregate, parts: str, shards: int) -> str:
+def added_up(aggregate: PrivateAggregate, parts: str, shards: int, contested: Sequence[int] = ()) -> str:
     """Returns the SELECT that adds up what the statements of shards return.
 
     Args:
         parts: A table of it, with a column `shard` from 0.
-        shards: How many there are.
+        shards: How many there are; 1 for what does not add up.
+        contested: Places of the measures that `matching` completes, which do not add up.
     """
+    if not adds_up(aggregate):
+        return _shown(aggregate, f"SELECT * FROM {parts}", [f"contested{i}" for i in contested])
     keys = [f"key{i}" for i in range(len(aggregate.keys))]
     plain = [i for i, measure in enumerate(aggregate.measures) if measure.count not in CHOICES]
     columns = [*keys, *(f"SUM(number{i}) AS number{i}" for i in plain)]
@@ -116,6 +119,14 @@ def added_up(aggregate: PrivateAggregate, parts: str, shards: int) -> str:
     deciding = [f"SUM(number{i}) > 0" for i in plain if aggregate.measures[i].id == aggregate.selection]
     shown = f" HAVING {' AND '.join(deciding)}" if deciding else ""
     return _shown(aggregate, f"SELECT {', '.join(columns)} FROM {parts}{grouped}{shown}")
+
+
+def in_digits(aggregate: PrivateAggregate, text: str, type: str = "VARCHAR") -> str:
+    """Returns a SELECT of the same rows, with numbers as their digits, as Arrow has no integers of 128 bits; with the
+    type HUGEINT, one of such rows with numbers again."""
+    plain = [f"number{i}" for i, measure in enumerate(aggregate.measures) if measure.count not in CHOICES]
+    made = ", ".join(f"CAST({number} AS {type}) AS {number}" for number in plain)
+    return f"SELECT *{f' REPLACE ({made})' if made else ''} FROM ({text})"
 
 
 def _joined(lists: str) -> str:

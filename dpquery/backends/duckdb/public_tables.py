@@ -82,6 +82,13 @@ class PublicTables:
             self._public_rows[table, columns] = known
         return known
 
+    def arrow(self, table: str) -> pa.Table:
+        """Returns a public table as it is stored, in memory."""
+        data = self._opened[table].data
+        return (
+            data if isinstance(data, pa.Table) else fetch(self._public.cursor(), f"FROM {self._tables.places[table]}")
+        )
+
     def rows(self, table: str) -> int:
         """Returns how many rows a public table has; see `Sizes`."""
         return self.most_equal(table, frozenset())
@@ -174,7 +181,7 @@ class PublicTables:
             wrong = [c.name for c in columns if types.get(c.name) != type_name(c.type)]
             return [f"column {column} of the prepared table {table} is not as declared" for column in wrong]
         zones = _zones(self._catalog, table)
-        for column, type in _needed(self._catalog, table).items():
+        for column, type in needed(self._catalog, table).items():
             stored, zone = self._tables.stored[table].get(column), zones.get(column, "")
             if stored is None:
                 problems.append(f"table {table} has no column {column}")
@@ -191,7 +198,7 @@ class PublicTables:
         stored = self._tables.stored[table]
         if self._opened[table].prepared is not None:
             return stored
-        return {column: stored[column] for column in _needed(self._catalog, table)}
+        return {column: stored[column] for column in needed(self._catalog, table)}
 
     def _check_data(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Checks what the promise takes from the data: unique public keys, and one owner for each row. Prepared data
@@ -215,7 +222,7 @@ class PublicTables:
         """Whether every value of a file can be read: what fails must fail here, before the owner's eyes."""
         if self._opened[table.name].data is not None:
             return True
-        columns = (self._tables.column(table, name, type) for name, type in _needed(self._catalog, table.name).items())
+        columns = (self._tables.column(table, name, type) for name, type in needed(self._catalog, table.name).items())
         reads = ", ".join(f"bit_xor(hash({column}))" for column in columns)
         with contextlib.suppress(duckdb.Error):
             _rows(cursor, f"SELECT {reads} FROM {self._tables.places[table.name]}")
@@ -250,7 +257,7 @@ def _open_all(
             problems.append(f"table {table} has no source")
             continue
         try:
-            source = open_source(table, sources[table], _needed(catalog, table), _zones(catalog, table), reading)
+            source = open_source(table, sources[table], needed(catalog, table), _zones(catalog, table), reading)
             opened[table] = replace(source, name=f"table{i}")
         except CatalogError as error:
             problems += error.problems
@@ -261,7 +268,7 @@ def _open_all(
     return opened
 
 
-def _needed(catalog: Catalog, table: str) -> dict[str, Type]:
+def needed(catalog: Catalog, table: str) -> dict[str, Type]:
     """Returns the stored columns that are read of a table: the declared ones, and those of ownership."""
     needed = {column.name: column.type for column in catalog.tables[table].columns.values()}
     for other in catalog.tables.values():

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
+from dpquery.backends.duckdb.private_statements import in_digits
 from dpquery.backends.duckdb.statements import TIME_LIMIT
 from dpquery.backends.duckdb.time_limits import time_limit
 from dpquery.data.cells import Cut
 from dpquery.data.sources import Source, parquet_scan
 from dpquery.kernel.exponential import Histogram
+from dpquery.kernel.plan import PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
 from dpquery.plan.expr import Expression
 from dpquery.plan.logical import Filter, Relation, Scan, sources
@@ -95,6 +98,19 @@ def run_each(cursor: duckdb.DuckDBPyConnection, statements: Sequence[str], numbe
         into = f"INSERT INTO {PARTS}" if i else f"CREATE OR REPLACE TEMP TABLE {PARTS} AS"
         with time_limit(cursor.interrupt, TIME_LIMIT):
             cursor.execute(f"{into} {statement}", list(numbers) or None)
+
+
+def hold_parts(cursor: duckdb.DuckDBPyConnection, aggregate: PrivateAggregate, parts: Sequence[pa.Table]) -> None:
+    """Fills `PARTS` with what `DuckDBBackend.part` returned for each part of the rows."""
+    numbered = [part.append_column("shard", pa.array([i] * len(part), pa.int32())) for i, part in enumerate(parts)]
+    cursor.register("given_parts", pa.concat_tables(numbered))
+    try:
+        with time_limit(cursor.interrupt, TIME_LIMIT):
+            cursor.execute(
+                f"CREATE OR REPLACE TEMP TABLE {PARTS} AS {in_digits(aggregate, 'FROM given_parts', 'HUGEINT')}"
+            )
+    finally:
+        cursor.unregister("given_parts")
 
 
 def with_values_once(exact: ExactAggregates) -> ExactAggregates:

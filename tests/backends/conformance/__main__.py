@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dpquery.backends.base import Backend
-from dpquery.backends.opening import open_backend
+from dpquery.backends.opening import SPARK, open_backend
 from dpquery.catalog import Catalog
 from tests.backends.engines import ENGINES
 from tests.backends.prepared import prepared
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     """Returns pytest's exit code for one backend."""
     parser = argparse.ArgumentParser(prog="python -m tests.backends.conformance", description=__doc__)
     parser.add_argument("--backend", required=True, help="the name of the backend")
-    parser.add_argument("--shards", type=int, help="of duckdb: over data prepared in so many shards")
+    parser.add_argument("--shards", type=int, help="of duckdb and spark: over data prepared in so many shards")
     given, more = parser.parse_known_args(arguments)
     name: str = given.backend
 
@@ -34,7 +34,12 @@ def main(arguments: Sequence[str]) -> int:
         return open_backend(catalog, sources, name=name)
 
     ENGINES.clear()
-    ENGINES[name] = opened if given.shards is None else prepared(given.shards)
+    ENGINES[name] = opened if given.shards is None else prepared(given.shards, opened)
+    if name == SPARK:
+        from tests.spark import engines  # here, as it needs Spark
+
+        engines.session()
+        ENGINES[name] = ENGINES[name] if given.shards else engines.backend
     return int(pytest.main([str(Path(__file__).parent), "-m", FAST, "-rx", *more]))
 
 
