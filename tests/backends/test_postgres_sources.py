@@ -159,7 +159,7 @@ def test_prepared_data_hold_one_snapshot_for_all_sessions(url: str, tmp_path: Pa
     change(url, "DROP TABLE visits; DROP TABLE people")
     files = sorted(path.name for path in folder.rglob("*"))
     assert [name for name in files if name.endswith("parquet")] == [
-        f"{t}-000{s}.parquet" for t in (0, 1) for s in (0, 1)
+        f"{t}-000{s}-0.parquet" for t in (0, 1) for s in (0, 1)
     ]
     assert len(files) == 6, "the copies that it was made from are gone"
     with session(tmp_path, folder) as opened:
