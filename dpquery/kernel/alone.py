@@ -25,7 +25,7 @@ MOST_EPSILON, LEAST_DELTA = 64, Fraction(1, 10**60)
 
 _SLACK = Fraction(1, 2**42)
 _TWICE_PI_SQUARED = Fraction(19739, 1000)  # less than 2 pi^2 = 19.7392...
-_RHO_STEP = Fraction(1, 10**12)
+_STEP = Fraction(1, 10**12)
 
 
 def gaussian_delta(square: Fraction, epsilon: Fraction) -> Fraction:
@@ -72,12 +72,13 @@ def _about(square: float, epsilon: float) -> float:
     return (math.erfc(near / math.sqrt(2)) - math.exp(epsilon) * math.erfc(far / math.sqrt(2))) / 2
 
 
-def rho_alone(plan: BudgetedPlan, neighbours: Neighbours, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Returns a rho such that what a plan pays in rho is (epsilon, delta)-DP if it is at most that; 0 if none is known.
+def factor_alone(plan: BudgetedPlan, neighbours: Neighbours, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Returns by what all losses of rho of a plan may be multiplied so that what it pays in rho is (epsilon, delta)-DP;
+    at least 1 where that is shown of the plan itself, 0 where nothing is known.
 
     Claim:
-        Of Gaussian noise, beside the deltas of selections; of other noise that is paid in rho nothing is known. It is
-        the same for a plan whose losses of rho are all scaled alike, as long as noise is drawn in the same steps.
+        Of Gaussian noise, beside the deltas of selections; of other noise that is paid in rho nothing is known. A
+        factor other than 1 holds as long as noise is then drawn in the same steps.
     Source:
         docs/proofs/gaussian.md, Theorem 1.
     """
@@ -94,8 +95,7 @@ def rho_alone(plan: BudgetedPlan, neighbours: Neighbours, epsilon: Fraction, del
     )
     lost = max(Fraction(1), ln_up(Fraction(61, 10) * changed / slack) / _TWICE_PI_SQUARED)
     square = square_within(epsilon - 2 * slack, delta * (1 - slack))
-    within = square / (2 + square * lost / (own * min(drawn)))
-    return math.floor(within / _RHO_STEP) * _RHO_STEP
+    return math.floor(square / (2 * own + square * lost / min(drawn)) / _STEP) * _STEP
 
 
 def _paid_in_rho(part: BudgetedAggregate) -> BudgetedAggregate:

@@ -85,7 +85,7 @@ def used_by(
         old = here or also[place]
         if is_of_vector(asked.frame, asked.measures[place]):
             parts = planned[asked.frame.base].behind(asked, wanted.facts, asked.measures[place])
-            used.append((measure, parts))
+            used.append((measure, parts or (here.parts if here else ())))  # too much work beside new ones: as it was
         elif old is not None and (here is not None or measure.count not in CHOICES):  # the new choice is shown
             used.append((measure, old.parts))
     return used

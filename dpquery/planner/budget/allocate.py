@@ -15,8 +15,8 @@ from dpquery.accuracy.error_propagation import influence_of
 from dpquery.accuracy.noise_shapes import noises_of
 from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA
 from dpquery.errors import InvalidLossError, MissingDeltaError
-from dpquery.kernel.accountant import Budget, BudgetKind
-from dpquery.kernel.alone import rho_alone
+from dpquery.kernel.accountant import RHO_UNIT, Budget, BudgetKind
+from dpquery.kernel.alone import factor_alone
 from dpquery.kernel.loss import PrivacyLoss, parse_amount, rho_within
 from dpquery.kernel.mechanisms import tau_of
 from dpquery.kernel.parallel import chains
@@ -43,8 +43,9 @@ FAILURE = Fraction(1, 20)
 CLEARLY, ROUNDED = 1.01, 2
 """By what factor, and by how many lattice steps more, a half-width is larger than another whatever rounding makes."""
 MOST_ALONE = Fraction(12, 5)
-"""So many times the rho of the conversion Gaussian noise can have at most where it is alone: 2.31 by the continuous law
-at epsilon 0.001 and delta 0.1, less above and below these (1.15 at 1 and 1e-6)."""
+"""So many times the rho of the conversion Gaussian noise can have at most where it is alone, for deltas up to 1/2: 2.36
+by the continuous law, for a small epsilon (1.15 at 1 and 1e-6). For a delta near 1 it is up to 3.14, and for a rho of a
+few units of the ledger more: there a plan that errs less may not be looked for."""
 LARGEST_ERROR = 1e300
 """Errors beyond this are not compared."""
 
@@ -184,14 +185,14 @@ class _Split:
         rho = rho_within(epsilon, delta)
         usual = made(rho) if rho else []
         try:
-            more = self._alone(usual, epsilon, delta) if rho else rho
+            more = rho * self._alone(usual, epsilon, delta) // RHO_UNIT * RHO_UNIT if rho else rho
             found = made(more) if more > rho else usual
-            return found if found is usual or more <= self._alone(found, epsilon, delta) else usual
+            return found if found is usual or self._alone(found, epsilon, delta) >= 1 else usual
         except InvalidLossError:  # noise that cannot be sampled
             return usual
 
     def _alone(self, noises: Sequence[Noise], epsilon: Fraction, delta: Fraction) -> Fraction:
-        return rho_alone(plan_of(self._aggregates, noises, Fraction(0)), self._neighbours, epsilon, delta)
+        return factor_alone(plan_of(self._aggregates, noises, Fraction(0)), self._neighbours, epsilon, delta)
 
     def mixed(self, epsilon: Fraction, conversion: Fraction, in_rho: frozenset[int]) -> list[Noise]:
         """Returns the noise of each measure, Gaussian of these measures and Laplace of the others; none where the part

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpquery.accounting import gaussian_calibration as oracle
-from dpquery.kernel.alone import LEAST_DELTA, gaussian_delta, rho_alone, square_within
+from dpquery.kernel.alone import LEAST_DELTA, factor_alone, gaussian_delta, square_within
 from dpquery.kernel.loss import PrivacyLoss, rho_within
 from dpquery.kernel.mechanisms import calibrated
 from dpquery.kernel.plan import (
@@ -89,9 +89,11 @@ def exact_delta(variance: float, groups: int, epsilon: float) -> float:
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 6), (3, 5), (10, 6), (0.25, 4)])
 def test_discrete_noise_of_that_rho_is_within_epsilon_and_delta(epsilon: float, delta: int, groups: int) -> None:
     asked, small = Fraction(epsilon), Fraction(1, 10**delta)
-    rho = rho_alone(plan_of(groups, rho_within(asked, small)), Neighbours.ADD_REMOVE, asked, small)
+    usual = rho_within(asked, small)
+    rho = usual * factor_alone(plan_of(groups, usual), Neighbours.ADD_REMOVE, asked, small)
     again = plan_of(groups, rho)
-    assert rho <= rho_alone(again, Neighbours.ADD_REMOVE, asked, small)
+    assert 1 <= factor_alone(again, Neighbours.ADD_REMOVE, asked, small) < 1 + Fraction(1, 10**10)
+    assert factor_alone(plan_of(groups, rho * Fraction(1001, 1000)), Neighbours.ADD_REMOVE, asked, small) < 1
     (noise,) = calibrated(again.aggregates[0], Neighbours.ADD_REMOVE)
     assert noise.sampled == Fraction(groups) / (2 * rho)
     found = exact_delta(float(noise.sampled), groups, epsilon)
@@ -108,20 +110,20 @@ def test_the_continuous_law_alone_would_not_do() -> None:
 def test_other_noise_that_is_paid_in_rho_and_impossible_amounts_are_not_claimed() -> None:
     asked = Fraction(1), Fraction(1, 10**6)
     both = plan_of(10, Fraction(1, 40)).aggregates + plan_of(10, Fraction(1), noise=Mechanism.LAPLACE).aggregates
-    alone = rho_alone(plan_of(10, Fraction(1, 40)), Neighbours.ADD_REMOVE, *asked)
-    assert rho_alone(BudgetedPlan(aggregates=both), Neighbours.ADD_REMOVE, *asked) == alone > 0
-    assert rho_alone(plan_of(10, Fraction(1), noise=Mechanism.LAPLACE), Neighbours.ADD_REMOVE, *asked) == 0
+    alone = factor_alone(plan_of(10, Fraction(1, 40)), Neighbours.ADD_REMOVE, *asked)
+    assert factor_alone(BudgetedPlan(aggregates=both), Neighbours.ADD_REMOVE, *asked) == alone > 0
+    assert factor_alone(plan_of(10, Fraction(1), noise=Mechanism.LAPLACE), Neighbours.ADD_REMOVE, *asked) == 0
     choice = Measure(id="c", label="", count=Count.MODE, value="u", domain=(1, 2))
     (part,) = plan_of(10, Fraction(1, 40)).aggregates
     paid = Noise(mechanism=Mechanism.EXPONENTIAL, loss=PrivacyLoss(rho=Fraction(1, 40)))
     chosen = BudgetedAggregate(aggregate=replace(part.aggregate, measures=(choice,)), noise=(paid,))
-    assert rho_alone(BudgetedPlan(aggregates=(part, chosen)), Neighbours.ADD_REMOVE, *asked) == 0
+    assert factor_alone(BudgetedPlan(aggregates=(part, chosen)), Neighbours.ADD_REMOVE, *asked) == 0
     for epsilon, delta in ((0, Fraction(1, 2)), (65, Fraction(1, 2)), (1, 0), (1, 1), (1, LEAST_DELTA / 2)):
         given = plan_of(10, Fraction(1, 40))
-        assert rho_alone(given, Neighbours.ADD_REMOVE, Fraction(epsilon), Fraction(delta)) == 0
+        assert factor_alone(given, Neighbours.ADD_REMOVE, Fraction(epsilon), Fraction(delta)) == 0
 
 
 def test_several_measures_share_it() -> None:
     asked = Fraction(1), Fraction(1, 10**6)
-    one, two = (rho_alone(plan_of(10, Fraction(1, 40), measures=k), Neighbours.ADD_REMOVE, *asked) for k in (1, 2))
+    one, two = (factor_alone(plan_of(10, Fraction(1, 40), measures=k), Neighbours.ADD_REMOVE, *asked) for k in (1, 2))
     assert two == pytest.approx(float(one), rel=0.01)

@@ -160,6 +160,21 @@ def test_what_would_follow_with_too_much_work_beside_stored_numbers_is_measured(
         assert len(batch[1].to_pandas()) == 3
 
 
+def test_what_is_shown_as_it_was_stored_counts_in_what_the_answer_satisfies(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside new numbers it takes too much work to know more of the stored ones, so they are shown as they are."""
+    with shop.session() as session:
+        stored = session.sql("SELECT region, COUNT(*) AS n FROM sales GROUP BY region", epsilon=1)
+        monkeypatch.setattr(least_squares, "MOST_DENSE", 0)
+        monkeypatch.setattr(least_squares, "MOST_WORK", 3)
+        query = "SELECT region, site, COUNT(*) AS n FROM sales GROUP BY GROUPING SETS ((region), (site))"
+        planned, both = session.explain(query, epsilon="0.5"), session.sql(query, epsilon="0.5")
+    assert both.to_arrow()["n"].to_pylist()[:3] == stored.to_arrow()["n"].to_pylist()
+    assert both.charge == dp.PrivacyLoss(epsilon=Fraction(1, 4))
+    assert both.guarantee == planned.guarantee == dp.PrivacyLoss(epsilon=Fraction(5, 4))
+
+
 def test_laplace_noise_gets_what_is_left_out_under_a_budget_that_counts_rho(tmp_path: Path) -> None:
     queries = [
         "SELECT region, kind, COUNT(*) AS n FROM sales GROUP BY region, kind",
