@@ -209,7 +209,7 @@ def _markdown(results: Results) -> str:
         "of their making is what the first answer takes longer than later ones.",
         "Private times include planning, the charge, noise and post-processing.",
         "Over 100,000 rows the fixed cost shows: about 3 ms, most of it the durable charge, which syncs the disk",
-        "twice; with 50,000 groups also the noise of every group, rows or none. Plain queries take 4 to 13 ms there.",
+        "twice; with 50,000 groups also the noise of every group, rows or none. Plain queries take 2 to 13 ms there.",
         "A grand total in floating point is little work beside clamping each value and adding integers, which a sum",
         "needs that no single row may move by more than its bound.",
         "The rows of errors compare root mean square errors of the planner's split of epsilon 1 with two other rules:",

@@ -158,7 +158,7 @@ def table(results: dict[str, dict[str, float]]) -> list[str]:
         "Parquet and as an Arrow table, and over the prepared codes and integers themselves",
         "(`python -m benchmarks --only prepared`). Times are milliseconds on processors, planning, charge and noise",
         "included, ratios medians of neighbouring runs in one process. One day is one of three years. The last columns",
-        "are megabytes read from files by one question, and the load of the machine, which ratios bear.",
+        "are megabytes read from files by one question, and the load of the machine, which changes ratios little.",
         "",
         "| question | private | plain, Parquet | ratio | aim | to Arrow | to the same codes | MB read | load |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",

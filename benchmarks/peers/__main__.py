@@ -93,7 +93,7 @@ def _page(known: dict[str, Any]) -> str:
         "# Beside other libraries",
         "",
         f"Written by `python -m benchmarks.peers`: {versions}. Each answers the same questions over the same file:",
-        f"visits of {USERS:,} users, 10 each on average and some of them 50, in {len(REGIONS)} regions that are known",
+        f"visits of {USERS:,} users, 10 each on average and 59 at most, in {len(REGIONS)} regions that are known",
         f"beforehand, with amounts declared from {LOWER:g} to {UPPER:g}. Each answer has epsilon {EPSILON:g} under",
         "Laplace noise, as the library's documentation begins. Where `rows` are protected, one row is added",
         "or removed; where `people` are, all rows of a user, of whom each library is told to let",

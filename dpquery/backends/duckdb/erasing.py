@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -40,6 +41,7 @@ def written_without(
     engine = Engine({"prepared": source}, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into))
     made: Written = {}
     try:
+        _check_unit(engine, catalog, unit)
         for name, files in manifest.tables.items():
             table, shards = catalog.tables[name], list[tuple[File, ...]]()
             for shard, parts in enumerate(files):
@@ -63,6 +65,17 @@ def written_without(
     for file in (file for files in made.values() for shard in files for file in shard if file.made != into.name):
         link(before / file.name, into / file.name)
     return made
+
+
+def _check_unit(engine: Engine, catalog: Catalog, unit: str) -> None:
+    """Raises `CatalogError` unless the string is a value of the unit's type: 17.6 as int64 would be the unit 18."""
+    for table in catalog.tables.values():
+        if table.ownership is None:
+            continue
+        read = f"SELECT TRY_CAST({quote(unit)} AS {type_name(table.ownership.type)})"
+        [[value]] = engine.cursor().execute(read).fetchall()
+        if value is None or (isinstance(value, int | Decimal) and Decimal(unit) != value):
+            raise CatalogError(f"nothing was erased: the unit is not a valid {table.ownership.type} value")
 
 
 def _is_unit(table: Table, unit: str) -> str:

@@ -54,7 +54,7 @@ def prepare(
     found, problems = find_sources(declared, catalog.parent, source or ())
     if problems:
         raise CatalogError(problems)
-    place = preparing.prepare(
+    preparing.prepare(
         declared,
         found,
         into,
@@ -64,4 +64,4 @@ def prepare(
         spill=spill_of(spill),
         say=say,
     )
-    typer.echo(f"{place}: prepared. Read it with --source {into}; it holds people's data, so keep it to yourself")
+    typer.echo(f"{into}: prepared. Read it with --source {into}; it holds people's data, so keep it to yourself")

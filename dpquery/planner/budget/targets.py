@@ -162,11 +162,11 @@ def _sums_of(
     else:
         linear = rounded_factors_of(aim.expression, lambda id: id in pairs) if aim.is_itself and mean is None else None
         if not linear or not linear[0]:
-            raise _no_target(aim, pairs)
+            raise _no_target(aim, error, pairs)
         factors, rounded = _without_roundings(*linear)
         found = ((factors, error - rounded),)
     if any(pairs[id][1].count in CHOICES for factors, _ in found for id in factors):
-        raise _no_target(aim, pairs)
+        raise _no_target(aim, error, pairs)
     return found
 
 
@@ -261,12 +261,13 @@ def noisy_numbers(aggregates: Sequence[PrivateAggregate]) -> int:
     return max(1, total)
 
 
-def _no_target(aim: Aim, pairs: Mapping[str, Pair]) -> UnsupportedQueryError:
+def _no_target(aim: Aim, error: Fraction, pairs: Mapping[str, Pair]) -> UnsupportedQueryError:
     if _mean(aim, pairs) is not None:
         what = "average" if mean_of(aim.expression) is not None else "ratio"
         return UnsupportedQueryError(
             f"the error of the {what} {aim.name} depends on how many rows each group has, which is private",
-            advice=f"Say for how many rows it is to hold: error={{{aim.name!r}: (0.5, 1000)}}, from 1000 rows on.",
+            advice="Say for how many rows it is to hold: "
+            f"error={{{aim.name!r}: ({float(error):.15g}, 1000)}}, from 1000 rows on.",
         )
     return UnsupportedQueryError(
         f"{aim.name} cannot have a target: its error depends on the data, not only on the noise",

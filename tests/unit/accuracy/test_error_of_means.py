@@ -81,7 +81,7 @@ def test_prices_list_a_mean_of_assumed_rows(tmp_path: Path) -> None:
 def test_without_rows_the_refusal_says_what_to_write(tmp_path: Path) -> None:
     opened = session(tmp_path, {"epsilon": 10})
     for error in ({"m": 2}, 2):
-        with pytest.raises(UnsupportedQueryError, match=r"error=\{'m': \(0.5, 1000\)\}"):
+        with pytest.raises(UnsupportedQueryError, match=r"error=\{'m': \(2, 1000\)\}"):
             opened.explain("SELECT AVG(x) AS m FROM visits", error=error)
     for given in ((2,), (2, 0), (2, "many"), (2, 1000, 3)):
         with pytest.raises(InvalidLossError):
