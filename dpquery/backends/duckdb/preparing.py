@@ -103,7 +103,7 @@ class Preparing(PublicTables):
         """
         before = self._stamps()
         if self._earlier is not None and not self._earlier.fits(self.sources, self._owned):
-            raise Unfit("other sources")
+            self._earlier, self.cuts = None, {}
         try:
             self._make_columns()
             count = self._number_units(shards)
@@ -115,8 +115,12 @@ class Preparing(PublicTables):
             reason = "a source was changed meanwhile" if self._stamps() != before else ""
         if reason:
             raise CatalogError(f"the data could not be prepared: {reason}")
-        shutil.rmtree(self._copies)
         return count, written
+
+    def close(self) -> None:
+        """Ends the engine and removes its temporary files, and the copies of what lies elsewhere."""
+        super().close()
+        shutil.rmtree(self._copies)
 
     @property
     def forms(self) -> dict[str, Forms]:
