@@ -10,7 +10,6 @@ from dpquery.backends.duckdb.earlier import link
 from dpquery.backends.duckdb.engine import Engine
 from dpquery.backends.duckdb.preparing import Written
 from dpquery.backends.duckdb.shard_files import copied, kept, order_of, owner_of, shard_of
-from dpquery.backends.duckdb.sql.sql_casts import type_name
 from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog, Table
 from dpquery.data.prepared import File, Manifest, labels
@@ -26,7 +25,7 @@ def written_without(
     T counts the rows of one unit, and no other unit's rows are touched, so what is written of these stays true.
 
     Args:
-        unit: Its value, as a string that the engine reads as the declared type of its column.
+        unit: Its value, as the text that the engine makes of it.
         manifest: Of the preparation whose files were checked.
         place: The prepared folder.
         into: The empty folder of the new preparation.
@@ -67,18 +66,13 @@ def written_without(
 
 
 def _is_unit(table: Table, unit: str) -> str:
-    """Returns SQL for whether a row belongs to a unit."""
-    return f"{owner_of(table)} = {_value(table, unit)}"
-
-
-def _value(table: Table, unit: str) -> str:
-    assert table.ownership is not None
-    return f"CAST({quote(unit)} AS {type_name(table.ownership.type)})"
+    """Returns SQL for whether a row belongs to a unit: as texts, so that no other one is met by rounding."""
+    return f"CAST({owner_of(table)} AS VARCHAR) = {quote(unit)}"
 
 
 def _holds(engine: Engine, table: Table, file: Path, unit: str, shard: int, shards: int) -> bool:
     rows = f"SELECT 1 FROM {parquet_scan([str(file)])} WHERE {_is_unit(table, unit)}"
-    is_here = f"{shard_of(_value(table, unit), shards)} = {shard}"
+    is_here = f"{shard_of(quote(unit), shards)} = {shard}"
     return bool(engine.cursor().execute(f"{rows} AND {is_here} LIMIT 1").fetchall())
 
 
