@@ -9,7 +9,7 @@ import duckdb
 from dpquery.backends.duckdb.earlier import link
 from dpquery.backends.duckdb.engine import Engine
 from dpquery.backends.duckdb.preparing import Written
-from dpquery.backends.duckdb.shard_files import copied, kept, order_of, owner_of, shard_of
+from dpquery.backends.duckdb.shard_files import copied, kept, order_of, owner_of
 from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog, Table
 from dpquery.data.prepared import File, Manifest, labels
@@ -43,8 +43,7 @@ def written_without(
             table, shards = catalog.tables[name], list[tuple[File, ...]]()
             for shard, parts in enumerate(files):
                 held = [
-                    table.ownership is not None and _holds(engine, table, before / file.name, unit, shard, len(files))
-                    for file in parts
+                    table.ownership is not None and _holds(engine, table, before / file.name, unit) for file in parts
                 ]
                 found = found or any(held)
                 pairs = zip(parts, held, strict=True)
@@ -70,10 +69,9 @@ def _is_unit(table: Table, unit: str) -> str:
     return f"CAST({owner_of(table)} AS VARCHAR) = {quote(unit)}"
 
 
-def _holds(engine: Engine, table: Table, file: Path, unit: str, shard: int, shards: int) -> bool:
+def _holds(engine: Engine, table: Table, file: Path, unit: str) -> bool:
     rows = f"SELECT 1 FROM {parquet_scan([str(file)])} WHERE {_is_unit(table, unit)}"
-    is_here = f"{shard_of(quote(unit), shards)} = {shard}"
-    return bool(engine.cursor().execute(f"{rows} AND {is_here} LIMIT 1").fetchall())
+    return bool(engine.cursor().execute(f"{rows} LIMIT 1").fetchall())
 
 
 def _without(engine: Engine, table: Table, file: File, before: Path, into: Path, unit: str, shard: int) -> File:

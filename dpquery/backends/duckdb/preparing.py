@@ -118,9 +118,9 @@ class Preparing(PublicTables):
         return count, written
 
     def close(self) -> None:
-        """Ends the engine and removes its temporary files, and the copies of what lies elsewhere."""
+        """Ends the engine and removes copies of what lies elsewhere."""
         super().close()
-        shutil.rmtree(self._copies)
+        shutil.rmtree(self._copies, ignore_errors=True)
 
     @property
     def forms(self) -> dict[str, Forms]:
