@@ -142,7 +142,7 @@ class Manifest:
         tables: For each table its files.
         forms: The further columns of each private table.
         cuts: How shards of tables are cut by date, of those that are.
-        sources: What tells the files that were read of each table from others.
+        sources: What tells the files that were read of each table from others, and the types of their columns.
     """
 
     made: str

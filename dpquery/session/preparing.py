@@ -215,8 +215,7 @@ def _for_itself(place: Path) -> Iterator[None]:
     """Makes a folder that only its owner may open, and keeps other preparations out of it."""
     try:
         place.mkdir(mode=0o700, parents=False, exist_ok=True)
-        place.chmod(0o700)
-        descriptor = os.open(place, os.O_RDONLY)
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
         raise CatalogError(f"{place} cannot be made a folder for prepared data: {error.strerror}") from None
     try:
@@ -227,9 +226,17 @@ def _for_itself(place: Path) -> Iterator[None]:
                 raise CatalogError(f"another process is preparing data in {place}") from None
         if others := [name for name in os.listdir(place) if not _is_ours(name)]:
             raise CatalogError(f"{place} holds other files, such as {min(others)!r}; name a folder of its own")
+        _make_private(place, descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def _make_private(place: Path, descriptor: int) -> None:
+    try:
+        os.fchmod(descriptor, 0o700)
+    except OSError as error:
+        raise CatalogError(f"{place} cannot be made a folder of your own: {error.strerror}") from None
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from dpquery.data.forms import step_of
 from dpquery.data.prepared import CODE, MANIFEST
 from dpquery.errors import BackendError, CatalogError, DataChangedError
 from dpquery.ledger.ledger import Ledger
+from dpquery.session.preparing import remove
 from tests.scripted import zero_noise
 
 CATALOG = """
@@ -392,8 +393,17 @@ def test_what_was_written_wrongly_is_not_kept(shop: Shop, case: str, monkeypatch
 
 
 def test_a_folder_of_other_files_is_left_alone(shop: Shop, tmp_path: Path) -> None:
-    shop.place = tmp_path
+    """Its permissions too; a link is not followed, as what it leads to would be refused when it is opened."""
+    link, place, shop.place = tmp_path / "link", shop.place, tmp_path
+    link.symlink_to(place)
+    tmp_path.chmod(0o755)
     with pytest.raises(CatalogError, match="holds other files"):
+        shop.prepare()
+    with pytest.raises(CatalogError, match="holds other files"):
+        remove(tmp_path)
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    shop.place = link
+    with pytest.raises(CatalogError, match="cannot be made"):
         shop.prepare()
     shop.place = tmp_path / "nowhere" / "data"
     with pytest.raises(CatalogError, match="cannot be made"):
@@ -440,7 +450,14 @@ def test_a_unit_that_is_erased_leaves_no_byte_and_all_others_stay(tmp_path: Path
 
 def test_who_is_not_there_is_not_erased(shop: Shop) -> None:
     before, version = shop.text, shop.ledger.data_version
-    for nobody, why in ((10**6, "no row"), ("nobody", "not a valid int64"), ("6.9", "not a valid int64")):
+    said = {
+        10**6: "no row",
+        "nobody": "not a valid int64",
+        "6.6": "not a valid int64",
+        6.6: "not a valid",
+        " 7": "no row",
+    }
+    for nobody, why in said.items():
         with pytest.raises(CatalogError, match=f"nothing was erased: .*{why}"):
             dp.erase(shop.catalog, shop.place, nobody, ledger=shop.ledger, by="owner")
     assert (shop.text, shop.ledger.data_version) == (before, version)

@@ -51,6 +51,15 @@ def test_a_row_that_causes_little_work_is_answered(ward: dp.Session, shape: str)
     assert 4 * sum(part.held for part in parts) <= TEXTS
 
 
+def test_tables_are_joined_in_the_order_of_their_equalities(ward: dp.Session) -> None:
+    """However they are listed: rows of two public tables of which nothing equates any are not paired."""
+    for listed in ("codes, days, visits", "days, codes, visits", "visits, codes, days"):
+        sql = f"SELECT COUNT(*) AS n, SUM(week) AS w FROM {listed} WHERE visits.day = days.day AND v = code"
+        ward.explain(sql, epsilon="0.1")
+    with pytest.raises(dp.UnsupportedQueryError, match="computed of public tables alone"):
+        ward.explain("SELECT COUNT(*) FROM codes, days, visits WHERE v < code AND visits.day = days.day", epsilon="0.1")
+
+
 def test_the_refusal_says_what_where_and_what_to_write(ward: dp.Session) -> None:
     with pytest.raises(dp.UnsupportedQueryError) as refused:
         ward.explain(REFUSED["cross joins of literals (WRK-01)"], epsilon="1e-9")

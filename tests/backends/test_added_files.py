@@ -157,12 +157,17 @@ def _damaged(data: Data) -> None:
     file.write_bytes(file.read_bytes()[:-1])
 
 
+def _other_types(data: Data) -> None:
+    """The engine reads all files with the types of the first."""
+    data.add("items", "0", number=[4], cost=[2])
+
+
 def _many_strings(data: Data) -> None:
     many = range(300)
     data.add("visits", "2", who=["p03"] * 300, number=range(200, 500), day=["2020-02-01"] * 300, kind=map(str, many))
 
 
-@pytest.mark.parametrize("change", [_removed, _changed, _other_keys, _damaged, _many_strings])
+@pytest.mark.parametrize("change", [_removed, _changed, _other_keys, _damaged, _other_types, _many_strings])
 def test_all_is_written_where_files_were_not_only_added(data: Data, change: Callable[[Data], None]) -> None:
     change(data)
     assert data.added()[0] == 0

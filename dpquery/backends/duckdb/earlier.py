@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dpquery.backends.duckdb.shard_files import make_durable
 from dpquery.catalog import Table
 from dpquery.catalog.names import quoted
 from dpquery.data.prepared import File, Manifest
@@ -53,7 +54,7 @@ class Earlier:
         that was there is still there, and has the owner that it had, as keys of owners are unique.
 
         Args:
-            sources: What tells the files of each table now from others.
+            sources: What tells the files of each table now from others, and the types with which they are read.
             owned: The tables whose rows have owners.
         """
         private = set(self.manifest.forms)
@@ -79,3 +80,4 @@ def link(file: Path, to: Path) -> None:
         os.link(file, to)
     except OSError:
         shutil.copy2(file, to)
+        make_durable(to)

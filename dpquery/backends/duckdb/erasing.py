@@ -27,7 +27,7 @@ def written_without(
     T counts the rows of one unit, and no other unit's rows are touched, so what is written of these stays true.
 
     Args:
-        unit: Its value, as a string that the engine reads as the declared type of its column.
+        unit: Its value, as the text that the engine makes of it.
         manifest: Of the preparation whose files were checked.
         place: The prepared folder.
         into: The empty folder of the new preparation.
@@ -79,13 +79,8 @@ def _check_unit(engine: Engine, catalog: Catalog, unit: str) -> None:
 
 
 def _is_unit(table: Table, unit: str) -> str:
-    """Returns SQL for whether a row belongs to a unit."""
-    return f"{owner_of(table)} = {_value(table, unit)}"
-
-
-def _value(table: Table, unit: str) -> str:
-    assert table.ownership is not None
-    return f"CAST({quote(unit)} AS {type_name(table.ownership.type)})"
+    """Returns SQL for whether a row belongs to a unit: as texts, so that no other one is met by rounding."""
+    return f"CAST({owner_of(table)} AS VARCHAR) = {quote(unit)}"
 
 
 def _holds(engine: Engine, table: Table, file: Path, unit: str) -> bool:

@@ -111,7 +111,7 @@ class Preparing(PublicTables):
         self._earlier, self._lattices = earlier, lattices
         self._columns = dict[str, FurtherColumns]()
         self.cuts = dict[str, Cut]() if earlier is None else dict(earlier.manifest.cuts)
-        self.sources = {name: [list(map(str, stamp)) for stamp in stamps_of(s)] for name, s in self._opened.items()}
+        self.sources = {name: self._told_by(name) for name in self._opened}
 
     def write(self, shards: int | None) -> tuple[int, Written]:
         """Returns how many shards there are, and the files of each table, by shard.
@@ -123,7 +123,7 @@ class Preparing(PublicTables):
         """
         before = self._stamps()
         if self._earlier is not None and not self._earlier.fits(self.sources, self._owned):
-            raise Unfit("other sources")
+            self._earlier, self.cuts = None, {}
         try:
             self._make_columns()
             count = self._number_units(shards)
@@ -371,6 +371,11 @@ class Preparing(PublicTables):
     def _require(self, holds: bool) -> None:
         if not holds:
             raise BackendError("the prepared data failed their check after writing; nothing was kept")
+
+    def _told_by(self, table: str) -> list[list[str]]:
+        """Returns what tells the files of a table from others: a file that is added may change the types of all."""
+        files = [list(map(str, stamp)) for stamp in stamps_of(self._opened[table])]
+        return files and [*files, *map(list, self._tables.stored[table].items())]
 
     def _stamps(self) -> list[tuple[Stamp, ...]]:
         return [stamps_of(source) for source in self._opened.values()]

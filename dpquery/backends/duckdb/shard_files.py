@@ -68,9 +68,14 @@ def copied(text: str, file: Path, said: Mapping[str, str]) -> str:
 def kept(file: Path, cell: int) -> File:
     """Returns what a manifest says of a file that was written, after making it durable, and its owner's alone."""
     file.chmod(0o600)
+    make_durable(file)
+    return File(name=file.name, size=file.stat().st_size, digest=digest_of(file), cell=cell, made=file.parent.name)
+
+
+def make_durable(file: Path) -> None:
+    """Waits until the disk holds a file."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    return File(name=file.name, size=file.stat().st_size, digest=digest_of(file), cell=cell, made=file.parent.name)

@@ -155,9 +155,24 @@ def _joined(
     scope: Scope, steps: Sequence[_Step], pending: list[Expression], context: Context
 ) -> tuple[Scope, list[Expression]]:
     """Returns the joined scope, and the conjuncts of WHERE that no join took."""
-    for step in steps:
-        scope, pending = _join(scope, step, pending, context)
-    return scope, pending
+    rest, columns = list(steps), steps[-1].columns if steps else scope.columns
+    while rest:
+        scope, pending = _join(scope, rest.pop(_next(scope.relation, rest, pending)), pending, context)
+    return replace(scope, columns=columns), pending
+
+
+def _next(joined: Relation, steps: Sequence[_Step], pending: Sequence[Expression]) -> int:
+    """Returns the place of the step to take: of cross joins, whose order decides no row, the first that WHERE equates
+    with what is joined, so that no rows are paired which it drops."""
+    left = {c.id for c in output(joined)}
+    conditions = [*pending, *(part for condition in pending for part in _in_all_branches(condition))]
+    for place, step in enumerate(steps):
+        if step.written.kind != "cross":
+            break
+        right = {c.id for c in output(step.written.scope.relation)}
+        if any(equality(condition, left, right) for condition in conditions):
+            return place
+    return 0
 
 
 def _where(
