@@ -118,10 +118,10 @@ class Vectors:
         found = self._find(asked, facts, measure)
         return None if found is None else _law(found[0].sources, found[2])[1]
 
-    def behind(self, asked: Asked, facts: Facts, measure: str) -> tuple[tuple[Release, Part], ...]:
-        """Returns the stored numbers that a measure is estimated from."""
+    def behind(self, asked: Asked, facts: Facts, measure: str) -> tuple[tuple[Release, Part], ...] | None:
+        """Returns the stored numbers that a measure is estimated from; None where it is not."""
         found = self._find(asked, facts, measure)
-        return () if found is None else _stored(found[0].sources, found[2])
+        return None if found is None else _stored(found[0].sources, found[2])
 
     def shared(self, asked: Asked, facts: Facts, measures: Sequence[str], units: Sequence[float]) -> Shared | None:
         """Returns the noise that some measures have together; None where it is not known, and where each is shown as
