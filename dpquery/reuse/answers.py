@@ -67,8 +67,8 @@ class Reuse:
         """Returns what is stored of sums over this base, made once until the next release."""
         if self.fresh:
             return Vectors(())
-        name = self.version, base, self.analyst if self.only_own else None
-        return self.store.derived(name, lambda: Vectors(stored(self.over(base))))
+        whose = self.analyst if self.only_own else None
+        return self.store.derived(self.version, base, whose, lambda: Vectors(stored(self.over(base))))
 
     def everything(self) -> Sequence[Release]:
         """Returns all stored releases of this version of the data that this analyst may use, oldest first."""
