@@ -223,8 +223,8 @@ class _Family:
         """Yields the systems that may tell of a measure, which the equations may give by others."""
         factors = self._factors.get(measure) or self._given(measure, equations)
         group = next((g for g in self._groups if factors is not None and factors.keys() <= g), None)
-        if factors is None or group is None:
-            return
+        if factors is None or group is None or not any(self._factors[m].keys() <= group for _, _, m in self._members):
+            return  # it may be named by an equation alone
         names = sorted(group)
         for system, sources in self._of(group):
             yield _Part(system, sources, tuple(factors.get(name, Fraction(0)) for name in names))
