@@ -154,7 +154,9 @@ def known_laws(laws: Mapping[str, AnyLaw | None]) -> dict[str, AnyLaw] | None:
     or where they are too many."""
     known = {id: law for id, law in laws.items() if law is not None}
     is_joined = any(law.is_added for law in known.values()) and len({law.table for law in known.values()}) > 1
-    return None if len(known) < len(laws) or is_joined or len(laws) > MOST_MEASURES else known
+    shared = {law.table: len(law.shared.sources) for law in known.values() if isinstance(law, SharedLaw)}
+    is_much = len(laws) > MOST_MEASURES or len(laws) + sum(shared.values()) > MOST_DIMENSIONS
+    return None if len(known) < len(laws) or is_joined or is_much else known
 
 
 def points_beyond(failure: float) -> int | None:

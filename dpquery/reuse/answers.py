@@ -18,6 +18,7 @@ from dpquery.kernel.release import NoisyAggregates, NoisyTable
 from dpquery.result.added import AddedTable
 from dpquery.result.measurements import Measurement, measurements
 from dpquery.reuse.behind import behind, planned_vectors, undetermined
+from dpquery.reuse.chosen import Place
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.described import described, with_combined
 from dpquery.reuse.estimates import Found, Wanted, find
@@ -66,8 +67,8 @@ class Reuse:
         """Returns what is stored of sums over this base, made once until the next release."""
         if self.fresh:
             return Vectors(())
-        name = self.version, base, self.analyst if self.only_own else None
-        return self.store.derived(name, lambda: Vectors(stored(self.over(base))))
+        whose = self.analyst if self.only_own else None
+        return self.store.derived(self.version, base, whose, lambda: Vectors(stored(self.over(base))))
 
     def everything(self) -> Sequence[Release]:
         """Returns all stored releases of this version of the data that this analyst may use, oldest first."""
@@ -124,9 +125,9 @@ class Split:
     ) -> PrivacyLoss:
         """Returns what the answer satisfies: the losses of all releases that it is computed from, old and new;
         `vectors` is what is known of sums after the release of this entry, by default what is expected of it."""
-        made = self.expected() if vectors is None else vectors
+        made, counted = self.expected() if vectors is None else vectors, set[Place]()
         of_each = zip(self.wanted, self.known, self.found, self.missing, strict=True)
-        old = [lost for one in of_each for lost in behind(*one, made, declared, entry)]
+        old = [lost for one in of_each for lost in behind(*one, made, declared, entry, counted)]
         return guarantee_of(BudgetedPlan(aggregates=(*old, *self.rest.aggregates)), declared.neighbours)
 
 
@@ -184,8 +185,8 @@ def split(
     state = NOTHING if reuse is None else reuse.store.state()
     known = [() if reuse is None or one.asked is None else reuse.releases(one.asked) for one in wanted]
     bases = {one.asked.frame.base for one in wanted if one.asked is not None}
-    over = {base: () if reuse is None else reuse.over(base) for base in bases}
     vectors = {base: Vectors(()) if reuse is None else reuse.vectors(base) for base in bases}
+    over = {base: () if reuse is None else reuse.over(base) for base in bases}  # after them: it lacks nothing of theirs
     found = [
         find(one, releases, _vectors(one, vectors), unit_is_row=declared.unit_is_row)
         for one, releases in zip(wanted, known, strict=True)

@@ -48,10 +48,19 @@ def behind(
     vectors: Mapping[str, Vectors],
     declared: Declarations,
     entry: int | None,
+    counted: set[Place],
 ) -> list[BudgetedAggregate]:
-    """Returns what the stored numbers lost that an aggregate is computed from; what this entry released is not one."""
+    """Returns what the stored numbers lost that an aggregate is computed from; what this entry released is not one.
+
+    Args:
+        counted: Numbers that other aggregates of the plan are computed from too, which are left out; these are added.
+    """
     used = used_by(wanted, releases, found, rest, vectors, declared)
-    old = [(measure, [part for part in parts if part[0].entry != entry]) for measure, parts in used]
+    old = [
+        (measure, [part for part in parts if part[0].entry != entry and place_of(*part) not in counted])
+        for measure, parts in used
+    ]
+    counted |= {place_of(*part) for _, parts in old for part in parts}
     return lost_behind(wanted, old, found.release)
 
 
@@ -82,10 +91,11 @@ def used_by(
     if rest is not None and releases and not asked.frame.is_selected:
         also = find(wanted, releases, Vectors(()), unit_is_row=declared.unit_is_row, enough=False).estimates
     for place, (measure, here) in enumerate(zip(wanted.budgeted.aggregate.measures, found.estimates, strict=True)):
-        old = here or also[place]
+        old, parts = here or also[place], None
         if is_of_vector(asked.frame, asked.measures[place]):
             parts = planned[asked.frame.base].behind(asked, wanted.facts, asked.measures[place])
-            used.append((measure, parts or (here.parts if here else ())))  # too much work beside new ones: as it was
+        if parts is not None:
+            used.append((measure, parts))
         elif old is not None and (here is not None or measure.count not in CHOICES):  # the new choice is shown
             used.append((measure, old.parts))
     return used

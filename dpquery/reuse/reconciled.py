@@ -118,10 +118,10 @@ class Vectors:
         found = self._find(asked, facts, measure)
         return None if found is None else _law(found[0].sources, found[2])[1]
 
-    def behind(self, asked: Asked, facts: Facts, measure: str) -> tuple[tuple[Release, Part], ...]:
-        """Returns the stored numbers that a measure is estimated from."""
+    def behind(self, asked: Asked, facts: Facts, measure: str) -> tuple[tuple[Release, Part], ...] | None:
+        """Returns the stored numbers that a measure is estimated from; None where it is not."""
         found = self._find(asked, facts, measure)
-        return () if found is None else _stored(found[0].sources, found[2])
+        return None if found is None else _stored(found[0].sources, found[2])
 
     def shared(self, asked: Asked, facts: Facts, measures: Sequence[str], units: Sequence[float]) -> Shared | None:
         """Returns the noise that some measures have together; None where it is not known, and where each is shown as
@@ -223,8 +223,8 @@ class _Family:
         """Yields the systems that may tell of a measure, which the equations may give by others."""
         factors = self._factors.get(measure) or self._given(measure, equations)
         group = next((g for g in self._groups if factors is not None and factors.keys() <= g), None)
-        if factors is None or group is None:
-            return
+        if factors is None or group is None or not any(self._factors[m].keys() <= group for _, _, m in self._members):
+            return  # it may be named by an equation alone
         names = sorted(group)
         for system, sources in self._of(group):
             yield _Part(system, sources, tuple(factors.get(name, Fraction(0)) for name in names))

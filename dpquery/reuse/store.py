@@ -60,8 +60,7 @@ class Store:
         self._version, self._known = "", dict[str, _Known]()
         self._charged: dict[int, str | None] = {}  # hashes of the ledger's entries, which stay what they are
         self._mentioned: dict[tuple[str, str], tuple[State | None, int, bool]] = {}
-        self._derived_of: State | None = None
-        self._derived: dict[Hashable, Any] = {}
+        self._derived: dict[Hashable, tuple[int, Any]] = {}
         self._turns: dict[Hashable, tuple[threading.Lock, int]] = {}
         self._turns_of = os.getpid()
         self._shelf.state()
@@ -87,15 +86,16 @@ class Store:
             found = (one for some in self._over(version, base).releases.values() for one in some)
             return [release for _, release in sorted(found, key=itemgetter(0))]
 
-    def derived(self, name: Hashable, make: Callable[[], Made]) -> Made:
-        """Returns what is made of releases, which is kept until the next one is added."""
+    def derived(self, version: str, base: str, name: Hashable, make: Callable[[], Made]) -> Made:
+        """Returns what is made of releases over these rows of this version of the data under a name, which is kept
+        until the next one over them is added."""
         with LOCK:
-            state = self._shelf.state()
-            if state != self._derived_of or len(self._derived) >= MOST_DERIVED:
-                self._derived_of, self._derived = state, {}
-            if name not in self._derived:
-                self._derived[name] = make()
-            made: Made = self._derived[name]
+            last, key = self._over(version, base).last, (version, base, name)
+            if key not in self._derived and len(self._derived) >= MOST_DERIVED:
+                self._derived.clear()
+            if self._derived.get(key, (None,))[0] != last:
+                self._derived[key] = last, make()
+            made: Made = self._derived[key][1]
             return made
 
     def _over(self, version: str, base: str) -> _Known:

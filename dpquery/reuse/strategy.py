@@ -308,4 +308,7 @@ def _note(workload: Workload, shares: Floats) -> str:
         f"{name}: {math.sqrt(chosen) * workload.unit:.3g} ({math.sqrt(alike) * workload.unit:.3g})"
         for name, chosen, alike in pairs
     )
-    return f"strategy for {workload.label}: expected errors, and in brackets of equal parts, by {'; by '.join(each)}"
+    return (
+        f"strategy for {workload.label}: standard deviations of what is shown, and in brackets what equal parts would "
+        f"give, by {'; by '.join(each)}"
+    )

@@ -162,9 +162,8 @@ def _strategy(
     assert plain is not None
     wanted = _wanted(plain, draft.private[0], ["" for _ in plain.aggregates], ledger)
     notes: tuple[str, ...] = ()
-    if draft.private[0].added:  # sums over groups: what is released of them may be worth more
-        whole = run_passes(PASSES[len(PROTECT) :], protected, replace(terms, adds_up=False))
-        assert whole.budgeted is not None
+    whole = _all_released(protected, terms) if draft.private[0].added else None
+    if whole is not None and whole.budgeted is not None:  # sums over groups: their own releases may be worth more
         others = _wanted(whole.budgeted, whole.private[0], ["" for _ in whole.budgeted.aggregates], ledger)
         found = with_strategy(whole.budgeted, others, paid_in(plain, frozenset()), kind, declared)
         if found.is_better:
@@ -176,6 +175,17 @@ def _strategy(
         budgeted, follows = without_following(plain, wanted, together, kind, declared)
     found = with_strategy(budgeted, wanted, paid_in(budgeted, follows), kind, declared)
     return draft, plain, replace(found, notes=notes or found.notes)
+
+
+def _all_released(protected: Draft, terms: PlanningTerms) -> Draft | None:
+    """Returns the plan in which no grouping is added up from finer ones; None where it is refused, with more work."""
+    try:
+        whole = run_passes(PASSES[len(PROTECT) :], protected, replace(terms, adds_up=False))
+        assert whole.budgeted is not None
+        require_little_work(whole.budgeted, terms.catalog, terms.public)
+    except QueryError:
+        return None
+    return whole
 
 
 def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:

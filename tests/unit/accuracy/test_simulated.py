@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpquery.accuracy.intervals import IntervalInputs
-from dpquery.accuracy.simulated import POINTS, Law, _uniform
+from dpquery.accuracy.simulated import POINTS, Law, Shared, SharedLaw, _uniform, known_laws, noises_at
 from dpquery.kernel.plan import Mechanism
 from dpquery.plan.expr import Case, Column, Expression, Literal
 from dpquery.plan.functions import call
@@ -100,6 +100,17 @@ def test_noise_of_tables_that_repeat_each_other_is_not_followed() -> None:
     plain = measured(noisy, scales, True, n=None, s=None).interval(mean())
     found = measured(noisy, scales, True, **laws).interval(mean())
     assert (found.lower, found.upper) == (plain.lower, plain.upper)
+
+
+def test_more_noises_than_points_have_dimensions_are_not_followed() -> None:
+    """Three tables whose estimates read 24 numbers each: what is not followed is left to interval arithmetic."""
+    one = Law(table=0, is_added=False, mechanism=Mechanism.LAPLACE, scale=1.0)
+    shared = Shared(sources=(one,) * 24, factors=((0.5,) * 24,))
+    for tables in (1, 2, 3):
+        laws = {f"n{i}": SharedLaw(table=i, is_added=False, shared=shared, place=0) for i in range(tables)}
+        known = known_laws(laws)
+        assert (known is None) is (tables == 3)
+        assert known is None or len(noises_at(known)) == tables
 
 
 def test_conditions_and_unknown_functions_are_left_to_interval_arithmetic() -> None:

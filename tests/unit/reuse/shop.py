@@ -36,12 +36,18 @@ ROWS = 600
 
 
 def catalog(
-    *, unit: str = "row", budget: str = "{epsilon: 100000}", dataset: str = "shop", high: int = 100, most: int = 4
+    *,
+    unit: str = "row",
+    budget: str = "{epsilon: 100000}",
+    dataset: str = "shop",
+    high: int = 100,
+    most: int = 4,
+    work: int = 10_000,
 ) -> dp.Catalog:
     """Returns the catalog; where the unit is the customer, the rows of each weigh `most`; some have more than four."""
     owner = "unique: []" if unit == "row" else f"unit: id\n    max_rows: {most}\n    max_groups: 2"
     words = {"{DATASET}": dataset, "{UNIT}": unit, "{BUDGET}": budget, "{OWNER}": owner, "HIGH": str(high)}
-    text = CATALOG
+    text = f"{CATALOG}work: {work}\n"
     for word, meant in words.items():
         text = text.replace(word, meant)
     return dp.Catalog.from_yaml(text)

@@ -22,6 +22,8 @@ from dpquery.kernel.mechanisms import NoiseLaw
 from dpquery.kernel.plan import Mechanism
 from dpquery.result.combined import CombinedNoise, Component, combined, weights_of
 from dpquery.reuse import store
+from dpquery.reuse.answers import Reuse
+from dpquery.reuse.reconciled import Vectors
 from dpquery.reuse.releases import Release, to_text
 from dpquery.reuse.shown import _apart
 from dpquery.reuse.store import Store
@@ -599,3 +601,31 @@ def test_groups_that_cover_rows_of_a_condition_do_not_cover_all_rows(
         total = session.sql("SELECT COUNT(*) AS n FROM sales", epsilon=10)
         assert total.charge.epsilon == 10 and total.to_arrow()["n"].to_pylist() == pytest.approx([ROWS], abs=10)
         assert session.sql(f"SELECT COUNT(*) AS n FROM sales WHERE {kept}", epsilon=1).charge.epsilon == 0
+
+
+def test_what_is_made_of_releases_is_kept_until_the_next_one_over_the_same_rows(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Releases over other rows, of whichever process, leave it as it is."""
+    made, plain = list[object](), Reuse.vectors
+
+    def noted(reuse: Reuse, base: str) -> Vectors:
+        found = plain(reuse, base)
+        made.append(found)
+        return found
+
+    def refreshed() -> object:
+        made.clear()
+        session.sql(BY_REGION, epsilon="0.1")
+        return made[0]
+
+    joined = "SELECT COUNT(*) AS n FROM (SELECT 1 AS one FROM sales) AS t JOIN (VALUES (1), (2)) AS v(x) ON x = one"
+    with shop.session() as session, shop.session("bob") as other:
+        session.sql(BY_REGION, epsilon=1)
+        monkeypatch.setattr(Reuse, "vectors", noted)
+        first = refreshed()
+        other.sql(joined, epsilon=1)
+        session.sql(joined, epsilon=2)
+        assert refreshed() is first
+        other.sql("SELECT COUNT(*) AS n FROM sales WHERE score > 3", epsilon=1)
+        assert refreshed() is not first

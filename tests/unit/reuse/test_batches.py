@@ -187,3 +187,14 @@ def test_laplace_noise_gets_what_is_left_out_under_a_budget_that_counts_rho(tmp_
         assert whole.charge.rho * Fraction(999, 1000) < batch.charge.rho <= whole.charge.rho
         assert batch.guarantee.epsilon <= whole.guarantee.epsilon
         assert batch.measurements[0].error95 < 0.8 * whole.measurements[0].error95
+
+
+def test_a_measure_that_an_equation_names_alone_is_not_known(tmp_path: Path) -> None:
+    """Whether a sum of deviations follows is asked while nothing tells of it."""
+    queries = [
+        "SELECT MEDIAN(price) AS m FROM sales",
+        "SELECT score, site, SUM(price) AS s, COUNT(site) AS n FROM sales WHERE kind = 'a' GROUP BY score, site",
+    ]
+    shop = Shop(tmp_path, unit="customer", budget="{epsilon: 1000, delta: 1e-6}")
+    with shop.session() as session, shop.session(reuse=False) as plain:
+        assert session.batch(queries, epsilon="0.5").charge == plain.batch(queries, epsilon="0.5").charge

@@ -16,7 +16,7 @@ import dpquery as dp
 from dpquery.reuse.cells import Blocks, Table
 from dpquery.reuse.least_squares import Observed, System
 from dpquery.reuse.strategy import Workload, best_shares, variances
-from tests.unit.reuse.shop import Shop
+from tests.unit.reuse.shop import Shop, catalog
 
 
 def workload(sizes: Sequence[int], marginals: Sequence[Sequence[int]], *, power: int = 1) -> Workload:
@@ -144,3 +144,16 @@ def test_a_batch_of_groupings_is_a_cube(tmp_path: Path) -> None:
         losses = [m.loss.rho for m in batch.measurements]
         assert sum(losses) == Fraction(1, 10) and len({*losses}) > 1
         assert batch[0].to_pandas()["n"].sum() == batch[3].to_pandas()["n"].sum()
+
+
+def test_what_is_answered_without_a_store_is_not_refused_for_the_work_of_a_better_plan(tmp_path: Path) -> None:
+    """To release all groupings of a cube takes more steps for a stored row than to add up the coarser ones."""
+    query = "SELECT region, kind, score, COUNT(*) AS n FROM sales GROUP BY CUBE (region, kind, score)"
+    shop = Shop(tmp_path, budget="{rho: 1000, delta: 1e-6}")
+    with shop.session() as session, shop.session(reuse=False) as plain:
+        better, before = session.explain(query, rho="0.1"), plain.explain(query, rho="0.1")
+        assert len(better.measurements) == 8 and len(before.measurements) < 8
+    shop.catalog = catalog(budget="{rho: 1000, delta: 1e-6}", work=300)
+    with shop.session(apart=True) as session, shop.session(apart=True, reuse=False) as plain:
+        assert session.explain(query, rho="0.1").measurements == plain.explain(query, rho="0.1").measurements
+        assert session.sql(query, rho="0.1").charge == dp.PrivacyLoss(rho=Fraction(1, 10))
