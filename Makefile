@@ -33,7 +33,7 @@ test-clients: $(READY)
 test-spark: $(READY)
 	java -version || $(if $(filter 0,$(shell id -u)),,sudo )apt-get install -y --no-install-recommends $(JAVA)
 	$(BIN)/python -m pip install --quiet --editable '.[spark]'
-	$(BIN)/python -m pytest -m spark tests/spark
+	$(BIN)/python -m pytest -m spark tests/spark/test_spark.py
 	$(BIN)/python -m tests.backends.conformance --backend spark -k "not random"
 	$(BIN)/python -m tests.backends.conformance --backend spark --shards 2 -k "merges or private or sessions"
 

@@ -13,16 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-
-import dpquery as dp
-from dpquery.kernel.failures import FAILED
-from tests.scripted import zero_noise
-
-pytest.importorskip("pyspark")
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import dpquery as dp
 from dpquery.backends.spark.frames import Frames
+from dpquery.kernel.failures import FAILED
+from tests.scripted import zero_noise
 from tests.spark import engines, failing
 
 pytestmark = pytest.mark.spark

@@ -671,7 +671,7 @@ def test_errors_of_columns_are_options(open_shop: Path, dpquery: Run) -> None:
         (("--error", "x=20"), "'x' has a target and is not a noisy column"),
         (("--error", "n=many"), "the error of n"),
         (("--error", "20", "--epsilon", "1"), "give either a privacy loss or"),
-        (("--error", "mean=3"), "Say for how many rows it is to hold: --error mean=0.5@1000, from 1000 rows on."),
+        (("--error", "mean=3"), "Say for how many rows it is to hold: --error mean=3@1000, from 1000 rows on."),
     ],
 )
 def test_errors_that_are_none_are_refused(open_shop: Path, dpquery: Run, errors: tuple[str, ...], words: str) -> None:
