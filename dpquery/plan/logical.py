@@ -15,12 +15,16 @@ from dpquery.plan.aggregates import AggregateFunction, aggregate_named
 from dpquery.plan.cached import cached
 from dpquery.plan.expr import Column, Expression, Literal
 from dpquery.plan.scaled import Scaled as Scaled
+from dpquery.plan.scan import LARGEST_ROW_LIMIT as LARGEST_ROW_LIMIT
+from dpquery.plan.scan import LONGEST_OWNER as LONGEST_OWNER
+from dpquery.plan.scan import LONGEST_TEXT as LONGEST_TEXT
+from dpquery.plan.scan import ROW_LIMIT as ROW_LIMIT
+from dpquery.plan.scan import Ownership as Ownership
+from dpquery.plan.scan import OwnerStep as OwnerStep
+from dpquery.plan.scan import Scan as Scan
+from dpquery.plan.scan import ScanColumn as ScanColumn
 from dpquery.plan.strata import Strata as Strata
 from dpquery.plan.types import BOOLEAN, INT64, Type, Value
-
-ROW_LIMIT = 10_000_000
-"""Rows of one unit and table that are read by default."""
-LARGEST_ROW_LIMIT = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,82 +34,6 @@ class OutputColumn:
     id: str
     name: str
     type: Type
-
-
-LONGEST_TEXT = 1_000
-"""Characters that a stored text is read with where the catalog says nothing; what is beyond is cut off."""
-LONGEST_OWNER = 1_000
-"""Characters of a privacy unit or of a key that leads to one; a longer one is NULL, as its part may be another's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanColumn:
-    """A declared column of a stored table under the id that this scan gives it.
-
-    Of a text are read the first `max_length` characters, which are those that the catalog declares.
-    """
-
-    id: str
-    name: str
-    type: Type
-    max_length: int = LONGEST_TEXT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerStep:
-    """One step of ownership by foreign key: equal columns lead from a table to its parent."""
-
-    parent: str
-    on: tuple[tuple[str, str, Type], ...]
-    """(column of the child, column of the parent, type of both)"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ownership:
-    """How a row of a private table finds its privacy unit: foreign keys to follow, then a column."""
-
-    path: tuple[OwnerStep, ...]
-    column: str
-    type: Type
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
-    """The rows of a stored table, read as declared; what does not fit is NULL.
-
-    `unit` is the id under which a private table's privacy unit is given (None for public tables, and where the unit
-    is the row). It may be the id of one of `columns`, when the query may read the unit's own column. Rows owned by
-    foreign key may be read without it: then a join with the parent has to tell whose they are.
-
-    Of a privacy unit with more than `row_limit` rows in the table (or in a block of it) so many are read, chosen by a
-    hash under the release's key of what is declared of a row. Backends owe the kernel this sentence. Where the unit is
-    the row, and of public tables, all are.
-
-    `weight`, if asked for, is the id of each row's weight, an int64 in steps of 1 / 2^24 and NULL without an owner:
-    floor(2^24 * min(1, max_rows / T)), with T the number of the unit's stored rows in the table (in the row's block of
-    it, where rows are in blocks), or `row_limit` if that is less; with `strata` what `Strata` says. `scaled` are more.
-    """
-
-    table: str
-    columns: tuple[ScanColumn, ...]
-    public: bool
-    ownership: Ownership | None = None
-    unit: str | None = None
-    row_limit: int = ROW_LIMIT
-    weight: str | None = None
-    max_rows: int | None = None
-    scaled: tuple[Scaled, ...] = ()
-    strata: Strata | None = None
-
-    def __post_init__(self) -> None:
-        if self.row_limit < 1 or (self.max_rows is not None and self.max_rows < 1):
-            raise ValueError("a scan reads at least one row of a unit")
-        owner, is_weighed = self.ownership, self.weight is not None or bool(self.scaled)
-        if (self.weight is None) is not (self.max_rows is None) or (is_weighed and owner is None):
-            raise ValueError("rows that have owners have weights, and these a limit")
-        fits = self.unit is None if owner is None else not self.public and (self.unit is not None or bool(owner.path))
-        if not fits:
-            raise ValueError("a scan has a unit exactly where rows have owners")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +64,9 @@ class Project:
     source: Relation
     columns: tuple[Computed, ...]
 
+    def __post_init__(self) -> None:
+        _require_distinct([column.id for column in self.columns])
+
 
 JoinKind = OneOf["inner", "left", "right", "full", "cross", "semi", "anti"]
 
@@ -151,6 +82,13 @@ class Join:
     """(expression over the left side, expression over the right side), of the same type"""
     condition: Expression | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for left, right in self.equalities:
+            if left.type != right.type:
+                raise ValueError("a join compares expressions of the same type")
+        if self.condition is not None and self.condition.type != BOOLEAN:
+            raise ValueError("a join needs a boolean condition")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +126,9 @@ class Aggregate:
     aggregates: tuple[AggregateColumn, ...]
     spans: tuple[Span | None, ...] = field(default=(), compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        _require_distinct([*self.group_by, *[one.id for one in self.aggregates]])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortKey:
@@ -213,6 +154,10 @@ class Limit:
     source: Relation
     count: int | None
     offset: int = 0
+
+    def __post_init__(self) -> None:
+        if self.offset < 0 or (self.count is not None and self.count < 0):
+            raise ValueError("a limit keeps and leaves out at least no row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +217,9 @@ class Window:
     source: Relation
     columns: tuple[WindowColumn, ...]
 
+    def __post_init__(self) -> None:
+        _require_distinct([column.id for column in self.columns])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
@@ -296,6 +244,9 @@ class SetOperation:
     right: Relation
     columns: tuple[Matched, ...]
 
+    def __post_init__(self) -> None:
+        _require_distinct([column.id for column in self.columns])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
@@ -303,6 +254,10 @@ class Values:
 
     columns: tuple[OutputColumn, ...]
     rows: tuple[tuple[Value, ...], ...]
+
+    def __post_init__(self) -> None:
+        if {len(row) for row in self.rows} - {len(self.columns)}:
+            raise ValueError("each row of a literal table has a value for each column")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,6 +287,10 @@ class LogicalPlan:
     result: Relation
     families: tuple[tuple[int, ...], ...] = ()
     reads_clock: bool = False
+
+    def __post_init__(self) -> None:
+        if self.families and {index for family in self.families for index in family} - {*range(len(self.boundaries))}:
+            raise ValueError("a family has boundaries of its plan")
 
 
 def sources(relation: Relation) -> tuple[Relation, ...]:
@@ -398,3 +357,8 @@ def column(relation: Relation, id: str) -> Column:
 def is_private(relation: Relation) -> bool:
     """Whether private rows are read under this relation without a release in between."""
     return (isinstance(relation, Scan) and not relation.public) or any(is_private(s) for s in sources(relation))
+
+
+def _require_distinct(ids: list[str]) -> None:
+    if len({*ids}) < len(ids):
+        raise ValueError("columns of one relation have ids of their own")
