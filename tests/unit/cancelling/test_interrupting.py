@@ -13,11 +13,9 @@ import pytest
 
 import dpquery as dp
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.cancelling import Cancellation, cancellable, interruptible
+from dpquery.cancelling import Cancellation, cancellable
 from dpquery.cancelling.interrupting import interruptible_work
-
-LONG = "SELECT sum(a.i * b.i) FROM range(1000000) a(i), range(50000) b(i)"
-"""For the engine: it runs for minutes, and sees no signal meanwhile."""
+from tests.pressing import long_statement
 
 
 @pytest.fixture
@@ -29,15 +27,6 @@ def catalog() -> dp.Catalog:
         budget={"epsilon": 4},
         tables={"visits": {"unit": "id", "max_rows": 8, "columns": columns}},
     )
-
-
-def long_statement(backend: DuckDBBackend, *_: object) -> None:
-    """A long statement, during which Ctrl-C is pressed."""
-    cursor = backend._private.cursor()
-    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    with interruptible(cursor.interrupt):
-        cursor.execute(LONG)
-    raise AssertionError("it ran to its end")
 
 
 def opened(catalog: dp.Catalog, folder: Path) -> dp.Session:

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -20,10 +19,10 @@ import pyarrow.parquet
 import pytest
 
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.cancelling import interruptible
 from dpquery.frontends.cli.main import run
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
+from tests.pressing import long_statement
 
 SHOP = """\
 version: 2
@@ -550,28 +549,11 @@ def test_an_interruption_is_not_taken_for_an_exhausted_budget(
     assert dpquery("query", open_shop, BY_TOWN)[0] == 130
 
 
-LONG = "SELECT sum(a.i * b.i) FROM range(1000000) a(i), range(50000) b(i)"
-"""For the engine: it runs for minutes, and sees no signal meanwhile."""
-
-
-def interrupted_in(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
-    """Makes a method of the backend a long statement, and presses Ctrl-C while it runs."""
-
-    def long(self: DuckDBBackend, *_: object) -> None:
-        cursor = self._private.cursor()
-        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        with interruptible(cursor.interrupt):
-            cursor.execute(LONG)
-        raise AssertionError("it ran to its end")
-
-    monkeypatch.setattr(DuckDBBackend, method, long)
-
-
 @pytest.mark.parametrize("command", [("query", BY_TOWN), ("explain", BY_TOWN), ("suggest-bounds",), ("check",)])
 def test_ctrl_c_while_a_session_opens_ends_it_in_silence(
     command: tuple[str, ...], open_shop: Path, dpquery: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupted_in(monkeypatch, "_can_be_read")
+    monkeypatch.setattr(DuckDBBackend, "_can_be_read", long_statement)
     before = signal.getsignal(signal.SIGINT)
     code, _, err = dpquery(command[0], open_shop, *command[1:])
     assert (code, err) == (130, "")
@@ -582,7 +564,7 @@ def test_ctrl_c_while_a_session_opens_ends_it_in_silence(
 def test_ctrl_c_after_the_charge_ends_the_query_and_the_charge_stands(
     open_shop: Path, dpquery: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupted_in(monkeypatch, "run")
+    monkeypatch.setattr(DuckDBBackend, "run", long_statement)
     code, out, err = dpquery("query", open_shop, BY_TOWN)
     assert (code, out) == (130, "")
     assert err == "[interrupted; the charge is kept; left for ann: epsilon 0.5]\n"
