@@ -7,6 +7,7 @@ from dpquery.frontends.pandas.registration import register as _register
 
 if TYPE_CHECKING:
     from dpquery import accounting
+    from dpquery import mechanisms as mechanisms
     from dpquery.accounting import local as local
     from dpquery.catalog import Catalog
     from dpquery.errors import (
@@ -108,6 +109,7 @@ _HOMES = {
 _MODULES = {
     "dbapi": "dpquery.dbapi",
     "local": "dpquery.accounting.local",
+    "mechanisms": "dpquery.mechanisms",
     "privacy": "dpquery.accounting",
 }
 """Public modules that need no import of their own, and where they live; `privacy` is an older name."""

@@ -5,13 +5,14 @@ A false alarm takes the second of two neighbours for the truth where it is the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpquery.accounting import tradeoff
 from dpquery.accounting.amounts import Amount, read, read_chance
+from dpquery.accounting.batches import Noise, batch_profile
 from dpquery.accounting.conversions import whole
 from dpquery.errors import extra
 
@@ -78,6 +79,20 @@ def leaky_response(epsilon: Amount, delta: Amount) -> TradeOff:
     pure, small = read(epsilon, "epsilon", zero=True), read_chance(delta, "delta")
     name = f"leaky response ({_short(pure)}, {_short(small)})"
     return TradeOff(name, lambda x: tradeoff.tradeoff_of_leaky_response(pure, small, x))
+
+
+def batch(noises: Iterable[Noise], *, points: int = 200) -> TradeOff:
+    """Returns that of all measurements of a batch together, from below: of each of many epsilons with its delta.
+
+    Source: Dong, Roth, Su 2022, Proposition 2.12. Needs `pip install 'dpquery[accounting]'`; see `batch_delta`.
+    """
+    given = [*noises]
+    pairs = batch_profile(given, [Fraction(i, 20) for i in range(whole(points, "points") + 1)])
+
+    def misses(x: Fraction) -> Fraction:
+        return max(tradeoff.tradeoff_of_approximate(epsilon, delta, x) for epsilon, delta in pairs)
+
+    return TradeOff(f"batch of {sum(noise.times for noise in given)}", misses)
 
 
 def roc(function: TradeOff, points: int = 101) -> list[tuple[Fraction, Fraction]]:

@@ -76,9 +76,15 @@ def batch_epsilon(noises: Iterable[Noise], delta: Amount) -> Fraction:
 
 def batch_delta(noises: Iterable[Noise], epsilon: Amount) -> Fraction:
     """Returns a delta such that all measurements together are (epsilon, delta)-DP; at least 1e-12. As above."""
-    amount = read(epsilon, "epsilon", zero=True)
-    found = Fraction(_distribution(noises).get_delta_for_epsilon(math.nextafter(float(amount), 0)))
-    return min(Fraction(1), above(found * (1 + _EPSILON_ERROR) + _DELTA_ERROR))
+    return batch_profile(noises, [read(epsilon, "epsilon", zero=True)])[0][1]
+
+
+def batch_profile(noises: Iterable[Noise], epsilons: Iterable[Fraction]) -> list[tuple[Fraction, Fraction]]:
+    """Returns each epsilon with a delta such that all measurements together are (epsilon, delta)-DP. As above."""
+    law, given = _distribution(noises), [*epsilons]
+    found = [Fraction(law.get_delta_for_epsilon(math.nextafter(float(epsilon), 0))) for epsilon in given]
+    deltas = [min(Fraction(1), above(delta * (1 + _EPSILON_ERROR) + _DELTA_ERROR)) for delta in found]
+    return list(zip(given, deltas, strict=True))
 
 
 def _noise(mechanism: str, scale: Amount, sensitivity: int, times: int) -> Noise:

@@ -74,6 +74,20 @@ def gaussian_rdp(scale: Amount, sensitivity: Amount = 1, orders: Iterable[Amount
     return {order: rdp.rdp_of_gaussian(moved, variance, order) for order in _orders(orders)}
 
 
+def gaussians_rdp(
+    distance: Amount, *, scale: Amount, other_scale: Amount, orders: Iterable[Amount] = ORDERS
+) -> RenyiCurve:
+    """Returns the Rényi curve between Gaussians of different deviations; orders at which it is infinite are left out.
+
+    The divergence of N(distance, scale^2) from N(0, other_scale^2); swap them for the other direction. For mechanisms
+    whose noise depends on the data. Source: Gil, Alajaji, Linder 2013. Proof: docs/proofs/values.md.
+    """
+    moved = read(distance, "distance", zero=True)
+    variance, other = read(scale, "scale") ** 2, read(other_scale, "other_scale") ** 2
+    found = {order: rdp.rdp_of_gaussians(moved, variance, other, order) for order in _orders(orders)}
+    return {order: epsilon for order, epsilon in found.items() if epsilon is not None}
+
+
 def laplace_rdp(scale: Amount, sensitivity: Amount = 1, orders: Iterable[Amount] = ORDERS) -> RenyiCurve:
     """Returns the Rényi curve of one number with continuous Laplace noise; rounded up.
 

@@ -46,6 +46,22 @@ def rdp_of_gaussian(sensitivity: Fraction, variance: Fraction, order: Fraction) 
     return order * sensitivity * sensitivity / (2 * variance)
 
 
+def rdp_of_gaussians(distance: Fraction, variance: Fraction, other: Fraction, order: Fraction) -> Fraction | None:
+    """Returns the Rényi divergence of N(distance, variance) from N(0, other); rounded up, None where it is infinite.
+
+    Source:
+        Gil, Alajaji, Linder 2013, Table 2; docs/proofs/values.md.
+    """
+    _check(order, distance)
+    if min(variance, other) <= 0:
+        raise InvalidLossError("a variance is a positive number")
+    mixed = order * other + (1 - order) * variance
+    if mixed <= 0:
+        return None
+    logs = order * ln_up(other) + (order - 1) * ln_up(1 / variance) + ln_up(1 / mixed)
+    return max(Fraction(0), above(order * distance**2 / (2 * mixed) + logs / (2 * (order - 1))))
+
+
 def rdp_of_laplace(epsilon: Fraction, order: Fraction) -> Fraction:
     """Returns the epsilon of that order of one number with continuous Laplace noise, epsilon = sensitivity / scale.
 

@@ -60,7 +60,7 @@ def test_every_proof_page_belongs_to_code() -> None:
             continue
         assert f"docs/proofs/{page.name}" in everything, f"no code names {page.name}"
         files = re.findall(
-            r"(?<!unit/)(?:dpquery/)?(?:units|kernel|ledger|accounting)/(?!test_)\w+\.py",
+            r"(?<!unit/)(?:dpquery/)?(?:units|kernel|ledger|accounting|mechanisms)/(?!test_)\w+\.py",
             page.read_text(encoding="utf-8").split("\n## ")[0],
         )
         assert files, f"{page.name} names no code"

@@ -34,7 +34,9 @@ NAMES = {
     *("discrete_gaussian_delta", "discrete_gaussian_variance"),
     *("sequential", "parallel", "advanced", "optimal", "optimal_delta", "group"),
     *("approximate", "randomised_response", "laplace", "gaussian", "leak", "leaky_response", "roc", "plot_roc"),
-    *("discrete_laplace", "discrete_gaussian", "batch_epsilon", "batch_delta"),
+    *("discrete_laplace", "discrete_gaussian", "batch_epsilon", "batch_delta", "batch"),
+    *("Way", "laplace_error", "laplace_epsilon", "gaussian_error", "exponential_error", "least_error"),
+    *("gaussians_rdp", "subsampled"),
 }
 
 CALLS: dict[str, Callable[[Any], Any]] = {
