@@ -1,4 +1,4 @@
-# make demo | test | test-clients | test-spark | check | coverage | slow | mutants | versions | wheel | bench | docs
+# make demo | test | test-clients | test-spark | check | coverage | slow | mutants | versions | wheel | bench | docs | site
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ JAVA := default-jre-headless
 DRIVERS := pyodbc
 QUICK := architecture cases mutants/test_places.py $(addprefix unit/,catalog kernel plan planner result sql units)
 
-.PHONY: demo test tests test-clients test-spark check lint coverage slow mutants versions wheel bench docs clean
+.PHONY: demo test tests test-clients test-spark check lint coverage slow mutants versions wheel bench docs site clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -59,7 +59,10 @@ mutants: $(READY)
 versions: $(READY)
 	$(BIN)/python -m tests.packaging.versions
 
-wheel: $(READY)
+site: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+wheel: site
 	$(BIN)/python -m tests.packaging.wheel
 
 bench: $(READY)
@@ -73,4 +76,4 @@ docs: $(READY)
 	$(BIN)/python -m tests.docs.notebooks
 
 clean:
-	rm -rf $(VENV) .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

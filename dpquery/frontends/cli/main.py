@@ -27,6 +27,7 @@ from dpquery.frontends.cli.answer import (
     show_prospect,
     write_answer,
 )
+from dpquery.frontends.cli.docs import docs
 from dpquery.frontends.cli.help import show_help
 from dpquery.frontends.cli.ledger import budget, ledger_commands
 from dpquery.frontends.cli.options import (
@@ -186,7 +187,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": demo, "init": init, "import-smartnoise": import_smartnoise, "check": check},
     "Ask": {"explain": explain, "query": query, "profile": profile, "suggest-bounds": suggest_bounds, "budget": budget},
     "Serve": {"prepare": prepare, "serve": serve},
-    "Look up": {"help": show_help},
+    "Look up": {"docs": docs, "help": show_help},
 }
 for panel, commands in PANELS.items():
     for name, command in commands.items():
