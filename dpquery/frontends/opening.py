@@ -85,9 +85,12 @@ def session_over(
     *,
     memory_limit: str | None = None,
     spill: bool | str = True,
+    interruptible: bool = True,
 ) -> Iterator[Session]:
     """Gives a session over the files that are named, or that lie beside the catalog; closes the ledger at the end.
 
+    Args:
+        interruptible: Whether Ctrl-C ends the session as a whole.
     Raises:
         CatalogError: Mistakes in the catalog, or tables without data.
         LedgerError: The ledger is missing, or it belongs to another dataset.
@@ -104,7 +107,7 @@ def session_over(
         raise LedgerError(f"there is no ledger {place}; the owner creates it once: dpquery ledger create {catalog}")
     asks = analyst or only_analyst(declared)
     with (
-        interruptible_work(),
+        interruptible_work() if interruptible else contextlib.nullcontext(),
         contextlib.closing(open_ledger(place)) as opened,
         connect(declared, found, ledger=opened, analyst=asks, memory_limit=memory_limit, spill=spill) as session,
     ):

@@ -228,7 +228,7 @@ class Result:
 
     def to_text(self) -> str:
         """Returns the table for people, each noisy cell with its interval; neither notes nor the charge."""
-        rows = self._cells()
+        rows = self.cells()
         widths = [max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(self.columns)]
         numeric = [_is_number(field.type) for field in self._table.schema]
         lines = [_line(self.columns, widths, numeric), "  ".join("-" * width for width in widths)]
@@ -244,12 +244,12 @@ class Result:
         head = "".join(f"<th {a}>{html.escape(name)}</th>" for a, name in zip(align, self.columns, strict=True))
         body = "".join(
             "<tr>" + "".join(f"<td {a}>{html.escape(c)}</td>" for a, c in zip(align, row, strict=True)) + "</tr>"
-            for row in self._cells()
+            for row in self.cells()
         )
         foot = "<br>".join(html.escape(line) for line in [*self._more(), *self._noted(), self._footer()])
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p><small>{foot}</small></p>"
 
-    def _cells(self) -> list[list[str]]:
+    def cells(self) -> list[list[str]]:
         """Returns the shown cells as text, each noisy one with its interval; intervals are aligned by column."""
         shown = self._table.slice(0, SHOWN_ROWS)
         columns: list[list[str]] = []

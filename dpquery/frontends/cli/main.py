@@ -49,6 +49,7 @@ from dpquery.frontends.cli.prepare import prepare
 from dpquery.frontends.cli.server import serve, user_commands
 from dpquery.frontends.cli.start import import_smartnoise, init, profile, suggest_bounds
 from dpquery.frontends.opening import find_data, is_url, ledger_beside, open_ledger, read_params, read_query
+from dpquery.frontends.shell.command import shell
 from dpquery.frontends.text import as_options
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ app = typer.Typer(
     name="dpquery",
     help="SQL aggregate queries over people's data, answered under differential privacy.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -185,7 +185,14 @@ def demo(
 
 PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": demo, "init": init, "import-smartnoise": import_smartnoise, "check": check},
-    "Ask": {"explain": explain, "query": query, "profile": profile, "suggest-bounds": suggest_bounds, "budget": budget},
+    "Ask": {
+        "shell": shell,
+        "explain": explain,
+        "query": query,
+        "profile": profile,
+        "suggest-bounds": suggest_bounds,
+        "budget": budget,
+    },
     "Serve": {"prepare": prepare, "serve": serve},
     "Look up": {"docs": docs, "help": show_help},
 }

@@ -85,11 +85,12 @@ def takes(*groups: Group) -> Callable[[Command], Command]:
     return added
 
 
-def session_of(catalog: Path, asked: dict[str, Any]) -> AbstractContextManager[Session]:
+def session_of(catalog: Path, asked: dict[str, Any], *, interruptible: bool = True) -> AbstractContextManager[Session]:
     """Returns the session that the options of SESSION and RESOURCES name, which it takes out of `asked`."""
     source, ledger, analyst = (asked.pop(name) for name in SESSION)
     limit, spill = (asked.pop(name, None) for name in RESOURCES)
-    return session_over(catalog, source or (), ledger, analyst, memory_limit=limit, spill=spill_of(spill))
+    place = (catalog, source or (), ledger, analyst)
+    return session_over(*place, memory_limit=limit, spill=spill_of(spill), interruptible=interruptible)
 
 
 def options_of(asked: dict[str, Any], **more: Any) -> Options:
