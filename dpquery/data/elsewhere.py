@@ -23,6 +23,7 @@ from dpquery.data import lakes, postgres, stores
 from dpquery.data.addresses import DATABASES, of_version, path_of, scheme_of, shown
 from dpquery.data.csv_lines import read_csv
 from dpquery.data.readable import coded, readable
+from dpquery.data.sealed import Key, create
 from dpquery.errors import CatalogError, DPQueryError
 
 KINDS = (*DATABASES, *stores.STORES, *stores.WEB, lakes.ICEBERG)
@@ -34,10 +35,11 @@ class Reading:
 
     Args:
         into: A folder for copies as Parquet files; without one they are kept in memory.
+        key: With which copies are sealed, if that is given.
     """
 
-    def __init__(self, into: Path | None = None) -> None:
-        self._into = into
+    def __init__(self, into: Path | None = None, key: Key | None = None) -> None:
+        self._into, self.key = into, key
         self._databases: dict[str, postgres.Database] = {}
 
     def __enter__(self) -> Reading:
@@ -117,15 +119,15 @@ class Reading:
         assert self._into is not None
         path = self._into / f"{len(list(self._into.iterdir()))}.parquet"
         writer = None
-        for batch in batches:
-            made = readable(table, pa.Table.from_batches([batch]))
-            writer = writer or parquet.ParquetWriter(path, made.schema)
-            writer.write_table(made)
-        if writer is None:
-            parquet.write_table(readable(table, batches.schema.empty_table()), path)
-        else:
-            writer.close()
-        path.chmod(0o600)
+        with create(path, self.key) as file:
+            for batch in batches:
+                made = readable(table, pa.Table.from_batches([batch]))
+                writer = writer or parquet.ParquetWriter(file, made.schema)
+                writer.write_table(made)
+            if writer is None:
+                parquet.write_table(readable(table, batches.schema.empty_table()), file)
+            else:
+                writer.close()
         return str(path)
 
 

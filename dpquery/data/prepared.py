@@ -25,6 +25,7 @@ from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import plain
 from dpquery.data.cells import Cut
 from dpquery.data.forms import Forms, step_of
+from dpquery.data.sealed import VARIABLE, DamagedError, Key, Reader, is_sealed
 from dpquery.errors import CatalogError
 from dpquery.units.blocks import Touched
 
@@ -72,6 +73,7 @@ class PreparedTable:
         most_rows: No unit has more rows in the table, or in a block of it; 0 where rows have no owner.
         forms: Its further columns.
         cut: How each shard is cut, or None.
+        key: Of its files, where these are sealed.
     """
 
     name: str
@@ -79,6 +81,7 @@ class PreparedTable:
     most_rows: int
     forms: Forms
     cut: Cut | None
+    key: Key | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -193,19 +196,22 @@ def _file(name: str, size: int, digest: str, cell: int, made: str) -> File:
     return File(name=str(name), size=int(size), digest=str(digest), cell=int(cell), made=str(made))
 
 
-def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str, str]) -> dict[str, PreparedTable]:
+def opened(
+    folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str, str], key: Key | None
+) -> dict[str, PreparedTable]:
     """Returns the tables of a prepared folder, each file of which was read and is as it was written.
 
     Args:
         folder: What `dpquery prepare` made.
         catalog: The declarations.
         bound: What the data have to belong to; see `bound_to`.
+        key: With which they were sealed; None where they were not.
     Raises:
         CatalogError: The folder is not one, was made for something else, is not as it was written, or other users may
             write to it.
     """
     place = Path(os.path.abspath(folder))
-    manifest = manifest_of(place)
+    manifest = manifest_of(place, key)
     for what, words in _BOUND.items():
         if manifest.bound.get(what) != bound[what]:
             _refuse(place, words)
@@ -218,27 +224,29 @@ def opened(folder: str | os.PathLike[str], catalog: Catalog, bound: Mapping[str,
     if len(set(listed)) < len(listed):
         _refuse(place, "its manifest lists a file twice")
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-        list(threads.map(lambda facts: _check_file(place, manifest, *facts), _every_file(manifest)))
-    _check_shards(place, manifest, catalog)
+        list(threads.map(lambda facts: _check_file(place, manifest, key, *facts), _every_file(manifest)))
+    _check_shards(place, manifest, catalog, key)
     made = {}
     for name, files in manifest.tables.items():
         parts = tuple(tuple((_path(place, manifest, file), file.cell) for file in shard) for shard in files)
         paths = [path for shard in parts for path, _ in shard]
         has_owners = catalog.tables[name].ownership is not None
-        rows = [most for path in paths for _, most in _ends(place, path, ROWS)] if has_owners else []
+        rows = [most for path in paths for _, most in _ends(place, path, ROWS, key)] if has_owners else []
         forms = manifest.forms.get(name, Forms())
-        _check_forms(place, paths, forms)
+        _check_forms(place, paths, forms, key)
         most, cut = max(rows, default=0), manifest.cuts.get(name)
-        made[name] = PreparedTable(name=name, shards=parts, most_rows=most, forms=forms, cut=cut)
+        made[name] = PreparedTable(name=name, shards=parts, most_rows=most, forms=forms, cut=cut, key=key)
     return made
 
 
-def manifest_of(place: Path) -> Manifest:
-    """Returns the manifest of a prepared folder; raises CatalogError where it has none that was written as it is."""
+def manifest_of(place: Path, key: Key | None) -> Manifest:
+    """Returns the manifest of a prepared folder; raises CatalogError where it has none that was written as it is, or
+    another key is needed."""
     _require_own(place, place, stat.S_ISDIR)
     if not os.path.lexists(place / MANIFEST):
         _refuse(place, f"it has no {MANIFEST}, so it is not, or not completely, written by dpquery prepare")
-    return Manifest.from_json(_read(place, place / MANIFEST).decode(errors="replace"), place)
+    _require_own(place, place / MANIFEST, stat.S_ISREG)
+    return Manifest.from_json(_read(place, place / MANIFEST, key).decode(errors="replace"), place)
 
 
 _BOUND = {
@@ -272,22 +280,19 @@ def _path(place: Path, manifest: Manifest, file: File) -> str:
     return str(place / manifest.made / file.name)
 
 
-def _check_file(place: Path, manifest: Manifest, table: str, shard: int, file: File) -> None:
+def _check_file(place: Path, manifest: Manifest, key: Key | None, table: str, shard: int, file: File) -> None:
     """Raises CatalogError unless a file is what the manifest says, and of this preparation, table, shard and cell."""
     path = Path(_path(place, manifest, file))
     _require_own(place, path, stat.S_ISREG)
     if path.stat().st_size != file.size or digest_of(path) != file.digest:
         _refuse(place, f"its file {plain(file.name)} is not as it was written. Prepare the data again")
-    try:
-        said = parquet.read_metadata(path).metadata or {}
-    except pa.ArrowException:
-        _refuse(place, f"its file {plain(file.name)} cannot be read")
+    said = _footer(place, path, key).metadata or {}
     wanted = labels(file.made, table, shard, file.cell)
     if any(said.get(key.encode()) != value.encode() for key, value in wanted.items()):
         _refuse(place, f"its file {plain(file.name)} is of another preparation, table or shard")
 
 
-def _check_shards(place: Path, manifest: Manifest, catalog: Catalog) -> None:
+def _check_shards(place: Path, manifest: Manifest, catalog: Catalog, key: Key | None) -> None:
     """Raises CatalogError unless each shard is there once, and no unit has rows in two of them."""
     ranges: dict[int, list[tuple[int, int]]] = {}
     for name, files in manifest.tables.items():
@@ -299,24 +304,24 @@ def _check_shards(place: Path, manifest: Manifest, catalog: Catalog) -> None:
         for shard, parts in enumerate(files):
             if table.ownership is not None:
                 for file in parts:
-                    ranges.setdefault(shard, []).extend(_ends(place, _path(place, manifest, file), CODE))
+                    ranges.setdefault(shard, []).extend(_ends(place, _path(place, manifest, file), CODE, key))
     ends = sorted((min(a for a, _ in found), max(b for _, b in found)) for found in ranges.values() if found)
     if any(before[1] >= after[0] for before, after in itertools.pairwise(ends)):
         _refuse(place, "units of one shard are in another one")
 
 
-def _check_forms(place: Path, paths: Sequence[str], forms: Forms) -> None:
+def _check_forms(place: Path, paths: Sequence[str], forms: Forms, key: Key | None) -> None:
     """Raises CatalogError unless lattice integers are within the bounds of their lattice."""
     for path in paths:
         for column, lattice in forms.lattices.items():
-            ends = _ends(place, path, step_of(column), may_be_null=True)
+            ends = _ends(place, path, step_of(column), key, may_be_null=True)
             if any(low < lattice.lower or high > lattice.upper for low, high in ends):
                 _refuse(place, f"its file {plain(Path(path).name)} holds numbers beyond the bounds of their column")
 
 
-def _ends(place: Path, path: str, column: str, *, may_be_null: bool = False) -> list[tuple[int, int]]:
+def _ends(place: Path, path: str, column: str, key: Key | None, *, may_be_null: bool = False) -> list[tuple[int, int]]:
     """Returns the least and the largest number in a column of each group of rows, as the file's footer says."""
-    footer = parquet.read_metadata(path)
+    footer = _footer(place, Path(path), key)
     names, ends = footer.schema.to_arrow_schema().names, []
     for group in map(footer.row_group, range(footer.num_row_groups)):
         said = group.column(names.index(column)).statistics if column in names else None
@@ -329,9 +334,28 @@ def _ends(place: Path, path: str, column: str, *, may_be_null: bool = False) -> 
     return ends
 
 
-def _read(place: Path, path: Path) -> bytes:
-    _require_own(place, path, stat.S_ISREG)
-    return path.read_bytes()
+def _footer(place: Path, path: Path, key: Key | None) -> Any:
+    """Returns what a file says of itself."""
+    try:
+        with path.open("rb") if key is None else Reader(path, key) as file:
+            return parquet.read_metadata(file)
+    except (pa.ArrowException, DamagedError):
+        _refuse(place, f"its file {plain(path.name)} cannot be read")
+
+
+def _read(place: Path, path: Path, key: Key | None) -> bytes:
+    """Returns what the manifest held before it was sealed, if it was."""
+    if key is None:
+        content = path.read_bytes()
+        if is_sealed(content):
+            _refuse(place, f"it is encrypted: give its key, by --key-file, key= or the environment's {VARIABLE}")
+        return content
+    try:
+        with Reader(path, key) as file:
+            return file.read()
+    except DamagedError as error:
+        problem = str(error)
+    _refuse(place, f"a key was given, and its manifest {problem}")
 
 
 def _require_own(place: Path, path: Path, is_kind: Any) -> None:

@@ -24,9 +24,13 @@ from dpquery.data.csv_lines import read_csv
 from dpquery.data.elsewhere import Reading, kind_of
 from dpquery.data.prepared import PreparedTable
 from dpquery.data.readable import coded, readable
+from dpquery.data.sealed import Key
 from dpquery.data.values import read
 from dpquery.errors import CatalogError
 from dpquery.plan.types import Type
+
+SEALED = "sealed://"
+"""What addresses of sealed files begin with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,7 @@ class Source:
         database: A DuckDB file to attach, or None.
         prepared: What a prepared folder says of it, where it is from one: its values are as declared already.
         is_own: Whether `data` were read for this source, so that nobody else has their memory.
+        key: The key of its files, where these are sealed.
     """
 
     name: str = ""
@@ -50,6 +55,7 @@ class Source:
     database: str | None = None
     prepared: PreparedTable | None = None
     is_own: bool = False
+    key: Key | None = None
 
 
 def open_source(
@@ -73,7 +79,7 @@ def open_source(
     """
     if reading is not None and (found := reading.read(table, source, list(columns))) is not None:
         if isinstance(found, str):
-            return Source(scan=parquet_scan([found]), files=(found,))
+            return Source(scan=parquet_scan([found], reading.key), files=(found,), key=reading.key)
         return Source(data=found, is_own=True)
     if isinstance(source, pd.DataFrame):
         return Source(data=coded(readable(table, _of_pandas(table, source, columns, zones or {}))))
@@ -88,7 +94,8 @@ def open_source(
         frame: Any = source
         return open_source(table, (frame.collect() if hasattr(frame, "collect") else frame).to_arrow(), columns)
     if isinstance(source, PreparedTable):
-        return Source(scan=parquet_scan(source.files), files=source.files, prepared=source)
+        scan = parquet_scan(source.files, source.key)
+        return Source(scan=scan, files=source.files, prepared=source, key=source.key)
     if isinstance(source, str | os.PathLike):
         return _of_path(table, os.fspath(source), columns)
     kinds = "a DataFrame, an Arrow table or dataset, a path, or an address"
@@ -173,9 +180,14 @@ def _read_feather(table: str, files: list[str]) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def parquet_scan(files: Iterable[str]) -> str:
-    """Returns SQL that reads Parquet files as one table."""
-    return f"read_parquet([{', '.join(map(quote, files))}])"
+def parquet_scan(files: Iterable[str], key: Key | None = None) -> str:
+    """Returns SQL that reads Parquet files as one table; sealed ones, where there is a key."""
+    return f"read_parquet([{', '.join(quote(address(file, key)) for file in files)}])"
+
+
+def address(path: str | os.PathLike[str], key: Key | None) -> str:
+    """Returns what an engine calls a file: its path, or of a sealed one an address that only works with the key."""
+    return f"{'' if key is None else SEALED}{os.fspath(path)}"
 
 
 def quote(text: str) -> str:

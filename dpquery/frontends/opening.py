@@ -83,6 +83,7 @@ def session_over(
     ledger: str | None,
     analyst: str | None,
     *,
+    key: Path | None = None,
     memory_limit: str | None = None,
     spill: bool | str = True,
     interruptible: bool = True,
@@ -109,7 +110,9 @@ def session_over(
     with (
         interruptible_work() if interruptible else contextlib.nullcontext(),
         contextlib.closing(open_ledger(place)) as opened,
-        connect(declared, found, ledger=opened, analyst=asks, memory_limit=memory_limit, spill=spill) as session,
+        connect(
+            declared, found, ledger=opened, analyst=asks, key=key, memory_limit=memory_limit, spill=spill
+        ) as session,
     ):
         yield session
 

@@ -35,6 +35,7 @@ def connect(
     create: bool = False,
     memory_limit: str | None = None,
     spill: bool | Place = True,
+    key: object = None,
     profile: object = None,
     backend: str | None = None,
 ) -> Session:
@@ -56,6 +57,7 @@ def connect(
         memory_limit: Of the session's engines together, as "4GB" or "25%" of the machine; by default half of it.
         spill: Whether what does not fit into memory goes to encrypted temporary files, in a folder that only this user
             may open and that goes with the session; a path says where that folder is made.
+        key: As in `prepare`, of a folder that was written with one; None for the environment's `DPQUERY_KEY`.
         profile: What a profile of rows and values may lose, such as "0.05", in the budget's epsilon or rho. It is
             bought for this analyst unless one as exact is stored, and tells the numbers of `max_rows: auto`.
         backend: The engine that holds the tables, by name: "duckdb", or the entry point `dpquery.backends` of a package
@@ -69,7 +71,7 @@ def connect(
     opened = ledger if isinstance(ledger, Ledger) else _opened(declared, ledger, mark, create=create)
     check_ledger(declared, opened)
     version = opened.data_version  # before the data are opened: what is opened later is not older
-    given = sources_of(declared, sources, opened)
+    given = sources_of(declared, sources, opened, key)
     missing = sorted(declared.tables.keys() - given.keys())
     unknown = sorted(given.keys() - declared.tables.keys())
     problems = [f"table {name} has no source" for name in missing]

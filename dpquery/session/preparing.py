@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import shutil
@@ -15,6 +16,7 @@ from typing import Any
 from dpquery.backends.duckdb.earlier import Earlier, Unfit
 from dpquery.backends.duckdb.erasing import written_without
 from dpquery.backends.duckdb.preparing import Preparing
+from dpquery.backends.duckdb.shard_files import make_durable
 from dpquery.backends.opening import is_of_spark
 from dpquery.backends.resources import Resources
 from dpquery.cancelling.interrupting import interruptible_work
@@ -22,6 +24,7 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.rows import rows_of
 from dpquery.data.addresses import is_database
 from dpquery.data.prepared import MADE, MANIFEST, MOST_SHARDS, Manifest, bound_to, manifest_of, opened
+from dpquery.data.sealed import Key, create, key_of
 from dpquery.errors import CatalogError, DataChangedError
 from dpquery.kernel.plan import Lattice
 from dpquery.ledger.disk import sync_folder
@@ -48,6 +51,7 @@ def prepare(
     shards: int | None = None,
     memory_limit: str | None = None,
     spill: bool | Place = True,
+    key: object = None,
     say: Callable[[str], None] | None = None,
 ) -> Path:
     """Returns the folder, after writing the data to it in the form that sessions read fastest.
@@ -66,6 +70,9 @@ def prepare(
         shards: Into how many parts the units are cut. A statement that does not fit into memory needs several; by
             default one for each 20 million rows.
         memory_limit, spill: As in `connect`.
+        key: Encrypts what is written, and is needed to read it: 32 bytes, a string of 64 hexadecimal digits, or the
+            `pathlib.Path` of a file with one that only its owner may read. None for what the environment's
+            `DPQUERY_KEY` says, or else no encryption.
         say: Called with a line about each step.
     Raises:
         CatalogError: Mistakes in the catalog, data that contradict it, or a folder that cannot be written to.
@@ -82,11 +89,14 @@ def prepare(
     if unknown := sorted(sources.keys() - declared.tables.keys()):
         raise CatalogError([f"source {name} is not a declared table" for name in unknown])
     version, place, resources = known.data_version, Path(os.path.abspath(folder)), Resources(memory_limit, spill)
-    writing: Any = Preparing
-    if any(map(is_of_spark, sources.values())):
+    held, in_spark = key_of(key), any(map(is_of_spark, sources.values()))
+    writing: Any = functools.partial(Preparing, key=held)
+    if in_spark and held is not None:
+        raise CatalogError("executors of Spark have no key, so they write no encrypted data; prepare from files")
+    if in_spark:
         from dpquery.backends.spark.preparing import SparkPreparing as writing  # here, as others need no Spark
     with _for_itself(place):
-        earlier = _earlier(declared, known, place, shards) if writing is Preparing else None
+        earlier = None if in_spark else _earlier(declared, known, place, shards, held)
         with _new_folder(place) as into, interruptible_work():
             for before in (earlier, None):
                 lattices = _lattices(declared)
@@ -107,19 +117,19 @@ def prepare(
                 cuts=work.cuts,
                 sources=work.sources,
             )
-            _commit(place, manifest)
+            _commit(place, manifest, held)
         _remove_others(place, into.name)
     return place
 
 
-def _earlier(catalog: Catalog, ledger: Ledger, place: Path, shards: int | None) -> Earlier | None:
+def _earlier(catalog: Catalog, ledger: Ledger, place: Path, shards: int | None, key: Key | None) -> Earlier | None:
     """Returns what the folder holds, if it is of the same declarations and shards, and as it was written."""
     try:
-        manifest = manifest_of(place)
-        opened(place, catalog, _bound(catalog, ledger, manifest.bound.get("data_version", "")))
+        manifest = manifest_of(place, key)
+        opened(place, catalog, _bound(catalog, ledger, manifest.bound.get("data_version", "")), key)
     except CatalogError:
         return None
-    return Earlier(manifest, place / manifest.made) if shards in (None, manifest.shards) else None
+    return Earlier(manifest, place / manifest.made, key) if shards in (None, manifest.shards) else None
 
 
 def erase(
@@ -131,6 +141,7 @@ def erase(
     by: str,
     memory_limit: str | None = None,
     spill: bool | Place = True,
+    key: object = None,
 ) -> Path:
     """Returns a prepared folder after removing all rows of one privacy unit from it, and what was there before.
 
@@ -145,6 +156,7 @@ def erase(
         ledger: The ledger, or its path or URL.
         by: Who erases, for the ledger, which is not told whom.
         memory_limit, spill: As in `connect`.
+        key: As in `prepare`, with which the folder was written.
     Raises:
         CatalogError: The folder cannot be used, or holds no row of the unit.
         LedgerError: The ledger was made for other declarations.
@@ -152,14 +164,14 @@ def erase(
     declared = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
     known = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
     check_ledger(declared, known)
-    place, resources = Path(os.path.abspath(folder)), Resources(memory_limit, spill)
+    place, resources, held = Path(os.path.abspath(folder)), Resources(memory_limit, spill), key_of(key)
     with _for_itself(place):
-        sources_of(declared, place, known)
-        before = manifest_of(place)
+        sources_of(declared, place, known, held)
+        before = manifest_of(place, held)
         with _new_folder(place) as into, interruptible_work():
-            tables = written_without(str(unit), declared, before, place, into, resources)
+            tables = written_without(str(unit), declared, before, place, into, resources, held)
             version = known.new_data_version(by=by, why="a privacy unit was erased")
-            _commit(place, replace(before, made=into.name, bound=_bound(declared, known, version), tables=tables))
+            _commit(place, replace(before, made=into.name, bound=_bound(declared, known, version), tables=tables), held)
         _remove_others(place, into.name)
     return place
 
@@ -179,14 +191,16 @@ def remove(folder: Place) -> None:
         sync_folder(place)
 
 
-def sources_of(catalog: Catalog, given: Mapping[str, object] | Place, ledger: Ledger) -> Mapping[str, object]:
+def sources_of(
+    catalog: Catalog, given: Mapping[str, object] | Place, ledger: Ledger, key: object = None
+) -> Mapping[str, object]:
     """Returns sources as they are, all tables of a database, or those of a prepared folder; raises CatalogError where
     that is not of this ledger, catalog and version of the data, or not as it was written."""
     if isinstance(given, Mapping):
         return given
     if is_database(given):
         return dict.fromkeys(catalog.tables, given)
-    return opened(given, catalog, _bound(catalog, ledger, ledger.data_version))
+    return opened(given, catalog, _bound(catalog, ledger, ledger.data_version), key_of(key))
 
 
 def _lattices(catalog: Catalog) -> dict[str, dict[str, Lattice]]:
@@ -255,16 +269,14 @@ def _is_ours(name: str) -> bool:
     return name in (MANIFEST, f"{MANIFEST}.new") or MADE.fullmatch(name) is not None
 
 
-def _commit(place: Path, manifest: Manifest) -> None:
+def _commit(place: Path, manifest: Manifest, key: Key | None) -> None:
     """Makes a preparation the folder's, at once: the files are durable by now, and the manifest takes its name last."""
     sync_folder(place / manifest.made)
     new = place / f"{MANIFEST}.new"
     new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(manifest.to_json())
-        file.flush()
-        os.fsync(file.fileno())
+    with create(new, key) as file:
+        file.write(manifest.to_json().encode())
+    make_durable(new)
     sync_folder(place)
     os.replace(new, place / MANIFEST)
     sync_folder(place)

@@ -143,7 +143,9 @@ class DuckDBBackend(PublicTables):
 
     def _tables_of(self, read: Mapping[str, Touched], limited: frozenset[str], weights: Names) -> TableReader:
         """Returns what reads the tables, of prepared ones the files that may hold rows of these periods."""
-        whole = {table: parquet_scan(chain(*self._prepared[table].read(read[table]))) for table in read}
+        whole = {
+            name: parquet_scan(chain(*table.read(read[name])), table.key) for name, table in self._prepared.items()
+        }
         return replace(self._tables, limited=limited, weights=weights, places=self._tables.places | whole)
 
     def _periods(self, relation: Relation, table: str, limited: frozenset[str]) -> Touched:

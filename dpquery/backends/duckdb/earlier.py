@@ -13,6 +13,7 @@ from dpquery.backends.duckdb.shard_files import make_durable
 from dpquery.catalog import Table
 from dpquery.catalog.names import quoted
 from dpquery.data.prepared import File, Manifest
+from dpquery.data.sealed import Key
 from dpquery.data.sources import parquet_scan
 
 
@@ -27,10 +28,12 @@ class Earlier:
     Attributes:
         manifest: What it holds.
         folder: The folder of its files.
+        key: With which they are sealed, if they are.
     """
 
     manifest: Manifest
     folder: Path
+    key: Key | None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -39,7 +42,7 @@ class Earlier:
 
     def scan(self, table: str) -> str:
         """Returns SQL that reads all rows of a table."""
-        return parquet_scan(self._paths(table))
+        return parquet_scan(self._paths(table), self.key)
 
     def _paths(self, table: str) -> list[str]:
         return [str(self.folder / file.name) for shard in self.manifest.tables[table] for file in shard]

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
+from dpquery.backends.duckdb.sealed_files import SealedFiles
 from dpquery.backends.duckdb.statements import Statements
 from dpquery.backends.resources import Spill
 from dpquery.data.arrow import arrow_type
-from dpquery.data.sources import Source, quote
+from dpquery.data.sealed import Key
+from dpquery.data.sources import Source, address, quote
 from dpquery.errors import BackendError, CatalogError
 from dpquery.plan.types import Type, Value
 
@@ -106,6 +108,7 @@ class Engine:
         spill: Its folder for temporary files; without one none are written.
         left_out: Optimisations that it does not make, beside those of `LEFT_OUT`.
         writes: The folder that it may write to, if any.
+        key: With which it seals what it writes there, if that is given.
     """
 
     def __init__(
@@ -118,6 +121,7 @@ class Engine:
         spill: Spill | None = None,
         left_out: Sequence[str] = (),
         writes: str = "",
+        key: Key | None = None,
     ) -> None:
         self._spill = spill
         self._cursors: list[duckdb.DuckDBPyConnection] = []
@@ -130,7 +134,11 @@ class Engine:
         _attach(self._root, opened)
         for statement in made:
             self._root.execute(statement)
-        files = ", ".join(quote(file) for source in opened.values() for file in source.files)
+        files = ", ".join(quote(address(f, source.key)) for source in opened.values() for f in source.files)
+        # A file system of ours, whose addresses are allowed as others are.
+        keys = {source.key for source in opened.values()} | {key}
+        for held in keys - {None}:
+            self._root.register_filesystem(SealedFiles(held))
         # Only where the order of rows is part of an answer: to keep it costs memory.
         self._root.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")
         # Each has its reason where it is named.
@@ -146,7 +154,8 @@ class Engine:
             self._root.execute(f"SET GLOBAL {setting} = {value}")  # for the threads' connections too
         _hide_progress(self._root)
         # What may be read and written although `LOCK` forbids the rest.
-        self._root.execute(f"SET allowed_directories = [{quote(writes) if writes else ''}]")
+        folders = {writes, address(writes, key)} if writes else ()
+        self._root.execute(f"SET allowed_directories = [{', '.join(map(quote, folders))}]")
         # The files of the sources, each by name.
         self._root.execute(f"SET allowed_paths = [{files}]")
         for setting, value in LOCK.items():

@@ -15,12 +15,13 @@ from dpquery.backends.duckdb.sql.sql_casts import type_name
 from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog, Table
 from dpquery.data.prepared import File, Manifest, labels
+from dpquery.data.sealed import Key
 from dpquery.data.sources import Source, parquet_scan, quote
 from dpquery.errors import BackendError, CatalogError
 
 
 def written_without(
-    unit: str, catalog: Catalog, manifest: Manifest, place: Path, into: Path, resources: Resources
+    unit: str, catalog: Catalog, manifest: Manifest, place: Path, into: Path, resources: Resources, key: Key | None
 ) -> Written:
     """Returns the files of all tables after writing or linking them; of the unit they have no row.
 
@@ -31,14 +32,17 @@ def written_without(
         manifest: Of the preparation whose files were checked.
         place: The prepared folder.
         into: The empty folder of the new preparation.
+        key: With which files are sealed, if they are.
     Raises:
         CatalogError: No row belongs to the unit, or the engine could not write the files.
     """
     before, found = place / manifest.made, False
     paths = tuple(str(before / file.name) for files in manifest.tables.values() for shard in files for file in shard)
-    source = Source(name="prepared", scan=parquet_scan(paths), files=paths)
+    source = Source(name="prepared", scan=parquet_scan(paths, key), files=paths, key=key)
     memory = resources.settings(1)
-    engine = Engine({"prepared": source}, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into))
+    engine = Engine(
+        {"prepared": source}, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into), key=key
+    )
     made: Written = {}
     try:
         _check_unit(engine, catalog, unit)
@@ -46,12 +50,13 @@ def written_without(
             table, shards = catalog.tables[name], list[tuple[File, ...]]()
             for shard, parts in enumerate(files):
                 held = [
-                    table.ownership is not None and _holds(engine, table, before / file.name, unit) for file in parts
+                    table.ownership is not None and _holds(engine, table, before / file.name, unit, key)
+                    for file in parts
                 ]
                 found = found or any(held)
                 pairs = zip(parts, held, strict=True)
                 shards.append(
-                    tuple(_without(engine, table, f, before, into, unit, shard) if h else f for f, h in pairs)
+                    tuple(_without(engine, table, f, before, into, unit, shard, key) if h else f for f, h in pairs)
                 )
             made[name] = tuple(shards)
     except duckdb.Error as error:
@@ -83,17 +88,20 @@ def _is_unit(table: Table, unit: str) -> str:
     return f"CAST({owner_of(table)} AS VARCHAR) = {quote(unit)}"
 
 
-def _holds(engine: Engine, table: Table, file: Path, unit: str) -> bool:
-    rows = f"SELECT 1 FROM {parquet_scan([str(file)])} WHERE {_is_unit(table, unit)}"
+def _holds(engine: Engine, table: Table, file: Path, unit: str, key: Key | None) -> bool:
+    rows = f"SELECT 1 FROM {parquet_scan([str(file)], key)} WHERE {_is_unit(table, unit)}"
     return bool(engine.cursor().execute(f"{rows} LIMIT 1").fetchall())
 
 
-def _without(engine: Engine, table: Table, file: File, before: Path, into: Path, unit: str, shard: int) -> File:
+def _without(
+    engine: Engine, table: Table, file: File, before: Path, into: Path, unit: str, shard: int, key: Key | None
+) -> File:
     """Returns a file after writing it without the rows of a unit."""
-    others = f"FROM {parquet_scan([str(before / file.name)])} WHERE NOT ({_is_unit(table, unit)})"
+    others = f"FROM {parquet_scan([str(before / file.name)], key)} WHERE NOT ({_is_unit(table, unit)})"
     said, cursor = labels(into.name, table.name, shard, file.cell), engine.cursor()
-    cursor.execute(copied(f"SELECT * {others}{order_of(table)}", into / file.name, said))
-    counts = f"SELECT (SELECT COUNT(*) {others}) = (SELECT COUNT(*) FROM {parquet_scan([str(into / file.name)])})"
+    cursor.execute(copied(f"SELECT * {others}{order_of(table)}", into / file.name, said, key))
+    written = parquet_scan([str(into / file.name)], key)
+    counts = f"SELECT (SELECT COUNT(*) {others}) = (SELECT COUNT(*) FROM {written})"
     if cursor.execute(counts).fetchall() != [(True,)]:
         raise BackendError("the prepared data failed their check after writing; nothing was kept")
     return kept(into / file.name, file.cell)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,11 @@ from dpquery.catalog import Catalog, Table
 from dpquery.catalog.names import quoted
 from dpquery.catalog.tables import ColumnDeclaration
 from dpquery.data.cells import Cut, cut_of
+from dpquery.data.elsewhere import Reading
 from dpquery.data.forms import MOST_KEYS, Forms
 from dpquery.data.prepared import CODE, OWNER, ROWS, File, Files, labels
-from dpquery.data.sources import Source, parquet_scan, quote
+from dpquery.data.sealed import Key
+from dpquery.data.sources import Source, address, parquet_scan, quote
 from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Lattice
@@ -79,6 +81,7 @@ class Preparing(PublicTables):
         resources: How much memory it takes, and where it spills.
         say: Called with a line about each step, if it is given.
         share: What is written, where that is not everything. Then no shard is cut into cells.
+        key: With which all files are sealed, those of a moment too, if that is given; `earlier` is sealed with it too.
     Raises:
         CatalogError: Data that are missing or contradict the declarations; all of them at once.
     """
@@ -94,16 +97,19 @@ class Preparing(PublicTables):
         resources: Resources,
         say: Say | None = None,
         share: Share | None = None,
+        key: Key | None = None,
     ) -> None:
-        self._share, self._made = share, into.name if share is None else share.made
+        self._share, self._made, self._key = share, into.name if share is None else share.made, key
         self._first = 0 if share is None or share.shard is None else share.shard
         self._copies = into / "copies"
         self._copies.mkdir(0o700)
-        self._hold(catalog, sources, catalog.tables, self._copies)
+        self._hold(catalog, sources, catalog.tables, Reading(self._copies, key))
         self._into, self._say = into, say or (lambda line: None)
         memory = resources.settings(1)
-        known = self._opened if earlier is None else {**self._opened, " earlier": Source(files=earlier.files)}
-        self._public = Engine(known, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into))
+        before = {} if earlier is None else {" earlier": Source(files=earlier.files, key=key)}
+        self._public = Engine(
+            self._opened | before, keep_order=False, memory=memory, spill=resources.folder(), writes=str(into), key=key
+        )
         self._cursor = self._public.cursor()
         self._read_schemas(self._cursor)
         self._check_data(self._cursor)
@@ -252,7 +258,7 @@ class Preparing(PublicTables):
         for place, table in enumerate(self._catalog.tables.values()):
             if self._share is not None and table.public is not (self._share.shard is None):
                 continue
-            rows, cells = self._rows(table, count), self._cells(table)
+            rows, cells, key = self._rows(table, count), self._cells(table), self._key
             number = 1 if table.public else count
             fresh, order = self._fresh(table, rows), order_of(table)
             if fresh:
@@ -269,7 +275,7 @@ class Preparing(PublicTables):
                 if text is None and cell:
                     continue
                 text = f"SELECT * EXCLUDE ({quoted(PART)}) FROM ({text or f'FROM ({rows}) LIMIT 0'}){order}"
-                self._run(copied(text, file, labels(self._made, table.name, self._first + shard, cell)))
+                self._run(copied(text, file, labels(self._made, table.name, self._first + shard, cell), key))
                 files[shard].append(replace(kept(file, cell), made=self._made))
                 if not table.public:
                     self._tell(table, shard, count, file)
@@ -308,18 +314,16 @@ class Preparing(PublicTables):
         folder = self._into / f"cut{place}"
         folder.mkdir(0o700)
         form = f"{FORM}, PARTITION_BY ({quoted(PART)}), WRITE_PARTITION_COLUMNS"
-        self._run(f"COPY ({rows}) TO {quote(str(folder))} ({form})")
+        self._run(f"COPY ({rows}) TO {quote(address(folder, self._key))} ({form})")
         found = {int(part.name.rpartition("=")[2]): sorted(map(str, part.iterdir())) for part in folder.iterdir()}
         for part in range(count):
-            if part in found:
-                yield f"SELECT * FROM {parquet_scan(found[part]).removesuffix(')')}, hive_partitioning = false)"
-            else:
-                yield None
+            scan = parquet_scan(found.get(part, ()), self._key).removesuffix(")")
+            yield f"SELECT * FROM {scan}, hive_partitioning = false)" if part in found else None
         shutil.rmtree(folder)
 
     def _tell(self, table: Table, shard: int, count: int, file: Path) -> None:
         """Says what was written, and when the rest will be, if it goes on like this."""
-        self._done += self._number(f"SELECT COUNT(*) FROM {parquet_scan([str(file)])}")
+        self._done += self._number(f"SELECT COUNT(*) FROM {parquet_scan([str(file)], self._key)}")
         left = (self._total - self._done) * (time.monotonic() - self._start) / max(self._done, 1)
         self._say(f"{table.name}: shard {shard + 1} of {count}; about {left:.0f} s left")
 
@@ -331,11 +335,11 @@ class Preparing(PublicTables):
         for table in self._catalog.tables.values():
             if not table.public and table.name in written:
                 files = [file for shard in written[table.name] for file in shard]
-                scan = parquet_scan(str(self._into / file.name) for file in files)
+                scan = self._scan_of(files)
                 self._require(self._number(f"SELECT COUNT(*) FROM {scan}") == self._number(self._rows_of(table)))
                 self._require(not self._any(self._misread(table, scan)))
                 for file in files if table.name in self.cuts else ():
-                    cut, one = self.cuts[table.name], parquet_scan([str(self._into / file.name)])
+                    cut, one = self.cuts[table.name], self._scan_of([file])
                     wrong = f"{cell_of(cut, quoted(cut.column))} <> {file.cell}"
                     self._require(not self._any(f"SELECT 1 FROM {one} WHERE {wrong}"))
         for shard in range(count if self._owned and self._owned[0].name in written else 0):
@@ -366,7 +370,10 @@ class Preparing(PublicTables):
         return f"SELECT DISTINCT {columns} FROM {self._scan(written, table, shard)}"
 
     def _scan(self, written: Written, table: Table, shard: int) -> str:
-        return parquet_scan(str(self._into / file.name) for file in written[table.name][shard])
+        return self._scan_of(written[table.name][shard])
+
+    def _scan_of(self, files: Iterable[File]) -> str:
+        return parquet_scan((str(self._into / file.name) for file in files), self._key)
 
     def _require(self, holds: bool) -> None:
         if not holds:

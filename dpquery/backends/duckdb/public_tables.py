@@ -132,14 +132,14 @@ class PublicTables:
     # Opening tables as declared.
 
     def _hold(
-        self, catalog: Catalog, sources: Mapping[str, object], tables: Iterable[str], copies: Path | None = None
+        self, catalog: Catalog, sources: Mapping[str, object], tables: Iterable[str], reads: Reading | None = None
     ) -> None:
         """Opens the sources of tables, those that the promise rests on with memory of their own.
 
         Args:
-            copies: A folder for copies of what lies elsewhere; without one they are in memory.
+            reads: What reads data elsewhere, if copies are not to be in memory.
         """
-        with Reading(copies) as reading:
+        with reads or Reading() as reading:
             opened = _open_all(catalog, sources, tables, reading)
         prepared = {name for name, source in opened.items() if source.prepared is not None}
         checked = relied_on(catalog) & opened.keys() | prepared

@@ -10,7 +10,8 @@ from dpquery.catalog import Table
 from dpquery.catalog.names import quoted
 from dpquery.data.cells import Cut
 from dpquery.data.prepared import CODE, OWNER, File, digest_of
-from dpquery.data.sources import quote
+from dpquery.data.sealed import Key
+from dpquery.data.sources import address, quote
 from dpquery.plan.types import DATE, TIMESTAMP
 
 FORM = "FORMAT parquet, COMPRESSION lz4_raw"
@@ -59,10 +60,10 @@ def owner_of(table: Table) -> str:
     return quoted(OWNER if table.ownership.path else table.ownership.column)
 
 
-def copied(text: str, file: Path, said: Mapping[str, str]) -> str:
-    """Returns a statement that writes rows to a file, and what it says of itself."""
+def copied(text: str, file: Path, said: Mapping[str, str], key: Key | None) -> str:
+    """Returns a statement that writes rows to a file, sealed where there is a key, and what it says of itself."""
     footer = ", ".join(f"{key}: {quote(value)}" for key, value in said.items())
-    return f"COPY ({text}) TO {quote(str(file))} ({FORM}, KV_METADATA {{{footer}}})"
+    return f"COPY ({text}) TO {quote(address(file, key))} ({FORM}, KV_METADATA {{{footer}}})"
 
 
 def kept(file: Path, cell: int) -> File:

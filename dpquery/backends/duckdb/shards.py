@@ -61,7 +61,9 @@ def shards_of(opened: Mapping[str, Source], read: Mapping[str, Touched]) -> Shar
         read: The tables, and of which periods rows are read of each.
     """
     prepared = [(opened[table].name, opened[table].prepared, touched) for table, touched in read.items()]
-    return Shards({name: tuple(map(parquet_scan, p.read(touched))) for name, p, touched in prepared if p is not None})
+    return Shards(
+        {name: tuple(parquet_scan(f, p.key) for f in p.read(touched)) for name, p, touched in prepared if p is not None}
+    )
 
 
 def periods(relation: Relation, table: str, cut: Cut, type: Type, limit: int) -> Touched:

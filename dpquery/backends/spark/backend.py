@@ -43,6 +43,8 @@ class SparkBackend(DuckDBBackend):
         given = resources or Resources()
         self._spark, self._frames = session_of(sources), None
         self._in_files = {name: table for name, table in sources.items() if isinstance(table, PreparedTable)}
+        if any(table.key is not None for table in self._in_files.values()):
+            raise CatalogError("executors of Spark have no key: encrypted prepared data are read by the backend duckdb")
         held = sources
         if not self._in_files:
             self._frames = Frames(self._spark, catalog, sources)

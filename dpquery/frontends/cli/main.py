@@ -36,6 +36,7 @@ from dpquery.frontends.cli.options import (
     SESSION,
     CatalogFile,
     Fresh,
+    KeyFile,
     LedgerFile,
     Prices,
     Sources,
@@ -80,7 +81,7 @@ def root(version: Annotated[bool, opt("--version", None, "Print the version and 
         raise typer.Exit
 
 
-def check(catalog: CatalogFile, source: Sources = None, ledger: LedgerFile = None) -> None:
+def check(catalog: CatalogFile, source: Sources = None, ledger: LedgerFile = None, key_file: KeyFile = None) -> None:
     """Print what a catalog declares, with advice; with data, check that it can be read as declared; with a ledger, what
     its profile says of max_rows."""
     from dpquery.catalog import Catalog
@@ -104,7 +105,7 @@ def check(catalog: CatalogFile, source: Sources = None, ledger: LedgerFile = Non
         from dpquery.session.preparing import sources_of
 
         with contextlib.closing(open_ledger(ledger or ledger_beside(declared, catalog))) as known:
-            found = sources_of(declared, given, known)
+            found = sources_of(declared, given, known, key_file)
     else:
         found = given
     identifying = list[tuple[str, str]]()

@@ -37,6 +37,9 @@ Sources = Annotated[
 ]
 LedgerFile = Annotated[str | None, opt("--ledger -l", "FILE|URL", "By default DATASET.ledger beside the catalog.")]
 Analyst = Annotated[str | None, opt("--analyst -a", "NAME", "The analyst; not needed if only one is declared.")]
+KeyFile = Annotated[
+    Path | None, opt("--key-file", "FILE", "Holds the key of encrypted prepared data; by default in DPQUERY_KEY.")
+]
 MemoryLimit = Annotated[
     str | None, opt("--memory-limit", "AMOUNT", "Memory of the engine, such as 4GB; by default half of the machine's.")
 ]
@@ -44,7 +47,12 @@ SpillTo = Annotated[str | None, opt("--spill", "FOLDER|off", "Folder for encrypt
 Prices = Annotated[bool, opt("--prices", None, "Print what losses and errors would cost and mean; charges nothing.")]
 Fresh = Annotated[bool, opt("--fresh", None, "Measure all of it again and ignore stored answers.")]
 
-SESSION: Group = {"source": (Sources, None), "ledger": (LedgerFile, None), "analyst": (Analyst, None)}
+SESSION: Group = {
+    "source": (Sources, None),
+    "ledger": (LedgerFile, None),
+    "analyst": (Analyst, None),
+    "key_file": (KeyFile, None),
+}
 RESOURCES: Group = {"memory_limit": (MemoryLimit, None), "spill": (SpillTo, None)}
 LOSS: Group = {
     "epsilon": (Annotated[str | None, opt("--epsilon -e", "AMOUNT", "What the query may lose.")], None),
@@ -87,10 +95,11 @@ def takes(*groups: Group) -> Callable[[Command], Command]:
 
 def session_of(catalog: Path, asked: dict[str, Any], *, interruptible: bool = True) -> AbstractContextManager[Session]:
     """Returns the session that the options of SESSION and RESOURCES name, which it takes out of `asked`."""
-    source, ledger, analyst = (asked.pop(name) for name in SESSION)
+    source, ledger, analyst, key = (asked.pop(name) for name in SESSION)
     limit, spill = (asked.pop(name, None) for name in RESOURCES)
     place = (catalog, source or (), ledger, analyst)
-    return session_over(*place, memory_limit=limit, spill=spill_of(spill), interruptible=interruptible)
+    engine = {"key": key, "memory_limit": limit, "spill": spill_of(spill)}
+    return session_over(*place, **engine, interruptible=interruptible)
 
 
 def options_of(asked: dict[str, Any], **more: Any) -> Options:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dpquery.errors import CatalogError
 from dpquery.frontends.cli.answer import say
-from dpquery.frontends.cli.options import CatalogFile, LedgerFile, MemoryLimit, Sources, SpillTo, spill_of
+from dpquery.frontends.cli.options import CatalogFile, KeyFile, LedgerFile, MemoryLimit, Sources, SpillTo, spill_of
 from dpquery.frontends.cli.owner import user
 from dpquery.frontends.opening import find_sources, ledger_beside
 
@@ -29,11 +29,13 @@ def prepare(
     remove: Annotated[bool, typer.Option("--remove", help="Remove what FOLDER holds, and write nothing.")] = False,
     source: Sources = None,
     ledger: LedgerFile = None,
+    key_file: KeyFile = None,
     memory_limit: MemoryLimit = None,
     spill: SpillTo = None,
 ) -> None:
     """Write the data once in the form that queries read fastest; then name the folder as --source."""
     from dpquery.catalog import Catalog
+    from dpquery.data.sealed import key_of
     from dpquery.session import preparing
 
     if remove:
@@ -41,27 +43,19 @@ def prepare(
         typer.echo(f"{into}: removed")
         return
     declared = Catalog.load(catalog)
+    engine: dict[str, Any] = {"memory_limit": memory_limit, "spill": spill_of(spill), "key": key_of(key_file)}
     if erase is not None:
         if source or shards:
             raise CatalogError("--erase changes what FOLDER holds: leave --source and --shards out")
         unit = sys.stdin.readline().rstrip("\n") if erase == "-" else erase
         found_ledger = ledger or ledger_beside(declared, catalog)
-        preparing.erase(
-            declared, into, unit, ledger=found_ledger, by=user(), memory_limit=memory_limit, spill=spill_of(spill)
-        )
+        preparing.erase(declared, into, unit, ledger=found_ledger, by=user(), **engine)
         typer.echo(f"{into}: erased, as a new version of the data. Remove the unit from the sources too")
         return
     found, problems = find_sources(declared, catalog.parent, source or ())
     if problems:
         raise CatalogError(problems)
-    preparing.prepare(
-        declared,
-        found,
-        into,
-        ledger=ledger or ledger_beside(declared, catalog),
-        shards=shards,
-        memory_limit=memory_limit,
-        spill=spill_of(spill),
-        say=say,
-    )
-    typer.echo(f"{into}: prepared. Read it with --source {into}; it holds people's data, so keep it to yourself")
+    place = ledger or ledger_beside(declared, catalog)
+    preparing.prepare(declared, found, into, ledger=place, shards=shards, say=say, **engine)
+    kept = "prepared" if engine["key"] is None else "prepared and encrypted"
+    typer.echo(f"{into}: {kept}. Read it with --source {into}; it holds people's data, so keep it to yourself")

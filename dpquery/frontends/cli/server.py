@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpquery.errors import CatalogError
-from dpquery.frontends.cli.options import CatalogFile, LedgerFile, MemoryLimit, Sources, SpillTo, opt, spill_of
+from dpquery.frontends.cli.options import CatalogFile, KeyFile, LedgerFile, MemoryLimit, Sources, SpillTo, opt, spill_of
 from dpquery.frontends.opening import find_data, ledger_beside, open_ledger
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def serve(
     ] = None,
     most_results: Annotated[int, opt("--most-results", "MB", "Results kept; one user has a quarter.", min=4)] = 512,
     tick: Annotated[float, opt("--tick", "SECONDS", "When cancelled statements end.", min=0.01, max=60)] = 0.25,
+    key_file: KeyFile = None,
     memory_limit: MemoryLimit = None,
     spill: SpillTo = None,
     metrics: Annotated[str | None, opt("--metrics", "HOST:PORT", "Where Prometheus reads /metrics.")] = None,
@@ -87,6 +88,7 @@ def serve(
         "catalog": str(catalog),
         "sources": found,
         "ledger": str(ledger or ledger_beside(declared, catalog)),
+        "key": key_file,
         "row_level": row_level,
         "most_epsilon": most_epsilon,
         "memory_limit": memory_limit,

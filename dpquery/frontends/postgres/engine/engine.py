@@ -321,7 +321,8 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
     """Gives the engine over a catalog, its data and its ledger; see `worker.Factory`.
 
     Args:
-        arguments: The paths `catalog`, `sources` by table or of a prepared folder, `ledger`; `row_level`;
+        arguments: The paths `catalog`, `sources` by table or of a prepared folder, `ledger`, `key` of a file or None;
+            `row_level`;
             `most_epsilon`, or None; `memory_limit` and `spill` as for `dpquery.connect`; `workers`, the number of
             engines that share them.
 
@@ -334,7 +335,8 @@ def open_engine(arguments: dict[str, Any]) -> Iterator[tuple[Engine, dict[str, A
     with contextlib.ExitStack() as ending:
         ending.callback(ledger.close)
         version = ledger.data_version  # before the data are opened: what is opened later is not older
-        backend = open_backend(catalog, sources_of(catalog, arguments["sources"], ledger), resources=resources)
+        sources = sources_of(catalog, arguments["sources"], ledger, arguments["key"])
+        backend = open_backend(catalog, sources, resources=resources)
         ending.callback(backend.close)
         someone = next(iter(catalog.analysts), "analyst")
         Session(catalog, backend=backend, ledger=ledger, analyst=someone)  # whether they belong together

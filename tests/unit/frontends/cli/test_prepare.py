@@ -31,7 +31,7 @@ def test_a_folder_is_prepared_and_read(
     assert run(["query", str(catalog), COUNT, "--epsilon", "1", "--source", str(into), "--format", "csv"]) == 0
     assert capsys.readouterr().out.split() == ['"n"', "60"]
     ledger = str(tmp_path / "shop.ledger")
-    words = {"memory_limit": None, "spill": True, "row_level": "error", "most_epsilon": None, "workers": 1}
+    words = {"key": None, "memory_limit": None, "spill": True, "row_level": "error", "most_epsilon": None, "workers": 1}
     with open_engine({"catalog": str(catalog), "sources": str(into), "ledger": ledger, **words}) as (_, facts):
         assert facts == {"dataset": "shop"}
     assert run(["check", str(catalog), "--source", str(into)]) == 0
