@@ -239,7 +239,7 @@ def opened(
     return made
 
 
-def manifest_of(place: Path, key: Key | None) -> Manifest:
+def manifest_of(place: Path, key: Key | None = None) -> Manifest:
     """Returns the manifest of a prepared folder; raises CatalogError where it has none that was written as it is, or
     another key is needed."""
     _require_own(place, place, stat.S_ISDIR)
@@ -347,15 +347,14 @@ def _read(place: Path, path: Path, key: Key | None) -> bytes:
     """Returns what the manifest held before it was sealed, if it was."""
     if key is None:
         content = path.read_bytes()
-        if is_sealed(content):
-            _refuse(place, f"it is encrypted: give its key, by --key-file, key= or the environment's {VARIABLE}")
-        return content
+        problem = f"it is encrypted: give its key, by --key-file, key= or the environment's {VARIABLE}"
+        return content if not is_sealed(content) else _refuse(place, problem)
     try:
         with Reader(path, key) as file:
             return file.read()
     except DamagedError as error:
         problem = str(error)
-    _refuse(place, f"a key was given, and its manifest {problem}")
+    return _refuse(place, f"a key was given, and its manifest {problem}")
 
 
 def _require_own(place: Path, path: Path, is_kind: Any) -> None:

@@ -143,9 +143,8 @@ class DuckDBBackend(PublicTables):
 
     def _tables_of(self, read: Mapping[str, Touched], limited: frozenset[str], weights: Names) -> TableReader:
         """Returns what reads the tables, of prepared ones the files that may hold rows of these periods."""
-        whole = {
-            name: parquet_scan(chain(*table.read(read[name])), table.key) for name, table in self._prepared.items()
-        }
+        prepared = self._prepared.items()
+        whole = {name: parquet_scan(chain(*table.read(read[name])), table.key) for name, table in prepared}
         return replace(self._tables, limited=limited, weights=weights, places=self._tables.places | whole)
 
     def _periods(self, relation: Relation, table: str, limited: frozenset[str]) -> Touched:

@@ -137,7 +137,7 @@ class Engine:
         files = ", ".join(quote(address(f, source.key)) for source in opened.values() for f in source.files)
         # A file system of ours, whose addresses are allowed as others are.
         keys = {source.key for source in opened.values()} | {key}
-        for held in keys - {None}:
+        for held in (held for held in keys if held is not None):
             self._root.register_filesystem(SealedFiles(held))
         # Only where the order of rows is part of an answer: to keep it costs memory.
         self._root.execute(f"SET preserve_insertion_order = {str(keep_order).lower()}")

@@ -49,10 +49,8 @@ def written_without(
         for name, files in manifest.tables.items():
             table, shards = catalog.tables[name], list[tuple[File, ...]]()
             for shard, parts in enumerate(files):
-                held = [
-                    table.ownership is not None and _holds(engine, table, before / file.name, unit, key)
-                    for file in parts
-                ]
+                places = [before / file.name for file in parts]
+                held = [table.ownership is not None and _holds(engine, table, path, unit, key) for path in places]
                 found = found or any(held)
                 pairs = zip(parts, held, strict=True)
                 shards.append(

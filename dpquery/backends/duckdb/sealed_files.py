@@ -60,7 +60,7 @@ class SealedFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no ty
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """Returns what a folder holds."""
-        found = [entry for entry in os.scandir(_path(path))]
+        found = list(os.scandir(_path(path)))
         if not detail:
             return [f"{SEALED}{entry.path}" for entry in found]
         kinds = [("directory" if entry.is_dir() else "file", entry) for entry in found]
