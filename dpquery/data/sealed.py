@@ -45,7 +45,6 @@ class Key:
 
     Attributes:
         secret: The bytes.
-        name: Tells it from others; nothing of the key follows from it.
     """
 
     secret: bytes = field(repr=False)
@@ -56,6 +55,7 @@ class Key:
 
     @property
     def name(self) -> bytes:
+        """Tells it from other keys; nothing of it follows from that."""
         return hmac.digest(self.secret, MAGIC + b" name", "sha256")[:NAME]
 
     def of_file(self, salt: bytes) -> AESGCM:
@@ -133,12 +133,15 @@ class Writer(io.RawIOBase):
         self._file.write(self._header)
 
     def writable(self) -> bool:
+        """Whether it may be written to."""
         return True
 
     def tell(self) -> int:
+        """Returns how many bytes were written."""
         return self._size
 
     def write(self, data: Any) -> int:
+        """Appends bytes; the disk gets them in whole pieces."""
         self._held += data
         self._size += len(data)
         while len(self._held) > PIECE:
@@ -151,6 +154,7 @@ class Writer(io.RawIOBase):
         self._pieces += 1
 
     def close(self) -> None:
+        """Writes the last piece."""
         if not self.closed:
             self._put(bytes(self._held), is_last=True)
             self._file.close()
@@ -188,20 +192,25 @@ class Reader(io.RawIOBase):
         self._places: dict[int, int] = {}
 
     def readable(self) -> bool:
+        """Whether it may be read."""
         return True
 
     def seekable(self) -> bool:
+        """Whether it may be read at any place."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Returns this thread's place after moving it."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: self.size}[whence]
         self._places[threading.get_ident()] = max(0, start + offset)
         return self.tell()
 
     def tell(self) -> int:
+        """Returns this thread's place."""
         return self._places.get(threading.get_ident(), 0)
 
     def read(self, size: int | None = -1) -> bytes:
+        """Returns the bytes from this thread's place on, all that are left by default."""
         start = self.tell()
         end = self.size if size is None or size < 0 else min(start + size, self.size)
         if end <= start:
@@ -232,6 +241,7 @@ class Reader(io.RawIOBase):
         raise DamagedError("is not as it was written")
 
     def close(self) -> None:
+        """Ends reading."""
         if not self.closed and self._descriptor >= 0:
             os.close(self._descriptor)
         super().close()

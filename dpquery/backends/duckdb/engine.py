@@ -153,9 +153,9 @@ class Engine:
         for setting, value in (memory or {}).items():
             self._root.execute(f"SET GLOBAL {setting} = {value}")  # for the threads' connections too
         _hide_progress(self._root)
+        folders = ", ".join(quote(address(writes, one)) for one in (None, key)) if writes else "''"
         # What may be read and written although `LOCK` forbids the rest.
-        folders = {writes, address(writes, key)} if writes else ()
-        self._root.execute(f"SET allowed_directories = [{', '.join(map(quote, folders))}]")
+        self._root.execute(f"SET allowed_directories = [{folders}]")
         # The files of the sources, each by name.
         self._root.execute(f"SET allowed_paths = [{files}]")
         for setting, value in LOCK.items():
