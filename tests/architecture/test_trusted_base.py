@@ -43,13 +43,15 @@ ENGINES = ("duckdb", "psycopg", "psycopg2", "sqlalchemy", "pyspark")
 LEDGER_STORES = {"ledger/postgres.py": {"psycopg"}, "reuse/shelf_postgres.py": {"psycopg"}}
 """The ledger's own database is no engine, as no private row and no analyst's SQL passes there."""
 SEALED = "data/sealed.py"  # salts and keys of encrypted files
+CLIENTS = {"frontends/page/asking.py": {"psycopg"}}
+"""A client of the server, as any other: what it gets is noisy and charged."""
 CERTIFICATES = ("frontends/postgres/login/tls.py",)
 """Reads the server's own certificate."""
 OTHER_DATABASES = {"frontends/postgres/login/users.py"}
 """The users' file holds no data."""
 DIALECTS = {"frontends/dbapi/sqlalchemy_dialect.py": {"sqlalchemy"}}
 """A way in, for those who ask: it opens no database."""
-NONCES_AND_KEYS = ("frontends/admin/", "frontends/postgres/")
+NONCES_AND_KEYS = ("frontends/admin/", "frontends/page/", "frontends/postgres/")
 """Servers need what nobody guesses: nonces, salts, cancel keys. No noise is drawn there."""
 OWN_PROCESSES = {"backends/duckdb/system_tables.py"}
 """Start a process of this package: that of the emulated catalogs, which holds no data."""
@@ -161,7 +163,7 @@ def test_what_is_spent_stands_in_no_library_of_databases(module: Module) -> None
 @each_module
 def test_only_backends_know_an_engine(module: Module) -> None:
     if not module.path.startswith("backends/") and module.path not in PUBLIC_DATA_ONLY:
-        assert _uses(module, ENGINES) <= LEDGER_STORES.get(module.path, set()) | DIALECTS.get(module.path, set())
+        assert _uses(module, ENGINES) <= {**LEDGER_STORES, **DIALECTS, **CLIENTS}.get(module.path, set())
 
 
 @each_module

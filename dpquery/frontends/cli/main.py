@@ -50,6 +50,7 @@ from dpquery.frontends.cli.prepare import prepare
 from dpquery.frontends.cli.server import serve, user_commands
 from dpquery.frontends.cli.start import import_smartnoise, init, profile, suggest_bounds
 from dpquery.frontends.opening import find_data, is_url, ledger_beside, open_ledger, read_params, read_query
+from dpquery.frontends.page.command import page
 from dpquery.frontends.shell.command import shell
 from dpquery.frontends.text import as_options
 
@@ -194,7 +195,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "suggest-bounds": suggest_bounds,
         "budget": budget,
     },
-    "Serve": {"prepare": prepare, "serve": serve},
+    "Serve": {"prepare": prepare, "serve": serve, "page": page},
     "Look up": {"docs": docs, "help": show_help},
 }
 for panel, commands in PANELS.items():

@@ -71,12 +71,12 @@ def serve(
     from dpquery.frontends.postgres.process.pool import Pool
     from dpquery.frontends.postgres.process.supervisor import SupervisorSettings
 
-    host, port = _address(listen)
+    host, port = address_of(listen)
     if (tls_cert is None) is not (tls_key is None) or (tls_client_ca is not None and tls_cert is None):
         raise typer.BadParameter("--tls-cert and --tls-key belong together, and --tls-client-ca needs them")
     if require_tls and tls_cert is None:
         raise typer.BadParameter("--require-tls needs --tls-cert and --tls-key")
-    if tls_cert is None and not _is_loopback(host):
+    if tls_cert is None and not is_loopback(host):
         raise typer.BadParameter(f"{host} is reachable from other machines: give --tls-cert and --tls-key")
     if row_level not in ("error", "empty"):
         raise typer.BadParameter("--row-level must be error or empty")
@@ -123,8 +123,8 @@ def serve(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     with contextlib.ExitStack() as pages:
         if admin is not None:
-            _open_page(pages, server, declared, arguments["ledger"], _address(admin), admin_token)
-        counted = None if metrics is None else (*_address(metrics), _metrics_token(metrics, metrics_token))
+            _open_page(pages, server, declared, arguments["ledger"], address_of(admin), admin_token)
+        counted = None if metrics is None else (*address_of(metrics), _metrics_token(metrics, metrics_token))
         asyncio.run(_run(server, host, port, counted, declared))
 
 
@@ -191,14 +191,16 @@ async def _run(server: Server, host: str, port: int, metrics: tuple[str, int, st
     await server.stop()
 
 
-def _address(text: str) -> tuple[str, int]:
+def address_of(text: str) -> tuple[str, int]:
+    """Returns host and port of HOST:PORT."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 <= int(port[:6]) <= 65_535:
         raise typer.BadParameter(f"write the address as HOST:PORT, not {text!r}")
     return host.strip("[]"), int(port)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
