@@ -11,8 +11,12 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from functools import lru_cache
 
 from dpquery.cancelling import Cancellation, cancellable, is_cancellable
+
+CAUGHT_UP = 0
+"""The number of no signal."""
 
 
 @contextlib.contextmanager
@@ -49,27 +53,56 @@ def _is_ours() -> bool:
 
 @contextlib.contextmanager
 def _signals(cancellation: Cancellation) -> Iterator[None]:
+    watcher = _watcher(os.getpid())
+
     def interrupted(*_: object) -> None:
+        watcher.is_pressed = True
         cancellation.cancel()
         raise KeyboardInterrupt
 
-    read, write = os.pipe()
-    os.set_blocking(write, False)
-    thread = threading.Thread(target=_wait, args=(read, cancellation), daemon=True)
-    thread.start()
-    handler, wakes = signal.signal(signal.SIGINT, interrupted), signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    if watcher.is_pressed:
+        watcher.catch_up()
+    watcher.watched = cancellation
+    handler = signal.signal(signal.SIGINT, interrupted)
+    wakes = signal.set_wakeup_fd(watcher.write, warn_on_full_buffer=False)
     try:
         yield
     finally:
         signal.set_wakeup_fd(wakes)
         signal.signal(signal.SIGINT, handler)
-        os.close(write)
-        thread.join()
-        os.close(read)
+        watcher.watched = None
 
 
-def _wait(read: int, cancellation: Cancellation) -> None:
-    """Cancels when Ctrl-C arrives; ends when the other end of the pipe is closed."""
-    while numbers := os.read(read, 1):
-        if numbers[0] == signal.SIGINT:
-            cancellation.cancel()
+class _Watcher:
+    """A thread that cancels what is watched when Ctrl-C arrives; between two signals it sleeps.
+
+    There is one for the process, as to start and to end one takes longer than a query where other threads are busy.
+    """
+
+    def __init__(self) -> None:
+        self.watched: Cancellation | None = None
+        self.is_pressed = False
+        self._caught_up = threading.Event()
+        self._read, self.write = os.pipe()
+        os.set_blocking(self.write, False)
+        threading.Thread(target=self._wait, name="dpquery Ctrl-C", daemon=True).start()
+
+    def catch_up(self) -> None:
+        """Waits until all signals of what was watched before are dealt with, so that none stops what comes next."""
+        self._caught_up.clear()
+        os.write(self.write, bytes([CAUGHT_UP]))
+        self._caught_up.wait()
+        self.is_pressed = False
+
+    def _wait(self) -> None:
+        while numbers := os.read(self._read, 1):
+            if numbers[0] == CAUGHT_UP:
+                self._caught_up.set()
+            elif numbers[0] == signal.SIGINT and self.watched is not None:
+                self.watched.cancel()
+
+
+@lru_cache(maxsize=1)
+def _watcher(process: int) -> _Watcher:
+    """Returns the watcher of a process; a fork has no threads of the one before."""
+    return _Watcher()

@@ -94,11 +94,6 @@ class Files:
                 )
 
 
-def state_of(sources: Mapping[str, Source]) -> tuple[Stamp, ...]:
-    """Returns what tells one state of the files that are read in place from another."""
-    return tuple(stamp for source in sources.values() if source.scan and source.files for stamp in stamps_of(source))
-
-
 def stamps_of(source: Source) -> tuple[Stamp, ...]:
     """Returns what tells one state of a source's files from another; frames have none, because they stay."""
     if isinstance(source.data, pads.Dataset):

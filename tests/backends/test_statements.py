@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Statements are planned once, and what they were planned for stays what they run over."""
+"""Statements are parsed once, and planned for what they run over."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpquery as dp
-from dpquery.backends.duckdb import statements
+from dpquery.backends.duckdb import backend
 from dpquery.backends.duckdb.sql.sql_expressions import lower
-from dpquery.backends.duckdb.statements import Statements
+from dpquery.backends.duckdb.statements import parsed
 from dpquery.data.readable import PIECE, PIECES, coded
 from dpquery.plan.expr import Literal
 from dpquery.plan.types import TEXT
@@ -55,22 +55,23 @@ def totals(of: dp.Session, query: str = QUERY) -> list[int]:
     return [int(total) for total in of.sql(query, fresh=True).to_pandas()["total"]]
 
 
-def test_a_query_is_planned_once_and_keeps_other_values_each_time(
+def test_a_query_is_parsed_once_and_keeps_other_values_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person stands for four of eight values; the release's key, by which turns go, is all that a plan is given."""
     zero_noise(monkeypatch)
     keys = iter(range(1, 1_000))
     monkeypatch.setattr("dpquery.kernel.samplers.random_key", lambda: next(keys) << 64 | 7)
-    planned = []
-    prepared = Statements.prepared
-    monkeypatch.setattr(Statements, "prepared", lambda *given: planned.append(prepared(*given)) or planned[-1])
+    given, fetch = [], backend.fetch
+    monkeypatch.setattr(
+        backend, "fetch", lambda cursor, text, numbers: given.append((text, *numbers)) or fetch(cursor, text, numbers)
+    )
     rows = pd.DataFrame([(p, "a", 10 * p + i) for p in range(2) for i in range(8)], columns=["person", "place", "cost"])
     rows = pd.concat([rows, rows[rows.person == 0].assign(person=2)])
     with session(rows, tmp_path) as opened:
         found = [totals(opened, "SELECT COUNT(DISTINCT cost) AS total FROM visits") for _ in range(4)]
-    assert len({statement.split("(")[0] for statement in planned}) == 1
-    assert len(set(planned)) == 4
+    assert parsed.cache_info().hits >= 3 and len({text for text, *_ in given}) == 1
+    assert len(set(given)) == 4
     assert all(total == 12 for (total,) in found)  # two persons share eight values, and a third has four of her own
 
 
@@ -87,21 +88,6 @@ def test_a_file_that_was_written_anew_is_planned_anew(
         visits(people, 99).to_parquet(path, index=False)
         os.utime(path, ns=(1, 1))
         assert sum(totals(opened)) == people * 4 * 99
-
-
-def test_the_least_recently_used_plan_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statements, "MOST_PREPARED", 2)
-    cursor = duckdb.connect().cursor()
-    kept = Statements(cursor)
-    names = [kept.prepared(f"SELECT {number}", (), ()) for number in (1, 2, 1, 3, 1, 2)]
-    assert names[0] == names[2] == names[4]
-    assert names[1] != names[5]
-    assert cursor.execute("SELECT COUNT(*) FROM duckdb_prepared_statements()").fetchall() == [(2,)]
-
-
-def test_another_state_of_the_files_is_another_plan() -> None:
-    kept = Statements(duckdb.connect().cursor())
-    assert kept.prepared("SELECT 1", (), "now") != kept.prepared("SELECT 1", (), "then")
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20))

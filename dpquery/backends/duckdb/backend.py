@@ -51,7 +51,7 @@ from dpquery.catalog import Catalog
 from dpquery.catalog.identifiers import may_identify, repeats
 from dpquery.catalog.names import quoted
 from dpquery.data.sources import parquet_scan
-from dpquery.data.unchanged import Stamp, stamps_of, state_of
+from dpquery.data.unchanged import Stamp, stamps_of
 from dpquery.errors import BackendError, CatalogError
 from dpquery.kernel.plan import Measure, PrivateAggregate
 from dpquery.kernel.release import ExactAggregates
@@ -119,13 +119,14 @@ class DuckDBBackend(PublicTables):
         named = {table: self._opened[table].name for table in self._prepared}
         tables = self._tables_of(read, limited, weights)
         text, numbers, contested = written(tables, form, domains, choices)
-        parts: tuple[str, ...] = ()
+        whole, parts = text, tuple[str, ...]()
         if shards.count > 1 and adds_up(aggregate):
             one = written(replace(tables, places=tables.places | named), form, domains, choices, is_part=True)[0]
             text, parts = added_up(aggregate, PARTS, shards.count), shards.statements(one)
         empty = {each: None if kept is None else self._without_rows(each, kept) for each, kept in weights.items()}
         bound = replace(self._named, limited=limited, weights=empty)
-        self._empty.bind(written(bound, form, domains, choices)[0], needed)
+        is_same = (bound.places, empty) == (tables.places, weights)
+        self._empty.bind(whole if is_same else written(bound, form, domains, choices)[0], len(numbers), needed)
         return Prepared(
             aggregate=aggregate,
             text=text,
@@ -190,8 +191,7 @@ class DuckDBBackend(PublicTables):
                 return with_values_once(self._fetched(statement, statement.text))
             finally:
                 cursor.execute(f"DROP TABLE IF EXISTS {PARTS}")
-        text = self._private.statements.prepared(statement.text, numbers, state_of(self._opened))
-        return self._fetched(statement, text)
+        return self._fetched(statement, statement.text, numbers)
 
     def part(self, aggregate: PrivateAggregate, key: int) -> pa.Table:
         """Returns what the rows held here are of an aggregate over more of them, for `added`.
@@ -223,13 +223,13 @@ class DuckDBBackend(PublicTables):
         finally:
             cursor.execute(f"DROP TABLE IF EXISTS {PARTS}")
 
-    def _fetched(self, statement: Prepared, text: str) -> ExactAggregates:
-        """Returns what a text gives for a statement's aggregate."""
+    def _fetched(self, statement: Prepared, text: str, numbers: Sequence[int] = ()) -> ExactAggregates:
+        """Returns what a text with a run's numbers gives for a statement's aggregate."""
         aggregate, cursor = statement.aggregate, self._private.cursor()
         if signatures(aggregate.measures) or statement.contested or decides_in_rounds(aggregate):
-            return with_lists(aggregate, fetch(cursor, text), statement.contested)
+            return with_lists(aggregate, fetch(cursor, text, numbers), statement.contested)
         fetched = fetch_few if is_small(aggregate) else fetch_objects if aggregate.is_selected else fetch_integers
-        return of_columns(aggregate, fetched(cursor, text))
+        return of_columns(aggregate, fetched(cursor, text, numbers))
 
     def _state(self, aggregate: PrivateAggregate) -> tuple[Stamp, ...]:
         """Returns what tells one state of the files of tables that must stay from another: prepared ones do, as a row

@@ -1,4 +1,4 @@
-"""Whether the engine can run a statement, found out before it is charged for: it is bound over tables without rows.
+"""Whether the engine can run a statement, found out before it is charged for: it is run over tables without rows.
 
 The tables have the columns of the stored ones, and no private row is within reach: neither values nor the statistics
 that an engine keeps of them can make a difference.
@@ -14,6 +14,7 @@ from dataclasses import replace
 import duckdb
 
 from dpquery.backends.duckdb.engine import Domain, Engine
+from dpquery.backends.duckdb.statements import parsed
 from dpquery.catalog.names import quoted
 from dpquery.errors import UnsupportedQueryError
 
@@ -33,8 +34,8 @@ class EmptyTables:
             f"CREATE TABLE {table} ({', '.join(f'{quoted(column)} {type}' for column, type in types.items())})"
             for table, types in columns.items()
         ]
-        # Not optimised, as nothing is run: an optimisation that fails would be found where the rows are.
-        self.engine = Engine({}, keep_order=False, made=[*made, "PRAGMA disable_optimizer"])
+        # Not optimised, as no row is read: an optimisation that fails would be found where the rows are.
+        self.engine = Engine({}, keep_order=False, made=[*made, "SET GLOBAL enable_optimizer = false"])
         self._bound: OrderedDict[str, None] = OrderedDict()
         self._tables: dict[str, str] = {}
         self._guard = threading.Lock()
@@ -48,11 +49,12 @@ class EmptyTables:
                 self._tables[text] = made
             return self._tables[text]
 
-    def bind(self, text: str, domains: Iterable[Domain]) -> None:
+    def bind(self, text: str, numbers: int, domains: Iterable[Domain]) -> None:
         """Raises UnsupportedQueryError if the engine cannot run a statement over such tables.
 
         Args:
             text: A SELECT over the tables by their names.
+            numbers: How many numbers a run gives it.
             domains: The public domains that it reads; their values make no difference.
         """
         if text in self._bound:
@@ -60,7 +62,7 @@ class EmptyTables:
         self.engine.provide(replace(domain, rows=()) for domain in domains)
         # An interruption that comes too late for a statement may end the next one while it is prepared, as seen in
         # https://github.com/duckdb/duckdb-rs/pull/862. Until DuckDB forgets it when a statement begins: then once does.
-        if not (self._binds(text) or self._binds(text)):
+        if not (self._runs(text, numbers) or self._runs(text, numbers)):
             raise UnsupportedQueryError(
                 "the engine that holds the data cannot run what this query measures; nothing was charged",
                 advice="Write it with other functions, or ask for its parts one by one.",
@@ -69,11 +71,9 @@ class EmptyTables:
         while len(self._bound) > MOST_BOUND:
             self._bound.popitem(last=False)
 
-    def _binds(self, text: str) -> bool:
-        cursor = self.engine.cursor()
+    def _runs(self, text: str, numbers: int) -> bool:
         try:
-            cursor.execute(f"PREPARE bound AS {text}")
-            cursor.execute("DEALLOCATE bound")
+            self.engine.cursor().execute(parsed(text), [0] * numbers).fetchall()
         except duckdb.Error:
             return False
         return True

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from dpquery.backends.duckdb.sealed_files import SealedFiles
-from dpquery.backends.duckdb.statements import Statements
+from dpquery.backends.duckdb.statements import parsed
 from dpquery.backends.resources import Spill
 from dpquery.data.arrow import arrow_type
 from dpquery.data.sealed import Key
@@ -178,7 +178,6 @@ class Engine:
                 self._cursors.append(cursor)
             self._threads.cursor, self._threads.domains = cursor, dict[str, Domain]()
             self._threads.held = set[str]()
-            self._threads.statements = Statements(cursor)
         held: set[str] = self._threads.held
         if len(held) < len(self._data):
             try:
@@ -197,7 +196,7 @@ class Engine:
     def hand_back(self) -> None:
         """Hands the memory that statements have freed back to the system; where it is short, that was done."""
         with contextlib.suppress(duckdb.Error):
-            self.cursor().execute(self.statements.prepared(HAND_BACK, (), None)).fetchall()
+            self.cursor().execute(parsed(HAND_BACK)).fetchall()
 
     def close(self) -> None:
         """Ends the engine and removes its temporary files; what runs fails."""
@@ -209,13 +208,6 @@ class Engine:
             self._cursors.clear()
         if self._spill is not None:
             self._spill.remove()
-
-    @property
-    def statements(self) -> Statements:
-        """The statements that this thread's connection keeps planned."""
-        self.cursor()
-        statements: Statements = self._threads.statements
-        return statements
 
     def domain(self, types: tuple[Type, ...], rows: Rows) -> Domain:
         """Returns the domain of these rows, under one name for as long as it is remembered."""

@@ -1,10 +1,13 @@
-"""Statements of the embedded engine: run within the time limit, and planned once where they are asked again."""
+"""Statements of the embedded engine: parsed once where they are asked again, and run within the time limit.
+
+The engine plans a statement that reads a table anew for each run, as what it reads may have changed; so nothing that a
+run knew of files is left. Keeping it as a prepared one would save no more than its parsing, and cost another planning.
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 import duckdb
@@ -18,59 +21,40 @@ from dpquery.plan.logical import OutputColumn
 
 TIME_LIMIT = 600.0
 """Seconds that a statement may take. One that takes longer fails like any other; the charge is kept."""
-MOST_PREPARED = 64
-"""Statements that a connection keeps planned."""
 
 
-class Statements:
-    """The last statements of one connection, which keeps their plans: planning takes longer than running over few rows.
+@cache
+def _parser() -> duckdb.DuckDBPyConnection:
+    """Returns a connection that holds nothing and parses."""
+    return duckdb.connect(":memory:", config={"threads": 1})
 
-    A plan knows how its tables were when it was made. Those in memory and in attached files stay; files that are read
-    in place may not, so what tells their states apart belongs to what a statement is known by.
-    """
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        self._cursor = cursor
-        self._names: OrderedDict[tuple[str, object], str] = OrderedDict()
-        self._counter = itertools.count(1)
-
-    def prepared(self, text: str, numbers: Sequence[int], state: object) -> str:
-        """Returns the statement that runs a text with these numbers, planned now if it was not before.
-
-        Args:
-            text: A SELECT that refers to the numbers as `RelationWriter` does.
-            state: What tells one state of the files that it reads from another.
-        """
-        known = text, state
-        if known not in self._names:
-            made = f"planned{next(self._counter)}"
-            with time_limit(self._cursor.interrupt, TIME_LIMIT):
-                self._cursor.execute(f"PREPARE {made} AS {text}")
-            self._names[known] = made
-            if len(self._names) > MOST_PREPARED:
-                self._cursor.execute(f"DEALLOCATE {self._names.popitem(last=False)[1]}")
-        self._names.move_to_end(known)
-        given = ", ".join(f"{number}::UBIGINT" for number in numbers)  # another type would be planned again
-        return f"EXECUTE {self._names[known]}({given})" if given else f"EXECUTE {self._names[known]}"
+@lru_cache(maxsize=256)
+def parsed(text: str) -> duckdb.Statement:
+    """Returns a text of one statement, parsed, for any connection."""
+    (statement,) = _parser().cursor().extract_statements(text)
+    return statement
 
 
 def fetch(cursor: duckdb.DuckDBPyConnection, text: str, numbers: Sequence[int] = ()) -> pa.Table:
     """Returns what a statement gives, as an Arrow table."""
     with time_limit(cursor.interrupt, TIME_LIMIT):
-        return cursor.sql(text, params=list(numbers) or None).to_arrow_table()
+        return cursor.sql(parsed(text), params=list(numbers) or None).to_arrow_table()
 
 
-def fetch_integers(cursor: duckdb.DuckDBPyConnection, statement: str) -> Mapping[str, NDArray[Any]]:
+def fetch_integers(
+    cursor: duckdb.DuckDBPyConnection, text: str, numbers: Sequence[int] = ()
+) -> Mapping[str, NDArray[Any]]:
     """Returns columns of integers and of their digits, with NULLs masked; quicker than Arrow, which is bound twice."""
     with time_limit(cursor.interrupt, TIME_LIMIT):
-        made: Mapping[str, Any] = cursor.execute(statement).fetchnumpy()
+        made: Mapping[str, Any] = cursor.execute(parsed(text), list(numbers)).fetchnumpy()
     return made
 
 
-def fetch_few(cursor: duckdb.DuckDBPyConnection, statement: str) -> Mapping[str, NDArray[Any]]:
+def fetch_few(cursor: duckdb.DuckDBPyConnection, text: str, numbers: Sequence[int] = ()) -> Mapping[str, NDArray[Any]]:
     """Returns columns of Python values, for few rows: integers of 128 bits come whole."""
     with time_limit(cursor.interrupt, TIME_LIMIT):
-        rows = cursor.execute(statement).fetchall()
+        rows = cursor.execute(parsed(text), list(numbers)).fetchall()
     columns = {described[0]: np.empty(len(rows), dtype=object) for described in cursor.description}
     for i, column in enumerate(columns.values()):
         column[:] = [row[i] for row in rows]
@@ -86,9 +70,11 @@ def unmasked(column: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def fetch_objects(cursor: duckdb.DuckDBPyConnection, statement: str) -> Mapping[str, NDArray[Any]]:
+def fetch_objects(
+    cursor: duckdb.DuckDBPyConnection, text: str, numbers: Sequence[int] = ()
+) -> Mapping[str, NDArray[Any]]:
     """Returns columns of any type, as Python values, NULL as None."""
-    made = fetch(cursor, statement)
+    made = fetch(cursor, text, numbers)
     columns = {}
     for column in made.column_names:
         columns[column] = np.empty(len(made), dtype=object)

@@ -216,15 +216,17 @@ class _Split:
         return self.within(spent * other, conversion, made)
 
     def gaussian_errs_more(self, plain: BudgetedPlan, rho: Fraction) -> bool:
-        """Whether Gaussian noise errs more on each measure than the Laplace noise of a plan, even where each measure
-        has all of rho: so no plan with it needs to be made. By the continuous law, less what rounding can make of it.
+        """Whether Gaussian noise errs more on each measure than the Laplace noise of a plan, even where all together
+        have this much rho: so no plan with it needs to be made. By the continuous law, less what rounding can make of
+        it.
         """
         try:
             laws = [law for budgeted in plain.aggregates for law in noises_of(budgeted, self._neighbours)]
         except InvalidLossError:
             return False
-        root = math.sqrt(2 * rho)
-        for (_, measure), law, deviation in zip(self.pairs, laws, self._deviations(False), strict=True):
+        own = zip(self.pairs, laws, self._deviations(False), self._shares(False), strict=True)
+        for (_, measure), law, deviation, share in own:
+            root = math.sqrt(2 * rho * share)
             least = NORMAL_95 * deviation / float(measure.unit) - ROUNDED * root
             if measure.count in CHOICES or least < CLEARLY * law.half_width(FAILURE) * root:
                 return False

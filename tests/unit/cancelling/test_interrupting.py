@@ -91,3 +91,16 @@ def test_other_threads_and_work_that_somebody_else_cancels_are_left_alone() -> N
     with cancellable(Cancellation()):
         look()
     assert handlers == [signal.default_int_handler] * 2
+
+
+def test_one_thread_waits_for_all_queries_and_no_signal_stops_the_next_one(
+    catalog: dp.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(catalog, tmp_path) as session:
+        for number in range(3):
+            with monkeypatch.context() as patched:
+                patched.setattr(DuckDBBackend, "run", long_statement)
+                with pytest.raises(KeyboardInterrupt):
+                    session.sql(f"SELECT COUNT(*) FROM visits -- {number}", epsilon="0.1", fresh=True)
+            session.sql("SELECT COUNT(*) FROM visits", epsilon="0.1", fresh=True)
+    assert [thread.name for thread in threading.enumerate()].count("dpquery Ctrl-C") == 1

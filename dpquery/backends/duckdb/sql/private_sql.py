@@ -6,7 +6,8 @@ The text is a chain of named subqueries:
 - `crowded`: where weights are counted here, the units with more rows than may weigh 1, and what each of these weighs.
 - `owned`: the rows with an owner, `unit`, and what they weigh, `weight`.
 - `coded`: `owned` with the codes of public keys; what is not public is gone.
-- `sums`: what is added up by group, with the histograms of choices joined to it: one aggregation of rows.
+- `sums`: what is added up by group, with the histograms of choices joined to it: one aggregation of rows, to which
+  their lattice values are given as `step0`, `step1`, ..., each written once.
 - `counted0`, `counted1`, ...: joined to `sums`, the counts that take more: of units that count in some of their groups
   alone, and of different values, which `matching` completes.
 
@@ -37,7 +38,7 @@ from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Measure, PrivateAggregat
 from dpquery.plan.logical import Filter, Project, Relation, Scan, output
 
 _OWN = re.compile(
-    r"unit|weight|place|share|value\d*|code|packed|present|deciding|counted\d*|kept\d*|(key|number)\d+|mark"
+    r"unit|weight|place|share|value\d*|code|packed|present|deciding|counted\d*|kept\d*|(key|number|step)\d+|mark"
     r"|(left|right)_(mark|key\d+)"
 )
 """Names that the SQL gives to columns of its own."""
@@ -145,9 +146,10 @@ class PrivateWriter:
         keys, numbers = self._keys, self._numbers()
         if self._alone:
             return f"SELECT {', '.join([*keys, *self._kept])} FROM ({self._histograms('coded', keys)[0]})"
-        grouped = f"SELECT {', '.join([*keys, *numbers])} FROM coded{_group_by(keys)}"
+        rows = self._with_steps("coded")
+        grouped = f"SELECT {', '.join([*keys, *numbers])} FROM {rows}{_group_by(keys)}"
         if (self.aggregate.public_groups or 0) in PACKED and len(numbers) <= MOST_PACKED:
-            grouped = f"SELECT {', '.join([packed(self.aggregate.keys), *numbers])} FROM coded GROUP BY packed"
+            grouped = f"SELECT {', '.join([packed(self.aggregate.keys), *numbers])} FROM {rows} GROUP BY packed"
             grouped = f"SELECT {', '.join([*unpacked(self.aggregate.keys), *self._summed])} FROM ({grouped})"
         if not self._kept:
             return grouped
@@ -163,10 +165,23 @@ class PrivateWriter:
             grouped = self._histograms(self._rows, keys)[0]
             return f"SELECT {', '.join([*columns, *self._kept])} FROM ({grouped}) AS given {domains}"
         shown = ", ".join([*keys, *numbers]) or "COUNT(*) AS present"
-        grouped = f"SELECT {shown} FROM {self._rows}{_group_by(keys)}"
+        grouped = f"SELECT {shown} FROM {self._with_steps(self._rows)}{_group_by(keys)}"
         joins = [domains, *self._with_histograms(self._rows, "given", keys)]
         shown = ", ".join([*columns, *self._kept]) or "given.present"
         return f"SELECT {shown} FROM ({grouped}) AS given {' '.join(joins)}"
+
+    def _with_steps(self, rows: str) -> str:
+        """Returns rows with the lattice values that sums of them read: written once, as to bind a text takes longer
+        than to run it over few rows."""
+        steps = "".join(f", {value} AS {step}" for value, step in self._steps.items())
+        return f"(SELECT *{steps} FROM {rows})" if steps else rows
+
+    @cached_property
+    def _steps(self) -> dict[str, str]:
+        """The names of the lattice values that sums read, by their SQL."""
+        summed = [m for _, m in self._added if m.count is Count.SUM]
+        values = [self._lattice_value(m, place) for m in summed for place in range(len(m.lattices))]
+        return {value: f"step{i}" for i, value in enumerate(dict.fromkeys(values))}
 
     def _numbers(self) -> list[str]:
         return [f"{self._number(measure)} AS number{i}" for i, measure in self._added]
@@ -196,14 +211,14 @@ class PrivateWriter:
         powers, each of which the engine computes once."""
         lattices = measure.lattices
         if lattices[0].bernstein is None:
-            return self._added_up(measure, self._lattice_value(measure, 0))
+            return self._added_up(measure, self._steps[self._lattice_value(measure, 0)])
         if measure.second is None:
             return bernstein_sum(lattices[0], lambda i: self._powers(measure, (i,)))
         return bernstein_sum(lattices[0], lambda i: bernstein_sum(lattices[1], lambda k: self._powers(measure, (i, k))))
 
     def _powers(self, measure: Measure, powers: tuple[int, ...]) -> str:
         """Returns the sum of weighed products of powers of lattice values, over rows in which none is NULL."""
-        values = [self._lattice_value(measure, place) for place in range(len(powers))]
+        values = [self._steps[self._lattice_value(measure, place)] for place in range(len(powers))]
         factors = [value for value, power in zip(values, powers, strict=True) for _ in range(power)]
         present = [f"{value} IS NOT NULL" for value, power in zip(values, powers, strict=True) if not power]
         return self._added_up(measure, " * ".join(factors), *present)
