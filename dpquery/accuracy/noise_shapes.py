@@ -238,6 +238,7 @@ def scale_of(noise: NoiseLaw) -> Fraction | float:
     return shape_of(noise.mechanism).scale(noise.parameter) if noise.is_added else 1 / noise.parameter
 
 
+@lru_cache(maxsize=1024)
 def variance_of(noise: NoiseLaw) -> float:
     """Returns the variance of a noise, in squared lattice steps; of Gaussian noise an upper bound.
 

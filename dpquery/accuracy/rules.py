@@ -90,9 +90,13 @@ class Follower(ABC, Generic[T]):
             case Case():
                 return self.case(expression)
             case Call() if expression.function in RULES:
-                parts = [self.follow(part) for part in expression.arguments]
-                known = [part for part in parts if part is not None]
-                return self.apply(RULES[expression.function], known, expression) if len(known) == len(parts) else None
+                known: list[T] = []
+                for part in expression.arguments:
+                    found = self.follow(part)
+                    if found is None:
+                        return None
+                    known.append(found)
+                return self.apply(RULES[expression.function], known, expression)
             case _:
                 return None
 

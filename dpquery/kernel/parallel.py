@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from dpquery.kernel.plan import Measure, PrivateAggregate
 from dpquery.kernel.sensitivity import weighs_together
+from dpquery.plan.cached import cached
 from dpquery.plan.logical import Relation
 from dpquery.units.declarations import Neighbours
 from dpquery.units.reads import Rows, are_apart, is_one, rows_read
@@ -33,6 +34,11 @@ def chains(aggregates: Sequence[PrivateAggregate], neighbours: Neighbours) -> tu
     Source:
         docs/proofs/disjoint.md, Theorems 1, 2 and 4; McSherry 2009, theorem 4.
     """
+    return _chains(neighbours, *aggregates)
+
+
+@cached
+def _chains(neighbours: Neighbours, *aggregates: PrivateAggregate) -> tuple[Chain, ...]:
     classes: dict[object, tuple[Class, list[int]]] = {}
     owners: list[Relation | str] = []
     numbered = [(place, measure) for place, aggregate in enumerate(aggregates) for measure in aggregate.measures]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, inner_first
 from dpquery.plan.functions import FUNCTIONS, cast_value
 from dpquery.plan.types import Value
 
@@ -55,25 +55,32 @@ def evaluate_rows(
     parts: Known = {} if known is None else known
     if id(expression) in parts:
         return parts[id(expression)][1]
-    found: list[Value]
-    match expression:
+    for part in inner_first(expression):
+        if id(part) not in parts:
+            parts[id(part)] = part, _values_of(part, columns, rows, parts)
+    return parts[id(expression)][1]
+
+
+def _values_of(part: Expression, columns: Mapping[str, Sequence[Value]], rows: int, known: Known) -> list[Value]:
+    """Returns the values of an expression whose parts are evaluated."""
+    match part:
         case Column():
-            found = [normal(value) if isinstance(value, float) else value for value in columns[expression.id]]
+            return [normal(value) if isinstance(value, float) else value for value in columns[part.id]]
         case Literal():
-            found = [normal(expression.value)] * rows
+            return [normal(part.value)] * rows
         case Cast(argument=argument, type=type):
-            given = evaluate_rows(argument, columns, rows, parts)
-            found = [cast_value(value, argument.type, type) for value in given]
+            return [cast_value(value, argument.type, type) for value in known[id(argument)][1]]
         case Case():
-            found = evaluate_rows(expression.otherwise, columns, rows, parts)
-            for condition, result in reversed(expression.branches):
-                holds, taken = (evaluate_rows(part, columns, rows, parts) for part in (condition, result))
+            found = known[id(part.otherwise)][1]
+            for condition, result in reversed(part.branches):
+                holds, taken = known[id(condition)][1], known[id(result)][1]
                 found = [new if is_met is True else old for is_met, new, old in zip(holds, taken, found, strict=True)]
+            return found
         case Call():
-            arguments = [evaluate_rows(argument, columns, rows, parts) for argument in expression.arguments]
-            meaning = FUNCTIONS[expression.function].meaning
-            found = [meaning(*values) for values in zip(*arguments, strict=True)] if arguments else [meaning()] * rows
+            arguments, meaning = (
+                [known[id(argument)][1] for argument in part.arguments],
+                FUNCTIONS[part.function].meaning,
+            )
+            return [meaning(*values) for values in zip(*arguments, strict=True)] if arguments else [meaning()] * rows
         case _:
-            assert_never(expression)
-    parts[id(expression)] = expression, found
-    return found
+            assert_never(part)

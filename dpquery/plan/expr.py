@@ -115,6 +115,11 @@ def parts_of(expression: Expression) -> list[Expression]:
     return found
 
 
+def inner_first(expression: Expression) -> list[Expression]:
+    """Returns the parts of an expression, each after its own parts: following them needs no deep recursion."""
+    return parts_of(expression)[::-1]
+
+
 def columns_of(expression: Expression) -> tuple[Column, ...]:
     """Returns every column that the expression reads, in order and with repetitions."""
     if isinstance(expression, Column):

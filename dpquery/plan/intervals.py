@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import assert_never
 
-from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, conjuncts, parts_of
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, conjuncts, inner_first
 from dpquery.plan.functions import FUNCTIONS
 from dpquery.plan.functions.casts import cast_range
 from dpquery.plan.functions.table import is_null_literal
@@ -19,11 +19,6 @@ _EMPTY = Range(nullable=True)
 def range_of(expression: Expression, columns: Mapping[str, Range]) -> Range:
     """Returns bounds on all values of an expression, given those of the columns by id."""
     return columns.get(expression.id, UNKNOWN) if isinstance(expression, Column) else Intervals(columns)(expression)
-
-
-def inner_first(expression: Expression) -> list[Expression]:
-    """Returns the parts of an expression, each after its own parts: following them needs no deep recursion."""
-    return parts_of(expression)[::-1]
 
 
 class Intervals:

@@ -66,13 +66,35 @@ def _written(value: object) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
-    if kind is tuple:
-        return ["tuple", *map(_written, value)]  # type: ignore[call-overload]
+    if kind is int:
+        return ["int", str(value)]
+    return _of_type(value) if isinstance(value, Type) else _node(value, kind)
+
+
+@lru_cache(maxsize=256)
+def _of_type(type: Type) -> Any:
+    return _node(type, Type)
+
+
+def _node(value: Any, kind: type) -> Any:
     fields = _KNOWN.get(kind)
-    if fields is not None:
-        return _node(value, kind.__name__, fields)
-    write = _WRITERS.get(kind)
-    return _written_rarely(value) if write is None else write(value)
+    if fields is None:
+        write = _WRITERS.get(kind)
+        if write is not None:
+            return write(value)
+        if not dataclasses.is_dataclass(kind) or isinstance(value, _VALUES):
+            return _written_rarely(value)
+        fields = _KNOWN[kind] = tuple(field.name for field in dataclasses.fields(kind) if field.compare)
+    for name in _REFERENCES.get(kind.__name__, ()):
+        held = getattr(value, name)
+        for id in held if isinstance(held, tuple) else () if held is None else (held,):
+            if not id.startswith("#"):
+                raise NotCanonical
+    found: list[Any] = [f"node {kind.__name__}"]
+    for name in fields:
+        part = getattr(value, name)
+        found.append([name, part if type(part) in _PLAIN else _written(part)])
+    return found
 
 
 _PLAIN = {str, bool, type(None)}
@@ -90,6 +112,7 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
     tuple: lambda value: ["tuple", *map(_written, value)],
     frozenset: lambda value: ["set", *sorted(map(_written, value), key=json.dumps)],
 }
+_VALUES = (str, Enum, Mapping)
 
 
 def _written_rarely(value: object) -> Any:
@@ -100,27 +123,10 @@ def _written_rarely(value: object) -> Any:
             return ["enum", type(value).__name__, value.name]
         case Mapping():
             return ["mapping", *([_written(key), _written(part)] for key, part in value.items())]
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = tuple(field.name for field in dataclasses.fields(value) if field.compare)
-            _KNOWN[type(value)] = fields
-            return _node(value, type(value).__name__, fields)
     for kind, write in _WRITERS.items():  # of a class below one of these
         if isinstance(value, kind):
             return write(value)
     raise InternalError(f"a plan holds a {type(value).__name__}")
-
-
-def _node(node: Any, kind: str, fields: tuple[str, ...]) -> Any:
-    for name in _REFERENCES.get(kind, ()):
-        held = getattr(node, name)
-        for id in held if isinstance(held, tuple) else () if held is None else (held,):
-            if not id.startswith("#"):
-                raise NotCanonical
-    found: list[Any] = [f"node {kind}"]
-    for name in fields:
-        part = getattr(node, name)
-        found.append([name, part if type(part) in _PLAIN else _written(part)])
-    return found
 
 
 _KNOWN: dict[type, tuple[str, ...]] = {}

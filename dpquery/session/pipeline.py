@@ -138,7 +138,6 @@ def plan(
     except Exception as error:
         raise InternalError(f"the query could not be planned ({type(error).__name__}); nothing was charged") from None
     for aggregate in budgeted.aggregates:
-        check(aggregate, declared, public)
         require(aggregate.aggregate, catalog, gaps)
     reads_clock = any(one.reads_clock for one in draft.logical)
     return tuple(
@@ -152,6 +151,12 @@ def plan(
         )
         for one in draft.private
     )
+
+
+def require_accepted(prepared: Prepared, ledger: Ledger, public: PublicFacts) -> None:
+    """Raises InternalError where the gate would refuse a plan; of one that is measured it finds that out itself."""
+    for aggregate in prepared.budgeted.aggregates:
+        check(aggregate, ledger.declarations, public)
 
 
 def _strategy(

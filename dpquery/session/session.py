@@ -257,6 +257,7 @@ class Session:
         if passes:
             self._planned((request,), reuse, lambda one, draft: trace.append((one, draft)))
         prepared = prepare(request)
+        pipeline.require_accepted(prepared, self._ledger, self._backend)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
         (known,) = self._told((request,), (prepared,), parts, reuse)
         least = self._catalog.defaults.least_charge

@@ -220,15 +220,24 @@ class _Split:
         have this much rho: so no plan with it needs to be made. By the continuous law, less what rounding can make of
         it.
         """
+        if any(measure.count in CHOICES for _, measure in self.pairs):
+            return False
         try:
             laws = [law for budgeted in plain.aggregates for law in noises_of(budgeted, self._neighbours)]
         except InvalidLossError:
             return False
-        own = zip(self.pairs, laws, self._deviations(False), self._shares(False), strict=True)
-        for (_, measure), law, deviation, share in own:
+        widths = [law.half_width(FAILURE) for law in laws]
+        everything = [Fraction(1)] * len(widths)
+        return self._err_more(widths, rho, everything) or self._err_more(widths, rho, self._shares(False))
+
+    def _err_more(self, widths: Sequence[int], rho: Fraction, shares: Sequence[Fraction]) -> bool:
+        """Whether Gaussian noise of these shares of rho is clearly wider than this on each measure."""
+        for (_, measure), width, deviation, share in zip(
+            self.pairs, widths, self._deviations(False), shares, strict=True
+        ):
             root = math.sqrt(2 * rho * share)
             least = NORMAL_95 * deviation / float(measure.unit) - ROUNDED * root
-            if measure.count in CHOICES or least < CLEARLY * law.half_width(FAILURE) * root:
+            if least < CLEARLY * width * root:
                 return False
         return True
 

@@ -20,9 +20,8 @@ from dpquery.backends.duckdb.sql.sql_numbers import NUMBER_RULES
 from dpquery.backends.duckdb.sql.sql_rules import Lowering, Rule, Written, number, rule_of
 from dpquery.backends.duckdb.sql.sql_texts import TEXT_RULES
 from dpquery.errors import InternalError
-from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal
+from dpquery.plan.expr import Call, Case, Cast, Column, Expression, Literal, inner_first
 from dpquery.plan.functions import FUNCTIONS, cast_value
-from dpquery.plan.intervals import inner_first
 from dpquery.plan.types import FLOAT64, TEXT, Kind, Type, Value
 
 RULES: Mapping[str, Rule] = {
