@@ -24,7 +24,6 @@ EPSILON_UNIT = RHO_UNIT = Fraction(1, 10**12)
 DELTA_UNIT = Fraction(1, 10**18)
 LEAST_SHARE = Fraction(1, 10_000)
 """A fresh question costs at least this share of a limit, where the owner says nothing else."""
-PARTS = ("epsilon", "delta", "rho")
 LARGEST = 10**6
 """No epsilon or rho, of a charge or a limit, exceeds this: in units, a sum of two stays below 2**63."""
 
@@ -142,8 +141,11 @@ def in_parallel(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
         McSherry 2009, theorem 4; docs/proofs/disjoint.md.
     """
     given = tuple(losses)
-    epsilon, delta, rho = (max((getattr(x, part) for x in given), default=Fraction(0)) for part in PARTS)
-    return PrivacyLoss(epsilon=epsilon, delta=delta, rho=rho)
+    return PrivacyLoss(
+        epsilon=max([loss.epsilon for loss in given], default=Fraction(0)),
+        delta=max([loss.delta for loss in given], default=Fraction(0)),
+        rho=max([loss.rho for loss in given], default=Fraction(0)),
+    )
 
 
 def guarantee_of(plan: BudgetedPlan, neighbours: Neighbours) -> PrivacyLoss:
@@ -213,8 +215,8 @@ def _loss_of_class(plan: BudgetedPlan, numbers: set[int], in_epsilon: bool) -> P
     for part in plan.aggregates:
         given = list(zip(part.aggregate.measures, part.noise, strict=True))
         own = [pair for number, pair in enumerate(given, start) if number in numbers]
-        aggregate = replace(part.aggregate, measures=tuple(measure for measure, _ in own))
-        paid = BudgetedAggregate(aggregate=aggregate, noise=tuple(noise for _, noise in own))
+        aggregate = replace(part.aggregate, measures=tuple([measure for measure, _ in own]))
+        paid = BudgetedAggregate(aggregate=aggregate, noise=tuple([noise for _, noise in own]))
         losses += [_loss_of_noise(noise, in_epsilon) for noise in levels_paid(paid)]
         start += len(given)
     return compose(losses)

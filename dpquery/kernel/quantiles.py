@@ -145,6 +145,8 @@ def levels_paid(budgeted: BudgetedAggregate) -> tuple[Noise, ...]:
     What they pay is put together, and each level loses an equal part of it.
     """
     together = families(budgeted.aggregate.measures)
+    if not together:
+        return budgeted.noise
     members = {i for family in together for i in family}
     alone = [noise for i, noise in enumerate(budgeted.noise) if i not in members]
     for family in together:

@@ -86,6 +86,11 @@ class Sums:
         """How many groups it has."""
         return math.prod(self.rules[axis].count for axis in self.keys)
 
+    @cached_property
+    def support(self) -> Axes:
+        """The axes that its numbers depend on."""
+        return tuple(sorted([axis for axis, rule in self.rules.items() if np.any(rule.sizes % self.sizes[axis])]))
+
     def down(self, values: NDArray[Any], have: Axes) -> NDArray[Any]:
         """Returns the sums of an array over the axes `have`, shape (coordinates, places of each axis), by cell of the
         table, shape (coordinates, blocks of each key, by axis)."""

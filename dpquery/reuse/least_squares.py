@@ -109,7 +109,7 @@ class System:
         self._tables = list(made.values())
         number = {id(table): i for i, table in enumerate(self._tables)}
         self._of = [number[id(table)] for table in self._sums]
-        supports = {self._support(table) for table in self._tables}
+        supports = {table.support for table in self._tables}
         self.sets = sorted(s for s in supports if not any({*s} < {*other} for other in supports))
         self.coordinates = len(observed[0].factors)
         shapes = [(self.coordinates, *(self._sizes[a] for a in s)) for s in self.sets]
@@ -136,10 +136,6 @@ class System:
                 return None
             rules[axis] = Rule(Blocks(codes, blocks.count))
         return Sums(rules, tuple(axis for axis, _ in table.keys), self._sizes)
-
-    def _support(self, table: Sums) -> Axes:
-        """Returns the axes that a table's numbers depend on."""
-        return tuple(sorted(axis for axis, rule in table.rules.items() if np.any(rule.sizes % self._sizes[axis])))
 
     @cached_property
     def _information(self) -> list[Floats]:
@@ -280,7 +276,7 @@ class System:
         self, table: Sums, factors: Sequence[Fraction], whole: Sequence[NDArray[Any]]
     ) -> tuple[NDArray[Any], int]:
         """Returns a measure of a table from estimates, times a common denominator of its factors, and that."""
-        place = next(i for i, have in enumerate(self.sets) if {*self._support(table)} <= {*have})
+        place = next(i for i, have in enumerate(self.sets) if {*table.support} <= {*have})
         under, made = math.lcm(*(f.denominator for f in factors)), None
         for coordinate, factor in enumerate(factors):
             if factor:
@@ -305,7 +301,7 @@ class System:
     def exactness(self, table: Table, factors: Sequence[Fraction]) -> Exactness | None:
         """Returns how exact a measure of a table can be estimated; None where some group is not determined."""
         own = self._narrowed(table)
-        if own is None or not any({*self._support(own)} <= {*have} for have in self.sets):
+        if own is None or not any({*own.support} <= {*have} for have in self.sets):
             return None
         firsts = [np.unique(labels, return_index=True)[1] for labels in self.kinds_of(table)]
         if self._dense is None and math.prod(map(len, firsts)) * self.size * len(self._tables) > MOST_WORK:
@@ -313,7 +309,7 @@ class System:
         groups = np.array([*itertools.product(*firsts)], dtype=np.int64).reshape(
             math.prod(map(len, firsts)), len(firsts)
         )
-        worst: tuple[float, Floats] | None = None
+        worst: tuple[float, list[Floats]] | None = None
         read = set[int]()
         for first in range(0, len(groups), AT_ONCE):
             rights = self._asked(own, factors, groups[first : first + AT_ONCE])
@@ -321,10 +317,11 @@ class System:
             if np.any(off > KNOWN):
                 return None
             variances = (rights * solutions).sum(axis=1)
-            read |= self._read_by(solutions)
+            made = self._factors(solutions)
+            read |= self._read_by(made)
             place = int(variances.argmax())
             if worst is None or variances[place] > worst[0]:
-                worst = float(variances[place]), solutions[place]
+                worst = float(variances[place]), [own[place] for own in made]
         if worst is None:
             return None
         roundings = math.prod(rule.edges for rule in own.rules.values())
@@ -374,13 +371,13 @@ class System:
         """How many numbers were released."""
         return sum(table.cells for table in self._sums)
 
-    def _read_by(self, solutions: Floats) -> set[int]:
-        sizes = np.array([np.abs(own).max(axis=1) for own in self._factors(solutions)])  # (measures, estimates)
+    def _read_by(self, factors: Sequence[Floats]) -> set[int]:
+        sizes = np.array([np.abs(own).max(axis=1) for own in factors])  # (measures, estimates)
         sizes *= np.sqrt([[one.variance] for one in self.observed])
         return {*np.flatnonzero(np.any(sizes > NOTHING * sizes.max(axis=0), axis=1)).tolist()}
 
-    def _weights(self, solution: Floats) -> dict[int, tuple[Floats, NDArray[np.int64]]]:
-        found = [np.abs(own[0]) for own in self._factors(solution[None])]
+    def _weights(self, factors: Sequence[Floats]) -> dict[int, tuple[Floats, NDArray[np.int64]]]:
+        found = [np.abs(own) for own in factors]
         deviations = [math.sqrt(one.variance) for one in self.observed]
         largest = max(float(sizes.max()) * off for sizes, off in zip(found, deviations, strict=True))
         made = {}

@@ -17,9 +17,12 @@ def common_type(types: Types, expressions: Expressions) -> Type | None:
     NULL constants take any type, and text constants the type of what they stand beside, as in PostgreSQL.
     Integers and decimals meet in a decimal that holds both, else in FLOAT64; anything beside a float is a float.
     """
+    first = types[0]
+    if first != TEXT and types.count(first) == len(types):
+        return first
     voters = [(t, e) for t, e in zip(types, expressions, strict=True) if not is_null_literal(e)]
     if not voters:
-        return types[0]
+        return first
     decided = [(t, e) for t, e in voters if not _is_text_literal(e)] or voters
     result = _common([_narrow(t, e) for t, e in decided], [t for t, _ in decided])
     if result is None:

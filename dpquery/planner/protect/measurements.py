@@ -105,13 +105,14 @@ class MeasurementSet:
         Args:
             is_shared: Whether a measure with a filter is paid for in parallel with the same of other rows.
         """
-        columns = self._filtered(columns)
+        given, columns = columns, self._filtered(columns)
         splits = linear.split(columns, self.ranges, self.rows, joint=self.joint)
         shifted = {one.form.base for one in splits.values() if one.form.shift}  # these add up with numbers of rows
         self.scalings = {
             id: one for id, one in self.scalings.items() if id not in {b.id for b in shifted if isinstance(b, Column)}
         }
-        over = self._filtered(tuple(splits[c.id].column or c if c.id in splits else c for c in columns))
+        over = tuple([splits[c.id].column or c if c.id in splits else c for c in columns])
+        over = over if over == given else self._filtered(over)
         by_rows = shares(over)
         if self.joint:
             moments = [c for c in over if c.id not in by_rows]

@@ -31,11 +31,11 @@ from dpquery.backends.duckdb.sql.distinct_sql import (
     units_in_some,
 )
 from dpquery.backends.duckdb.sql.keys_sql import codes, inside_runs, joined, packed, unpacked
-from dpquery.backends.duckdb.sql.relations import RelationWriter
+from dpquery.backends.duckdb.sql.relations import RelationWriter, is_quick
 from dpquery.backends.duckdb.sql.values_sql import bernstein_sum, lattice_value, name
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Measure, PrivateAggregate, Weighing
-from dpquery.plan.logical import Filter, Project, Relation, Scan, output
+from dpquery.plan.logical import output
 
 _OWN = re.compile(
     r"unit|weight|place|share|value\d*|code|packed|present|deciding|counted\d*|kept\d*|(key|number|step)\d+|mark"
@@ -88,14 +88,14 @@ class PrivateWriter:
     def select(self) -> str:
         """Returns the whole statement."""
         source, once = self.aggregate.source, "NOT MATERIALIZED "
-        ctes = [f"source_rows AS {once if _is_quick(source) else ''}({self.relations.select(source)})"]
+        ctes = [f"source_rows AS {once if is_quick(source) else ''}({self.relations.select(source)})"]
         if self.aggregate.unit is not None:
             if self.aggregate.weights.weighing is Weighing.COUNTED:
                 ctes.append(f"crowded AS MATERIALIZED ({self._crowded()})")
             ctes.append(f"owned AS {once}({self._owned()})")
         counts = list(self._counts())
         if counts or self._is_early:
-            ctes.append(f"coded AS {once if _is_quick(source) else ''}({self._coded()})")
+            ctes.append(f"coded AS {once if is_quick(source) else ''}({self._coded()})")
         sums = self._early() if self._is_early else self._late()
         if not counts:
             return f"WITH {', '.join(ctes)} {sums}"
@@ -380,17 +380,6 @@ class PrivateWriter:
         if measure.lattice is None or column is None:
             raise InternalError("a sum or a quantile has a value and a lattice")
         return lattice_value(name(column), types[column], measure.lattices[place], is_step=column in self.steps)
-
-
-def _is_quick(relation: Relation) -> bool:
-    """Whether reading the rows twice is quicker than keeping them."""
-    match relation:
-        case Scan():
-            return True
-        case Filter() | Project():
-            return _is_quick(relation.source)
-        case _:
-            return False
 
 
 def _value(measure: Measure) -> str:

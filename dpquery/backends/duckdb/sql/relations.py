@@ -198,3 +198,14 @@ def _kind(join: Join) -> JoinKind:
     """Returns the kind of a join, as which it is written: a cross join with a condition is an inner one."""
     has_condition = bool(join.equalities) or join.condition is not None
     return "inner" if join.kind == "cross" and has_condition else join.kind
+
+
+def is_quick(relation: Relation) -> bool:
+    """Whether reading the rows twice is quicker than keeping them."""
+    match relation:
+        case Scan():
+            return True
+        case Filter() | Project():
+            return is_quick(relation.source)
+        case _:
+            return False
