@@ -29,7 +29,7 @@ def _parser() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(":memory:", config={"threads": 1})
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def parsed(text: str) -> duckdb.Statement:
     """Returns a text of one statement, parsed, for any connection."""
     (statement,) = _parser().cursor().extract_statements(text)
