@@ -93,9 +93,7 @@ def _small() -> Results:
         return query.replace(" GROUP", f" WHERE amount >= {next(asked) / 1000} GROUP")
 
     def beyond(private: Session, name: str, aim: float, text: Callable[[], str], plain: Callable[[], str]) -> None:
-        made = alternate(
-            lambda: private.sql(text()).to_arrow(), lambda: engine.sql(plain()).to_arrow_table(), runs=101
-        )
+        made = alternate(lambda: private.sql(text()).to_arrow(), lambda: engine.sql(plain()).to_arrow_table(), runs=101)
         more = made["private_ms"] - made["plain_ms"]
         if name == "asked again, ledger on the disk":
             found["small table, planning + noise + ledger"] = {"private_ms": made["private_ms"], "aim": 15.0}

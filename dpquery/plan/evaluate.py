@@ -77,10 +77,7 @@ def _values_of(part: Expression, columns: Mapping[str, Sequence[Value]], rows: i
                 found = [new if is_met is True else old for is_met, new, old in zip(holds, taken, found, strict=True)]
             return found
         case Call():
-            arguments, meaning = (
-                [known[id(argument)][1] for argument in part.arguments],
-                FUNCTIONS[part.function].meaning,
-            )
+            arguments, meaning = [known[id(one)][1] for one in part.arguments], FUNCTIONS[part.function].meaning
             return [meaning(*values) for values in zip(*arguments, strict=True)] if arguments else [meaning()] * rows
         case _:
             assert_never(part)
