@@ -6,8 +6,10 @@ privacy boundary (over private tables) or above it (over released and public tab
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from typing import Any, get_args
 from typing import Literal as OneOf
 
 from dpquery.errors import Span
@@ -293,15 +295,25 @@ class LogicalPlan:
             raise ValueError("a family has boundaries of its plan")
 
 
+def _inputs(kind: type) -> tuple[str, ...]:
+    """Returns the fields of a node that hold relations, in order.
+
+    Raises:
+        TypeError: A field holds relations in another form, where whoever looks through a plan would not find them.
+    """
+    forms = {field.name: str(field.type) for field in fields(kind)}
+    found = tuple(name for name, form in forms.items() if "Relation" in form)
+    if any(forms[name] != "Relation" for name in found):
+        raise TypeError(f"a field of {kind.__name__} holds relations, but is not one Relation")
+    return found
+
+
+_INPUTS: Mapping[type, tuple[str, ...]] = {kind: _inputs(kind) for kind in get_args(Relation)}
+
+
 def sources(relation: Relation) -> tuple[Relation, ...]:
-    """Returns the direct inputs of a relation, left before right."""
-    match relation:
-        case Scan() | Values() | Released():
-            return ()
-        case Join() | SetOperation():
-            return (relation.left, relation.right)
-        case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
-            return (relation.source,)
+    """Returns the direct inputs of a relation, left before right; its class alone says which they are."""
+    return tuple(map(relation.__getattribute__, _INPUTS[type(relation)]))
 
 
 @cached
@@ -337,13 +349,8 @@ def output(relation: Relation) -> tuple[OutputColumn, ...]:
 
 def with_sources(relation: Relation, given: tuple[Relation, ...]) -> Relation:
     """Returns the relation with its direct inputs replaced, in the order of `sources`."""
-    match relation:
-        case Scan() | Values() | Released():
-            return relation
-        case Join() | SetOperation():
-            return replace(relation, left=given[0], right=given[1])
-        case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
-            return replace(relation, source=given[0])
+    made: dict[str, Any] = dict(zip(_INPUTS[type(relation)], given, strict=True))
+    return replace(relation, **made) if made else relation
 
 
 def column(relation: Relation, id: str) -> Column:

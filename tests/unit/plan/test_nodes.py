@@ -1,0 +1,62 @@
+"""The language of plans: its nodes never change, can be compared and hashed, and are looked through by one function."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, get_args
+
+import pytest
+
+from dpquery.kernel import measures
+from dpquery.kernel import plan as private
+from dpquery.plan import expr, keys, logical, scaled, scan, strata
+from dpquery.plan.logical import Filter, OutputColumn, Relation, Values, sources, with_sources
+from dpquery.plan.types import BOOLEAN, INT64
+
+MODULES = (expr, keys, logical, scaled, scan, strata, measures, private)
+NODES = sorted(
+    {
+        found
+        for module in MODULES
+        for found in vars(module).values()
+        if isinstance(found, type) and dataclasses.is_dataclass(found) and found.__module__.startswith("dpquery.")
+    },
+    key=lambda node: node.__name__,
+)
+MUTABLE = re.compile(r"\b(?:list|dict|set|bytearray|deque|Sequence|Mapping|Iterable|Callable|NDArray)\b")
+
+
+@pytest.mark.parametrize("node", NODES, ids=lambda node: node.__name__)
+def test_nodes_are_frozen_and_hold_tuples(node: Any) -> None:
+    assert node.__dataclass_params__.frozen and node.__hash__ is not None
+    assert [field.name for field in dataclasses.fields(node) if MUTABLE.search(str(field.type))] == []
+
+
+def test_every_relation_is_looked_through_by_its_fields() -> None:
+    leaf = Values(columns=(OutputColumn(id="a", name="a", type=INT64),), rows=())
+    other = Values(columns=(OutputColumn(id="b", name="b", type=INT64),), rows=())
+    for kind in get_args(Relation):
+        named = [field.name for field in dataclasses.fields(kind) if field.type == "Relation"]
+        made = object.__new__(kind)
+        for name in named:
+            object.__setattr__(made, name, leaf)
+        assert sources(made) == (leaf,) * len(named)
+    both = logical.Join(left=leaf, right=leaf, kind="cross", equalities=())
+    assert sources(with_sources(both, (other, leaf))) == (other, leaf)
+    assert with_sources(leaf, ()) is leaf
+
+
+def test_a_node_that_hides_relations_is_refused() -> None:
+    hiding = dataclasses.make_dataclass("Hiding", [("inputs", "tuple[Relation, ...]")], frozen=True)
+    with pytest.raises(TypeError, match="a field of Hiding holds relations"):
+        logical._inputs(hiding)
+    assert logical._inputs(dataclasses.make_dataclass("Both", [("under", "Relation"), ("also", "Relation")])) == (
+        "under",
+        "also",
+    )
+    with pytest.raises(ValueError):
+        with_sources(
+            Filter(source=logical.Released(index=0, columns=()), condition=expr.Literal(value=True, type=BOOLEAN)),
+            (),
+        )
