@@ -27,7 +27,7 @@ from dpquery.accounting.attackers import (
     roc,
 )
 from dpquery.accounting.batches import Noise, batch_delta, batch_epsilon, discrete_gaussian, discrete_laplace
-from dpquery.accounting.combining import advanced, group, loss, optimal, optimal_delta, parallel, sequential
+from dpquery.accounting.composition import advanced, group, loss, optimal, optimal_delta, parallel, sequential
 from dpquery.accounting.conversions import (
     ORDERS,
     RenyiCurve,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 
-from dpquery.accounting.amounts import Amount, read, read_chance, read_delta
-from dpquery.accounting.combining import advanced
-from dpquery.accounting.conversions import gaussian_scale, whole, zcdp_within
+from dpquery.accounting.amounts import Amount, read, read_chance, read_delta, whole
+from dpquery.accounting.composition import advanced
+from dpquery.accounting.conversions import gaussian_scale, zcdp_within
 from dpquery.accounting.directed_bounds import above
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.directed import ln_up, sqrt_up

@@ -39,3 +39,10 @@ def read_chance(value: Amount, name: str) -> Fraction:
     if chance > 1:
         raise InvalidLossError(f"{name} must lie between 0 and 1")
     return chance
+
+
+def whole(value: int, name: str) -> int:
+    """Returns an integer of at least 1; refuses all else, booleans included."""
+    if type(value) is not int or value < 1:
+        raise InvalidLossError(f"{name} must be an integer of at least 1")
+    return value

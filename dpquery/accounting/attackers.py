@@ -11,9 +11,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpquery.accounting import tradeoff
-from dpquery.accounting.amounts import Amount, read, read_chance
+from dpquery.accounting.amounts import Amount, read, read_chance, whole
 from dpquery.accounting.batches import Noise, batch_profile
-from dpquery.accounting.conversions import whole
 from dpquery.errors import extra
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpquery.accounting.amounts import Amount, read, read_delta
-from dpquery.accounting.conversions import whole
+from dpquery.accounting.amounts import Amount, read, read_delta, whole
 from dpquery.accounting.directed_bounds import above
 from dpquery.errors import InvalidLossError, extra
 

@@ -1,4 +1,4 @@
-"""What several mechanisms lose together, and what groups of people lose. Rounded up.
+"""The loss of several mechanisms together, and of groups of people. Rounded up.
 
 Pure functions. The ledger sums (`accountant`); the theorems for parameters that are fixed beforehand, `advanced` and
 `optimal`, decide about no charge. Proofs: docs/proofs/composition-theorems.md.
@@ -6,11 +6,12 @@ Pure functions. The ledger sums (`accountant`); the theorems for parameters that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
+from dpquery.accounting.amounts import Amount, read, read_chance, read_delta, whole
 from dpquery.accounting.directed_bounds import DOWNWARD, above, exp_down, exp_up
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import compose
@@ -20,22 +21,30 @@ from dpquery.kernel.loss import PrivacyLoss
 MOST_MECHANISMS = 10_000
 
 
-def sequential(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
-    """Returns the loss of all together on the same people, each chosen after the answers before: the sums; exact.
+def loss(*, epsilon: Amount = 0, delta: Amount = 0, rho: Amount = 0) -> PrivacyLoss:
+    """Returns these amounts as a PrivacyLoss, exact."""
+    small = read_chance(delta, "delta")
+    return PrivacyLoss(epsilon=read(epsilon, "epsilon", zero=True), delta=small, rho=read(rho, "rho", zero=True))
+
+
+def sequential(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
+    """Returns the loss of all on the same people, each chosen after the answers before, as the ledger does: the sums;
+    exact.
 
     Source:
-        Dwork et al. 2006; for rho Bun, Steinke 2016, Lemma 1.7. The ledger does the same: docs/proofs/composition.md.
+        Dwork et al. 2006; for rho Bun, Steinke 2016, Lemma 1.7. Proof: docs/proofs/composition.md.
     """
-    return compose(losses)
+    return compose([*losses])
 
 
-def parallel(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
+def parallel(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
     """Returns the loss of mechanisms each of which reads other people: the greatest of each part; exact.
 
     Claim:
-        A person's part must follow only from that person, and no person may be in two parts. Holds where
-        neighbours add or remove one person (McSherry 2009, Theorem 4). Replacing a person can touch two parts: take
-        the `group` of 2 of the result.
+        Which mechanism reads a person must follow from that person alone. Holds where neighbours add or remove one
+        person. Replacing a person can touch two parts: take the `group` of 2 of the result.
+    Source:
+        McSherry 2009, Theorem 4. Proof: docs/proofs/composition-theorems.md.
     """
     parts = [*losses] or [PrivacyLoss()]
     if len(parts) > 1 and any(part.rho for part in parts) and any(part.epsilon for part in parts):
@@ -46,8 +55,10 @@ def parallel(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
     return PrivacyLoss(epsilon=epsilon, delta=delta, rho=max(part.rho for part in parts))
 
 
-def advanced(losses: Sequence[PrivacyLoss], slack: Fraction) -> PrivacyLoss:
-    """Returns (epsilon, delta) of all together, each chosen after earlier answers, with epsilons fixed beforehand.
+def advanced(losses: Iterable[PrivacyLoss], slack: Amount) -> PrivacyLoss:
+    """Returns (epsilon, delta) of all together for a delta of `slack` on top; rounded up.
+
+    Mechanisms may be chosen after earlier answers, their losses may not: no rule for when to stop.
 
     Claim:
         epsilon = sum of e (exp(e) - 1) / (exp(e) + 1) + sqrt(2 ln(1 / slack) * sum of e^2), and
@@ -56,23 +67,23 @@ def advanced(losses: Sequence[PrivacyLoss], slack: Fraction) -> PrivacyLoss:
     Source:
         Dwork, Rothblum, Vadhan 2010, Theorem III.3, with the mean of Kairouz, Oh, Viswanath 2015, Theorem 3.5.
     """
-    if not 0 < slack < 1 or not losses or any(part.rho or part.delta >= 1 for part in losses):
-        raise InvalidLossError("advanced composition takes losses in epsilon and delta, and a slack between 0 and 1")
-    basic = compose(losses)
-    mean = sum((part.epsilon * _tanh_half_up(part.epsilon) for part in losses), start=Fraction(0))
-    squares = sum((part.epsilon**2 for part in losses), start=Fraction(0))
-    epsilon = above(mean + sqrt_up(2 * ln_up(1 / slack) * squares))
+    parts, more = [*losses], read_delta(slack, "slack")
+    if not parts or any(part.rho or part.delta >= 1 for part in parts):
+        raise InvalidLossError("advanced composition takes losses in epsilon and delta")
+    basic = compose(parts)
+    mean = sum((part.epsilon * _tanh_half_up(part.epsilon) for part in parts), start=Fraction(0))
+    squares = sum((part.epsilon**2 for part in parts), start=Fraction(0))
+    epsilon = above(mean + sqrt_up(2 * ln_up(1 / more) * squares))
     if basic.epsilon <= epsilon:
         return PrivacyLoss(epsilon=basic.epsilon, delta=min(Fraction(1), basic.delta))
-    kept = 1 - slack
-    for part in losses:
+    kept = 1 - more
+    for part in parts:
         kept *= 1 - part.delta
     return PrivacyLoss(epsilon=epsilon, delta=min(Fraction(1), above(1 - kept)))
 
 
-@lru_cache(maxsize=256)
-def optimal(epsilon: Fraction, delta: Fraction, count: int, total_delta: Fraction) -> Fraction:
-    """Returns the least epsilon that `count` (epsilon, delta)-DP mechanisms have together at total_delta, rounded up.
+def optimal(epsilon: Amount, count: int, *, total_delta: Amount, delta: Amount = 0) -> Fraction:
+    """Returns the least epsilon that `count` (epsilon, delta)-DP mechanisms have together at total_delta; rounded up.
 
     Claim:
         No other bound that knows epsilon, delta and count alone is smaller; each mechanism may be chosen after earlier
@@ -82,8 +93,17 @@ def optimal(epsilon: Fraction, delta: Fraction, count: int, total_delta: Fractio
     Source:
         Kairouz, Oh, Viswanath 2015, Theorem 3.3; in this form Murtagh, Vadhan 2016, Theorem 1.5.
     """
-    _check(epsilon, delta, count)
-    if not delta < 1 or not 0 <= total_delta < 1:
+    each, one, total = (
+        read(epsilon, "epsilon", zero=True),
+        read_chance(delta, "delta"),
+        read_chance(total_delta, "total_delta"),
+    )
+    return _optimal(each, one, _many(count), total)
+
+
+@lru_cache(maxsize=256)
+def _optimal(epsilon: Fraction, delta: Fraction, count: int, total_delta: Fraction) -> Fraction:
+    if not delta < 1 or not total_delta < 1:
         raise InvalidLossError("deltas lie between 0 and 1")
     room = DOWNWARD.subtract(Decimal(1), UPWARD.divide(_decimal(UPWARD, 1 - total_delta), _kept(delta, count)))
     if room < 0:
@@ -100,23 +120,24 @@ def optimal(epsilon: Fraction, delta: Fraction, count: int, total_delta: Fractio
     return Fraction(0) if ratio == 1 else min(epsilon * count, above(Fraction(UPWARD.next_plus(UPWARD.ln(ratio)))))
 
 
-def optimal_delta(epsilon: Fraction, delta: Fraction, count: int, total_epsilon: Fraction) -> Fraction:
-    """Returns the least delta that `count` (epsilon, delta)-DP mechanisms have together at total_epsilon, rounded up.
+def optimal_delta(epsilon: Amount, count: int, *, total_epsilon: Amount, delta: Amount = 0) -> Fraction:
+    """Returns the least delta that `count` (epsilon, delta)-DP mechanisms have together at total_epsilon; rounded up.
 
     Claim:
         As for `optimal`: 1 - (1 - delta)^count (1 - x), where x is the sum over i of
         max(0, P(i) - exp(total_epsilon) P(count - i)).
+    Source:
+        As for `optimal`.
     """
-    _check(epsilon, delta, count)
-    if total_epsilon < 0 or not delta <= 1:
-        raise InvalidLossError("a total epsilon is at least 0, and a delta at most 1")
-    most, least = _masses(epsilon, count, up=True), _masses(epsilon, count, up=False)
-    raised, lost = _decimal(DOWNWARD, exp_down(total_epsilon)), Decimal(0)
+    each, one, count = read(epsilon, "epsilon", zero=True), read_chance(delta, "delta"), _many(count)
+    total = read(total_epsilon, "total_epsilon", zero=True)
+    most, least = _masses(each, count, up=True), _masses(each, count, up=False)
+    raised, lost = _decimal(DOWNWARD, exp_down(total)), Decimal(0)
     for i in range(count // 2 + 1):
-        if (count - 2 * i) * epsilon > total_epsilon:
+        if (count - 2 * i) * each > total:
             more = UPWARD.subtract(most[i], DOWNWARD.multiply(raised, least[count - i]))
             lost = UPWARD.add(lost, max(Decimal(0), more))
-    kept = DOWNWARD.multiply(_kept(delta, count), DOWNWARD.subtract(Decimal(1), min(lost, Decimal(1))))
+    kept = DOWNWARD.multiply(_kept(one, count), DOWNWARD.subtract(Decimal(1), min(lost, Decimal(1))))
     return above(1 - Fraction(kept))
 
 
@@ -130,7 +151,7 @@ def group(loss: PrivacyLoss, size: int) -> PrivacyLoss:
         Vadhan 2017, "The Complexity of Differential Privacy", Lemma 2.2 (its sum, not its bound); Bun, Steinke 2016,
         Proposition 1.9.
     """
-    if type(size) is not int or not 1 <= size <= MOST_MECHANISMS:
+    if whole(size, "size") > MOST_MECHANISMS:
         raise InvalidLossError(f"the size of a group is an integer from 1 to {MOST_MECHANISMS}")
     if size == 1:
         return loss
@@ -179,8 +200,7 @@ def _tanh_half_up(epsilon: Fraction) -> Fraction:
     return min(Fraction(1), (1 - small) / (1 + small))
 
 
-def _check(epsilon: Fraction, delta: Fraction, count: int) -> None:
-    if type(count) is not int or not 1 <= count <= MOST_MECHANISMS:
+def _many(count: int) -> int:
+    if whole(count, "count") > MOST_MECHANISMS:
         raise InvalidLossError(f"the number of mechanisms is an integer from 1 to {MOST_MECHANISMS}")
-    if epsilon < 0 or delta < 0:
-        raise InvalidLossError("epsilon and delta are at least 0")
+    return count

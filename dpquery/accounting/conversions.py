@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from dpquery.accounting import gaussian_calibration, rdp, tradeoff
-from dpquery.accounting.amounts import Amount, read, read_delta
-from dpquery.errors import InvalidLossError
+from dpquery.accounting.amounts import Amount, read, read_delta, whole
 from dpquery.kernel import loss
 
 RenyiCurve = dict[Fraction, Fraction]
@@ -196,13 +195,6 @@ def laplace_delta(epsilon: Amount, *, scale: Amount, sensitivity: Amount = 1) ->
     """
     pure = read(sensitivity, "sensitivity") / read(scale, "scale")
     return tradeoff.laplace_delta(pure, read(epsilon, "epsilon", zero=True))
-
-
-def whole(value: int, name: str) -> int:
-    """Returns an integer of at least 1; refuses all else, booleans included."""
-    if type(value) is not int or value < 1:
-        raise InvalidLossError(f"{name} must be an integer of at least 1")
-    return value
 
 
 def _mu(sensitivity: Amount, scale: Amount) -> Fraction:

@@ -3,7 +3,7 @@
 Of the values of a group, each of a known weight, let n be the weight of all, B(v) that of the values below v and E(v)
 that of the values equal to it. A choice v for the target t is off by e ranks at most: B(v) <= t n + e, and
 B(v) + E(v) >= t n - e. So the value at another target s is at least v once s n - 2 >= t n + e, and at most v once
-s n + 2 <= t n - e, whatever the values are; the 2 are for the rows between which a quantile is interpolated. All these
+s n + 2 <= t n - e, for any values; the 2 are for the rows between which a quantile is interpolated. All these
 hold for any n above one for which they hold, so a lower bound on n is enough. docs/concepts/accuracy.md.
 """
 

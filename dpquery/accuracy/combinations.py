@@ -1,4 +1,4 @@
-"""How far linear combinations of noisy numbers may be off, whatever the data are."""
+"""How far linear combinations of noisy numbers may be off, for any data."""
 
 from __future__ import annotations
 

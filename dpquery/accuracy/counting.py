@@ -59,7 +59,7 @@ def is_count(factors: Mapping[str, Fraction], measures: Mapping[str, Measure]) -
 
 
 def is_never_negative(measure: Measure) -> bool:
-    """Whether what is measured is at least 0 without noise, whatever the data are."""
+    """Whether what is measured is at least 0 without noise, for any data."""
     if measure.count is not Count.SUM:
         return measure.count not in CHOICES
     return all(lattice.values[0] >= 0 for lattice in measure.lattices)

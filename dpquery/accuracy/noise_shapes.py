@@ -1,7 +1,7 @@
 """The laws of noise in floating point, one class each: what intervals, errors and estimates need to know of them.
 
-Parameters are those of `kernel.noise_laws`, in whatever steps are taken for whole ones. Nothing here decides what is
-drawn or what it costs.
+Parameters are those of `kernel.noise_laws`, in steps of any size that are taken for whole ones. Nothing here decides
+what is drawn or what it costs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Intervals of averages and ratios: all quotients that the released numbers do not speak against.
 
 Let A and B be sums of measures with constant factors, each with the noise of the measures that it reads. If r is their
-quotient without noise, A - r B is noise alone, whatever the data are, and its law is known: |A - r B| <= q(r) holds
+quotient without noise, A - r B is noise alone, for any data, and its law is known: |A - r B| <= q(r) holds
 with the confidence, where q(r) is the quantile of the size of that noise. The interval is the hull of all r, within
 the range that the quotient can have, for which it does. So it holds for all data, also where B is lost in its noise;
 there it reaches an end of the range, or has none.

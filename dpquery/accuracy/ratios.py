@@ -135,7 +135,7 @@ def _unrounded(expression: Expression) -> Expression:
 
 def parts_of_mean(expression: Expression) -> tuple[Expression, Expression, Fraction] | None:
     """Returns the sum of deviations and the count that an average is computed from, and its largest deviation from the
-    middle; None if the expression is no average."""
+    middle; None if the expression is not an average."""
     if not isinstance(expression, Case) or len(expression.branches) != 1:
         return None
     mean = expression.branches[0][1]

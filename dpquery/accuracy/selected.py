@@ -3,7 +3,7 @@
 A group is shown where r = x + N is at least tau, so what is seen of N has the law of N given that. Let w be the
 half-width of N by itself, and p(x) the chance of N < -w given that the group is shown. An x is spoken against where
 r > x + c, with P(N > c given shown) <= failure - p(x), or r < x - w: together with the probability of a failure at
-most, for each x. N is log-concave, so P(N >= r - x) / P(N >= tau - x) rises with x, and so does p: what is left is all
+most, at each x. N is log-concave, so P(N >= r - x) / P(N >= tau - x) rises with x, and so does p: what is left is all
 from the least such x to r + w. Below tau + 3 scales or so, noise may be all of a number: there it begins at 1.
 
 Source:

@@ -160,8 +160,8 @@ def known_laws(laws: Mapping[str, AnyLaw | None]) -> dict[str, AnyLaw] | None:
 
 
 def points_beyond(failure: float) -> int | None:
-    """Returns how many of the points to leave out: a little fewer than the part, for they are finite; None for a part
-    that they are too few for."""
+    """Returns how many of the points to leave out: a little fewer than the part, as they are finite; None for a part that
+    they are too few for."""
     left_out = POINTS * failure
     return None if left_out < LEAST_LEFT_OUT else math.floor(left_out - math.sqrt(left_out))
 

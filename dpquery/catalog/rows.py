@@ -81,7 +81,7 @@ def _three_ways(unit: str, owner: Ownership, draft: TableDraft) -> str:
     column = "UNIT" if owner.path else owner.column
     where = ", in a table that holds the unit's own column" if owner.path else ""
     return (
-        f"say how many rows one {unit} has {within}. There is no default. Write max_rows: N if you know a number "
+        f"say how many rows one {unit} has {within}. It has no default value. Write max_rows: N if you know a number "
         f"(rows of a {unit} with more weigh less); unique: [[{column}]] if none has two{where}; or max_rows: auto "
         "to measure it with dpquery profile, which is charged to the dataset"
     )

@@ -358,7 +358,7 @@ def _read(place: Path, path: Path, key: Key | None) -> bytes:
 
 
 def _require_own(place: Path, path: Path, is_kind: Any) -> None:
-    """Raises CatalogError unless a path is of a kind, not a link, and nobody else may write to it."""
+    """Raises CatalogError unless a path is of a kind, not a link, and only this user may write to it."""
     try:
         status = os.lstat(path)
     except OSError:

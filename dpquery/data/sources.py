@@ -44,7 +44,7 @@ class Source:
         files: The files that the engine may open for it.
         database: A DuckDB file to attach, or None.
         prepared: What a prepared folder says of it, where it is from one: its values are as declared already.
-        is_own: Whether `data` were read for this source, so that nobody else has their memory.
+        is_own: Whether `data` were read for this source, so that no other code has their memory.
         key: The key of its files, where these are sealed.
     """
 

@@ -25,7 +25,7 @@ PATIENCE = 60
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file elsewhere: its path, for its ending, and how it is opened."""
+    """A file elsewhere: its path, of which the ending counts, and how it is opened."""
 
     path: str
     open: Callable[[], Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpquery.accounting.amounts import Amount, read
-from dpquery.accounting.conversions import whole as count
+from dpquery.accounting.amounts import whole as count
 from dpquery.errors import InvalidLossError, ParameterError
 from dpquery.kernel import samplers
 from dpquery.ledger.ledger import Ledger

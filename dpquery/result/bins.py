@@ -31,7 +31,7 @@ class Axis:
     truncates: bool = False
 
     def label(self, key: object) -> str | None:
-        """Returns the values that the bin of a key holds, for people; None where it is no bin.
+        """Returns the values that the bin of a key holds, for people; None where it is not a bin.
 
         Example:
             >>> Axis("FLOOR(x / 10)", "x", Fraction(10), Fraction(10)).label(3)
@@ -70,7 +70,7 @@ def axis_of(aggregate: PrivateAggregate, id: str) -> Axis:
 
 def _bin(expression: Expression) -> tuple[Expression, Fraction, Fraction, bool] | None:
     """Returns what lies in a bin, how many times its key the bin begins at, its width, and whether it is cut towards 0;
-    None for what is no bin.
+    None for what is not a bin.
 
     Bins are FLOOR(x / k), whole numbers divided without their rest, and k times one of these.
     """

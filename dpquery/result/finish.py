@@ -18,7 +18,7 @@ from dpquery.accuracy.rules import Interval
 from dpquery.accuracy.selected import shown_interval
 from dpquery.accuracy.unions import carry_union
 from dpquery.kernel.mechanisms import NoiseLaw
-from dpquery.kernel.plan import CHOICES, PrivateAggregate
+from dpquery.kernel.plan import CHOICES, Count, PrivateAggregate
 from dpquery.kernel.release import NoisyTable
 from dpquery.plan.expr import Cast, Column, Expression, Literal, columns_of, substitute
 from dpquery.plan.logical import (
@@ -45,7 +45,6 @@ from dpquery.result.added import AddedTable, AnyNoise, NoiseOfSum, with_added
 from dpquery.result.bins import Axis, axis_of
 from dpquery.result.carried import Carried, laws_of
 from dpquery.result.choices import Choices, RankError
-from dpquery.result.deciding import deciding
 from dpquery.result.projected import projected
 from dpquery.result.released import to_arrow
 from dpquery.result.together import drawn, failure_of_each
@@ -134,7 +133,7 @@ def finish(
     behind = frozenset[str]() if choices is None else choices.behind(read)
     read |= behind & {*made.column_names}
     floors = frozenset(m.id for table in tables for m in table.aggregate.measures if is_never_negative(m))
-    shown = deciding(tables, taus) if taus else {}
+    shown = _deciding(tables, taus) if taus else {}
     values, widths, laws = _Lazy(made.select(sorted(read))), _half_widths(tables, again), laws_of(tables, again)
 
     def failing(confidence: Fraction) -> Fraction:
@@ -199,10 +198,21 @@ def _choices(
     return Choices(tables=tables, whole=whole, halved=halved, twice=frozenset({*again, *again.values()}))
 
 
+def _deciding(tables: Sequence[NoisyTable | AddedTable], taus: Mapping[str, int]) -> dict[str, tuple[NoiseLaw, int]]:
+    """Returns the measures that decided by themselves which groups are shown: their noise and tau."""
+    return {
+        measure.id: (noise, taus[measure.id])
+        for table in tables
+        for measure, noise in zip(table.aggregate.measures, table.noises, strict=True)
+        if measure.id == table.aggregate.selection and measure.count is Count.UNITS and measure.id in taus
+        if isinstance(noise, NoiseLaw) and noise.steps == 1
+    }
+
+
 def _counts(
     found: Mapping[str, Expression | None], tables: Sequence[NoisyTable | AddedTable], again: Mapping[str, str]
 ) -> frozenset[str]:
-    """Returns the columns of the answer that are numbers of rows, whatever they are measured as."""
+    """Returns the columns of the answer that are numbers of rows, in any form in which they are measured."""
     measures = {measure.id: measure for table in tables for measure in table.aggregate.measures}
     measures |= {id: measures[own] for id, own in again.items() if own in measures}
     sums = {

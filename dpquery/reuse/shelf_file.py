@@ -117,7 +117,7 @@ class ShelfFile(Shelf):
 
 
 def _lock(descriptor: int, place: int) -> None:
-    """Locks a byte as soon as nobody else does, or gives up; raises OSError where that cannot be."""
+    """Locks a byte as soon as no other process holds it, or gives up; raises OSError where that cannot be."""
     import fcntl
 
     wanted = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)

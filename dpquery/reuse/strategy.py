@@ -232,7 +232,7 @@ def with_strategy(
     kind: BudgetKind,
     declared: Declarations,
 ) -> Strategy:
-    """Returns a plan of the same charge in which the weighted sum of variances of each workload is no larger.
+    """Returns a plan of the same charge in which the weighted sum of variances of each workload is at most as large.
 
     Args:
         plan, wanted: A plan in which all groupings are measured, each for an equal part of the offer or as it is

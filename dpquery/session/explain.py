@@ -87,7 +87,7 @@ def show_passes(trace: Sequence[tuple[Pass, Draft]]) -> Iterator[str]:
 
 
 def ranks_needed(measurements: Sequence[Measurement]) -> Iterator[str]:
-    """Yields of which groups a quantile, a minimum or a maximum can say nothing, whatever the data are."""
+    """Yields of which groups a quantile, a minimum or a maximum can say nothing, for any data."""
     for made in measurements:
         if made.unit == "ranks":
             ranks = math.ceil(made.error95)

@@ -111,10 +111,10 @@ class RowWeights:
             below = fetch_integers(cursor, text)
         finally:
             cursor.unregister(given)
-        weights, nobody = np.full(len(data), WEIGHT, np.int32), np.zeros(len(data), np.bool_)
+        weights, unowned = np.full(len(data), WEIGHT, np.int32), np.zeros(len(data), np.bool_)
         weights[below["row"]] = np.ma.filled(below["weight"], 0)
-        nobody[below["row"]] = np.ma.getmaskarray(below["weight"])
-        made = pa.array(weights, mask=nobody)
+        unowned[below["row"]] = np.ma.getmaskarray(below["weight"])
+        made = pa.array(weights, mask=unowned)
         lengths = np.cumsum([0, *(batch.num_rows for batch in data.to_batches())]).tolist()
         pieces = [made.slice(start, end - start) for start, end in itertools.pairwise(lengths)]
         return data.append_column(column, pa.chunked_array(pieces, made.type))

@@ -76,7 +76,7 @@ def formed(aggregate: PrivateAggregate, forms: FormsOf) -> Formed:
 
 
 def _steps_on(lattice: Lattice, forms: FormsOf) -> Find:
-    """Finds columns of the steps of a lattice, whatever is computed of these."""
+    """Finds columns of the steps of a lattice, also where something is computed of these."""
     wanted = lattice.grid, lattice.lower, lattice.upper
 
     def find(table: str, column: str) -> str | None:

@@ -82,7 +82,7 @@ class SystemTables:
         """
         # Each has its reason in `LOCK`.
         settings = [f"SET {setting} = {value}" for setting, value in LOCK.items()]
-        # No files are needed, and nobody sees the process draw.
+        # No files are needed, and the process draws nothing.
         locked = ["SET temp_directory = ''", "SET enable_progress_bar = false", *settings]
         self._words = {
             "memory": MEMORY,

@@ -211,7 +211,7 @@ def _variance(side: Side, count: Expression, measures: Measures) -> Expression:
 
 
 def _spread(side: Side, count: Expression, measures: Measures) -> Expression:
-    """Returns the standard deviation, at least `LEAST_SPREAD` of the largest: with noise nobody knows that it is 0."""
+    """Returns the standard deviation, at least `LEAST_SPREAD` of the largest: with noise it is not known to be 0."""
     least = Literal(value=float(side.reach * LEAST_SPREAD), type=FLOAT64)
     return call("greatest", (call("sqrt", (_variance(side, count, measures),)), least))
 

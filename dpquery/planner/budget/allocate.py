@@ -41,7 +41,7 @@ NORMAL_95, LAPLACE_95 = 1.96, 3.0
 """The 95 % half-widths of both laws, in deviations of the one and in scales of the other."""
 FAILURE = Fraction(1, 20)
 CLEARLY, ROUNDED = 1.01, 2
-"""By what factor, and by how many lattice steps more, a half-width is larger than another whatever rounding makes."""
+"""By what factor, and by how many lattice steps more, a half-width is larger than another after any rounding."""
 MOST_ALONE = Fraction(12, 5)
 """So many times the rho of the conversion Gaussian noise can have at most where it is alone, for deltas up to 1/2: 2.36
 by the continuous law, for a small epsilon (1.15 at 1 and 1e-6). For a delta near 1 it is up to 3.14, and for a rho of a

@@ -28,7 +28,7 @@ def choices_for(
 ) -> dict[str, Noise]:
     """Returns the noise of choices that have targets, and of all that are chosen together with them.
 
-    Those that are chosen together pay alike, for each level of their tree loses the same part of what all pay.
+    Those that are chosen together pay alike, because each level of their tree loses the same part of what all pay.
 
     Args:
         needs: For the id of each choice with a target what is asked of it.

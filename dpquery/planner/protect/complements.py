@@ -100,7 +100,7 @@ def same_rows(condition: Expression) -> str:
 
 
 def _within(part: Measure, total: Measure, inputs: Inputs) -> Expression | None:
-    """Returns what is true of the rows of a total that a part adds up; None where it is no part."""
+    """Returns what is true of the rows of a total that a part adds up; None where it is not a part of it."""
     if part.id == total.id or total.count not in ADDED_UP:
         return None
     of_all = {repr(condition) for condition in _parts(total, inputs)}

@@ -42,7 +42,7 @@ def test_the_optimal_delta_is_that_of_randomised_response(
     with mp.workdps(100):
         truth, found = (
             hockey_stick(epsilon, delta, count, total),
-            composition.optimal_delta(epsilon, delta, count, total),
+            composition.optimal_delta(epsilon, count, delta=delta, total_epsilon=total),
         )
         assert truth - mp.mpf(10) ** -90 <= exact(found) <= truth * (1 + mp.mpf(10) ** -25) + mp.mpf(10) ** -50
 
@@ -53,7 +53,7 @@ def test_the_optimal_epsilon_reaches_its_delta_and_no_smaller_one_does(
     epsilon: Fraction, delta: Fraction, count: int, slack: Fraction
 ) -> None:
     total = 1 - (1 - delta) ** count * (1 - slack)
-    found = composition.optimal(epsilon, delta, count, total)
+    found = composition.optimal(epsilon, count, delta=delta, total_delta=total)
     assert found <= epsilon * count
     with mp.workdps(100):
         assert hockey_stick(epsilon, delta, count, found) <= exact(total) * (1 + mp.mpf(10) ** -40)
@@ -66,7 +66,7 @@ def test_the_optimal_epsilon_reaches_its_delta_and_no_smaller_one_does(
 @pytest.mark.parametrize("count", [1, 10, 100])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1", "1"])
 def test_the_optimal_epsilon_agrees_with_the_library(epsilon: str, count: int) -> None:
-    found = float(composition.optimal(Fraction(epsilon), Fraction(1, 10**8), count, Fraction(1, 10**5)))
+    found = float(composition.optimal(epsilon, count, delta="1e-8", total_delta="1e-5"))
     one = pld.from_randomized_response(2 / (1 + mp.exp(float(epsilon))), 2, value_discretization_interval=1e-4)
     leaky = one.self_compose(count)
     library = leaky.get_epsilon_for_delta(1 - (1 - 1e-5) / (1 - 1e-8) ** count)
@@ -77,21 +77,21 @@ def test_the_optimal_epsilon_agrees_with_the_library(epsilon: str, count: int) -
 @given(EPSILONS, COUNTS, DELTAS)
 @settings(deadline=None, max_examples=50)
 def test_more_mechanisms_lose_more(epsilon: Fraction, count: int, total: Fraction) -> None:
-    found = composition.optimal(epsilon, Fraction(0), count, total)
-    assert found <= composition.optimal(epsilon, Fraction(0), count + 1, total) * CLOSE
-    assert found <= composition.optimal(epsilon * 2, Fraction(0), count, total) * CLOSE
+    found = composition.optimal(epsilon, count, total_delta=total)
+    assert found <= composition.optimal(epsilon, count + 1, total_delta=total) * CLOSE
+    assert found <= composition.optimal(epsilon * 2, count, total_delta=total) * CLOSE
     assert found * CLOSE >= composition.optimal(
-        epsilon, Fraction(0), count, 2 * total if total < Fraction(1, 2) else total
+        epsilon, count, total_delta=2 * total if total < Fraction(1, 2) else total
     )
 
 
 def test_nothing_to_gain_and_nothing_left() -> None:
-    assert composition.optimal(Fraction(1, 10), Fraction(0), 7, Fraction(0)) == Fraction(7, 10)
-    assert composition.optimal(Fraction(0), Fraction(0), 7, Fraction(1, 2)) == 0
-    assert composition.optimal(Fraction(1000), Fraction(0), 10_000, Fraction(1, 1000)) <= 10**7
-    assert composition.optimal_delta(Fraction(1), Fraction(1), 2, Fraction(1)) == 1
+    assert composition.optimal(Fraction(1, 10), 7, total_delta=0) == Fraction(7, 10)
+    assert composition.optimal(0, 7, total_delta=Fraction(1, 2)) == 0
+    assert composition.optimal(1000, 10_000, total_delta=Fraction(1, 1000)) <= 10**7
+    assert composition.optimal_delta(1, 2, delta=1, total_epsilon=1) == 1
     with pytest.raises(InvalidLossError, match="exceed the total"):
-        composition.optimal(Fraction(1), Fraction(1, 10), 3, Fraction(1, 10))
+        composition.optimal(1, 3, delta="0.1", total_delta="0.1")
 
 
 def test_advanced_composition_by_hand() -> None:
@@ -147,10 +147,10 @@ def test_refusals() -> None:
         lambda: composition.advanced([rho], Fraction(1, 9)),
         lambda: composition.advanced([], Fraction(1, 9)),
         lambda: composition.advanced([half], Fraction(0)),
-        lambda: composition.optimal(Fraction(1), Fraction(0), 0, Fraction(1, 9)),
-        lambda: composition.optimal(Fraction(1), Fraction(0), 10_001, Fraction(1, 9)),
-        lambda: composition.optimal_delta(Fraction(1), Fraction(0), 1, Fraction(-1)),
-        lambda: composition.optimal_delta(Fraction(-1), Fraction(0), 1, Fraction(1)),
+        lambda: composition.optimal(1, 0, total_delta=Fraction(1, 9)),
+        lambda: composition.optimal(1, 10_001, total_delta=Fraction(1, 9)),
+        lambda: composition.optimal_delta(1, 1, total_epsilon=-1),
+        lambda: composition.optimal_delta(-1, 1, total_epsilon=1),
     ):
         with pytest.raises(InvalidLossError):
             refused()

@@ -104,14 +104,14 @@ def pairs_in_turn(rows: str, keys: list[str], passing: str, value: str, most: in
     columns = ", ".join(pair)
     nth = f"row_number() OVER (PARTITION BY pairs.unit ORDER BY {', '.join([hashed(*pair), *pair])})"
     own = f"SELECT turn, {columns} FROM pairs JOIN many ON {_SAME_UNIT} QUALIFY {nth} <= {LOOKED_AT * most}"
-    nobody = f"SELECT {', '.join(['NULL'] * len(pair))}"
+    absent = f"SELECT {', '.join(['NULL'] * len(pair))}"
     heavy = f"SELECT unit, {turn} FROM pairs GROUP BY unit HAVING COUNT(*) > {most}"
     ctes = [
         f"pairs AS MATERIALIZED (SELECT DISTINCT {given} FROM {rows} WHERE {present})",
         f"many AS MATERIALIZED ({heavy} UNION ALL SELECT NULL, NULL)",
         f"sure AS MATERIALIZED (SELECT DISTINCT {columns} FROM pairs ANTI JOIN many ON many.unit = pairs.unit)",
-        f"listed AS MATERIALIZED ({own} UNION ALL {nobody}, NULL)",
-        f"free AS MATERIALIZED (SELECT * FROM listed ANTI JOIN (FROM sure UNION ALL {nobody}) AS sure "
+        f"listed AS MATERIALIZED ({own} UNION ALL {absent}, NULL)",
+        f"free AS MATERIALIZED (SELECT * FROM listed ANTI JOIN (FROM sure UNION ALL {absent}) AS sure "
         f"ON {same('sure', 'listed', pair)})",
         f"places AS MATERIALIZED (SELECT {columns}, {place} FROM (SELECT DISTINCT {columns} FROM free))",
     ]

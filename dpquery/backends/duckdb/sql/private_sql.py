@@ -57,9 +57,9 @@ NARROW = 2**38
 class PrivateWriter:
     """Writes one private aggregate.
 
-    The SELECT gives `key0`, `key1`, ... for the keys: the code of a public key, the value of another; then, for each
-    measure that is not a choice `number0`, ..., for each histogram (see `histogram_sql`) `kept0`, ..., and for
-    each measure of `contested` the list of that name, and `deciding` where units decide in rounds (see `distinct_sql`).
+    The SELECT gives `key0`, `key1`, ... for the keys: the code of a public key, the value of another. Then there are
+    `number0`, ... of the measures that are not choices, `kept0`, ... of the histograms (see `histogram_sql`), the list
+    of its name of each measure of `contested`, and `deciding` where units decide in rounds (see `distinct_sql`).
 
     Attributes:
         relations: Writes the source.

@@ -1,6 +1,6 @@
 """Joins and set operations of private relations, of which no side is ever empty. docs/proofs/work.md, Lemma 5.
 
-An engine that finds one side without rows leaves the other one unread: then the time tells that nobody's row passed a
+An engine that finds one side without rows leaves the other one unread: then the time tells that no row passed a
 filter. So each side has a row or two more, its sentinels, which are in no result:
 
 - Inner and semi-joins and INTERSECT: the sentinels of both sides have different marks, so that none meets any row.
