@@ -160,7 +160,7 @@ def known_laws(laws: Mapping[str, AnyLaw | None]) -> dict[str, AnyLaw] | None:
 
 
 def points_beyond(failure: float) -> int | None:
-    """Returns how many of the points to leave out: a little fewer than the part, as they are finite; None for a part that
+    """Returns how many of the points to leave out: a few less than the part, as they are finite; None for a part that
     they are too few for."""
     left_out = POINTS * failure
     return None if left_out < LEAST_LEFT_OUT else math.floor(left_out - math.sqrt(left_out))
