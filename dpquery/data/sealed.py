@@ -101,7 +101,7 @@ def _of_text(text: str, otherwise: str) -> Key:
 
 
 def _read(path: Path) -> str:
-    """Returns what a file holds that nobody else may read."""
+    """Returns what a file holds that only the holder of its key may read."""
     problem = ""
     try:
         descriptor = os.open(path, os.O_RDONLY)
