@@ -101,7 +101,7 @@ def _of_text(text: str, otherwise: str) -> Key:
 
 
 def _read(path: Path) -> str:
-    """Returns what a file holds that only the holder of its key may read."""
+    """Returns the content of a file of a key, which no other user may read."""
     problem = ""
     try:
         descriptor = os.open(path, os.O_RDONLY)
