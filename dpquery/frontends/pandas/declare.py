@@ -27,6 +27,8 @@ from dpquery.frontends.pandas.working import working
 from dpquery.session.connecting import connect
 from dpquery.session.profile_buying import loss_of_profile
 
+_said: dict[str, dict[str, Any]] = {}
+"""What was said last of each dataset of this process, without budget and ledger, which its ledger knows."""
 CATEGORIES = "categories"
 """In place of a list of keys: those of a categorical column, which the owner thereby makes public."""
 
@@ -134,9 +136,35 @@ def protect(
         why_not=found.unknown,
         public={n: (given[n], seen) for n, (_, _, seen) in tables.items()},
     )
+    said: dict[str, object] = {
+        "bounds": bounds,
+        "keys": keys,
+        "types": types,
+        "max_groups": max_groups,
+        "max_rows": max_rows,
+    }
+    said |= {"unique": unique, "defaults": defaults, "analyst": analyst, "privacy_unit": privacy_unit, "dataset": name}
+    _said[name] = {key: value for key, value in said.items() if value is not None}
     made = Protected(held, root({name: _bounded(column, entries[name]) for name, column in declared.items()}, called))
     remember(data, made)
     return made
+
+
+def said_before(data: object) -> dict[str, Any]:
+    """Returns what the owner said last of the dataset that a frame was made from, for the columns that it still has.
+
+    Raises:
+        CatalogError: The frame was made from no protected one, or what was said is not known in this process.
+    """
+    handle = handle_of(data)
+    said = {} if handle is None else dict(_said.get(handle.dataset, {}))
+    if not said:
+        raise CatalogError("name the privacy unit: df.dp.protect(privacy_unit='user', budget={'epsilon': 1})")
+    columns = set(getattr(data, "columns", ()))
+    for key in ("bounds", "keys", "types"):
+        if key in said:
+            said[key] = {name: value for name, value in said[key].items() if name in columns}
+    return said
 
 
 def _says_rows(unit: str, unique: Sequence[Sequence[str]] | None, defaults: Mapping[str, object] | None) -> bool:

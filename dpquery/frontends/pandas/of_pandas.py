@@ -10,7 +10,8 @@ import pandas as pd
 from dpquery.errors import CatalogError
 from dpquery.frontends.pandas.accuracy import accuracy_of
 from dpquery.frontends.pandas.datasets import Handle, own
-from dpquery.frontends.pandas.declare import protect
+from dpquery.frontends.pandas.declare import protect, said_before
+from dpquery.frontends.pandas.picked import no_attribute
 from dpquery.frontends.pandas.protected import Protected
 
 
@@ -39,15 +40,19 @@ class Accessor(Answers):
     """
 
     def protect(self, **said: Any) -> Protected:
-        """Returns the frame's private statistics; arguments as in `dpquery.protect`."""
-        return protect(self._frame, **said)
+        """Returns the frame's private statistics; arguments as in `dpquery.protect`. Without a privacy unit, what was
+        said last of the dataset that the frame was made from holds again: `df.assign(...).dp.protect()`."""
+        return protect(self._frame, **(said if "privacy_unit" in said else {**said_before(self._frame), **said}))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         if not hasattr(Protected, name):
-            raise AttributeError(f"a protected frame has no {name!r}; dir(df.dp) lists what it has")
+            raise no_attribute(name)
         return getattr(_protected(self._frame), name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return _protected(self._frame)[key]
 
     def __dir__(self) -> list[str]:
         return ["accuracy", "intervals", "protect", *(name for name in dir(Protected) if not name.startswith("_"))]

@@ -6,8 +6,8 @@ import datetime
 import html
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
 
@@ -16,8 +16,10 @@ from dpquery.errors import AccuracyWarning, UnknownNameError, UnsupportedQueryEr
 from dpquery.frontends.pandas.accuracy import with_accuracy
 from dpquery.frontends.pandas.columns import Column, columns_of_pandas
 from dpquery.frontends.pandas.datasets import MARK, Handle
+from dpquery.frontends.pandas.groups import Groups
+from dpquery.frontends.pandas.picked import Mask, Picked, no_attribute, not_a_bracket
 from dpquery.frontends.pandas.statistics import Statistics
-from dpquery.frontends.pandas.values import ASKED, known, plain
+from dpquery.frontends.pandas.values import ASKED, known, plain, without_habits
 from dpquery.frontends.pandas.views import MOST_CELLS, View, clamped, filtered, joined, with_view
 from dpquery.frontends.pandas.working import working
 from dpquery.kernel.loss import PrivacyLoss
@@ -128,18 +130,43 @@ class Protected(Statistics):
         """The same words, each returning the `Plan` of what it would measure and cost; nothing is read or charged."""
         return Protected(self._held, self._view, is_explaining=True)
 
+    def __getitem__(self, key: Any) -> Any:
+        """Returns a column by its name, several by a list, or the rows of a mask: `df.dp[df.dp["age"] > 30]`."""
+        if isinstance(key, str):
+            return Picked(self, known(key, self._view.columns, self._held.why_not))
+        if isinstance(key, Mask):
+            if key.frame._held is not self._held:
+                raise UnsupportedQueryError("the mask is of a different protected frame")
+            return self.query(key.text, local_dict=key.values)
+        if isinstance(key, list) and all(isinstance(name, str) for name in key):
+            names = self._known(key)
+            return self._over(replace(self._view, columns={name: self._view.columns[name] for name in names}))
+        return not_a_bracket(key)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(name)
+
+    def resample(self, rule: str, *, on: str) -> Groups:
+        """Returns the groups of periods: `resample("MS", on="day")["spend"].sum(epsilon="0.5")`."""
+        return self.groupby(pd.Grouper(key=on, freq=rule))
+
+    def _over(self, view: View) -> Protected:
+        return Protected(self._held, view, is_explaining=self._is_explaining)
+
     def query(self, expr: str, *, local_dict: Mapping[str, object] | None = None) -> Protected:
         """Returns the rows for which a condition holds, in the words of `DataFrame.query`; parsed, never evaluated."""
         held = self._held
         made = filtered(self._view, expr, why_not=held.why_not, local_dict=local_dict or {})
-        return Protected(held, made, is_explaining=self._is_explaining)
+        return self._over(made)
 
     def assign_bounds(
         self, bounds: Mapping[str, tuple[object, object]] | None = None, **by_name: tuple[object, object]
     ) -> Protected:
         """Returns the frame with columns clamped to a lower and upper bound each: `assign_bounds(age=(18, 90))`."""
         made = clamped(self._view, {**(bounds or {}), **by_name}, self._held.why_not)
-        return Protected(self._held, made, is_explaining=self._is_explaining)
+        return self._over(made)
 
     def join(self, other: object, on: str | Sequence[str], how: str = "left") -> Protected:
         """Returns the frame beside a public one, as `DataFrame.join`; missing values are equal to nothing.
@@ -163,7 +190,7 @@ class Protected(Statistics):
             advice = "Give it columns of the same names, or an index of that many levels."
             raise UnsupportedQueryError(f"the public frame has nothing to equal {', '.join(names)}", advice=advice)
         made = joined(self._view, on=names, to=to, columns=columns, rows=rows, table=table, how=how)
-        return Protected(self._held, made, is_explaining=self._is_explaining)
+        return self._over(made)
 
     def sql(self, query: str, *, params: Any = None, **asked: Any) -> Result | Plan:
         """Returns the `Result` of a SELECT that calls this frame `this`; arguments as in `Session.sql`."""
@@ -250,6 +277,7 @@ class Protected(Statistics):
         *,
         dialects: bool = False,
     ) -> Any:
+        asked = without_habits(asked)
         allowed = (*ASKED, "dialect") if dialects else ASKED
         if unknown := sorted(asked.keys() - set(allowed)):
             reason = f"{unknown[0]} is not an argument here; {suggestion(unknown[0], allowed)}"

@@ -18,8 +18,9 @@ from dpquery.frontends.pandas.accuracy import proportions
 from dpquery.frontends.pandas.aggregates import AGGREGATES, aggregate, demand, method, numbers
 from dpquery.frontends.pandas.columns import Column
 from dpquery.frontends.pandas.groups import Groups
+from dpquery.frontends.pandas.picked import Key, Picked, key_of_grouper, rows_refused
 from dpquery.frontends.pandas.values import known, quoted
-from dpquery.frontends.pandas.views import View
+from dpquery.frontends.pandas.views import View, with_keys
 from dpquery.result.table import Result
 
 Names = str | Sequence[str] | None
@@ -34,6 +35,7 @@ class Statistics:
     _view: View
     _held: Any
     _ask: Callable[..., Any]
+    _over: Callable[[View], Any]
 
     def count(self, columns: Names = None, **asked: Any) -> Any:
         """Returns the number of rows, `len(df)`; of columns, how many values are not missing."""
@@ -111,11 +113,46 @@ class Statistics:
         return self._ask(items, asked, shape)
 
     def groupby(
-        self, by: str | Sequence[str], *, as_index: bool = True, sort: bool = True, dropna: bool = True
+        self, by: Any, *, as_index: bool = True, sort: bool = True, dropna: bool = True, observed: bool = False
     ) -> Groups:
-        """Returns the groups of one or several keys; arguments as in `DataFrame.groupby`."""
-        keys = self._known([by] if isinstance(by, str) else by)
-        return Groups(self, keys, as_index=as_index, sort=sort, dropna=dropna)
+        """Returns the groups of one or several keys: columns by name, `df.dp["day"].dt.month`, `df.dp["age"].cut(...)`,
+        `pd.Grouper(key=, freq=)`; other arguments as in `DataFrame.groupby`."""
+        if observed:
+            advice = "Leave observed out: all public keys are shown, each with noise."
+            raise UnsupportedQueryError("which keys occur is a fact about people", advice=advice)
+        if isinstance(by, pd.Series | np.ndarray) or callable(by):
+            raise rows_refused()
+        given = list(by) if isinstance(by, list | tuple | pd.Index) else [by]
+        named = [one.name if isinstance(one, Picked) else one for one in given]
+        made = [key_of_grouper(self, one) if isinstance(one, pd.Grouper) else one for one in named]  # type: ignore[arg-type]
+        keys = [one for one in made if isinstance(one, Key)]
+        of = self._over(with_keys(self._view, keys)) if keys else self
+        names = of._known([one.name if isinstance(one, Key) else one for one in made])
+        return Groups(of, names, as_index=as_index, sort=sort, dropna=dropna)
+
+    def agg(self, func: Any, **asked: Any) -> Any:
+        """Returns aggregates of columns as `DataFrame.agg`: of a name, a list of names, a dict of columns to them."""
+        given = (
+            func
+            if isinstance(func, Mapping)
+            else dict.fromkeys(numbers("mean", self._view.columns, (self._held.unit,)), func)
+        )
+        pairs = [(name, one) for name, ones in given.items() for one in ([ones] if isinstance(ones, str) else ones)]
+        items = [f"{aggregate(one, self._column(name))} AS {quoted(f'{name} {one}')}" for name, one in pairs]
+        if not items:
+            raise UnsupportedQueryError("agg takes aggregates by their names", advice="Write agg({'spend': 'mean'}).")
+
+        def shape(result: Result) -> Any:
+            values = shapes.cells(result)
+            if all(isinstance(ones, str) for ones in given.values()):
+                return shapes.series(values, [name for name, _ in pairs], result)
+            rows = list(dict.fromkeys(one for _, one in pairs))
+            made = pd.DataFrame(np.nan, index=rows, columns=list(given), dtype=float)
+            for (name, one), value in zip(pairs, values, strict=True):
+                made.loc[one, name] = float(value)
+            return shapes.priced(made, result)
+
+        return self._ask(items, asked, shape)
 
     def value_counts(
         self,

@@ -5,7 +5,7 @@ query. The moments of a column are read, asked for and answered in its time zone
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,19 @@ TABLE = "this"
 """How queries call the protected frame."""
 ASKED = tuple(name for name in NAMES if name not in ("dialect", "fresh"))
 """The options of `Session.sql` that every call takes."""
+
+
+_HABITS = {"skipna": True, "numeric_only": True, "axis": 0}
+"""Arguments that people write out of habit, with the only value that has a private counterpart."""
+
+
+def without_habits(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns arguments without those that change nothing; refuses other values of theirs."""
+    for name, usual in _HABITS.items():
+        if name in asked and asked[name] not in (usual, {0: "index"}.get(usual)):
+            advice = f"Leave it out: {name}={usual!r} is what is answered."
+            raise UnsupportedQueryError(f"{name}={asked[name]!r} has no private counterpart", advice=advice)
+    return {name: value for name, value in asked.items() if name not in _HABITS}
 
 
 def quoted(name: str) -> str:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from dpquery.errors import ParameterError, UnsupportedQueryError
 from dpquery.frontends.pandas.columns import Column
+from dpquery.frontends.pandas.picked import Key
 from dpquery.frontends.pandas.query_text import condition_of
 from dpquery.frontends.pandas.values import TABLE, known, plain, quoted
 
@@ -80,6 +81,16 @@ def clamped(view: View, bounds: Mapping[str, tuple[object, object]], why_not: Ma
         columns[name] = replace(column, bounds=(ends[0], ends[1]))
     text = f"SELECT {', '.join(written.values())} FROM {view.source}"
     return View(columns=MappingProxyType(columns), text=text, params={**view.params, **params})
+
+
+def with_keys(view: View, keys: Sequence[Key]) -> View:
+    """Returns the view with more columns: keys that follow from others."""
+    if taken := [key.name for key in keys if key.name in view.columns]:
+        raise UnsupportedQueryError(f"the frame has a column {taken[0]!r} already", advice="Rename it.")
+    listed = ", ".join(f"{key.sql} AS {quoted(key.name)}" for key in keys)
+    columns = {**view.columns, **{key.name: key.shown for key in keys}}
+    text = f"SELECT *, {listed} FROM {view.source}"
+    return View(columns=MappingProxyType(columns), text=text, params=view.params, table=view.table)
 
 
 def joined(

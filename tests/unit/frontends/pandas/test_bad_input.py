@@ -130,7 +130,7 @@ CALLS: list[tuple[Callable[[Any], Any], type[dp.DPQueryError], str]] = [
     (lambda p: p.mean([], epsilon=1), dp.UnsupportedQueryError, "name a column"),
     (lambda p: p.mean(3, epsilon=1), dp.UnsupportedQueryError, "name a column"),
     (lambda p: p.mean("x", axis=1), dp.UnsupportedQueryError, "axis"),
-    (lambda p: p.mean("x", numeric_only=True), dp.UnsupportedQueryError, "numeric_only"),
+    (lambda p: p.mean("x", numeric_only=False), dp.UnsupportedQueryError, "numeric_only"),
     (lambda p: p.mean("x", epsilon=-1), dp.InvalidLossError, "epsilon"),
     (lambda p: p.mean("x", epsilon=3), dp.InsufficientBudgetError, "left"),
     (lambda p: p.mean("x"), dp.QueryError, "epsilon"),
