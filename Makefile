@@ -68,6 +68,7 @@ wheel: site
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.tpch
+	$(BIN)/python -m benchmarks.clickbench
 	$(BIN)/python -m benchmarks.peers
 
 docs: $(READY)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 import dpquery as dp
@@ -34,14 +35,25 @@ BESIDE = 200 * 2**20
 """Bytes that the process may take beside the engine's memory: those of threads, and of what Arrow and Python read."""
 
 
+def limit_memory(megabytes: int) -> None:
+    """Lets the process take so much more than it has."""
+    status = Path("/proc/self/status").read_text()
+    taken = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmData:"))
+    resource.setrlimit(resource.RLIMIT_DATA, (taken * 1024 + BESIDE + megabytes * 2**20,) * 2)
+
+
 def ask(folder: Path, limit: int) -> None:
     """Asks for sums of a number of each person, under limits of the engine and of the system."""
     opened = dp.connect(CATALOG, folder / "data", ledger=folder / "ledger", memory_limit=f"{limit}MiB", spill=False)
     with opened as session:
-        status = Path("/proc/self/status").read_text()
-        taken = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmData:"))
-        resource.setrlimit(resource.RLIMIT_DATA, (taken * 1024 + BESIDE + limit * 2**20,) * 2)
+        limit_memory(limit)
         assert len(session.sql(SQL, epsilon="1").to_pandas()) == 1
+
+
+def prepare(folder: Path, limit: int, shards: int) -> None:
+    """Prepares files with a limit of the engine alone: buffers of Parquet files that it reads and writes are beside."""
+    engine = {"memory_limit": f"{limit}MiB", "spill": folder, "shards": shards}
+    dp.prepare(CATALOG, {"visits": str(folder / "visits")}, folder / "data", ledger=folder / "ledger", **engine)
 
 
 def written(folder: Path, table: pa.Table, shards: int) -> int:
@@ -55,7 +67,11 @@ def written(folder: Path, table: pa.Table, shards: int) -> int:
 
 def asked(folder: Path, limit: int) -> str:
     """Returns what a process says on its standard error that asks under a limit; nothing where it is answered."""
-    command = [sys.executable, "-m", "tests.backends.test_prepared_memory", str(folder), str(limit)]
+    return _run(folder, limit)
+
+
+def _run(*arguments: object) -> str:
+    command = [sys.executable, "-m", "tests.backends.test_prepared_memory", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert bool(done.returncode) == bool(done.stderr)
     return done.stderr
@@ -76,5 +92,22 @@ def test_shards_are_read_within_the_limit(tmp_path: Path, rows: int, shards: int
     assert "BackendError: the query could not be computed" in asked(tmp_path / "1", limit)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("gigabytes", "limit"), [(2, 768), (20, 4096)])
+def test_files_larger_than_memory_are_prepared_and_asked_within_it(tmp_path: Path, gigabytes: int, limit: int) -> None:
+    """Each person has ten rows. The longest takes three times 20 GB of the disk: sources, rows by shard, and shards."""
+    draw, rows = np.random.default_rng(2), 2_000_000
+    (tmp_path / "visits").mkdir()
+    for file in range(gigabytes * 2**30 // (8 * rows * (1 + len(COLUMNS)))):
+        columns = {name: draw.integers(-(2**63), 2**63 - 1, rows) for name in COLUMNS}
+        table = pa.table({"person": draw.integers(0, gigabytes * 10**6, rows), **columns})
+        parquet.write_table(table, tmp_path / "visits" / f"{file}.parquet")
+    size = sum(file.stat().st_size for file in (tmp_path / "visits").iterdir())
+    assert size > 0.9 * gigabytes * 2**30 > limit * 2**20
+    dp.create_ledger(CATALOG, tmp_path / "ledger").close()
+    assert _run(tmp_path, limit, 20 * gigabytes) == ""
+    assert asked(tmp_path, limit) == ""
+
+
 if __name__ == "__main__":
-    ask(Path(sys.argv[1]), int(sys.argv[2]))
+    prepare(Path(sys.argv[1]), *map(int, sys.argv[2:])) if sys.argv[3:] else ask(Path(sys.argv[1]), int(sys.argv[2]))

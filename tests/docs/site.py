@@ -44,7 +44,7 @@ SECTIONS = [
     ("Notebooks", "notebooks"),
     ("Reference", "reference"),
     ("Functions", "functions"),
-    ("Evidence", ["known-weaknesses.md", "benchmarks.md", "peers.md", "tpch.md"]),
+    ("Evidence", ["known-weaknesses.md", "benchmarks.md", "peers.md", "tpch.md", "clickbench.md"]),
     ("Proofs", "proofs"),
     ("Contribute", "how-to-contribute"),
 ]

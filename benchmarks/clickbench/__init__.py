@@ -1,0 +1,1 @@
+"""Questions about a table of page views, in the manner of ClickBench."""
