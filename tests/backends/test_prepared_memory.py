@@ -52,8 +52,8 @@ def ask(folder: Path, limit: int) -> None:
 
 def prepare(folder: Path, limit: int, shards: int) -> None:
     """Prepares files with a limit of the engine alone: buffers of Parquet files that it reads and writes are beside."""
-    engine = {"memory_limit": f"{limit}MiB", "spill": folder, "shards": shards}
-    dp.prepare(CATALOG, {"visits": str(folder / "visits")}, folder / "data", ledger=folder / "ledger", **engine)
+    sources, ledger, memory = {"visits": str(folder / "visits")}, folder / "ledger", f"{limit}MiB"
+    dp.prepare(CATALOG, sources, folder / "data", ledger=ledger, shards=shards, memory_limit=memory, spill=folder)
 
 
 def written(folder: Path, table: pa.Table, shards: int) -> int:
