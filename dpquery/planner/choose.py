@@ -109,8 +109,9 @@ def _mean_error(errors: ColumnErrors | None, of: Sequence[ColumnErrors | None]) 
     """Returns the weighted mean logarithm of the errors of the columns of which all of the plans know one."""
     if errors is None:
         return math.inf
-    shared = [errors[name] for name in errors if all(other is None or name in other for other in of)]
-    return math.fsum(w * log for w, log in shared) / max(LEAST, math.fsum(w for w, _ in shared))
+    names = set(errors).intersection(*[other for other in of if other is not None])
+    shared = [errors[name] for name in errors if name in names]
+    return math.fsum([w * log for w, log in shared]) / max(LEAST, math.fsum([w for w, _ in shared]))
 
 
 def _with_sums(

@@ -89,7 +89,7 @@ def aims_of(private: PrivatePlan, weights: Mapping[str, Fraction]) -> tuple[Aim,
     found = []
     for column in output(private.result):
         meant = meanings.get(column.id, UNKNOWN)
-        numbers = dict.fromkeys(_own(expression, own) for expression in meant.numbers)
+        numbers = dict.fromkeys([_own(expression, own) if own else expression for expression in meant.numbers])
         noisy = [e for e in numbers if any(read.id in measured for read in columns_of(e))]
         weight = weights.get(column.name, Fraction(1))
         found += [

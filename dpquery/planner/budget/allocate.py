@@ -149,24 +149,23 @@ class _Split:
         self.pairs = [(aggregate, measure) for aggregate in aggregates for measure in aggregate.measures]
         self._aggregates, self._neighbours, self._pure = aggregates, neighbours, pure
         self._split: dict[bool, tuple[Fraction, ...]] = {}
-        self._chains = _parallel(aggregates, neighbours)
+        self._chains, self._aims = _parallel(aggregates, neighbours), aims
+
+    @cached_property
+    def _influences(self) -> list[tuple[dict[int, float], bool, Fraction]]:
+        """For each number how it follows from the measures, by place, whether that is known, and its weight."""
         place = {measure.id: number for number, (_, measure) in enumerate(self.pairs)}
-        self._weights: list[Fraction] = []
-        self._influences: list[tuple[dict[int, float], bool]] = []
+        made: list[tuple[dict[int, float], bool, Fraction]] = []
         largest: dict[Expression, Fraction] = {}
-        for aim in aims:
+        for aim in self._aims:
             largest[aim.expression] = max(aim.weight, largest.get(aim.expression, aim.weight))
         for expression, weight in largest.items():
-            found = influence_of(expression, aggregates)
+            found = influence_of(expression, self._aggregates)
             read = found or {column.id: 1.0 for column in columns_of(expression)}
             influence = {place[id]: size for id, size in read.items() if id in place and size > 0}
-            self._weights.append(weight)
-            self._influences.append((influence, found is not None))
-        seen = {number for influence, _ in self._influences for number in influence}
-        for number in range(len(self.pairs)):
-            if number not in seen:
-                self._weights.append(Fraction(1))
-                self._influences.append(({number: 1.0}, True))
+            made.append((influence, found is not None, weight))
+        seen = {number for influence, _, _ in made for number in influence}
+        return made + [({number: 1.0}, True, Fraction(1)) for number in range(len(self.pairs)) if number not in seen]
 
     def noises(self, amount: Fraction, *, in_epsilon: bool) -> list[Noise]:
         """Returns the noise of each measure; together they lose `amount`, of epsilon or else of rho."""
@@ -265,14 +264,17 @@ class _Split:
         """Returns the share of each measure, of epsilon for Laplace noise and of rho for Gaussian."""
         if laplace in self._split:
             return self._split[laplace]
+        if len(self._chains) == 1 and max(map(len, self._chains[0])) == 1:  # nothing is split
+            return (Fraction(1),) * len(self.pairs)
         errors = []
         deviations = self._deviations(laplace)
-        for influence, is_known in self._influences:
+        for influence, is_known, _ in self._influences:
             made = {i: size * (deviations[i] if is_known else 1.0) for i, size in influence.items()}
             fine = all(0 < error < LARGEST_ERROR for error in made.values())
             errors.append(made if fine else dict.fromkeys(made, 1.0))
         power = 2 if laplace else 1
-        self._split[laplace] = best_shares(errors, self._weights, len(self.pairs), power=power, chains=self._chains)
+        weights = [weight for _, _, weight in self._influences]
+        self._split[laplace] = best_shares(errors, weights, len(self.pairs), power=power, chains=self._chains)
         return self._split[laplace]
 
 
