@@ -128,7 +128,7 @@ def table(results: dict[str, dict[str, float]]) -> list[str]:
         "",
         "The passes are those of [planning](concepts/pipeline.md#the-passes-of-planning). Noise is drawn while the",
         "engine runs; its stage is what is left to do then, and to add it. The rest of the session is the look for",
-        "stored answers, the thread that waits for Ctrl-C, and the table.",
+        "stored answers, what waits for Ctrl-C, and the table.",
         "",
         "| stage | ms | part |",
         "|---|---:|---:|",
