@@ -133,11 +133,15 @@ class Catalog:
 
     def with_max_rows(self, found: Mapping[str, int]) -> Catalog:
         """Returns the catalog with these numbers in place of `max_rows: auto`, by table; the promise is the same."""
+        measured = {name: replace(self.tables[name], max_rows=rows) for name, rows in found.items()}
+        return self.with_tables({**self.tables, **measured})
+
+    def with_tables(self, tables: Mapping[str, Table]) -> Catalog:
+        """Returns the catalog with these tables and no others."""
         made = object.__new__(Catalog)
         for field in fields(self):
             object.__setattr__(made, field.name, getattr(self, field.name))
-        measured = {name: replace(self.tables[name], max_rows=rows) for name, rows in found.items()}
-        object.__setattr__(made, "tables", MappingProxyType({**self.tables, **measured}))
+        object.__setattr__(made, "tables", MappingProxyType(dict(tables)))
         return made
 
     def to_text(self) -> str:

@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 
 LONGEST_NAME = 128
+SYNOPSES = "synopsis"
+"""The schema of synopses: tables of synthetic rows."""
 BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # printable, yet nothing is seen
 
 

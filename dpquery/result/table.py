@@ -268,7 +268,7 @@ class Result:
         return [f"... {hidden} more rows"] if hidden > 0 else []
 
     def _noted(self) -> list[str]:
-        return [f"[{note}]" for note in (self.notes if self._finished.noisy else self.warnings)]
+        return [f"[{note}]" for note in (self.notes if self._finished.noisy or self._told else self.warnings)]
 
     def _footer(self) -> str:
         charge = self.source if self.charge == PrivacyLoss() else f"charged {self.charge}"

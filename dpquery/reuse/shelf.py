@@ -96,6 +96,12 @@ class Shelf(ABC):
     def add(self, rows: Sequence[Fields]) -> None:
         """Keeps rows durably, all or none."""
 
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Removes rows by their numbers."""
+        with self._using() as connection:
+            for number in numbers:
+                connection.execute(f"DELETE FROM {self.table} WHERE number = {self.mark}", (number,))
+
     @contextlib.contextmanager
     def turn(self, question: int) -> Iterator[None]:
         """Keeps other processes, where the system can, from taking the turn of the same question meanwhile."""

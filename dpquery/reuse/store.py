@@ -131,20 +131,42 @@ class Store:
 
     def add(self, version: str, releases: Sequence[Release]) -> None:
         """Keeps releases durably; they were charged for before, and are lost without harm."""
-        rows = []
-        for release in releases:
-            bare = Fields(
-                version=version,
-                base=digest(release.frame.base),
-                entry=release.entry,
-                analyst=release.analyst,
-                time=release.time,
-                content=to_text(release),
-                hash="",
-            )
-            rows.append(bare._replace(hash=self._hash(bare)))
+        rows = [
+            self._hashed(version, release.frame.base, release.entry, release.analyst, release.time, to_text(release))
+            for release in releases
+        ]
         if rows:
             self._shelf.add(rows)
+
+    def keep(self, version: str, base: str, entry: int, analyst: str, time: str, content: str) -> None:
+        """Keeps something else that was charged for, durably, under a version that no release has."""
+        with LOCK:
+            self._shelf.add([self._hashed(version, base, entry, analyst, time, content)])
+
+    def kept(self, version: str, base: str) -> list[Fields]:
+        """Returns what was kept under a version, oldest first."""
+        with LOCK:
+            return [row for _, row in self._believed(version, base)]
+
+    def drop(self, version: str, base: str, chosen: Callable[[Fields], bool]) -> int:
+        """Removes what was kept under a version and is chosen; returns how much that was."""
+        with LOCK:
+            numbers = [number for number, row in self._believed(version, base) if chosen(row)]
+            self._shelf.remove(numbers)
+            return len(numbers)
+
+    def _believed(self, version: str, base: str) -> list[tuple[int, Fields]]:
+        """Returns rows whose hashes are right, with their numbers."""
+        rows = list(self._learned(self._shelf.rows(version, digest(base))))
+        for number, row in rows:
+            self._check(number, row)
+        return rows
+
+    def _hashed(self, version: str, base: str, entry: int, analyst: str, time: str, content: str) -> Fields:
+        bare = Fields(
+            version=version, base=digest(base), entry=entry, analyst=analyst, time=time, content=content, hash=""
+        )
+        return bare._replace(hash=self._hash(bare))
 
     @contextlib.contextmanager
     def turn(self, question: Hashable) -> Iterator[None]:
@@ -179,8 +201,7 @@ class Store:
 
     def _read(self, number: int, row: Fields, base: str | None = None) -> Release | None:
         """Returns the release of a row; None for one under another contract, which answers nothing any more."""
-        if row.hash != self._hash(row):
-            raise self._shelf.refused(f"row {number} was changed, or was not charged in this ledger")
+        self._check(number, row)
         try:
             release = from_text(row.content, entry=row.entry, analyst=row.analyst, time=row.time)
         except OtherContract:
@@ -190,6 +211,10 @@ class Store:
         if digest(release.frame.base) != row.base or base not in (None, release.frame.base):
             raise self._shelf.refused(f"row {number} describes other rows than it claims")
         return release
+
+    def _check(self, number: int, row: Fields) -> None:
+        if row.hash != self._hash(row):
+            raise self._shelf.refused(f"row {number} was changed, or was not charged in this ledger")
 
     def _hash(self, row: Fields) -> str:
         """Returns the hash of a row, chained to the ledger's entry; of an entry that is not there, none is right."""

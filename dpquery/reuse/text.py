@@ -143,7 +143,10 @@ class Fingerprints:
     def of(self, relation: Relation) -> str:
         """Returns the hash of what is declared of the tables that a relation reads, and of all those that tell of them:
         parents of their rows, and tables of their keys."""
-        tables = frozenset(_tables(relation))
+        return self.of_tables(frozenset(_tables(relation)))
+
+    def of_tables(self, tables: frozenset[str]) -> str:
+        """Returns the same of tables by their names."""
         if tables not in self.known:
             reached, left = set[str](), set(tables)
             while left:

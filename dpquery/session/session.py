@@ -35,7 +35,10 @@ from dpquery.session.prices import prices
 from dpquery.session.profile import Profile
 from dpquery.session.profile_buying import buy, loss_of_profile
 from dpquery.session.suggest_bounds import Suggestions, suggest
+from dpquery.session.synopses import Synopses
+from dpquery.session.synopsis_buying import Buying
 from dpquery.sql.parse.parameters import Given
+from dpquery.synopsis.synopsis import Synopsis
 
 MOST_QUERIES = 50
 """Queries of one batch."""
@@ -67,6 +70,8 @@ class Session:
         self._store = Store(ledger) if reuse else None
         self._fingerprints, self._repeats, self._plans = Fingerprints(catalog), Repeats(), PlanCache()
         self._profiles = KnownProfiles(catalog=catalog, ledger=ledger, public=backend)
+        buying = Buying(catalog=catalog, backend=backend, ledger=ledger, charged=self._charged, analyst=analyst)
+        self._synopses = Synopses(buying, self._store, self._fingerprints, self._only_own)
 
     @property
     def catalog(self) -> Catalog:
@@ -148,12 +153,13 @@ class Session:
         """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
         prepared = self._prepared(requests, reuse)
         parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
+        backend = self._synopses.engine() if self._synopses.reads(requests) else self._backend
         told = self._told(requests, prepared, parts, reuse)
         try:
             with interruptible_work():
                 around = pipeline.Surroundings(
                     catalog=self._catalog,
-                    backend=self._backend,
+                    backend=backend,
                     ledger=self._charged,
                     reuse=reuse,
                     analyst=self._analyst,
@@ -173,6 +179,8 @@ class Session:
     ) -> list[pipeline.Told]:
         """Returns for each query what is known of what bounds leave out, and which of its numbers can say nothing;
         refuses errors that are out of reach."""
+        if self._synopses.reads(requests):
+            return self._synopses.told(requests)
         measured, bounds = parts.measurements(self._ledger.declarations), requests[0].bounds
         ranked = [made for made in measured if made.unit == "ranks"]
         for request, one in zip(requests, prepared, strict=True):
@@ -194,6 +202,8 @@ class Session:
         return parts.charge(self._ledger.budget.kind, self._ledger.declarations)
 
     def _prepared(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[pipeline.Prepared, ...]:
+        if self._synopses.reads(requests):
+            return self._synopses.planned(requests)
         catalog = self._profiles.catalog_with_rows(reuse)
         return self._plans.get(requests, self._ledger, catalog, lambda: self._planned(requests, reuse))
 
@@ -344,6 +354,36 @@ class Session:
             self._profiles.bought(bought)
         return bought
 
+    def synopsis(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        *,
+        epsilon: object = None,
+        delta: object = None,
+        rho: object = None,
+        measures: Sequence[str] = (),
+        name: str | None = None,
+        rows: int | None = None,
+    ) -> Synopsis:
+        """Returns synthetic rows of a private table, made of noisy marginals; charges the ledger once, before a row is
+        read. From then on SQL reads them as `synopsis.NAME`, free for every analyst while the data version lasts.
+
+        Args:
+            columns: Those with keys or bounds that queries will combine; by default all of them, at most 16.
+            epsilon, delta, rho: What it may lose in all, as in `sql`.
+            measures: Numbers among them that queries add up or average: their values are kept in finer cells.
+            name: By default that of the table.
+            rows: How many synthetic rows; by default as many as the table has, up to a million.
+        """
+        return self._synopses.buy(table, columns, measures, QueryBudget.of(epsilon, delta, rho), name=name, rows=rows)
+
+    @property
+    def synopses(self) -> Synopses:
+        """What synopses there are of these data, by name; `plan` says what one would measure, `drop` removes one."""
+        self._charged.check()
+        return self._synopses
+
     def for_analyst(self, name: str) -> Session:
         """Returns a session of another analyst over the same catalog, data and ledger; to close one closes all."""
         reuse = "own" if self._only_own else self._store is not None
@@ -354,6 +394,7 @@ class Session:
         """Ends the session and its engine; the ledger learns that the last answer was given."""
         if self._store is not None:
             self._store.close()
+        self._synopses.close()
         self._ledger.close()
         self._backend.close()
 

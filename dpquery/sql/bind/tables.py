@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpquery.catalog import Table
-from dpquery.catalog.names import composed
+from dpquery.catalog.names import SYNOPSES, composed
 from dpquery.errors import UnknownNameError
 from dpquery.plan.logical import Scan, ScanColumn, Values
 from dpquery.sql.bind.expressions import Subqueries
@@ -103,8 +103,9 @@ def _bind_common(common: CommonTable, context: Context, bind_query: BindQuery) -
 
 def _bind_table(node: exp.Table, context: Context) -> Scope:
     quoted = bool(node.this.args.get("quoted"))
-    table = context.catalog.find_table(node.name, quoted)
-    if table is None or not is_schema(node, context.catalog):
+    is_synopsis = node.db.casefold() == SYNOPSES and node.args.get("catalog") is None
+    table = context.catalog.find_table(f"{SYNOPSES}.{node.name}" if is_synopsis else node.name, quoted)
+    if table is None or not (is_synopsis or is_schema(node, context.catalog)):
         names = sorted(context.catalog.tables)
         written = ".".join(part.name for part in node.parts)
         advice = f"{meant(node.name, names)}Tables: {', '.join(names)}."

@@ -1,0 +1,193 @@
+"""The distribution of rows that noisy marginals tell of, and rows drawn from it: post-processing.
+
+Of all distributions it is the one that is most likely, where each marginal has Gaussian errors and the least informed
+table is the likeliest: it maximises - sum of (y - N mu)^2 / (2 sigma^2) - s N KL(p || p0), where mu is a marginal of p,
+p0 the product of the columns' own distributions and s small. So p is proportional to p0 exp(sum of theta), with one
+theta for each measured cell and theta = (y - N mu) / (s sigma^2): cells whose noise is large against their rows stay near what others
+tell of them. Where cells overlap in any way, sums over all combinations are out of reach; p is a sample of rows. Its
+rows get weights by which each marginal in turn fulfils its equation (a soft iterative proportional fitting), then they
+are drawn again by these weights, and each column anew given the others (Gibbs sampling).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+STRENGTH = 0.1
+"""s: how much the least informed table counts."""
+ROUNDS, PASSES = 16, 3
+"""Of weighing and drawing anew, and of all marginals in each."""
+LEAST_EVEN, LARGEST = 0.4, 2.0
+"""The share of rows that weights must leave effective, and the largest change of a theta, before rows are drawn anew."""
+CHUNK = 1 << 16
+FARTHEST = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marginal:
+    """Noisy numbers of rows by groups of cells of some columns.
+
+    Attributes:
+        columns: The places of its columns.
+        groups: For each of them the group of each cell.
+        numbers: The noisy numbers, groups of the last column next to each other; shape (product of groups,).
+        variances: Of their noise, of the same shape.
+    """
+
+    columns: tuple[int, ...]
+    groups: tuple[Integers, ...]
+    numbers: Floats
+    variances: Floats
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many groups each column has."""
+        return tuple(int(groups.max()) + 1 for groups in self.groups)
+
+    def places(self, rows: Integers) -> Integers:
+        """Returns the cell of each row, shape (rows,)."""
+        found = np.zeros(len(rows), dtype=np.int64)
+        for column, groups, size in zip(self.columns, self.groups, self.shape, strict=True):
+            found = found * size + groups[rows[:, column]]
+        return found
+
+
+class Model:
+    """Rows of cells, shape (rows, columns), that stand for a distribution.
+
+    Args:
+        alone: For each column the distribution of its cells.
+        total: N, the number of rows that marginals add up to.
+        rows: The number of rows of the sample.
+        marginals: What is known.
+        strength: s.
+        random: Post-processing alone draws from it.
+    """
+
+    def __init__(
+        self,
+        alone: Sequence[Floats],
+        total: float,
+        rows: int,
+        marginals: Sequence[Marginal],
+        strength: float,
+        random: np.random.Generator,
+    ) -> None:
+        self._marginals, self._total, self._strength, self._random = marginals, total, strength, random
+        self._alone = [np.log(np.maximum(one, 1e-9)).astype(np.float32) for one in alone]
+        self._thetas = [np.zeros(len(marginal.numbers)) for marginal in marginals]
+        self.rows = np.stack([random.permutation(_evenly(one, rows, random)) for one in alone], axis=1)
+        self._logs = np.zeros(rows)
+
+    def fit(self) -> None:
+        """Moves the rows until they fulfil what the marginals say, as far as noise lets it be known."""
+        for _ in range(ROUNDS):
+            for _ in range(PASSES):
+                if not self._weigh(LEAST_EVEN):
+                    break
+            self._draw_anew()
+
+    def sample(self, rows: int) -> Integers:
+        """Returns rows of equal weight, in an order that says nothing."""
+        if rows > len(self.rows):
+            self._take(rows)
+            self._draw_anew()
+        for _ in range(3 * PASSES):
+            self._weigh(0.0)
+        order = np.lexsort(self.rows.T[::-1])  # so that rows of equal cells are taken as often as they should
+        self.rows, self._logs = self.rows[order], self._logs[order]
+        self._take(rows)
+        return self._random.permutation(self.rows)
+
+    @property
+    def _weights(self) -> Floats:
+        weights: Floats = np.exp(self._logs - self._logs.max())
+        return weights * (self._total / weights.sum())
+
+    def _weigh(self, least_even: float) -> bool:
+        """Gives rows the weights that fulfil each marginal's equation once; False where they got too uneven for it."""
+        for marginal, theta in zip(self._marginals, self._thetas, strict=True):
+            places = marginal.places(self.rows)
+            found = np.bincount(places, self._weights, minlength=len(theta))
+            change = np.clip(_change(found, theta, marginal, self._strength), -LARGEST, LARGEST)
+            part = 1.0
+            while least_even and _evenness(self._logs + part * change[places]) < least_even and part > 0.01:
+                part *= 0.6
+            theta += part * change
+            self._logs = self._logs + part * change[places]
+            if part < 0.3:
+                return False
+        return True
+
+    def _take(self, rows: int) -> None:
+        """Draws rows by their weights."""
+        self.rows = self.rows[_evenly(self._weights, rows, self._random)]
+        self._logs = np.zeros(rows)
+
+    def _draw_anew(self) -> None:
+        """Draws rows by their weights, and then each cell given the row's others."""
+        self._take(len(self.rows))
+        for column in self._random.permutation(len(self._alone)):
+            tables = [self._given(column, m, t) for m, t in zip(self._marginals, self._thetas, strict=True)]
+            for start in range(0, len(self.rows), CHUNK):
+                part = self.rows[start : start + CHUNK]
+                logs = np.tile(self._alone[column], (len(part), 1))
+                for table in tables:
+                    if table is not None:
+                        others, change = table
+                        logs += change[others.places(part)]
+                logs -= logs.max(axis=1, keepdims=True)
+                sums = np.cumsum(np.exp(logs, out=logs), axis=1, out=logs)
+                drawn = self._random.random(len(part), dtype=np.float32) * sums[:, -1]
+                part[:, column] = np.minimum((sums < drawn[:, None]).sum(axis=1), sums.shape[1] - 1)
+
+    def _given(self, column: int, marginal: Marginal, theta: Floats) -> tuple[Marginal, NDArray[np.float32]] | None:
+        """Returns the other columns of a marginal, and by their groups the thetas of a column's cells."""
+        if column not in marginal.columns:
+            return None
+        at = marginal.columns.index(column)
+        moved = np.moveaxis(theta.reshape(marginal.shape), at, -1)[..., marginal.groups[at]]
+        flat = moved.reshape(-1, moved.shape[-1]).astype(np.float32)
+        columns = tuple(c for c in marginal.columns if c != column)
+        groups = tuple(g for c, g in zip(marginal.columns, marginal.groups, strict=True) if c != column)
+        empty = np.zeros(0)
+        return Marginal(columns=columns, groups=groups, numbers=empty, variances=empty), flat
+
+
+def _change(found: Floats, theta: Floats, marginal: Marginal, strength: float) -> Floats:
+    """Returns d of each cell, the root of n e^d = y - s sigma^2 (theta + d), by Newton's method: the left side less the
+    right one is convex and increasing, and the start lies right of the root or at it."""
+    slack = np.maximum(strength * marginal.variances, 1e-9)
+    rows, rest = np.maximum(found, 1e-9), marginal.numbers - slack * theta
+    above = np.minimum(np.log(np.maximum(rest, rows) / rows), np.maximum(rest, 0) / slack)
+    d: Floats = np.where(rest > rows, above, 0.0)
+    for _ in range(30):
+        grown = rows * np.exp(d)
+        d = np.clip(d - (grown + slack * d - rest) / (grown + slack), -FARTHEST, FARTHEST)
+    return d
+
+
+def _evenness(logs: Floats) -> float:
+    weights = np.exp(logs - logs.max())
+    return float(weights.sum() ** 2 / (weights**2).sum() / len(weights))
+
+
+def _evenly(weights: Floats, count: int, random: np.random.Generator) -> Integers:
+    """Returns places drawn by weights, each as often as its weight says but for less than one."""
+    ends = np.cumsum(weights)
+    at = (np.arange(count) + random.random()) * (ends[-1] / count)
+    return np.minimum(np.searchsorted(ends, at, side="right"), len(weights) - 1)
+
+
+def nonnegative(numbers: Floats) -> Floats:
+    """Returns the nearest numbers of at least 0 with the same sum, which must be above 0."""
+    ordered = np.sort(numbers)[::-1]
+    over = (np.cumsum(ordered) - max(float(numbers.sum()), 1.0)) / np.arange(1, len(numbers) + 1)
+    last = np.flatnonzero(ordered > over)[-1]
+    return np.maximum(numbers - over[last], 0.0)
