@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from dpquery.errors import InsufficientBudgetError, InternalError
 from dpquery.kernel.accountant import Budget
-from dpquery.kernel.durable import DurableLedger
 from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger.versions import AtVersion
 from dpquery.units.blocks import Touched
 from dpquery.units.declarations import Declarations
 
@@ -27,7 +27,7 @@ class Reserved:
         left: What of it is not used.
     """
 
-    def __init__(self, ledger: DurableLedger, *, analyst: str, loss: PrivacyLoss, query: str) -> None:
+    def __init__(self, ledger: AtVersion, *, analyst: str, loss: PrivacyLoss, query: str) -> None:
         self._ledger, self._analyst, self.left = ledger, analyst, loss
         self._guard, self._process = threading.Lock(), os.getpid()
         self.entry = ledger.charge(analyst=analyst, loss=loss, query=query)

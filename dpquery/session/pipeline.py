@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TypeVar
 
 from dpquery.backends.base import Backend, PublicFacts
@@ -41,6 +42,8 @@ from dpquery.sql.parse.parse import parse
 from dpquery.units.sizes import Sizes, Unbounded
 
 Made = TypeVar("Made")
+LEAST_PART = Fraction(1, 10**12)
+"""Of a limit, what a part of a reserved charge uses at least: the whole was at least the least charge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,7 @@ class Surroundings:
     Attributes:
         ledger: Charges at the version of the data that the session began with.
         reuse: How stored answers are used; None where nothing is stored.
+        is_reserved: Whether what is charged is a part of a charge that was at least the least one.
     """
 
     catalog: Catalog
@@ -83,6 +87,7 @@ class Surroundings:
     ledger: DurableLedger
     reuse: Reuse | None
     analyst: str
+    is_reserved: bool = False
 
 
 def plan(
@@ -274,7 +279,7 @@ def _measured(requests: Sequence[Request], rest: BudgetedPlan, around: Surroundi
         ledger=around.ledger,
         analyst=around.analyst,
         query=";\n".join(request.recorded for request in requests),
-        least=around.catalog.defaults.least_charge,
+        least=LEAST_PART if around.is_reserved else around.catalog.defaults.least_charge,
     )
 
 

@@ -45,7 +45,7 @@ MOST_QUERIES = 50
 
 
 class Session:
-    """Answers one analyst's queries over one dataset, within the ledger's budget.
+    """Answers one analyst's queries over one dataset, within the ledger's budget; `synopses` has those of these data.
 
     In-process use protects honest analysts from mistakes. Whoever can run code in this process can read the data.
     """
@@ -70,8 +70,8 @@ class Session:
         self._store = Store(ledger) if reuse else None
         self._fingerprints, self._repeats, self._plans = Fingerprints(catalog), Repeats(), PlanCache()
         self._profiles = KnownProfiles(catalog=catalog, ledger=ledger, public=backend)
-        buying = Buying(catalog=catalog, backend=backend, ledger=ledger, charged=self._charged, analyst=analyst)
-        self._synopses = Synopses(buying, self._store, self._fingerprints, self._only_own)
+        buying = Buying(catalog=catalog, backend=backend, charged=self._charged, analyst=analyst)
+        self.synopses = Synopses(buying, self._store, self._fingerprints, self._only_own)
 
     @property
     def catalog(self) -> Catalog:
@@ -153,13 +153,12 @@ class Session:
         """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
         prepared = self._prepared(requests, reuse)
         parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
-        backend = self._synopses.engine() if self._synopses.reads(requests) else self._backend
         told = self._told(requests, prepared, parts, reuse)
         try:
             with interruptible_work():
                 around = pipeline.Surroundings(
                     catalog=self._catalog,
-                    backend=backend,
+                    backend=self.synopses.engine() if self.synopses.reads(requests) else self._backend,
                     ledger=self._charged,
                     reuse=reuse,
                     analyst=self._analyst,
@@ -179,8 +178,8 @@ class Session:
     ) -> list[pipeline.Told]:
         """Returns for each query what is known of what bounds leave out, and which of its numbers can say nothing;
         refuses errors that are out of reach."""
-        if self._synopses.reads(requests):
-            return self._synopses.told(requests)
+        if self.synopses.reads(requests):
+            return self.synopses.told(requests)
         measured, bounds = parts.measurements(self._ledger.declarations), requests[0].bounds
         ranked = [made for made in measured if made.unit == "ranks"]
         for request, one in zip(requests, prepared, strict=True):
@@ -202,8 +201,8 @@ class Session:
         return parts.charge(self._ledger.budget.kind, self._ledger.declarations)
 
     def _prepared(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[pipeline.Prepared, ...]:
-        if self._synopses.reads(requests):
-            return self._synopses.planned(requests)
+        if self.synopses.reads(requests):
+            return self.synopses.planned(requests)
         catalog = self._profiles.catalog_with_rows(reuse)
         return self._plans.get(requests, self._ledger, catalog, lambda: self._planned(requests, reuse))
 
@@ -237,8 +236,8 @@ class Session:
 
     @property
     def releases(self) -> pd.DataFrame:
-        """What is stored of the data as they are now and free for this analyst: one row for each release, with when it
-        was paid, by whom, for which query and at what charge, and the groups and columns that were measured."""
+        """What is stored of the data and free for this analyst: a row for each release, with when it was paid, by whom,
+        for which query, at what charge, and what was measured."""
         reuse = self._reuse(False)
         return listing(self._ledger, () if reuse is None else reuse.everything())
 
@@ -310,7 +309,6 @@ class Session:
             epsilon, delta, rho: What it may lose, as in `sql`.
             coverage: The part of units that all values, or rows, are within.
         """
-
         asked = Options(epsilon=epsilon, delta=delta, rho=rho)
 
         def ask(queries: Sequence[str], confidence: str) -> Batch:
@@ -366,23 +364,14 @@ class Session:
         name: str | None = None,
         rows: int | None = None,
     ) -> Synopsis:
-        """Returns synthetic rows of a private table, made of noisy marginals; charges the ledger once, before a row is
-        read. From then on SQL reads them as `synopsis.NAME`, free for every analyst while the data version lasts.
+        """Returns synthetic rows of a table, for one charge; SQL reads them as `synopsis.NAME`, free for all analysts.
 
         Args:
-            columns: Those with keys or bounds that queries will combine; by default all of them, at most 16.
-            epsilon, delta, rho: What it may lose in all, as in `sql`.
-            measures: Numbers among them that queries add up or average: their values are kept in finer cells.
-            name: By default that of the table.
-            rows: How many synthetic rows; by default as many as the table has, up to a million.
+            columns: Those with keys or bounds that queries combine; by default all, at most 16.
+            measures: Numbers that queries add up or average: their cells are finer.
+            name, rows: By default those of the table, up to a million rows.
         """
-        return self._synopses.buy(table, columns, measures, QueryBudget.of(epsilon, delta, rho), name=name, rows=rows)
-
-    @property
-    def synopses(self) -> Synopses:
-        """What synopses there are of these data, by name; `plan` says what one would measure, `drop` removes one."""
-        self._charged.check()
-        return self._synopses
+        return self.synopses.buy(table, columns, measures, QueryBudget.of(epsilon, delta, rho), name=name, rows=rows)
 
     def for_analyst(self, name: str) -> Session:
         """Returns a session of another analyst over the same catalog, data and ledger; to close one closes all."""
@@ -394,7 +383,7 @@ class Session:
         """Ends the session and its engine; the ledger learns that the last answer was given."""
         if self._store is not None:
             self._store.close()
-        self._synopses.close()
+        self.synopses.close()
         self._ledger.close()
         self._backend.close()
 

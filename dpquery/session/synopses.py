@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dpquery.backends.duckdb.public_tables import PublicTables
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import SYNOPSES, name_fault, shown, suggestion
 from dpquery.errors import CatalogError, ParameterError, UnknownNameError, UnsupportedQueryError
@@ -18,7 +17,7 @@ from dpquery.session.synopsis_buying import Buying
 from dpquery.sql.parse.named import Named, tables_named
 from dpquery.sql.parse.parse import parse
 from dpquery.synopsis import stored
-from dpquery.synopsis.reading import engine_over, with_synopses
+from dpquery.synopsis.reading import SynopsisEngine, engine_over, with_synopses
 from dpquery.synopsis.synopsis import Synopsis, SynopsisPlan
 
 
@@ -37,7 +36,7 @@ class Synopses(Mapping[str, Synopsis]):
     fingerprints: Fingerprints
     only_own: bool
     _known: tuple[object, dict[str, Synopsis], Catalog] | None = field(default=None, init=False)
-    _engine: tuple[object, PublicTables] | None = field(default=None, init=False)
+    _engine: tuple[object, SynopsisEngine] | None = field(default=None, init=False)
 
     def __getitem__(self, name: str) -> Synopsis:
         found = self._read()[0]
@@ -107,7 +106,7 @@ class Synopses(Mapping[str, Synopsis]):
         """The catalog with synopses as public tables."""
         return self._read()[1]
 
-    def engine(self) -> PublicTables:
+    def engine(self) -> SynopsisEngine:
         """Returns the engine that holds synopses and public tables, and nothing private."""
         synopses, declared = self._read()
         if self._engine is None or self._engine[0] is not declared:
@@ -141,7 +140,7 @@ class Synopses(Mapping[str, Synopsis]):
         """Returns the plans of queries over synopses and public tables: nothing is measured for them."""
         public = {name: table for name, table in self.declared.tables.items() if table.public}
         catalog, engine = self.declared.with_tables(public), self.engine()
-        return pipeline.plan(requests, catalog=catalog, ledger=self.buying.ledger, public=engine)
+        return pipeline.plan(requests, catalog=catalog, ledger=self.buying.ledger, public=engine, gaps=engine.gaps)
 
     def told(self, requests: Sequence[Request]) -> list[pipeline.Told]:
         """Returns what the answers to queries over synopses say."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpquery.accuracy.noise_shapes import shape_of
 from dpquery.backends.base import Backend
 from dpquery.catalog import Catalog
 from dpquery.catalog.names import shown
@@ -16,6 +17,7 @@ from dpquery.catalog.tables import DEFAULT_SHARE_OF_DELTA
 from dpquery.errors import InvalidLossError, ParameterError, UnknownNameError
 from dpquery.kernel.accountant import BudgetKind, charge_at_least
 from dpquery.kernel.loss import PrivacyLoss, rho_within
+from dpquery.kernel.plan import Mechanism
 from dpquery.ledger.ledger import Ledger
 from dpquery.ledger.reserved import Reserved
 from dpquery.ledger.versions import AtVersion
@@ -23,7 +25,6 @@ from dpquery.plan.types import Value
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.session import pipeline
 from dpquery.session.options import Options, Request
-from dpquery.session.profile_ladder import Noise
 from dpquery.synopsis.axes import Axis, axes_of
 from dpquery.synopsis.making import draw, measure
 from dpquery.synopsis.model import Marginal
@@ -45,7 +46,6 @@ class Buying:
 
     catalog: Catalog
     backend: Backend
-    ledger: Ledger
     charged: AtVersion
     analyst: str
 
@@ -120,6 +120,11 @@ class Buying:
         )
 
     @property
+    def ledger(self) -> Ledger:
+        """The ledger, at whatever version."""
+        return self.charged.ledger
+
+    @property
     def _is_pure(self) -> bool:
         return self.ledger.budget.kind is BudgetKind.PURE
 
@@ -162,13 +167,18 @@ class Buying:
         request, prepared = self._planned(question, table, axes, loss)
         parts = pipeline.divide(prepared, ledger=self.ledger, reuse=None)
         around = pipeline.Surroundings(
-            catalog=self.catalog, backend=self.backend, ledger=reserved, reuse=None, analyst=self.analyst
+            catalog=self.catalog,
+            backend=self.backend,
+            ledger=reserved,
+            reuse=None,
+            analyst=self.analyst,
+            is_reserved=True,
         )
         (answer,) = pipeline.answer((request,), prepared, parts, (pipeline.Told(),), around)
         *keys, numbers = (column.to_pylist() for column in answer.to_arrow().columns)
         (measurement,) = answer.measurements
-        noise = Noise.of(measurement)
-        deviation = noise.scale * (ROOT_TWO if noise.mechanism == "laplace" else 1)
+        shape = shape_of(Mechanism(measurement.mechanism))
+        deviation = math.sqrt(shape.variance(shape.parameter(measurement.scale)))
         return question.marginal(axes, keys, numbers, deviation)
 
 

@@ -36,7 +36,7 @@ class Axis:
         name: The column's.
         type: Its type.
         values: Its cells where each is one value; else ().
-        edges: Where its cells are ranges the least value of each, and behind them the largest value of the last; else ().
+        edges: Where its cells are ranges the least value of each, behind them the largest of the last; else ().
         nullable: Whether NULL is a cell, behind the others.
         is_measure: Whether queries add its values up, so that more of its cells are kept apart.
     """
@@ -105,8 +105,8 @@ def axes_of(
             found[name] = made
         elif columns is not None:
             raise ParameterError(
-                f"{shown(name)} cannot be part of a synopsis: it has neither public values (keys) nor bounds, more than "
-                f"{MOST_VALUES:,} values, or is randomised",
+                f"{shown(name)} cannot be part of a synopsis: it has neither public values (keys) nor bounds, or more "
+                f"than {MOST_VALUES:,} values, or is randomised",
                 advice="Declare its keys or its bounds, or leave it out.",
             )
     if not 1 <= len(found) <= MOST_COLUMNS:

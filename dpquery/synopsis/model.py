@@ -3,10 +3,10 @@
 Of all distributions it is the one that is most likely, where each marginal has Gaussian errors and the least informed
 table is the likeliest: it maximises - sum of (y - N mu)^2 / (2 sigma^2) - s N KL(p || p0), where mu is a marginal of p,
 p0 the product of the columns' own distributions and s small. So p is proportional to p0 exp(sum of theta), with one
-theta for each measured cell and theta = (y - N mu) / (s sigma^2): cells whose noise is large against their rows stay near what others
-tell of them. Where cells overlap in any way, sums over all combinations are out of reach; p is a sample of rows. Its
-rows get weights by which each marginal in turn fulfils its equation (a soft iterative proportional fitting), then they
-are drawn again by these weights, and each column anew given the others (Gibbs sampling).
+theta for each measured cell and theta = (y - N mu) / (s sigma^2): cells whose noise is large against their rows stay
+near what others tell of them. Where cells overlap in any way, sums over all combinations are out of reach; p is a
+sample of rows. They get weights by which each marginal in turn fulfils its equation (a soft iterative proportional
+fitting), then they are drawn again by these weights, and each column anew given the others (Gibbs sampling).
 """
 
 from __future__ import annotations
@@ -17,15 +17,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.synopsis.scattered import Scattered
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 STRENGTH = 0.1
 """s: how much the least informed table counts."""
-ROUNDS, PASSES = 16, 3
-"""Of weighing and drawing anew, and of all marginals in each."""
+ROUNDS, PASSES, CALM = 16, 3, 5
+"""Of weighing and drawing anew, at most; of all marginals in each; and of those that could finish, until it ends."""
 LEAST_EVEN, LARGEST = 0.4, 2.0
-"""The share of rows that weights must leave effective, and the largest change of a theta, before rows are drawn anew."""
+"""The share of rows that weights leave effective, and the largest change of a theta, before rows are drawn anew."""
 CHUNK = 1 << 16
+EXCHANGES, CHOICE = 60, 4
+"""Of rows among those that are taken, at most; and among how many times as many they are chosen."""
 FARTHEST = 30.0
 
 
@@ -67,7 +71,7 @@ class Model:
         rows: The number of rows of the sample.
         marginals: What is known.
         strength: s.
-        random: Post-processing alone draws from it.
+        scattered: What rows are drawn with.
     """
 
     def __init__(
@@ -77,21 +81,22 @@ class Model:
         rows: int,
         marginals: Sequence[Marginal],
         strength: float,
-        random: np.random.Generator,
+        scattered: Scattered,
     ) -> None:
-        self._marginals, self._total, self._strength, self._random = marginals, total, strength, random
+        self._marginals, self._total, self._strength, self._scattered = marginals, total, strength, scattered
         self._alone = [np.log(np.maximum(one, 1e-9)).astype(np.float32) for one in alone]
         self._thetas = [np.zeros(len(marginal.numbers)) for marginal in marginals]
-        self.rows = np.stack([random.permutation(_evenly(one, rows, random)) for one in alone], axis=1)
+        self.rows = np.stack([_evenly(one, rows, scattered)[scattered.order(rows)] for one in alone], axis=1)
         self._logs = np.zeros(rows)
 
     def fit(self) -> None:
         """Moves the rows until they fulfil what the marginals say, as far as noise lets it be known."""
+        calm = 0
         for _ in range(ROUNDS):
-            for _ in range(PASSES):
-                if not self._weigh(LEAST_EVEN):
-                    break
+            calm += all(self._weigh(LEAST_EVEN) for _ in range(PASSES))
             self._draw_anew()
+            if calm == CALM:
+                return
 
     def sample(self, rows: int) -> Integers:
         """Returns rows of equal weight, in an order that says nothing."""
@@ -100,21 +105,61 @@ class Model:
             self._draw_anew()
         for _ in range(3 * PASSES):
             self._weigh(0.0)
-        order = np.lexsort(self.rows.T[::-1])  # so that rows of equal cells are taken as often as they should
-        self.rows, self._logs = self.rows[order], self._logs[order]
-        self._take(rows)
-        return self._random.permutation(self.rows)
+        taken = np.bincount(_evenly(self._weights, rows, self._scattered), minlength=len(self.rows))
+        taken = self._balanced(taken)
+        return np.repeat(self.rows, taken, axis=0)[self._scattered.order(rows)]
+
+    def _balanced(self, taken: Integers) -> Integers:
+        """Returns how often each row is taken, so that marginals of those that are come near those of the weights: rows
+        of crowded cells are exchanged for others as long as that helps."""
+        at = [marginal.places(self.rows) for marginal in self._marginals]
+        whole, weights = int(taken.sum()), self._weights
+        aims = [np.bincount(places, weights) * (whole / self._total) for places in at]
+
+        def crowded(counts: Integers) -> tuple[Floats, float]:
+            score, apart = np.zeros(len(counts)), 0.0
+            for places, aim in zip(at, aims, strict=True):
+                over = np.bincount(places, counts, minlength=len(aim)) - aim
+                score += (over / (aim + 1))[places]
+                apart += float((over**2 / (aim + 1)).sum())
+            return score, apart
+
+        score, apart = crowded(taken)
+        exchanged = whole // 20
+        for _ in range(EXCHANGES):
+            if exchanged == 0:
+                break
+            there = np.flatnonzero(taken)
+            fewer = self._some(there, score[there], exchanged)
+            more = self._some(np.arange(len(taken)), -score, exchanged)
+            others = taken.copy()
+            np.subtract.at(others, fewer, 1)
+            np.add.at(others, more, 1)
+            next_score, next_apart = crowded(others)
+            if next_apart < apart:
+                taken, score, apart = others, next_score, next_apart
+            else:
+                exchanged //= 2
+        return taken
+
+    def _some(self, places: Integers, scores: Floats, count: int) -> Integers:
+        """Returns so many of the places with the highest scores, chosen among a few times as many."""
+        best = min(len(places), CHOICE * count)
+        found = places[np.argpartition(-scores, best - 1)[:best]]
+        chosen: Integers = found[self._scattered.order(best)[:count]]
+        return chosen
 
     @property
     def _weights(self) -> Floats:
         weights: Floats = np.exp(self._logs - self._logs.max())
-        return weights * (self._total / weights.sum())
+        weights *= self._total / weights.sum()
+        return weights
 
     def _weigh(self, least_even: float) -> bool:
         """Gives rows the weights that fulfil each marginal's equation once; False where they got too uneven for it."""
         for marginal, theta in zip(self._marginals, self._thetas, strict=True):
             places = marginal.places(self.rows)
-            found = np.bincount(places, self._weights, minlength=len(theta))
+            found = np.bincount(places, self._weights, minlength=len(theta)).astype(np.float64)
             change = np.clip(_change(found, theta, marginal, self._strength), -LARGEST, LARGEST)
             part = 1.0
             while least_even and _evenness(self._logs + part * change[places]) < least_even and part > 0.01:
@@ -127,13 +172,13 @@ class Model:
 
     def _take(self, rows: int) -> None:
         """Draws rows by their weights."""
-        self.rows = self.rows[_evenly(self._weights, rows, self._random)]
+        self.rows = self.rows[_evenly(self._weights, rows, self._scattered)]
         self._logs = np.zeros(rows)
 
     def _draw_anew(self) -> None:
         """Draws rows by their weights, and then each cell given the row's others."""
         self._take(len(self.rows))
-        for column in self._random.permutation(len(self._alone)):
+        for column in self._scattered.order(len(self._alone)).tolist():
             tables = [self._given(column, m, t) for m, t in zip(self._marginals, self._thetas, strict=True)]
             for start in range(0, len(self.rows), CHUNK):
                 part = self.rows[start : start + CHUNK]
@@ -144,7 +189,7 @@ class Model:
                         logs += change[others.places(part)]
                 logs -= logs.max(axis=1, keepdims=True)
                 sums = np.cumsum(np.exp(logs, out=logs), axis=1, out=logs)
-                drawn = self._random.random(len(part), dtype=np.float32) * sums[:, -1]
+                drawn = self._scattered.numbers(len(part)).astype(np.float32) * sums[:, -1]
                 part[:, column] = np.minimum((sums < drawn[:, None]).sum(axis=1), sums.shape[1] - 1)
 
     def _given(self, column: int, marginal: Marginal, theta: Floats) -> tuple[Marginal, NDArray[np.float32]] | None:
@@ -178,11 +223,12 @@ def _evenness(logs: Floats) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum() / len(weights))
 
 
-def _evenly(weights: Floats, count: int, random: np.random.Generator) -> Integers:
+def _evenly(weights: Floats, count: int, scattered: Scattered) -> Integers:
     """Returns places drawn by weights, each as often as its weight says but for less than one."""
     ends = np.cumsum(weights)
-    at = (np.arange(count) + random.random()) * (ends[-1] / count)
-    return np.minimum(np.searchsorted(ends, at, side="right"), len(weights) - 1)
+    at = (np.arange(count) + scattered.numbers(1)[0]) * (ends[-1] / count)
+    places: Integers = np.minimum(np.searchsorted(ends, at, side="right"), len(weights) - 1)
+    return places
 
 
 def nonnegative(numbers: Floats) -> Floats:
@@ -190,4 +236,5 @@ def nonnegative(numbers: Floats) -> Floats:
     ordered = np.sort(numbers)[::-1]
     over = (np.cumsum(ordered) - max(float(numbers.sum()), 1.0)) / np.arange(1, len(numbers) + 1)
     last = np.flatnonzero(ordered > over)[-1]
-    return np.maximum(numbers - over[last], 0.0)
+    nearest: Floats = np.maximum(numbers - over[last], 0.0)
+    return nearest

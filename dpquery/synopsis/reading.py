@@ -5,17 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import NoReturn
 
 import pyarrow as pa
 
 from dpquery.backends.base import Backend
 from dpquery.backends.duckdb.public_tables import PublicTables
+from dpquery.backends.features import NO_GAPS
 from dpquery.catalog import Catalog, ColumnDeclaration, Table
 from dpquery.catalog.names import SYNOPSES
 from dpquery.data.arrow import arrow_type
+from dpquery.errors import InternalError
+from dpquery.kernel.plan import PrivateAggregate
 from dpquery.plan.logical import Scan, ScanColumn
 from dpquery.plan.types import FLOAT64
 from dpquery.synopsis.synopsis import Synopsis
+
+
+class SynopsisEngine(PublicTables):
+    """An engine that holds synopses and public tables; there is nothing private to measure in it."""
+
+    gaps = NO_GAPS
+
+    def prepare(self, aggregate: PrivateAggregate) -> NoReturn:
+        """Refuses: it holds no private table."""
+        raise InternalError("synopses are public, and nothing of them is measured")
+
+    def run(self, statement: object, key: int) -> NoReturn:
+        """Refuses: it holds no private table."""
+        raise InternalError("synopses are public, and nothing of them is measured")
 
 
 def with_synopses(catalog: Catalog, synopses: Mapping[str, Synopsis]) -> Catalog:
@@ -30,7 +48,7 @@ def _declared(table: Table, synopsis: Synopsis) -> Table:
         name: replace(column, nullable=column.nullable or name not in synopsis.columns, randomized=None, max_total=None)
         for name, column in table.columns.items()
     }
-    weight = _weight(synopsis)
+    weight: str = synopsis.rows.column_names[-1]
     columns[weight] = ColumnDeclaration(name=weight, type=FLOAT64, description="The rows of the table it stands for")
     return Table(
         name=f"{SYNOPSES}.{synopsis.name}",
@@ -44,11 +62,9 @@ def _declared(table: Table, synopsis: Synopsis) -> Table:
     )
 
 
-def _weight(synopsis: Synopsis) -> str:
-    return synopsis.rows.column_names[-1]
-
-
-def engine_over(catalog: Catalog, declared: Catalog, synopses: Mapping[str, Synopsis], backend: Backend) -> PublicTables:
+def engine_over(
+    catalog: Catalog, declared: Catalog, synopses: Mapping[str, Synopsis], backend: Backend
+) -> SynopsisEngine:
     """Returns an engine that holds synopses and the public tables.
 
     Args:
@@ -66,7 +82,7 @@ def engine_over(catalog: Catalog, declared: Catalog, synopses: Mapping[str, Syno
         empty = {c.name: pa.nulls(len(one.rows), arrow_type(c.type)) for c in table.columns.values()}
         held = {c: one.rows[c] if c in there else empty[c] for c in empty}
         sources[f"{SYNOPSES}.{name}"] = pa.table(held)
-    return PublicTables(declared.with_tables({name: declared.tables[name] for name in sources}), sources)
+    return SynopsisEngine(declared.with_tables({name: declared.tables[name] for name in sources}), sources)
 
 
 def _scan(table: Table) -> Scan:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -22,12 +22,14 @@ FIRST = Fraction(1, 10)
 """The share of the loss for the first numbers of all columns."""
 AIM, MOST_ALONE = 0.05, Fraction(8, 10)
 """Columns get more where noise is a larger part of their rows, up to a share."""
-OF_TRIPLES = Fraction(4, 10)
-"""Of what is left for combinations, where triples have at least so many groups in each column:"""
-LEAST_GROUPS = 4
-MOST_TRIPLES = 60
+OF_ALL_PAIRS, OF_TRIPLES = Fraction(3, 10), Fraction(6, 10)
+"""Of what is left then, what all pairs get; and of the rest the triples of columns that depend on each other."""
+CERTAIN = 3.0
+"""Deviations by which the rows of dependent columns are elsewhere."""
+MOST_TRIPLES, LEAST_GROUPS = 60, 3
+"""How many triples are asked, and how many groups each of their columns has at least."""
 RESOLUTION = 1.0
-"""A cell of a combination has at least so many rows, in standard deviations of its noise, if columns were independent."""
+"""The rows that a cell of a combination has at least if columns are independent, in deviations of its noise."""
 CELLS_KEPT, OF_MEASURES, CLEAR = 32, 64, 2.0
 """Of a range the cells that are kept apart, and how many deviations of noise one has at least."""
 MEAN_SIZE = math.sqrt(2 / math.pi)
@@ -95,7 +97,9 @@ class Settled:
 
     def shares(self, marginals: Sequence[Marginal]) -> tuple[Floats, ...]:
         """Returns the distribution of each column's cells, by the numbers of each column that have the least noise."""
-        best = {m.columns[0]: m for m in sorted(marginals, key=lambda m: -float(m.variances.mean())) if len(m.columns) == 1}
+        best = {
+            m.columns[0]: m for m in sorted(marginals, key=lambda m: -float(m.variances.mean())) if len(m.columns) == 1
+        }
         found = [nonnegative(best[i].numbers) + 1e-3 for i in range(len(self.axes))]
         return tuple(one / one.sum() for one in found)
 
@@ -112,7 +116,7 @@ def settle(axes: Sequence[Axis], marginals: Sequence[Marginal]) -> Settled:
             groups = merge(axis, nonnegative(one.numbers) / total, share)
         merged.append(groups)
         kept.append(_coarser(axis, groups))
-        added = [np.bincount(groups, values) for values in (one.numbers, one.variances)]
+        added = [np.bincount(groups, values).astype(np.float64) for values in (one.numbers, one.variances)]
         found.append(Marginal(columns=(i,), groups=(np.arange(len(added[0])),), numbers=added[0], variances=added[1]))
     within = tuple(nonnegative(one.numbers) + 1e-9 for one in marginals)
     return Settled(
@@ -133,7 +137,7 @@ def _coarser(axis: Axis, groups: Groups) -> Axis:
 
 
 def merge(axis: Axis, shares: Floats, least: float) -> Groups:
-    """Returns the group of each cell: groups have at least a share of the rows, but for the last; NULL is one of its own.
+    """Returns the group of each cell: groups have at least a share of the rows, but for the last; NULL is its own.
 
     Args:
         shares: For each cell its share of the rows.
@@ -150,78 +154,75 @@ def merge(axis: Axis, shares: Floats, least: float) -> Groups:
     return groups
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Division:
-    """How the loss that is left is divided: shares of the whole for columns again, for pairs and for triples."""
-
-    alone: Fraction
-    pairs: Fraction
-    triples: Fraction
-
-
-def divide(settled: Settled, is_pure: bool) -> Division:
-    """Returns how the loss that is left is divided.
-
-    Columns by themselves get so much that noise is a twentieth of their rows, if it can be; triples get some where there
-    are enough rows to tell them apart.
-    """
-    columns = len(settled.axes)
-    power = 1 if is_pure else 2
-    noise = MEAN_SIZE * settled.deviation / settled.total * float(np.mean([axis.size for axis in settled.axes]))
-    wanted = Fraction(min(1.0, float(FIRST) * (noise / AIM) ** power)).limit_denominator(1000)
-    if columns == 1:
-        return Division(alone=1 - FIRST, pairs=Fraction(0), triples=Fraction(0))
-    rest = 1 - max(FIRST, min(MOST_ALONE, wanted))
-    triples = rest * OF_TRIPLES if columns > 2 else Fraction(0)
-    if triples and _groups(settled, 3, triples, is_pure) < LEAST_GROUPS:
-        triples = Fraction(0)
-    return Division(alone=1 - rest - FIRST, pairs=rest - triples, triples=triples)
+def for_columns(settled: Settled, is_pure: bool) -> Fraction:
+    """Returns the share of the loss for columns by themselves: so much that noise is a twentieth of their rows, if
+    that can be."""
+    if len(settled.axes) == 1:
+        return Fraction(1)
+    size = float(np.mean([axis.size for axis in settled.axes]))
+    noise = MEAN_SIZE * settled.deviation / settled.total * size
+    wanted = float(FIRST) * (noise / AIM) ** (1 if is_pure else 2)
+    return max(FIRST, Fraction(min(float(MOST_ALONE), wanted)).limit_denominator(1000))
 
 
-def _asked(columns: int, size: int) -> int:
-    return min(math.comb(columns, size), MOST_TRIPLES if size == 3 else math.comb(columns, size))
-
-
-def _least(settled: Settled, size: int, share: Fraction, is_pure: bool) -> float:
-    """Returns the least share of the rows of a group in combinations of so many columns."""
-    columns = len(settled.axes)
-    more = _asked(columns, size) / columns * float(FIRST / share)
+def least_share(settled: Settled, size: int, asked: int, share: Fraction, is_pure: bool) -> float:
+    """Returns the least share of the rows that a group has in combinations of so many columns, if so many are asked."""
+    more = asked / len(settled.axes) * float(FIRST / share)
     deviation = settled.deviation * (more if is_pure else math.sqrt(more))
-    return min(0.5, (RESOLUTION * deviation / settled.total) ** (1 / size))
+    return float(min(0.5, (RESOLUTION * deviation / settled.total) ** (1 / size)))
 
 
-def _groups(settled: Settled, size: int, share: Fraction, is_pure: bool) -> float:
-    return 1 / _least(settled, size, share, is_pure)
-
-
-def combinations(
-    settled: Settled, shares: Sequence[Floats], size: int, share: Fraction, is_pure: bool, worth: Sequence[Floats] = ()
+def combined(
+    settled: Settled,
+    shares: Sequence[Floats],
+    chosen: Sequence[tuple[int, ...]],
+    share: Fraction,
+    is_pure: bool,
+    crowding: Mapping[tuple[int, ...], float],
 ) -> list[Question]:
-    """Returns the questions for pairs or triples of columns.
+    """Returns the questions for chosen pairs or triples of columns.
 
     Args:
         shares: Of the cells of each column.
-        size: 2 or 3.
         share: Of the loss, for all of them together.
-        worth: How much pairs depend on each other, for each pair of columns: triples with the largest sums are asked.
+        crowding: For pairs how many times as many rows as of independent columns are in the cells that have some.
     """
-    least = _least(settled, size, share, is_pure)
-    groups = [merge(axis, one, least) for axis, one in zip(settled.axes, shares, strict=True)]
-    several = [i for i, one in enumerate(groups) if one.max() > 0]
-    chosen = list(itertools.combinations(several, size))
-    if len(worth):
-        chosen.sort(key=lambda some: -sum(float(worth[a][b]) for a, b in itertools.combinations(some, 2)))
-    asked = sorted(chosen[: _asked(len(settled.axes), size)])
-    return [Question(columns=some, groups=tuple(groups[i] for i in some)) for some in asked]
+    size, questions = len(chosen[0]), []
+    least = least_share(settled, size, len(chosen), share, is_pure)
+    for some in chosen:
+        pairs = sorted(crowding.get(pair, 1.0) for pair in itertools.combinations(some, 2))
+        fewer = least / math.prod(pairs[1 - size :]) ** (1 / size)  # as if it were a chain of its strongest pairs
+        groups = tuple(merge(settled.axes[i], shares[i], fewer) for i in some)
+        if all(one.max() > 0 for one in groups):
+            questions.append(Question(columns=some, groups=groups))
+    return questions
 
 
-def dependence(columns: int, pairs: Sequence[Marginal]) -> Floats:
-    """Returns for each pair of columns how far its rows are from those of independent columns, beyond its noise; shape
-    (columns, columns)."""
-    found = np.zeros((columns, columns))
+def all_pairs(settled: Settled) -> list[tuple[int, ...]]:
+    """Returns the pairs of columns."""
+    return list(itertools.combinations(range(len(settled.axes)), 2))
+
+
+def dependent(pairs: Sequence[Marginal]) -> tuple[dict[tuple[int, ...], float], dict[tuple[int, ...], float]]:
+    """Returns of the pairs whose columns depend on each other, beyond what noise may have made, about how many rows are
+    elsewhere than if they did not; and how crowded their cells are: how many times as likely two rows share one."""
+    worth, crowding = dict[tuple[int, ...], float](), dict[tuple[int, ...], float]()
     for one in pairs:
-        table = one.numbers.reshape(one.shape)
+        table, variances = one.numbers.reshape(one.shape), one.variances.reshape(one.shape)
         expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / max(1.0, float(table.sum()))
-        noise = MEAN_SIZE * math.sqrt(float(one.variances[0])) * table.size
-        found[one.columns] = max(0.0, float(np.abs(table - expected).sum()) - noise)
-    return found
+        usual = variances + np.maximum(expected, 0)
+        over = float(((table - expected) ** 2 - usual).sum())
+        if over > CERTAIN * math.sqrt(2 * float((usual**2).sum())):
+            worth[one.columns] = math.sqrt(over * table.size)
+            crowding[one.columns] = max(1.0, float((table**2 - variances).sum() / (expected**2).sum()))
+    return worth, crowding
+
+
+def triples_of(columns: int, worth: Mapping[tuple[int, ...], float]) -> list[tuple[int, ...]]:
+    """Returns the triples of columns of which two pairs at least depend on each other, those of most worth."""
+    found = []
+    for some in itertools.combinations(range(columns), 3):
+        within = [worth[pair] for pair in itertools.combinations(some, 2) if pair in worth]
+        if len(within) >= 2:
+            found.append((-sum(within), some))
+    return sorted(some for _, some in sorted(found)[:MOST_TRIPLES])

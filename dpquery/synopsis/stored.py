@@ -1,4 +1,4 @@
-"""Synopses as stored with the ledger's other answers: rows and measurements, chained to the entry that paid for them."""
+"""Synopses as stored with the ledger's other answers: rows and measurements, chained to the entry that paid."""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ class Quality:
                 least, most = min(m.deviation for m in some), max(m.deviation for m in some)
                 spread = f"{least:,.1f}" if most < 1.01 * least else f"{least:,.1f} to {most:,.1f}"
                 found.append(
-                    f"{len(some)} {name}: each number ± {spread} (one deviation of noise), {noise:.1%} of the rows in all{near}"
+                    f"{len(some)} {name}: each number ± {spread} (one deviation of noise), {noise:.1%} of the rows in "
+                    f"all{near}"
                 )
         return found
 
@@ -220,12 +221,15 @@ class Synopsis:
     def note(self) -> str:
         """A line that goes with each answer."""
         parts = [
-            f"{WAYS[way]} {float(np.mean([m.apart for m in some])):.1%}" for way in WAYS if (some := self.quality.of(way))
+            f"{WAYS[way]} {float(np.mean([m.apart for m in some])):.1%}"
+            for way in WAYS
+            if (some := self.quality.of(way))
         ]
         each = "" if self.weight == 1 else f"; each row stands for {self.weight:.6g}: SUM(row_weight) counts"
         return (
-            f"synthetic: synopsis.{plain(self.name)} has {self.rows.num_rows:,} made rows, from release {self.entry}{each}. "
-            f"Rows in other cells than measured, of noisy {', '.join(parts)}; what was not measured may be off by any amount"
+            f"synthetic: synopsis.{plain(self.name)} has {self.rows.num_rows:,} made rows, from release {self.entry}"
+            f"{each}. Rows in other cells than the noisy numbers say: {', '.join(parts)}; what was not measured may be "
+            "off by any amount"
         )
 
     def __str__(self) -> str:

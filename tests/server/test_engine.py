@@ -189,6 +189,32 @@ def test_row_level_requests_can_be_answered_empty() -> None:
     study.close()
 
 
+def test_row_level_requests_are_answered_with_synthetic_rows_where_there_are_some() -> None:
+    study = Study(row_level="synopsis")
+    text = 'select "public"."orders"."region", "$T"."qty" from "public"."orders" as "$T" limit 7'.replace(
+        '"public"."orders"."region"', '"$T"."region"'
+    )
+    with pytest.raises(Refusal):
+        study.answer(text)  # there is no synopsis yet
+    session = study.engine._session("alice")
+    session.synopsis("orders", ["region", "is_new"], epsilon="1000", rows=40)
+    before = study.entries
+    for asked, rows in (
+        (text, 7),
+        ("SELECT * FROM orders LIMIT 5", 5),
+        ('SELECT SUBSTRING("public"."orders"."region", 1, 1234) AS r FROM "public"."orders" ORDER BY 1 LIMIT 9', 9),
+        ("SELECT note FROM orders WHERE qty IS NOT NULL LIMIT 1", 0),
+    ):
+        answered = study.answer(asked)
+        assert answered.table.num_rows == rows
+        assert answered.fields == study.engine.describe(asked, (), "alice", {}).fields
+        assert "synthetic" in answered.notices[0] and answered.notices[0].startswith("no charge")
+    assert study.rows("SELECT COUNT(*) FROM synopsis.orders") == [(40,)]
+    assert study.rows("SELECT MIN(qty) FROM synopsis.orders") == [(None,)]  # not the declared bound
+    assert study.entries == before
+    study.close()
+
+
 def test_parameters_get_types_from_what_they_stand_beside(study: Study) -> None:
     text = (
         "SELECT region, SUM(amount) FROM public.orders AS o WHERE o.ordered_on >= $1 AND qty = "

@@ -49,6 +49,7 @@ from dpquery.frontends.cli.owner import data_commands
 from dpquery.frontends.cli.prepare import prepare
 from dpquery.frontends.cli.server import serve, user_commands
 from dpquery.frontends.cli.start import import_smartnoise, init, profile, suggest_bounds
+from dpquery.frontends.cli.synopsis import synopsis_commands
 from dpquery.frontends.opening import find_data, is_url, ledger_beside, open_ledger, read_params, read_query
 from dpquery.frontends.page.command import page
 from dpquery.frontends.shell.command import shell
@@ -201,6 +202,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
 for panel, commands in PANELS.items():
     for name, command in commands.items():
         app.command(name, rich_help_panel=panel)(command)
+app.add_typer(synopsis_commands, name="synopsis", rich_help_panel="Ask")
 app.add_typer(user_commands, name="user", rich_help_panel="Serve")
 app.add_typer(ledger_commands, name="ledger", rich_help_panel="Keep account")
 app.add_typer(data_commands, name="data", rich_help_panel="Keep account")

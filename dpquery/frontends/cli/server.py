@@ -43,7 +43,9 @@ def serve(
     ] = None,
     require_tls: Annotated[bool, opt("--require-tls", None, "Refuse clear text from this machine, too.")] = False,
     most_epsilon: Annotated[str | None, opt("--most-epsilon", "AMOUNT", "The most of SET dpquery.epsilon.")] = None,
-    row_level: Annotated[str, opt("--row-level", "error|empty", "What queries for single rows get.")] = "error",
+    row_level: Annotated[
+        str, opt("--row-level", "error|empty|synopsis", "What queries for single rows get.")
+    ] = "error",
     statement_timeout: Annotated[float, opt("--statement-timeout", "SECONDS", "Of one statement.", min=0.001)] = 600.0,
     idle_timeout: Annotated[float, opt("--idle-timeout", "SECONDS", "Of a silent connection.", min=0.001)] = 3600.0,
     most_connections: Annotated[int, opt("--most-connections", "N", "At the same time.", min=1)] = 200,
@@ -78,8 +80,8 @@ def serve(
         raise typer.BadParameter("--require-tls needs --tls-cert and --tls-key")
     if tls_cert is None and not is_loopback(host):
         raise typer.BadParameter(f"{host} is reachable from other machines: give --tls-cert and --tls-key")
-    if row_level not in ("error", "empty"):
-        raise typer.BadParameter("--row-level must be error or empty")
+    if row_level not in ("error", "empty", "synopsis"):
+        raise typer.BadParameter("--row-level must be error, empty or synopsis")
     declared = Catalog.load(catalog)
     found, problems = find_data(declared, catalog.parent, source or ())
     if problems:

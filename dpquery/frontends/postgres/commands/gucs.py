@@ -67,7 +67,7 @@ _ONLY: dict[str, tuple[str, ...]] = {
     "standard_conforming_strings": ("on", "true", "1", "yes"),
     "bytea_output": ("hex",),
     "intervalstyle": ("postgres",),
-    "dpquery.row_level": ("error", "empty"),
+    "dpquery.row_level": ("error", "empty", "synopsis"),
     "dpquery.intervals": ("on", "off", "true", "false", "1", "0", "yes", "no"),
 }
 AMOUNTS = ("dpquery.epsilon", "dpquery.delta", "dpquery.rho")

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dpquery.catalog import Catalog
+from dpquery.catalog.names import SYNOPSES
 from dpquery.catalog.tables import ColumnDeclaration, Table
 from dpquery.data.arrow import arrow_type
 from dpquery.kernel.selection import sort_key
@@ -51,6 +52,8 @@ def _one_table(select: exp.Select, catalog: Catalog) -> Table | None:
     """Returns the declared table that a query reads, where it reads one and nothing else."""
     source = select.args.get("from_")
     if source is None or not isinstance(source.this, exp.Table) or not isinstance(source.this.this, exp.Identifier):
+        return None
+    if source.this.db.casefold() == SYNOPSES:
         return None
     parts = ("joins", "with_", "windows", "qualify", "laterals")
     if any(select.args.get(part) for part in parts) or source.this.args.get("joins"):

@@ -15,10 +15,12 @@ from dpquery.backends.base import Backend
 from dpquery.backends.opening import open_backend
 from dpquery.backends.resources import Resources
 from dpquery.catalog import Catalog
+from dpquery.catalog.names import SYNOPSES
 from dpquery.data.arrow import arrow_type
 from dpquery.errors import InvalidLossError, QueryError
 from dpquery.frontends.postgres.engine.declared import Known, known_answer
 from dpquery.frontends.postgres.engine.parameters import infer, values_of
+from dpquery.frontends.postgres.engine.previews import over_synopses
 from dpquery.frontends.postgres.engine.routing import Route, Statement, position_of, route
 from dpquery.frontends.postgres.engine.settings import Caps, options_of
 from dpquery.frontends.postgres.pg_catalog.contents import virtual_table
@@ -55,6 +57,7 @@ LONGEST_REMEMBERED = 4096
 INTERVALS = "dpquery.intervals"
 """The setting that asks for columns with the ends of intervals. Which these are follows from the query alone, so that a
 description without an answer names them too."""
+ROW_LEVELS = ("error", "empty", "synopsis")
 MOST_NOTES, LONGEST_NOTE = 3, 400
 """Lines on what bounds leave out that come with an answer, and the characters of one."""
 
@@ -67,7 +70,8 @@ class Engine:
         backend: The engine that holds the data.
         ledger: The ledger.
         caps: The most that one query may ask for.
-        row_level: "error" refuses queries for rows of single units, "empty" answers them with no row.
+        row_level: "error" refuses queries for rows of single units, "empty" answers them with no row, "synopsis" with
+            synthetic rows, where their tables have a synopsis.
         data_version: The ledger's version of the data before the backend was opened; by default the one that holds.
     """
 
@@ -81,10 +85,10 @@ class Engine:
         row_level: str = "error",
         data_version: str | None = None,
     ) -> None:
-        if row_level not in ("error", "empty"):
-            raise InvalidLossError("row_level is error or empty")
+        if row_level not in ROW_LEVELS:
+            raise InvalidLossError(f"row_level is {', '.join(ROW_LEVELS[:-1])} or {ROW_LEVELS[-1]}")
         self._catalog, self._backend, self._ledger = catalog, backend, ledger
-        self._caps, self._is_empty = caps or Caps(), row_level == "empty"
+        self._caps, self._row_level = caps or Caps(), row_level
         self._version = data_version or ledger.data_version
         self._emulation = Emulation(catalog)
         self._sessions: dict[str, Session] = {}
@@ -104,8 +108,8 @@ class Engine:
                 asked = Asked(text=text, parameters=tuple(examples), analyst=analyst, settings=settings)
                 table, _ = self._over_catalogs(statement, asked, rows=0)
                 return Described(parameters=oids, fields=_fields_of_arrow(table))
-            made = self._shaped(text, examples)
-            self._free(statement, made, examples)
+            made = self._shaped(text, examples, analyst)
+            self._free(statement, made, examples, analyst)
             return Described(parameters=oids, fields=_fields_of(made, statement, settings))
 
     def answer(self, asked: Asked) -> Answered:
@@ -117,9 +121,9 @@ class Engine:
                 return Answered(fields=_fields_of_arrow(table), table=table, is_lasting=is_lasting)
             params = values_of(asked.parameters)
             options = options_of(asked.settings, self._caps)
-            made = self._shaped(asked.text, params)
+            made = self._shaped(asked.text, params, asked.analyst)
             fields = _fields_of(made, statement, asked.settings)
-            known = self._free(statement, made, params)
+            known = self._free(statement, made, params, asked.analyst)
             if known is not None:
                 return Answered(
                     fields=fields, table=_without_intervals(known.table, made, fields), notices=(known.notice,)
@@ -133,8 +137,8 @@ class Engine:
             params = values_of(asked.parameters)
             if statement.route is Route.CATALOG:
                 return _lines(["Catalog: answered from the declarations", "Charge: nothing"])
-            made = self._shaped(asked.text, params)
-            known = self._free(statement, made, params)
+            made = self._shaped(asked.text, params, asked.analyst)
+            known = self._free(statement, made, params, asked.analyst)
             if known is not None:
                 return _lines([known.notice, "Charge: nothing"])
             options = options_of(asked.settings, self._caps)
@@ -161,10 +165,12 @@ class Engine:
         left_out = tuple(note for note in result.notes if note not in result.warnings)
         return Answered(fields=fields, table=table, notices=(notice, *bounded(left_out), *result.warnings))
 
-    def _shaped(self, text: str, params: list[object]) -> Shape:
+    def _shaped(self, text: str, params: list[object], analyst: str) -> Shape:
+        if SYNOPSES in text.casefold():  # there may be others than when the text was read last
+            return shape(text, self._session(analyst).synopses.declared, params or None)
         return shape(text, self._catalog, params) if params else self._shape(text)
 
-    def _free(self, statement: Statement, made: Shape, params: list[object]) -> Known | None:
+    def _free(self, statement: Statement, made: Shape, params: list[object], analyst: str) -> Known | None:
         """Returns the answer to a statement that asks no data, or None if it asks some.
 
         Raises:
@@ -175,7 +181,13 @@ class Engine:
         known = known_answer(self._filled(statement, params), self._catalog, made)
         if known is not None or not made.is_row_level:
             return known
-        if self._is_empty:
+        if self._row_level == "synopsis":
+            session = self._session(analyst)
+            text = over_synopses(self._filled(statement, params), self._catalog, session.synopses)
+            if text is not None:
+                result = session.sql(text)
+                return Known(table=_answer_table(result, made, ()), notice=f"no charge: {result.notes[0]}")
+        if self._row_level == "empty":
             notice = "no charge: rows of single units are not shown, so this answer is empty"
             return Known(table=_empty(made), notice=notice)
         raise row_level(self._catalog.privacy_unit, position_of(statement.tree, statement.text))
