@@ -68,12 +68,12 @@ class Quality:
             some = self.of(way)
             if some:
                 noise, apart = (float(np.mean([getattr(m, part) for m in some])) for part in ("noise", "apart"))
-                near = "" if math.isnan(apart) else f"; synthetic rows are {apart:.1%} from what was measured"
+                near = "" if math.isnan(apart) else f"; synthetic rows are {apart:.1%} apart from it"
                 least, most = min(m.deviation for m in some), max(m.deviation for m in some)
                 spread = f"{least:,.1f}" if most < 1.01 * least else f"{least:,.1f} to {most:,.1f}"
                 found.append(
-                    f"{len(some)} {name}: each number ± {spread} (one deviation of noise), {noise:.1%} of the rows in "
-                    f"all{near}"
+                    f"{len(some)} tables by {name}: ± {spread} (a deviation of noise) in each cell, {noise:.1%} of the "
+                    f"rows over all{near}"
                 )
         return found
 
@@ -220,16 +220,16 @@ class Synopsis:
     @property
     def note(self) -> str:
         """A line that goes with each answer."""
-        parts = [
-            f"{WAYS[way]} {float(np.mean([m.apart for m in some])):.1%}"
-            for way in WAYS
-            if (some := self.quality.of(way))
-        ]
+        parts = []
+        for way, name in WAYS.items():
+            if some := self.quality.of(way):
+                apart, noise = (float(np.mean([getattr(m, part) for m in some])) for part in ("apart", "noise"))
+                parts.append(f"{apart:.1%} by {name} (noise alone makes {noise:.1%})")
         each = "" if self.weight == 1 else f"; each row stands for {self.weight:.6g}: SUM(row_weight) counts"
         return (
             f"synthetic: synopsis.{plain(self.name)} has {self.rows.num_rows:,} made rows, from release {self.entry}"
-            f"{each}. Rows in other cells than the noisy numbers say: {', '.join(parts)}; what was not measured may be "
-            "off by any amount"
+            f"{each}. Its rows are apart from what was measured of the table by {', '.join(parts)}; what was not "
+            "measured may be off by any amount"
         )
 
     def __str__(self) -> str:
