@@ -95,8 +95,8 @@ Rows of people have [weights](../concepts/weights.md): those of one unit in a ta
 query. `COUNT(*)` adds up weights, `SUM(x)` weighs each x, averages, quantiles and modes are those of weighed rows; so
 parts add up to totals. `COUNT(DISTINCT unit)` counts units, and one row of each unit weighs 1.
 
-A [synopsis](../how-to/make-a-synopsis.md) is a public table of the schema `synopsis`: `SELECT * FROM synopsis.visits` is
-free, in all of this SQL, beside public tables and other synopses; together with a private table it is refused.
+A [synopsis](../how-to/make-a-synopsis.md) is a public table of the schema `synopsis`: `SELECT * FROM synopsis.visits`
+is free, in all of this SQL, beside public tables and other synopses; together with a private table it is refused.
 """
 
 
