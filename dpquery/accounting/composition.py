@@ -7,7 +7,7 @@ Pure functions. The ledger sums (`accountant`); the theorems for parameters that
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ from dpquery.accounting.amounts import Amount, read, read_chance, read_delta, wh
 from dpquery.accounting.directed_bounds import DOWNWARD, above, exp_down, exp_up
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.accountant import compose
-from dpquery.kernel.directed import UPWARD, ln_up, sqrt_up
+from dpquery.kernel.directed import UPWARD, ln_up, quotient, sqrt_up
 from dpquery.kernel.loss import PrivacyLoss
 
 MOST_MECHANISMS = 10_000
@@ -105,7 +105,7 @@ def optimal(epsilon: Amount, count: int, *, total_delta: Amount, delta: Amount =
 def _optimal(epsilon: Fraction, delta: Fraction, count: int, total_delta: Fraction) -> Fraction:
     if not delta < 1 or not total_delta < 1:
         raise InvalidLossError("deltas lie between 0 and 1")
-    room = DOWNWARD.subtract(Decimal(1), UPWARD.divide(_decimal(UPWARD, 1 - total_delta), _kept(delta, count)))
+    room = DOWNWARD.subtract(Decimal(1), UPWARD.divide(quotient(UPWARD, 1 - total_delta), _kept(delta, count)))
     if room < 0:
         raise InvalidLossError("the deltas of the mechanisms exceed the total", advice="Raise the total delta.")
     most, least = _masses(epsilon, count, up=True), _masses(epsilon, count, up=False)
@@ -132,7 +132,7 @@ def optimal_delta(epsilon: Amount, count: int, *, total_epsilon: Amount, delta: 
     each, one, count = read(epsilon, "epsilon", zero=True), read_chance(delta, "delta"), _many(count)
     total = read(total_epsilon, "total_epsilon", zero=True)
     most, least = _masses(each, count, up=True), _masses(each, count, up=False)
-    raised, lost = _decimal(DOWNWARD, exp_down(total)), Decimal(0)
+    raised, lost = quotient(DOWNWARD, exp_down(total)), Decimal(0)
     for i in range(count // 2 + 1):
         if (count - 2 * i) * each > total:
             more = UPWARD.subtract(most[i], DOWNWARD.multiply(raised, least[count - i]))
@@ -168,14 +168,10 @@ def group(loss: PrivacyLoss, size: int) -> PrivacyLoss:
 
 def _kept(delta: Fraction, count: int) -> Decimal:
     """Returns a lower bound on (1 - delta)^count."""
-    factor, kept = _decimal(DOWNWARD, 1 - delta), Decimal(1)
+    factor, kept = quotient(DOWNWARD, 1 - delta), Decimal(1)
     for _ in range(count if delta else 0):
         kept = DOWNWARD.multiply(kept, factor)
     return kept
-
-
-def _decimal(context: Context, value: Fraction) -> Decimal:
-    return context.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
 @lru_cache(maxsize=64)
@@ -184,7 +180,7 @@ def _masses(epsilon: Fraction, count: int, *, up: bool) -> tuple[Decimal, ...]:
     context = UPWARD if up else DOWNWARD
     odds = exp_up(-epsilon) if up else exp_down(-epsilon)
     chance = 1 / (1 + (exp_down(-epsilon) if up else exp_up(-epsilon)))
-    factor, truth, mass = _decimal(context, odds), _decimal(context, chance), Decimal(1)
+    factor, truth, mass = quotient(context, odds), quotient(context, chance), Decimal(1)
     for _ in range(count):
         mass = context.multiply(mass, truth)
     masses = [mass]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -12,7 +11,7 @@ from dpquery.kernel.checks import blocks_of
 from dpquery.plan.calendar import By, number_named
 from dpquery.units.blocks import Touched
 from tests.properties.dated import a_query, block_of, catalog_of, neighbour, rows_of, tables_of
-from tests.properties.neighbours import Hall, check_inputs, folder
+from tests.properties.neighbours import Hall, check_inputs
 from tests.properties.outside_blocks import look
 from tests.properties.queries import Query
 from tests.scripted import zero_noise
@@ -20,13 +19,6 @@ from tests.scripted import zero_noise
 WORLDS, SLOW_WORLDS, QUERIES, PAIRS = 2, 5, 12, 4
 LATER = range(WORLDS, SLOW_WORLDS)
 OUTSIDE, SLOW_OUTSIDE = 200, 10_000
-
-
-@pytest.fixture(scope="module")
-def shelf() -> Iterator[str]:
-    """A directory for the ledgers of this file."""
-    with folder() as name:
-        yield name
 
 
 def is_charged(touched: Touched, block: str, by: By) -> bool:

@@ -7,7 +7,6 @@ Each measure's change is weighed with its own scale: what `check_inputs` adds up
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from fractions import Fraction
 from random import Random
 
@@ -15,19 +14,12 @@ import pytest
 
 import dpquery as dp
 from tests.properties import queries
-from tests.properties.neighbours import Hall, Prepared, changes, check_inputs, folder, realised_loss
+from tests.properties.neighbours import Hall, Prepared, changes, check_inputs, realised_loss
 from tests.properties.queries import Query
 from tests.properties.test_neighbours import NOBODY, databases, people, visits
 from tests.properties.worlds import PUBLIC_TABLES, ROW_TABLES, Rows, World, catalog_of, world
 
 BUDGETS: tuple[dict[str, object], ...] = ({"epsilon": 100_000}, {"epsilon": 100_000, "delta": "1/10"})
-
-
-@pytest.fixture(scope="module")
-def shelf() -> Iterator[str]:
-    """A directory for the ledgers of this file."""
-    with folder() as name:
-        yield name
 
 
 def is_parallel(prepared: Prepared) -> bool:

@@ -7,7 +7,7 @@ Random catalogs, crowds, guests and queries, and pairs made by hand that reach t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -27,7 +27,6 @@ from tests.properties.neighbours import (
     changes,
     check_inputs,
     claimed,
-    folder,
     norms_of,
     visible,
 )
@@ -47,13 +46,6 @@ from tests.properties.worlds import (
 from tests.scripted import zero_noise
 
 SLOW_PAIRS = 100_000
-
-
-@pytest.fixture(scope="module")
-def shelf() -> Iterator[str]:
-    """A directory for the ledgers of this file."""
-    with folder() as name:
-        yield name
 
 
 # Random worlds.

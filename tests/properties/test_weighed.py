@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-import pytest
-
 import dpquery as dp
 from dpquery.backends.lattice import lattice_value
 from dpquery.kernel.plan import WEIGHT, Lattice, Weighing
@@ -37,7 +35,7 @@ from dpquery.units.locality import NotUnitLocal, locality
 from dpquery.units.weights import distinct_groups, weighed
 from tests.backends.generator import Database, Generator, database
 from tests.properties import queries
-from tests.properties.neighbours import Hall, folder, reference
+from tests.properties.neighbours import Hall, reference
 from tests.properties.worlds import world
 from tests.reference.backend import ReferenceBackend
 from tests.reference.relations import Interpreter, Row
@@ -176,13 +174,6 @@ def test_random_relations_hold_no_more_than_is_proved() -> None:
             found += check(part, data.catalog.declarations, backend, random.getrandbits(128))
     assert found["rows"] > RELATIONS and found["stored"] > RELATIONS / 2 and found["values"] > RELATIONS
     assert found["rows reached"] > found["rows"] / 20 and found["stored reached"] > found["stored"] / 20, found
-
-
-@pytest.fixture(scope="module")
-def shelf() -> Iterator[str]:
-    """A directory for the ledgers of this file."""
-    with folder() as name:
-        yield name
 
 
 def test_relations_of_queries_hold_no_more_than_is_proved(shelf: str) -> None:

@@ -1,4 +1,4 @@
-"""One server over the fake answerer for the tests of a file."""
+"""One server over the fake answerer, and one study with an engine, for the tests of a file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.server.orders import Study
 from tests.server.raw import Client
 from tests.server.running import Running, running
 
@@ -22,3 +23,10 @@ def client(server: Running) -> Iterator[Client]:
     with Client(server.host, server.port) as found:
         found.log_in()
         yield found
+
+
+@pytest.fixture(scope="module")
+def study() -> Iterator[Study]:
+    made = Study()
+    yield made
+    made.close()

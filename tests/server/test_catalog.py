@@ -105,13 +105,6 @@ SAME = {
 
 
 @pytest.fixture(scope="module")
-def study() -> Iterator[Study]:
-    made = Study()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
 def real() -> Iterator[object]:
     """A connection to a real PostgreSQL with the same tables."""
     import psycopg

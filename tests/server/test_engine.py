@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from decimal import Decimal
 
 import pytest
@@ -19,13 +18,6 @@ from tests.server.orders import Study, catalog
 
 PLAIN_TYPES = {oid_of(type): type for type in (BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP)}
 BY_REGION = "SELECT region, COUNT(*) AS n FROM orders GROUP BY region"
-
-
-@pytest.fixture(scope="module")
-def study() -> Iterator[Study]:
-    made = Study()
-    yield made
-    made.close()
 
 
 def refused(study: Study, text: str, *parameters: object) -> Refusal:

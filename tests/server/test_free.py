@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.server.orders import Study
 
 REGIONS = [("east",), ("north",), ("south",), ("west",)]
-
-
-@pytest.fixture(scope="module")
-def study() -> Iterator[Study]:
-    made = Study()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize(

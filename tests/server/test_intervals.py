@@ -23,13 +23,6 @@ OFF = {"dpquery.epsilon": "1"}
 BY_REGION = "SELECT region, COUNT(*) AS n, AVG(amount) AS mean FROM orders GROUP BY region ORDER BY region"
 
 
-@pytest.fixture(scope="module")
-def study() -> Iterator[Study]:
-    made = Study()
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize(
     ("query", "columns"),
     [

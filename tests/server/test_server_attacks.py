@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,13 +18,6 @@ from dpquery.frontends.postgres.wire.answers import Asked, Refusal
 from tests.server.orders import Study
 
 CANARY = "CANARY"
-
-
-@pytest.fixture(scope="module")
-def study() -> Iterator[Study]:
-    made = Study()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize(

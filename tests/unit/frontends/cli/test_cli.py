@@ -19,7 +19,6 @@ import pyarrow.parquet
 import pytest
 
 from dpquery.backends.duckdb.backend import DuckDBBackend
-from dpquery.frontends.cli.main import run
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from tests.pressing import long_statement
@@ -59,19 +58,6 @@ def shop(tmp_path: Path) -> Path:
     path = tmp_path / "shop.yaml"
     path.write_text(SHOP)
     return path
-
-
-@pytest.fixture
-def dpquery(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command line: exit code, standard output, standard error."""
-
-    def run_command(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_command
 
 
 @pytest.fixture

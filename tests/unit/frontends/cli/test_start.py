@@ -15,22 +15,10 @@ import pytest
 import dpquery as dp
 from dpquery.catalog.rows import AUTO
 from dpquery.catalog.write import write_catalog
-from dpquery.frontends.cli.main import run
 from tests.scripted import zero_noise
 from tests.unit.frontends.dbapi.dialect_shop import charges, write_shop
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def dpquery(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run_command(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_command
 
 
 def test_init_writes_a_catalog_that_loads(tmp_path: Path, dpquery: Run) -> None:
