@@ -46,8 +46,8 @@ def randomised_response(
     Source:
         Warner 1965; Kairouz, Bonawitz, Ramage 2016; McSherry, Talwar 2007; docs/proofs/values.md.
     Example:
-        >>> randomised_response([0, 1, 1], epsilon="40", categories=2)  # a lie has a chance of exp(-40)
-        [0, 1, 1]
+        >>> len(randomised_response([0, 1, 1], epsilon="1", categories=2))  # each the truth with odds of e to 1
+        3
     """
     pure, matrix = _epsilon(epsilon), _matrix(categories, distances)
     places = np.asarray(values, np.int64) if len(values) else np.zeros(0, np.int64)
