@@ -18,7 +18,7 @@ class Reserved:
     """One recorded charge, of which parts are charged until nothing is left; see `DurableLedger`.
 
     Claim:
-        The parts add up to the recorded charge at most, in each currency, whoever asks and in whatever order; and the
+        The parts add up to the recorded charge at most, in each currency, for any analysts and in any order; and the
         charge is recorded, in all blocks, before there is a first part (docs/proofs/ledger.md). What is never used
         stays charged. Parts are taken in the process that reserved them alone: a fork would take them twice.
 

@@ -121,7 +121,7 @@ class Buying:
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger, at whatever version."""
+        """The ledger, at any version."""
         return self.charged.ledger
 
     @property

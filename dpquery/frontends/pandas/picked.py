@@ -257,4 +257,4 @@ def not_a_bracket(key: object) -> NoReturn:
     if isinstance(key, pd.Series | pd.Index | np.ndarray | pd.DataFrame):
         raise rows_refused()
     advice = "Brackets take a column, a list of columns, or a mask of protected columns."
-    raise UnsupportedQueryError(f"a {type(key).__name__} is no column", advice=advice)
+    raise UnsupportedQueryError(f"a {type(key).__name__} is not a column", advice=advice)
