@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dpquery import accounting
     from dpquery import mechanisms as mechanisms
     from dpquery.accounting import local as local
+    from dpquery.auditing.run import audit
     from dpquery.catalog import Catalog
     from dpquery.errors import (
         AccuracyWarning,
@@ -76,6 +77,7 @@ __all__ = [
     "UnknownNameError",
     "UnsupportedQueryError",
     "amend_ledger",
+    "audit",
     "connect",
     "create_ledger",
     "erase",
@@ -96,6 +98,7 @@ _HOMES = {
     "Result": "dpquery.result.table",
     "Session": "dpquery.session.session",
     "amend_ledger": "dpquery.session.connecting",
+    "audit": "dpquery.auditing.run",
     "connect": "dpquery.session.connecting",
     "create_ledger": "dpquery.session.connecting",
     "erase": "dpquery.session.preparing",

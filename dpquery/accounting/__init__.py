@@ -51,11 +51,14 @@ from dpquery.accounting.conversions import (
     zcdp_to_rdp,
     zcdp_within,
 )
+from dpquery.accounting.meaning import DEPLOYMENTS, Deployment, best_guess, posterior, relatives, trade_off
 from dpquery.kernel.loss import PrivacyLoss
 
 __all__ = [
+    "DEPLOYMENTS",
     "ORDERS",
     "Amount",
+    "Deployment",
     "Noise",
     "PrivacyLoss",
     "RenyiCurve",
@@ -66,6 +69,7 @@ __all__ = [
     "batch",
     "batch_delta",
     "batch_epsilon",
+    "best_guess",
     "compose_rdp",
     "discrete_gaussian",
     "discrete_gaussian_delta",
@@ -94,15 +98,18 @@ __all__ = [
     "optimal_delta",
     "parallel",
     "plot_roc",
+    "posterior",
     "pure_to_rdp",
     "pure_to_zcdp",
     "randomised_response",
     "randomised_response_rdp",
     "rdp_delta",
     "rdp_to_approximate",
+    "relatives",
     "roc",
     "sequential",
     "subsampled",
+    "trade_off",
     "zcdp_to_approximate",
     "zcdp_to_rdp",
     "zcdp_within",

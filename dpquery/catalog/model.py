@@ -138,10 +138,15 @@ class Catalog:
 
     def with_tables(self, tables: Mapping[str, Table]) -> Catalog:
         """Returns the catalog with these tables and no others."""
+        return self._but(tables=MappingProxyType(dict(tables)))
+
+    def with_budget(self, budget: Budget, *, least_charge: Fraction) -> Catalog:
+        """Returns the catalog under another budget and without limits of analysts, to be simulated."""
+        return self._but(budget=budget, analysts={}, defaults=replace(self.defaults, least_charge=least_charge))
+
+    def _but(self, **changed: object) -> Catalog:
         made = object.__new__(Catalog)
-        for field in fields(self):
-            object.__setattr__(made, field.name, getattr(self, field.name))
-        object.__setattr__(made, "tables", MappingProxyType(dict(tables)))
+        made._fill({field.name: getattr(self, field.name) for field in fields(self)} | changed)
         return made
 
     def to_text(self) -> str:

@@ -30,6 +30,7 @@ NAMES = {
         "Budget",
         "DataChangedError",
         "amend_ledger",
+        "audit",
         "erase",
         "export_ledger",
         "prepare",

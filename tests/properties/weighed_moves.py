@@ -6,8 +6,6 @@ move by is decided in integers.
 
 from __future__ import annotations
 
-import zlib
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,6 +13,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpquery.auditing.deciding import groups_of_keys as groups_of
+from dpquery.auditing.deciding import in_a_round
 from dpquery.kernel.contributions import groups_per_unit
 from dpquery.kernel.exponential import Histogram
 from dpquery.kernel.plan import Count, Measure, PrivateAggregate
@@ -157,31 +157,6 @@ def deciding_alone(
         allowed = {weight_of(count) for count in range(max(1, len(lone)), most + 1)} if in_rounds else {1}
         if len(lone) > most or not {*lone} <= allowed or len({*lone}) > 1:
             yield i, j, lone
-
-
-def in_a_round(aggregate: PrivateAggregate, exact: ExactAggregates, *, hidden: bool = False) -> dict[Group, int]:
-    """Returns what units weigh in groups in a round, by the words of the proof: docs/proofs/selection.md, "In rounds".
-
-    Args:
-        hidden: Whether some groups, about half of all, were shown before.
-    """
-    assert exact.pairs is not None
-    groups, most = groups_of(exact), groups_per_unit(aggregate) or 0
-    held = defaultdict[int, list[tuple[int, Group]]](list)
-    for group, unit, place in zip(exact.pairs.group, exact.pairs.unit, exact.pairs.place, strict=True):
-        if not hidden or zlib.crc32(repr(groups[group]).encode()) % 2:
-            held[int(unit)].append((int(place), groups[group]))
-    found = Counter[Group]()
-    for own in held.values():
-        counted = [group for _, group in sorted(own, key=lambda one: one[0])][:most]
-        for group in counted:
-            found[group] += weight_of(len(counted))
-    return dict(found)
-
-
-def groups_of(exact: ExactAggregates) -> list[Group]:
-    """Returns the groups in order, each by the values of its keys, or their places in the domains."""
-    return [tuple(column[i] for column in exact.keys) for i in range(len(exact.numbers[0]))]
 
 
 def _scores(measure: Measure, given: Histogram, group: int) -> Integers:

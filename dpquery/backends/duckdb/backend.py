@@ -255,11 +255,20 @@ class DuckDBBackend(PublicTables):
         """Yields columns of private tables whose values come again as identifiers do; for the eyes of the owner."""
         for table in self._catalog.tables.values():
             for column in () if table.public else filter(may_identify, table.columns.values()):
-                value, place = self._tables.column(table, column.name, column.type), self._tables.places[table.name]
-                counts = f"SELECT COUNT({value}), APPROX_COUNT_DISTINCT({value}) FROM {place}"
-                ((rows, different),) = self._private.cursor().execute(counts).fetchall()
+                counts = "COUNT({0}), APPROX_COUNT_DISTINCT({0})"
+                ((rows, different),) = self.looked_at(table.name, counts, column.name)
                 if repeats(rows, different):
                     yield table.name, column.name
+
+    def looked_at(self, table: str, what: str, *columns: str) -> list[Any]:
+        """Returns what SELECT gives over the rows of one table; for the eyes of the owner.
+
+        Args:
+            what: SQL, in which `{0}`, `{1}`, ... are the columns, read as declared.
+        """
+        declared = self._catalog.tables[table]
+        read = [self._tables.column(declared, name, declared.columns[name].type) for name in columns]
+        return self._rows_of(f"SELECT {what.format(*read)} FROM {self._tables.places[table]}")
 
     def _number(self, text: str) -> int:
         """Returns the one number that a SELECT over private tables gives."""

@@ -17,9 +17,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from dpquery.auditing.svg import STYLE
 from dpquery.errors import LedgerError
 from dpquery.frontends.admin.audit import SHOWN
 from dpquery.frontends.admin.overview import Overview, Watch
+from dpquery.frontends.meaning import section
 from dpquery.frontends.postgres.listener import Server
 from dpquery.frontends.postgres.login.tokens import SHORTEST_TOKEN
 from dpquery.frontends.postgres.metrics import metrics_text
@@ -108,6 +110,7 @@ def _page(template: jinja2.Template, watch: Watch, server: Observed, nonce: str)
     except LedgerError as error:
         problem = str(error)
     shown: dict[str, Any] = {"view": view, "problem": problem, "verified": watch.verified, "server": server}
+    shown |= {"meaning": "" if view is None else section(watch.promises()), "plot_style": STYLE}
     return template.render(**shown, refusals=server.refused, nonce=nonce)
 
 

@@ -10,6 +10,8 @@ from fractions import Fraction
 
 from dpquery.errors import LedgerError
 from dpquery.frontends.admin.audit import SHOWN, Account, accounts_of, analysts_of, told
+from dpquery.frontends.meaning import Account as Promised
+from dpquery.frontends.meaning import of_budgets
 from dpquery.frontends.text import percent
 from dpquery.kernel.accountant import promise
 from dpquery.kernel.loss import show_amount
@@ -83,6 +85,10 @@ class Watch:
                 if entry.analyst:
                     self._analysts[entry.analyst] = None
             return list(accounts_of(self._ledger, list(self._analysts)))
+
+    def promises(self) -> list[Promised]:
+        """Returns what the dataset and each analyst with a limit may cause, when all of it is spent."""
+        return of_budgets(self._ledger.declarations.dataset, self._ledger.budget, self._ledger.budgets)
 
     def overview(self) -> Overview:
         """Returns what the page shows.

@@ -27,6 +27,7 @@ from dpquery.frontends.cli.answer import (
     show_prospect,
     write_answer,
 )
+from dpquery.frontends.cli.audit import audit, meaning
 from dpquery.frontends.cli.docs import docs
 from dpquery.frontends.cli.help import show_help
 from dpquery.frontends.cli.ledger import budget, ledger_commands
@@ -178,12 +179,20 @@ def demo(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Where its files go; new, or of an earlier run.")
     ] = Path("demo"),
+    attack: Annotated[
+        bool, opt("--attack", None, "Instead, take secrets out of answers, and fail on dpquery's.")
+    ] = False,
 ) -> None:
-    """Six queries over a public medical study, each beside its exact answer."""
-    from dpquery.frontends.cli.demo import run_demo
-
+    """Six queries over a public medical study, each beside its exact answer; or attacks on answers."""
     with interruptible_work():
-        run_demo(folder)
+        if attack:
+            from dpquery.frontends.cli.demo_attack import run_attacks
+
+            run_attacks(folder)
+        else:
+            from dpquery.frontends.cli.demo import run_demo
+
+            run_demo(folder)
 
 
 PANELS: dict[str, dict[str, Callable[..., None]]] = {
@@ -197,6 +206,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "budget": budget,
     },
     "Serve": {"prepare": prepare, "serve": serve, "page": page},
+    "Keep account": {"audit": audit, "meaning": meaning},
     "Look up": {"docs": docs, "help": show_help},
 }
 for panel, commands in PANELS.items():

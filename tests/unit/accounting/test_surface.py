@@ -37,6 +37,7 @@ NAMES = {
     *("discrete_laplace", "discrete_gaussian", "batch_epsilon", "batch_delta", "batch"),
     *("Way", "laplace_error", "laplace_epsilon", "gaussian_error", "exponential_error", "least_error"),
     *("gaussians_rdp", "subsampled"),
+    *("DEPLOYMENTS", "Deployment", "best_guess", "posterior", "relatives", "trade_off"),
 }
 
 CALLS: dict[str, Callable[[Any], Any]] = {

@@ -1,0 +1,113 @@
+"""Databases of one catalog under one ledger of their own, and what can be seen of each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dpquery.auditing.inputs import Groups, Prepared, groups_of
+from dpquery.backends.base import Backend
+from dpquery.backends.duckdb.backend import DuckDBBackend
+from dpquery.catalog import Catalog
+from dpquery.errors import DPQueryError
+from dpquery.kernel.accountant import LARGEST, Budget, BudgetKind
+from dpquery.ledger.ledger import Ledger
+from dpquery.result.table import Result
+from dpquery.session import pipeline
+from dpquery.session.options import Options
+from dpquery.session.planned import Plan
+from dpquery.session.session import Session
+
+Opens = Callable[[Catalog, Any], Backend]
+ANALYST = "auditor"
+ROWS_WHERE_AUTO = 8
+"""Rows of one unit that weigh in full in made-up data, where the catalog leaves the number to a profile."""
+
+
+class Hall:
+    """Databases of the same catalog under one ledger, in one engine.
+
+    Args:
+        folder: Where the ledger is made.
+        opens: The engine.
+    """
+
+    def __init__(self, catalog: Catalog, folder: str | Path, opens: Opens = DuckDBBackend) -> None:
+        self.catalog, self.opens = catalog, opens
+        place = Path(folder) / f"{next(_numbers)}.ledger"
+        self.ledger = Ledger.create(place, catalog.declarations, catalog.budget, catalog.analysts)
+
+    def open(self, sources: Mapping[str, object]) -> Database:
+        """Returns a database of these tables."""
+        backend = self.opens(self.catalog, sources)
+        session = Session(self.catalog, backend=backend, ledger=self.ledger, analyst=ANALYST, reuse=False)
+        return Database(self, backend, session)
+
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """One database, and what can be seen of it."""
+
+    hall: Hall
+    backend: Backend
+    session: Session
+
+    def prepare(self, text: str, options: Options) -> Prepared:
+        """Returns what would be measured; raises QueryError for what is refused."""
+        catalog, ledger = self.hall.catalog, self.hall.ledger
+        request = options.request(text, None, catalog.defaults)
+        (made,) = pipeline.plan((request,), catalog=catalog, ledger=ledger, public=self.backend)
+        return Prepared(
+            budgeted=made.budgeted,
+            plan=self.explain(text, options),
+            neighbours=catalog.neighbours,
+            offer=request.offer,
+        )
+
+    def explain(self, text: str, options: Options) -> Plan:
+        """Returns the plan as an analyst sees it."""
+        return self.session.explain(text, options=options)
+
+    def preview(self, text: str, options: Options) -> tuple[object, ...]:
+        """Returns all that an analyst sees before any charge: the plan, its price and its columns, or the error."""
+        try:
+            plan = self.explain(text, options)
+        except DPQueryError as error:
+            return type(error), str(error)
+        return str(plan), plan.charge, plan.guarantee, plan.columns, plan.measurements
+
+    def answer(self, text: str, options: Options) -> Result:
+        """Returns the answer."""
+        return self.session.sql(text, options=options)
+
+    def inputs(self, prepared: Prepared, key: int) -> tuple[Groups, ...]:
+        """Returns the exact numbers of every aggregate of a plan: what noise will be added to."""
+        return tuple(groups_of(a, self.backend.run(self.backend.prepare(a), key)) for a in prepared.aggregates)
+
+
+def visible(answer: Result, keys: int) -> tuple[object, ...]:
+    """Returns what public keys fix of an answer: names, types, the number of rows, and the key columns in order."""
+    table = answer.to_arrow()
+    rows = [table.column(i).to_pylist() for i in range(keys)]
+    return table.schema, table.num_rows, rows, answer.charge, answer.measurements, tuple(answer.accuracy)
+
+
+def for_simulation(catalog: Catalog) -> Catalog:
+    """Returns the catalog under the largest budget of its kind, without limits of analysts or a least charge, and with
+    a number where `max_rows` is to be measured. Sensitivities, bounds and keys are the same."""
+    delta = None if catalog.budget.kind is BudgetKind.PURE else Fraction(1, 2)
+    if catalog.budget.kind is BudgetKind.ZCDP:
+        budget = Budget.of(rho=LARGEST, delta=delta)
+    else:
+        budget = Budget.of(epsilon=LARGEST, delta=delta)
+    auto = {
+        name: ROWS_WHERE_AUTO for name, table in catalog.tables.items() if not isinstance(table.max_rows, int | None)
+    }
+    return catalog.with_max_rows(auto).with_budget(budget, least_charge=Fraction(1, 10**18))

@@ -1,0 +1,204 @@
+"""Gray box: for made-up neighbours, what noise is added to moves by no more than is declared, and all else is equal."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+
+from dpquery.auditing.claims import problems_of_claims
+from dpquery.auditing.databases import Database, Hall, for_simulation, visible
+from dpquery.auditing.inputs import Prepared, compare
+from dpquery.auditing.questions import Question, constants
+from dpquery.auditing.report import Line, Section
+from dpquery.auditing.worlds import Maker, World
+from dpquery.catalog import Catalog
+from dpquery.errors import DPQueryError, QueryError
+from dpquery.kernel.checks import blocks_of
+from dpquery.plan.calendar import number_named
+from dpquery.result.table import Result
+from dpquery.session.options import Options
+from dpquery.units.blocks import UNDATED
+from dpquery.units.declarations import Declarations
+
+METHOD = (
+    "Databases are made up that differ in one {unit} alone: with values at the declared bounds and far beyond them, "
+    "missing values, values that are no numbers, groups that are not declared, and more rows than weigh in full. The "
+    "engine computes its exact numbers on each of them. Between two such databases these numbers may move by no more "
+    "than the plan declares, the noise may lose no more than is charged, and whatever else can be seen must be equal."
+)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of one query."""
+
+    question: Question
+    pairs: int = 0
+    moved: int = 0
+    reached: float = 0.0
+    lost: float = 0.0
+    problem: str = ""
+    refused: str = ""
+    worst: tuple[float, dict[str, pa.Table], dict[str, pa.Table]] | None = field(default=None, repr=False)
+
+    def tell(self, problem: str) -> None:
+        """Keeps the first problem."""
+        self.problem = self.problem or problem
+
+
+@dataclass(slots=True)
+class GrayBox:
+    """The gray box over a catalog.
+
+    Attributes:
+        catalog: As it is declared.
+        questions: What is asked.
+        public: Public tables, where they are given.
+        folder: For ledgers.
+    """
+
+    catalog: Catalog
+    questions: Sequence[Question]
+    folder: Path
+    public: Mapping[str, pa.Table] = field(default_factory=dict)
+    seen: list[Seen] = field(default_factory=list)
+
+    def run(self, pairs: int, *, first: int = 0, worlds: int = 2) -> Section:
+        """Returns the section, after so many pairs of databases under a query, or a few more, and so many worlds."""
+        simulated = for_simulation(self.catalog)
+        fixed = Maker(catalog=simulated, random=Random(first), public=self.public)
+        hall = Hall(simulated, self.folder)
+        self.seen = [Seen(question) for question in self.questions]
+        plans = self._plans(hall, fixed)
+        made = 0
+        for number in itertools.count(first):
+            if not plans or (made >= worlds and sum(one.pairs for one in self.seen) >= pairs):
+                break
+            random = Random(number)
+            maker = Maker(catalog=simulated, random=random, public=fixed.given, known=constants(plans.values()))
+            self._look(hall, maker.world(), plans, random, compares_shapes=made == 0)
+            made += 1
+        hall.ledger.close()
+        return self._section(made)
+
+    def _section(self, worlds: int) -> Section:
+        seen, unit = self.seen, self.catalog.privacy_unit
+        asked = [one for one in seen if not one.refused]
+        pairs, moved = sum(one.pairs for one in asked), sum(one.moved for one in asked)
+        tight = sum(one.reached >= 0.999 for one in asked)
+        made = f"{worlds} made-up {'world' if worlds == 1 else 'worlds'}"
+        done = (
+            f"{pairs:,} pairs of neighbours in {made} under {len(asked)} queries; the engine's numbers "
+            f"differ in {moved:,} of them. {tight} of {len(asked)} queries reached what is declared of one of their "
+            "numbers, so that a smaller bound would have been seen."
+        )
+        lines = tuple(_line(one) for one in asked)
+        return Section(
+            name="gray box",
+            title="Do the engine's numbers depend on one person by no more than is declared?",
+            method=METHOD.format(unit=unit),
+            done=done,
+            lines=lines,
+            not_done=tuple(f"{one.question.text}: {one.refused}" for one in seen if one.refused),
+        )
+
+    def _plans(self, hall: Hall, maker: Maker) -> dict[int, Prepared]:
+        """Returns the plans of all queries by their places, and notes which are refused."""
+        plans = {}
+        database = hall.open(maker.sources())
+        for place, one in enumerate(self.seen):
+            try:
+                plans[place] = database.prepare(one.question.text, one.question.options)
+            except QueryError as error:
+                one.refused = str(error).split("\n", 1)[0]
+        database.backend.close()
+        return plans
+
+    def _look(
+        self, hall: Hall, world: World, plans: Mapping[int, Prepared], random: Random, *, compares_shapes: bool
+    ) -> None:
+        """Compares the databases of one world under all queries."""
+        databases: list[Database] = []
+        try:
+            databases += [hall.open(sources) for _, sources in world.databases]
+            for place, prepared in plans.items():
+                _ask(self.seen[place], world, databases, prepared, random.getrandbits(128))
+                if compares_shapes:
+                    pair = random.choice(world.pairs)
+                    _compare_shapes(self.seen[place], databases[pair.left], databases[pair.right], prepared)
+        finally:
+            for database in databases:
+                database.backend.close()
+
+
+def _ask(one: Seen, world: World, databases: Sequence[Database], prepared: Prepared, key: int) -> None:
+    """Compares all pairs of a world under one query."""
+    declared, words = databases[0].hall.catalog.declarations, [name for name, _ in world.databases]
+    try:
+        inputs = [database.inputs(prepared, key) for database in databases]
+    except Exception as error:
+        one.tell(f"the engine failed on made-up data ({type(error).__name__})")
+        return
+    for problem in problems_of_claims(prepared, inputs):
+        one.tell(problem)
+    for pair in world.pairs:
+        here, there = inputs[pair.left], inputs[pair.right]
+        one.pairs += 1
+        label = f"{words[pair.left]} against {words[pair.right]}"
+        if pair.block is not None and not _is_charged(prepared, declared, pair.block):
+            if here != there:
+                one.tell(f"rows of a block that is not charged move its numbers ({label})")
+            continue
+        found = compare(prepared, here, there)
+        one.moved += found.moved
+        one.reached = max(one.reached, *found.reached, 0.0)
+        if one.worst is None or found.lost > one.worst[0]:
+            one.worst = found.lost, world.databases[pair.left][1], world.databases[pair.right][1]
+        one.lost = max(one.lost, found.lost)
+        for problem in found.problems:
+            one.tell(f"{problem} ({label})")
+
+
+def _is_charged(prepared: Prepared, declared: Declarations, block: str) -> bool:
+    touched, axis = blocks_of(prepared.budgeted, declared), declared.blocks
+    assert axis is not None
+    if block == UNDATED:
+        return touched.undated
+    return any(first <= number_named(block, axis.by) <= last for first, last in touched.spans)
+
+
+def _compare_shapes(one: Seen, left: Database, right: Database, prepared: Prepared) -> None:
+    """Compares what an analyst sees of two neighbours beside the noisy numbers: previews, then answers."""
+    text, options = one.question.text, one.question.options
+    if left.preview(text, options) != right.preview(text, options):
+        one.tell("the plan, its price or its error tells neighbours apart")
+    if any(aggregate.is_selected for aggregate in prepared.aggregates):
+        return
+    keys = len({id for aggregate in prepared.aggregates for key in aggregate.keys for id in key.columns})
+    shapes = [_shape(database, text, options, keys) for database in (left, right)]
+    if shapes[0] != shapes[1]:
+        one.tell("types, rows, charges or errors of the answer tell neighbours apart")
+
+
+def _shape(database: Database, text: str, options: Options, keys: int) -> tuple[object, ...]:
+    try:
+        answer = database.answer(text, options)
+    except DPQueryError as error:
+        return type(error), str(error)
+    seen = visible(answer, keys)
+    return seen if _shows_keys(answer, keys) else (seen[0], *seen[3:])
+
+
+def _shows_keys(answer: Result, keys: int) -> bool:
+    """Whether the first columns of an answer are its keys, and no others of it decide about rows."""
+    return len(answer.columns) - answer.accuracy.columns.get_level_values(0).nunique() == keys
+
+
+def _line(one: Seen) -> Line:
+    figures = {"pairs": one.pairs, "moved": one.moved, "reached": one.reached, "lost": one.lost}
+    return Line(name=one.question.text, figures=figures, problem=one.problem)
