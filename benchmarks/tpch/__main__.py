@@ -15,7 +15,7 @@ import duckdb
 import dpquery as dp
 from benchmarks.measure import alternate
 from benchmarks.tpch.outcomes import OUTCOMES, Kind
-from benchmarks.tpch.tables import generate, plain_engine, queries, rewritten, session
+from benchmarks.tpch.tables import generate, plain_engine, queries, session
 
 ROOT = Path(__file__).parent.parent.parent
 RUNS = 5
@@ -27,7 +27,7 @@ def main(scale: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         paths = generate(Path(folder), scale)
         private, plain = session(paths, Path(folder)), plain_engine(paths)
-        texts, timings = queries() | rewritten(), Timings()
+        texts, timings = queries(), Timings()
         for name, outcome in OUTCOMES.items():
             if outcome.kind is Kind.REFUSED:
                 continue

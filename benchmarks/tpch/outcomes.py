@@ -13,8 +13,6 @@ class Kind(Enum):
     """With noise, in its standard text."""
     FREE = "exact and free"
     """It reads public tables alone."""
-    REWRITTEN = "answered, rewritten"
-    """With noise, after the smallest honest change of its text."""
     SPARSE = "answered, and almost empty"
     """With noise, in its standard text; its groups are too small to be shown."""
     REFUSED = "refused"
@@ -29,7 +27,7 @@ class Outcome:
     message: str = ""
 
 
-ANSWERED, FREE, REWRITTEN, SPARSE, REFUSED = Kind.ANSWERED, Kind.FREE, Kind.REWRITTEN, Kind.SPARSE, Kind.REFUSED
+ANSWERED, FREE, SPARSE, REFUSED = Kind.ANSWERED, Kind.FREE, Kind.SPARSE, Kind.REFUSED
 
 OUTCOMES = {
     "q01": Outcome(ANSWERED, "moments of four columns, shared by sums, averages and the count"),
@@ -48,12 +46,10 @@ OUTCOMES = {
     "q14": Outcome(ANSWERED, "a ratio of two sums"),
     "q15": Outcome(ANSWERED, "the common table is measured once, and the maximum taken of its noisy sums"),
     "q16": Outcome(FREE, "NOT IN a subquery; parts and suppliers alone"),
-    "q17": Outcome(
-        REFUSED, "compares line items with the average over other customers' items of the part", "noisy number"
-    ),
-    "q18": Outcome(REFUSED, "its rows are single orders and customers", "noisy number"),
+    "q17": Outcome(SPARSE, "two steps; almost no part has customers enough for its average to be shown"),
+    "q18": Outcome(REFUSED, "its rows are single orders and customers", "different privacy units"),
     "q19": Outcome(ANSWERED, "one sum under a disjunction of conditions"),
     "q20": Outcome(SPARSE, "sums by part and supplier: almost no pair has customers enough to be shown"),
     "q21": Outcome(ANSWERED, "EXISTS and NOT EXISTS between line items of one order"),
-    "q22": Outcome(REWRITTEN, "a noisy average cannot filter private rows: it is asked first, and its number written"),
+    "q22": Outcome(ANSWERED, "two steps: the average balance, then the customers above it"),
 }

@@ -29,11 +29,6 @@ def queries() -> dict[str, str]:
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted((HERE / "queries").glob("q??.sql"))}
 
 
-def rewritten() -> dict[str, str]:
-    """Returns the smallest honest rewrite of each query that is answered in no other form."""
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted((HERE / "rewritten").glob("q??.sql"))}
-
-
 def session(paths: dict[str, Path], folder: Path) -> dp.Session:
     """Returns a session over the tables, with a ledger of its own in the folder."""
     catalog = dp.Catalog.load(HERE / "catalog.yaml")

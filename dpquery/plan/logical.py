@@ -252,10 +252,15 @@ class SetOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """A literal table: public."""
+    """A literal table: public.
+
+    `is_sample`: its rows stand for as many that an earlier step of the query will release. Their values say nothing,
+    and nothing is measured of such a plan.
+    """
 
     columns: tuple[OutputColumn, ...]
     rows: tuple[tuple[Value, ...], ...]
+    is_sample: bool = False
 
     def __post_init__(self) -> None:
         if {len(row) for row in self.rows} - {len(self.columns)}:
@@ -280,6 +285,7 @@ class LogicalPlan:
     Attributes:
         boundaries: The lowest aggregations over private rows; number i is read above as `Released(index=i)`.
         result: What is computed from released and public tables, in order; its columns are the answer's.
+        steps: How many steps have to be answered before this plan is known; 0 where it is.
         families: Boundaries of one GROUP BY with several grouping sets, as their numbers. They have the same source and
             the aggregates of that GROUP BY; a boundary that other parts of the query read too may have more.
         reads_clock: Whether the plan holds for the moment alone at which the query was asked.
@@ -289,6 +295,7 @@ class LogicalPlan:
     result: Relation
     families: tuple[tuple[int, ...], ...] = ()
     reads_clock: bool = False
+    steps: int = 0
 
     def __post_init__(self) -> None:
         if self.families and {index for family in self.families for index in family} - {*range(len(self.boundaries))}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import html
 import math
@@ -78,22 +79,39 @@ class Result:
         self.simultaneous: bool = simultaneous
         self._confidence, self._told, self._warned = confidence, notes, warnings
         self._found: dict[str, Interval] = {}
-        self._entry = entry if any(not measurement.stored for measurement in measurements) else None
+        is_charged = entry is not None and any(not measurement.stored for measurement in measurements)
+        self._entries: tuple[int, ...] = (entry,) if entry is not None and is_charged else ()
+        self._own = measurements
+
+    def after(self, steps: Sequence[Result]) -> Result:
+        """Returns the answer of a query whose steps were answered before: charge and guarantee are those of all."""
+        made = copy.copy(self)
+        made.charge = sum((step.charge for step in steps), self.charge)
+        made.guarantee = sum((step.guarantee for step in steps), self.guarantee)
+        made.measurements = tuple(one for step in (*steps, self) for one in step.measurements)
+        made._entries = tuple(entry for step in (*steps, self) for entry in step._entries)
+        told = [step._released() for step in steps]
+        made._told = tuple(dict.fromkeys([*told, *(note for step in steps for note in step._told), *self._told]))
+        return made
+
+    def _released(self) -> str:
+        if self._table.num_rows == 1 and self._table.num_columns == 1:
+            return f"released first, and used as a constant: {_value(self._table.column(0)[0].as_py())}"
+        return f"released first, and used as constants: {self._table.num_rows} rows"
 
     @property
     def releases(self) -> tuple[int, ...]:
         """The ledger's entries that paid for what the answer is computed from, this query's own last."""
         stored = {entry for measurement in self.measurements for entry in measurement.stored}
-        return (*sorted(stored - {self._entry}), *(() if self._entry is None else (self._entry,)))
+        return (*sorted(stored - {*self._entries}), *self._entries)
 
     @property
     def source(self) -> str:
         """Where its numbers come from, for people: `charged as release 7`, or `free, from release 3`."""
-        stored = [entry for entry in self.releases if entry != self._entry]
-        names = f"release{'s' if len(stored) > 1 else ''} {', '.join(map(str, stored))}"
-        if self._entry is None:
-            return f"free, from {names}" if stored else "free"
-        return f"charged as release {self._entry}" + (f", and from {names}" if stored else "")
+        stored = [entry for entry in self.releases if entry not in self._entries]
+        if not self._entries:
+            return f"free, from {_releases(stored)}" if stored else "free"
+        return f"charged as {_releases(self._entries)}" + (f", and from {_releases(stored)}" if stored else "")
 
     def to_arrow(self) -> pa.Table:
         """Returns the answer as an Arrow table, columns in the order of the query."""
@@ -156,7 +174,7 @@ class Result:
     def warnings(self) -> tuple[str, ...]:
         """What in the answer says nothing: no group was shown, intervals are as wide as the range of the values, or
         groups are too small for a quantile or an extreme."""
-        found = warnings_of(self._finished, self._interval, self.measurements, self._ranks)
+        found = warnings_of(self._finished, self._interval, self._own, self._ranks)
         return (*self._warned, *found)
 
     def _as_frame(self, intervals: Mapping[str, Interval]) -> pd.DataFrame:
@@ -302,6 +320,10 @@ def shown(value: object, low: float, high: float, none: str = NONE) -> tuple[str
         half = max(high - value, value - low)
         return text, f"± {_value(half if digits else math.ceil(half - ROUNDING), digits)}"
     return text, f"[{_value(low, digits)}, {_value(high, digits)}]"
+
+
+def _releases(entries: Sequence[int]) -> str:
+    return f"release{'s' if len(entries) > 1 else ''} {', '.join(map(str, entries))}"
 
 
 def _with_intervals(values: Sequence[object], lower: Sequence[float], upper: Sequence[float], none: str) -> list[str]:

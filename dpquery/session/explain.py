@@ -163,9 +163,14 @@ def _above(relation: Relation) -> Iterator[str]:
                 yield f"window {show_window(over, names)}"
             yield from _above(relation.source)
         case Values():
-            yield f"from {len(relation.rows)} literal rows"
+            yield f"from {_rows(relation, 'literal rows')}"
         case _:
             assert_never(relation)
+
+
+def _rows(values: Values, kind: str) -> str:
+    step = " at most, of an earlier step" if values.is_sample else ""
+    return f"{len(values.rows)} {kind}{step}"
 
 
 def _parts(operation: SetOperation) -> Iterator[Relation]:
@@ -310,7 +315,7 @@ def _below(relation: Relation) -> Iterator[str]:
             yield "Window " + ", ".join(show_window(made, names) for made in relation.columns)
             inner = [relation.source]
         case Values():
-            yield f"Values {len(relation.rows)} rows"
+            yield f"Values {_rows(relation, 'rows')}"
             return
         case Sort() | Limit() | Released():
             return

@@ -14,6 +14,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from dpquery.catalog.tables import Defaults
 from dpquery.errors import InvalidLossError
 from dpquery.kernel.loss import parse_amount
+from dpquery.plan.types import Value
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.budget.targets import Accuracy
 from dpquery.planner.protect.protect import ContributionBounds
@@ -163,6 +164,8 @@ class Request:
         accuracy: The errors asked for instead of a loss.
         simultaneous: Whether all intervals of the answer hold at once with the confidence.
         fresh: Whether nothing that is stored is read.
+        given: What the first steps of the query released, where it has steps.
+        step: Which of its steps is asked, from 0; None for its answer.
     """
 
     text: str
@@ -175,6 +178,8 @@ class Request:
     accuracy: Accuracy | None = None
     simultaneous: bool = False
     fresh: bool = False
+    given: tuple[tuple[tuple[Value, ...], ...], ...] = ()
+    step: int | None = None
 
     @property
     def key(self) -> tuple[object, ...] | None:
@@ -193,12 +198,15 @@ class Request:
             self.simultaneous,
             *amounts,
             tuple((name, type(v), repr(v)) for name, v in params.items()),
+            self.step,
+            repr(self.given),
         )
 
     @property
     def recorded(self) -> str:
         """The text for the ledger's log, with the values of its parameters."""
-        return self.text if not self.params else f"{self.text}\n-- params: {self.params!a}"
+        step = "" if self.step is None else f"\n-- step {self.step + 1}"
+        return f"{self.text}{step}" if not self.params else f"{self.text}\n-- params: {self.params!a}{step}"
 
 
 def _weights(given: object) -> dict[str, Fraction]:

@@ -37,7 +37,7 @@ from dpquery.reuse.follows import without_following
 from dpquery.reuse.releases import Facts
 from dpquery.reuse.strategy import Strategy, paid_in, with_strategy, workloads
 from dpquery.session.options import Request
-from dpquery.sql.bind.bind import bind_together
+from dpquery.sql.bind.bind import bind_step, bind_together
 from dpquery.sql.parse.parse import parse
 from dpquery.units.sizes import Sizes, Unbounded
 
@@ -54,6 +54,7 @@ class Prepared:
         follows: The ids of measures that are not measured, because they follow from others of the same batch.
         plain: The plan in which these are measured too, for the same charge; None where there are none.
         notes: What was chosen for groupings of the same rows, for people.
+        steps: How many steps have to be answered before this can be measured; 0 where it can.
     """
 
     private: PrivatePlan
@@ -62,6 +63,7 @@ class Prepared:
     follows: frozenset[str] = frozenset()
     plain: BudgetedPlan | None = None
     notes: tuple[str, ...] = ()
+    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,7 @@ def plan(
             follows=follows,
             plain=plain if follows else None,
             notes=notes,
+            steps=draft.logical[0].steps,
         )
         for one in draft.private
     )
@@ -232,6 +235,8 @@ def answer(
         parts: What of them is stored, and what is to be measured.
         told: For each what its answer says beside its intervals.
     """
+    if any(one.steps for one in prepared):
+        raise InternalError("a plan over rows that are not known yet cannot be measured")
     declared = around.ledger.declarations
     with turn(parts, around.reuse, declared) as lacking:
         noisy = _measured(requests, lacking.rest, around)
@@ -242,8 +247,12 @@ def answer(
 def _protected(requests: Sequence[Request], terms: PlanningTerms, observe: Observer | None) -> Draft:
     """Returns the private plans of queries over the same boundaries."""
     trees = [(parse(request.text, request.dialect, request.params), request.text) for request in requests]
+    if len(requests) == 1:
+        (tree, text), (request,) = trees[0], requests
+        alone = bind_step(tree, terms.catalog, text, request.dialect, request.given, request.step)
+        return run_passes(PROTECT, Draft(logical=(alone,)), terms, observe)
     logical = bind_together(trees, terms.catalog, requests[0].dialect)
-    return run_passes(PROTECT, Draft(logical=tuple(logical)), terms, observe)
+    return run_passes(PROTECT, Draft(logical=logical), terms, observe)
 
 
 def _refused_alone(requests: Sequence[Request], make: Callable[[Sequence[Request]], Made]) -> Made:

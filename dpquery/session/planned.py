@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property
 
@@ -74,10 +75,24 @@ class Plan:
             blocks=f"{self.blocks}; protects {self.protects}" if self.blocks else "",
         )
 
+    def after(self, steps: Sequence[Plan]) -> Plan:
+        """Returns the plan of a query whose steps are planned: its charge, guarantee and text are those of all."""
+        made = copy.copy(self)
+        made.charge = sum((step.charge for step in steps), self.charge)
+        made.guarantee = sum((step.guarantee for step in steps), self.guarantee)
+        made.measurements = tuple(one for step in (*steps, self) for one in step.measurements)
+        made.notes = tuple(dict.fromkeys(note for step in (*steps, self) for note in step.notes))
+        made.warnings = tuple(dict.fromkeys(note for step in (*steps, self) for note in step.warnings))
+        texts = [f"Step {number} of {len(steps) + 1}:\n{step}" for number, step in enumerate((*steps, self), start=1)]
+        made._text, made._told = "\n".join(texts), (f"Charge of all steps: {made.charge}",)
+        made._prices = pd.DataFrame
+        return made
+
     @cached_property
     def prices(self) -> pd.DataFrame:
         """What other losses and errors would mean for this query, one row for each way to ask: the charge, and for each
-        column the half-width of its intervals; NaN where that depends on the data. Reads no private row."""
+        column the half-width of its intervals; NaN where that depends on the data. Reads no private row. Of a query in
+        steps it is empty."""
         return self._prices()
 
     def __str__(self) -> str:

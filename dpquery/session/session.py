@@ -11,6 +11,7 @@ from dpquery.backends.base import Backend
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, InsufficientBudgetError, InvalidLossError
+from dpquery.kernel.checks import blocks_of
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from dpquery.ledger.versions import AtVersion
@@ -34,6 +35,7 @@ from dpquery.session.planned import Plan
 from dpquery.session.prices import prices
 from dpquery.session.profile import Profile
 from dpquery.session.profile_buying import buy, loss_of_profile
+from dpquery.session.steps import answered_in_steps, in_steps, require_enough
 from dpquery.session.suggest_bounds import Suggestions, suggest
 from dpquery.session.synopses import Synopses
 from dpquery.session.synopsis_buying import Buying
@@ -152,6 +154,8 @@ class Session:
     def _measured(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[Batch, bool]:
         """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
         prepared = self._prepared(requests, reuse)
+        if prepared[0].steps:
+            return self._in_steps(in_steps(requests[0], prepared[0].steps), reuse), False
         parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
         told = self._told(requests, prepared, parts, reuse)
         try:
@@ -168,6 +172,16 @@ class Session:
             raise in_words_of(error, requests, lambda others: self._charge_of(others, reuse)) from None
         is_stored = bool(parts.wanted) and not parts.rest.aggregates
         return answers, is_stored and not prepared[0].reads_clock
+
+    def _in_steps(self, requests: Sequence[Request], reuse: Reuse | None) -> Batch:
+        """Returns the answer of the last request, the others being its steps: all are planned before one is charged."""
+        divided = [self._divided((request,), reuse) for request in requests]
+        kind, declared = self._ledger.budget.kind, self._ledger.declarations
+        charges = [parts.charge(kind, declared) for parts in divided]
+        touched = [blocks_of(parts.rest, declared) for parts in divided]
+        require_enough(charges, [self._ledger.remaining(self._analyst, one) for one in touched])
+        found = answered_in_steps(requests, lambda request: self._answers((request,))[0])
+        return Batch([found], charge=found.charge, guarantee=found.guarantee, measurements=found.measurements)
 
     def _told(
         self,
@@ -197,8 +211,10 @@ class Session:
 
     def _charge_of(self, requests: tuple[Request, ...], reuse: Reuse | None) -> PrivacyLoss:
         """Returns what requests would be charged; reads no private row."""
-        parts = pipeline.divide(self._prepared(requests, reuse), ledger=self._ledger, reuse=reuse)
-        return parts.charge(self._ledger.budget.kind, self._ledger.declarations)
+        return self._divided(requests, reuse).charge(self._ledger.budget.kind, self._ledger.declarations)
+
+    def _divided(self, requests: tuple[Request, ...], reuse: Reuse | None) -> Split:
+        return pipeline.divide(self._prepared(requests, reuse), ledger=self._ledger, reuse=reuse)
 
     def _prepared(self, requests: tuple[Request, ...], reuse: Reuse | None) -> tuple[pipeline.Prepared, ...]:
         if self.synopses.reads(requests):
@@ -258,6 +274,16 @@ class Session:
         """
         request = self._request(query, params, options.but(**asked))
         reuse = self._reuse(request.fresh)
+        (prepared,) = self._prepared((request,), reuse)
+        if not prepared.steps:
+            return self._explained(request, prepared, reuse, passes)
+        *steps, last = (
+            self._explained(one, self._prepared((one,), reuse)[0], reuse, passes)
+            for one in in_steps(request, prepared.steps)
+        )
+        return last.after(steps)
+
+    def _explained(self, request: Request, prepared: pipeline.Prepared, reuse: Reuse | None, passes: bool) -> Plan:
         trace: list[tuple[Pass, Draft]] = []
 
         def prepare(other: Request) -> pipeline.Prepared:
@@ -265,7 +291,6 @@ class Session:
 
         if passes:
             self._planned((request,), reuse, lambda one, draft: trace.append((one, draft)))
-        prepared = prepare(request)
         pipeline.require_accepted(prepared, self._ledger, self._backend)
         parts = pipeline.divide((prepared,), ledger=self._ledger, reuse=reuse)
         (known,) = self._told((request,), (prepared,), parts, reuse)

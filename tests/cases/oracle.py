@@ -26,9 +26,14 @@ def differences(
     sums of 0; groups under no public key (NULL, where the public keys do not hold it) are not there; a SUM over no
     rows is 0; and quantiles and modes of groups without rows are some value.
     """
-    text = sqlglot.transpile(query, read=dialect, write="duckdb")[0]
+    text = translated(query, dialect)
     rows = plain_engine(catalog).execute(text).fetchall()
     return differences_from(answer, rows, tolerance=tolerance, ordered=ordered, has_sets=_has_grouping_sets(text))
+
+
+def translated(query: str, dialect: str) -> str:
+    """Returns a query of a dialect as DuckDB's SQL."""
+    return sqlglot.transpile(query, read=dialect, write="duckdb")[0]
 
 
 def differences_from(

@@ -181,7 +181,7 @@ CLAUSES = {
     "a public number as a value": "SELECT COUNT(*) AS n FROM labs WHERE value > (SELECT COUNT(*) FROM tests)",
     "subqueries on anything but the unit": ("SELECT COUNT(*) AS n FROM patients WHERE age IN (SELECT value FROM labs)"),
     "public rows that private ones match": "SELECT COUNT(*) AS n FROM tests WHERE code IN (SELECT test FROM labs)",
-    "noisy numbers that choose private rows": (
+    "noisy numbers that choose private rows, in two steps": (
         "SELECT COUNT(*) AS n FROM labs WHERE value > (SELECT AVG(value) FROM labs)"
     ),
     "a subquery under OR or CASE": "SELECT COUNT(*) AS n FROM patients WHERE smoker OR id IN (SELECT id FROM labs)",

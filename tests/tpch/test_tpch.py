@@ -12,7 +12,7 @@ import pytest
 
 import dpquery as dp
 from benchmarks.tpch.outcomes import OUTCOMES, Kind
-from benchmarks.tpch.tables import generate, plain_engine, queries, rewritten, session
+from benchmarks.tpch.tables import generate, plain_engine, queries, session
 from tests.cases.oracle import differences_from
 from tests.scripted import zero_noise
 
@@ -31,25 +31,18 @@ def opened() -> tuple[dp.Session, duckdb.DuckDBPyConnection]:
 
 def test_every_query_has_an_outcome() -> None:
     assert list(queries()) == list(OUTCOMES)
-    assert list(rewritten()) == [name for name, outcome in OUTCOMES.items() if outcome.kind is Kind.REWRITTEN]
 
 
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_the_standard_text_ends_as_the_table_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     zero_noise(monkeypatch)
     outcome, text, private = OUTCOMES[name], queries()[name], opened()[0]
-    if outcome.kind in (Kind.REFUSED, Kind.REWRITTEN):
+    if outcome.kind is Kind.REFUSED:
         with pytest.raises(dp.QueryError) as caught:
             private.explain(text, epsilon="1")
         assert outcome.message in str(caught.value)
     else:
         _compare(name, text)
-
-
-@pytest.mark.parametrize("name", rewritten())
-def test_the_rewrite_is_answered(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    zero_noise(monkeypatch)
-    _compare(name, rewritten()[name])
 
 
 def _compare(name: str, text: str) -> None:

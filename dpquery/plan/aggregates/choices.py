@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpquery.errors import InternalError, UnsupportedQueryError
+from dpquery.errors import InternalError
 from dpquery.plan.aggregates.aggregate import AggregateFunction, Form, Measures, of_rows
 from dpquery.plan.aggregates.moments import argument_of
 from dpquery.plan.expr import Cast, Expression
@@ -42,13 +42,6 @@ class Quantile(Choice):
     def derive(self, column: AggregateColumn, measures: Measures) -> Expression:
         """Returns the choice of the value at the rank."""
         value = argument_of(column)
-        if not (value.type.is_numeric or value.type in (DATE, TIMESTAMP)):
-            needed = f"needs numbers, dates or timestamps, not a {value.type}"
-            raise UnsupportedQueryError(
-                f"{column.name.upper()} over different privacy units {needed}",
-                advice="COUNT the values, or write MODE for the most frequent one of public keys.",
-                span=column.span,
-            )
         target = Fraction(0) if self is MIN else Fraction(1) if self is MAX else column.fraction
         if target is None:
             raise InternalError(f"{self} has a fraction")

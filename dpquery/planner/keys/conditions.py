@@ -79,12 +79,14 @@ def _equalities(relation: Relation) -> Iterator[tuple[Meaning, Meaning]]:
             yield from _equalities(relation.source)
         case Project() | Aggregate() | Window() | Sort():
             yield from _equalities(relation.source)
-        case Join(kind="inner" | "cross"):
+        case Join(kind="semi") if is_private(relation.right):
+            yield from _equalities(relation.left)
+        case Join(kind="inner" | "cross" | "semi"):  # IN: what is kept equals a column of a public row
             for left, right in relation.equalities:
                 yield _meaning(left, relation.left), _meaning(right, relation.right)
             yield from _equalities(relation.left)
             yield from _equalities(relation.right)
-        case Join(kind="left" | "semi" | "anti"):
+        case Join(kind="left" | "anti"):
             yield from _equalities(relation.left)
         case Join() | SetOperation() | Scan() | Values() | Limit() | Released():
             return

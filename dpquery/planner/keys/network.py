@@ -86,7 +86,9 @@ class Network:
         tests = tests_of(relation)
         for _, more in tests:
             scans |= more
-        conditions = tuple(condition for condition, _ in tests)
+        sampled = {leaf for leaf, scan in scans.items() if isinstance(scan, Values) and scan.is_sample}
+        pairs = [pair for pair in pairs if not sampled & {*pair}]
+        conditions = tuple(condition for condition, _ in tests if not sampled & {*_leaves(condition)})
         ranges = known.ranges | {
             leaf: within(leaf, known.ranges[leaf], conditions) for leaf in scans if leaf in known.ranges
         }
@@ -214,7 +216,9 @@ class Network:
                 if self.place(one) in read:
                     net[place].add(self.place(one))
                     net[self.place(one)].add(place)
-        return _without_ends(net, read)
+        lists = {scan.columns[0].id for scan in self.scans.values() if isinstance(scan, Values)}
+        listing = {place for place in net.keys() & lists if net[place] & read}  # lists that rule values of keys out
+        return _without_ends(net, read | listing)
 
     def _atom(self, place: Place, columns: tuple[str, ...]) -> Atom | None:
         if (place, columns) not in self.atoms:

@@ -16,18 +16,21 @@ from dpquery.plan.aggregates.aggregate import Squares
 from dpquery.plan.aggregates.derivations import around, clamped, ratio, where_more, without_number
 from dpquery.plan.aggregates.moments import WIDEST_SPREAD, argument_of
 from dpquery.plan.aggregates.sums import SUM
-from dpquery.plan.expr import Cast, Column, Expression, substitute
-from dpquery.plan.functions import cast
+from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, substitute
+from dpquery.plan.functions import call, cast
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
-from dpquery.plan.types import BOOLEAN, FLOAT64, INT64, Type, Value
+from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TIMESTAMP, Type, Value
 from dpquery.planner.protect import lattices, linear
 from dpquery.planner.protect.complements import cells, same_rows, sum_of
 from dpquery.planner.protect.conditional import and_also, condition_of, filtered, shares
 from dpquery.planner.protect.labels import label_of, term_of
 from dpquery.planner.protect.totals import Scaling
 from dpquery.planner.protect.vectors import Moments, Vector, degrees, pair_with, powers, term, values_of
+
+MOST_PLACES = 100
+"""Public keys among which MIN and MAX choose."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -259,20 +262,48 @@ class MeasurementSet:
         return Squares(total=total, centre=lattice.offset * lattice.grid, middle=middle)
 
     def quantile(self, column: AggregateColumn, value: Expression, target: Fraction) -> Expression:
-        """Returns the choice of the value at a rank."""
+        """Returns the choice of the value at a rank; of texts and truth values the choice of a public one's place."""
+        if not (value.type.is_numeric or value.type in (DATE, TIMESTAMP)):
+            return self._among_keys(column, value, target)
         lattice = lattices.for_quantile(value.type, *self.bounds(column, value))
         return _read(self._measure(Count.QUANTILE, value, column.filter, lattice, target=target), value.type)
 
-    def most_frequent(self, column: AggregateColumn, value: Expression) -> Expression:
-        """Returns the choice among the public values of the argument."""
-        domain = self.domain(value)
-        if not domain:
-            name = self.describe(value)
+    def _among_keys(self, column: AggregateColumn, value: Expression, target: Fraction) -> Expression:
+        domain = self._public_values(column, value)
+        if len(domain) > MOST_PLACES:
             raise UnsupportedQueryError(
-                f"{column.name.upper()}({name}) has no public keys to choose from",
-                advice=f"Declare keys for the column in the catalog, or write CASE {name} WHEN ... THEN ... END.",
+                f"{column.name.upper()} of a {value.type} chooses among at most {MOST_PLACES} public keys",
+                advice="GROUP BY it, and sort the groups.",
                 span=column.span,
             )
+        ordered = sorted(domain, key=lambda one: str(one))
+        keys = [Literal(value=one, type=value.type) for one in ordered]
+        places = [Literal(value=place, type=INT64) for place in range(len(ordered))]
+
+        def told(of: Expression, those: Sequence[Literal], means: Sequence[Literal]) -> Case:
+            pairs = tuple((call("eq", (of, one)), meant) for one, meant in zip(those, means, strict=True))
+            return Case(branches=pairs, otherwise=Literal(value=None, type=means[0].type), type=means[0].type)
+
+        lattice = lattices.for_quantile(INT64, Fraction(0), Fraction(len(ordered) - 1))
+        kept = told(value, keys, places)
+        shown = self.describe(value)
+        measure = self._measure(Count.QUANTILE, kept, column.filter, lattice, f"{shown} among its keys", target=target)
+        return told(_read(measure, INT64), places, keys)
+
+    def _public_values(self, column: AggregateColumn, value: Expression) -> tuple[Value, ...]:
+        domain = self.domain(value)
+        if domain:
+            return domain
+        name = self.describe(value)
+        raise UnsupportedQueryError(
+            f"{column.name.upper()}({name}) has no public keys to choose from",
+            advice=f"Declare keys for the column in the catalog, write CASE {name} WHEN ... THEN ... END, or COUNT it.",
+            span=column.span,
+        )
+
+    def most_frequent(self, column: AggregateColumn, value: Expression) -> Expression:
+        """Returns the choice among the public values of the argument."""
+        domain = self._public_values(column, value)
         return _read(self._measure(Count.MODE, value, column.filter, None, domain=domain), column.type)
 
     def _lattices_of(

@@ -98,10 +98,10 @@ def _ranges(relation: Relation, catalog: Catalog, by_rows: bool) -> Ranges:
             rows = contribution_of(relation.source, catalog).rows
             rows = rows if by_rows or rows == 1 else None
             return source | {column.id: window_range(column, source, rows) for column in relation.columns}
+        case Values(is_sample=True) | Released():
+            return {column.id: UNKNOWN for column in relation.columns}
         case Values():
             return {c.id: _of_values([row[i] for row in relation.rows]) for i, c in enumerate(relation.columns)}
-        case Released():
-            return {column.id: UNKNOWN for column in relation.columns}
         case _:
             assert_never(relation)
 

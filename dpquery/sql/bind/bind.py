@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpquery.catalog import Catalog
-from dpquery.errors import QueryError
+from dpquery.errors import QueryError, Span
 from dpquery.plan.expr import Column
 from dpquery.plan.logical import Computed, LogicalPlan, OutputColumn, Project, Relation, Values, is_private, output
+from dpquery.plan.types import Value
+from dpquery.sql.bind.late_joins import CannotWaitError
 from dpquery.sql.bind.query import bind_query
 from dpquery.sql.bind.scope import Context, Scope
 from dpquery.sql.bind.select import MAX_COLUMNS
 from dpquery.sql.bind.shape import bind_columns, says_empty
+from dpquery.sql.bind.steps import of_read_tables, step_plan
 from dpquery.sql.parse.parse import Tree
 
 
@@ -30,6 +33,33 @@ def bind(tree: Tree, catalog: Catalog, text: str, dialect: str = "postgres") -> 
         QueryError: What is refused, with its place in the text.
     """
     return _bind(tree, Context(text=text, catalog=catalog, dialect=_name(dialect)))
+
+
+def bind_step(
+    tree: Tree,
+    catalog: Catalog,
+    text: str,
+    dialect: str,
+    given: tuple[tuple[tuple[Value, ...], ...], ...],
+    place: int | None,
+) -> LogicalPlan:
+    """Returns the plan of a query where the first steps are answered, or that of one of its steps; see `steps`.
+
+    Args:
+        given: The rows of the first steps.
+        place: Which step, from 0; None for the query itself, whose plan says how many steps it has where it lacks some.
+    """
+    context = Context(text=text, catalog=catalog, dialect=_name(dialect), given=given)
+    try:
+        plan = _bind(tree, context)
+    except CannotWaitError:
+        context = replace(Context(text=text, catalog=catalog, dialect=_name(dialect), given=given), can_wait=False)
+        plan = _bind(tree, context)
+    if place is not None:
+        return step_plan(context, place)
+    if not context.steps:
+        return plan
+    return replace(of_read_tables(plan, context), steps=0 if len(given) == len(context.steps) else len(context.steps))
 
 
 def bind_together(
@@ -47,10 +77,22 @@ def bind_together(
         context = replace(shared, text=text, parts=0, total=0, tables=0, subqueries=0)
         try:
             plans.append(_bind(tree, context))
+            if context.steps:
+                raise _in_steps(context, tree, None)
+        except CannotWaitError as error:
+            raise _in_steps(context, tree, error.span).locate(text) from None
         except QueryError as error:
             raise error.locate(text) from None
     boundaries, families = tuple(shared.boundaries), tuple(shared.families)
     return tuple(replace(plan, boundaries=boundaries, families=families) for plan in plans)
+
+
+def _in_steps(context: Context, tree: Tree, span: Span | None) -> QueryError:
+    """Returns the refusal of a query of a batch that has steps."""
+    reason = "a query that uses a released result to choose private rows is answered in steps, and not in a batch"
+    error = context.unsupported(reason, tree, "Ask for it outside of the batch.")
+    error.span = span or error.span
+    return error
 
 
 def _name(dialect: str) -> str:

@@ -28,6 +28,7 @@ from dpquery.sql.bind.expressions import Binder, Subqueries, conjunct_trees, con
 from dpquery.sql.bind.late_joins import check_unread, late_join, refusal
 from dpquery.sql.bind.public_side import filtered, joined_further, start
 from dpquery.sql.bind.scope import Context, Scope, Visible
+from dpquery.sql.bind.steps import as_step, reads_released
 from dpquery.units.locality import NotUnitLocal
 
 _KINDS: dict[tuple[str, str], JoinKind] = {
@@ -248,6 +249,7 @@ def _join(left: Scope, step: _Step, pending: list[Expression], context: Context)
         return Scope(relation=private, columns=step.columns, late=(*left.late, *written.scope.late, late)), pending
     if written.scope.late:
         raise refusal(written.scope.late[0], context)
+    first, second = _known(first, second, written.node.this, context)
     if kind == "right":
         first, second, kind = second, first, "left"
     candidates = [*step.conditions, *(pending if kind in ("inner", "cross") else ())]
@@ -278,6 +280,15 @@ def _join(left: Scope, step: _Step, pending: list[Expression], context: Context)
         raise context.unsupported(error.reason, written.node.this, error.advice) from None
     scope = Scope(relation=relation, columns=step.columns, public_side=side, late=left.late)
     return scope, [condition for condition in pending if condition not in taken]
+
+
+def _known(first: Relation, second: Relation, node: exp.Expression, context: Context) -> tuple[Relation, Relation]:
+    """Returns both sides of a join, a released one as a step where the other is private."""
+    if is_private(first) and reads_released(second) and not is_private(second):
+        return first, as_step(second, node, context)
+    if is_private(second) and reads_released(first) and not is_private(first):
+        return as_step(first, node, context), second
+    return first, second
 
 
 def _with_merged(join: Join, merged: tuple[Computed, ...], context: Context) -> Relation:

@@ -10,49 +10,33 @@ join is then post-processing, while the rows below the boundary know nothing of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dpquery.errors import QueryError
+from dpquery.errors import QueryError, UnsupportedQueryError
 from dpquery.plan.expr import Call, Column, Expression, columns_of
 from dpquery.plan.logical import (
-    Aggregate,
     Computed,
-    Filter,
     Join,
-    Limit,
     Project,
     Relation,
-    Released,
     Sort,
     SortKey,
     is_private,
     output,
-    sources,
 )
 from dpquery.sql.bind.scope import Context, LateJoin, Scope
+from dpquery.sql.bind.steps import reads_released, unique_in_released
 
 REASON = "a released table cannot be joined with private rows"
-ADVICE = (
-    "Join it by INNER JOIN on equality with columns that the query groups by, each key once in it; "
-    "or join it with an aggregate of the rows."
-)
-
-
-def reads_released(relation: Relation) -> bool:
-    """Whether a relation is computed from a released table."""
-    return isinstance(relation, Released) or any(reads_released(source) for source in sources(relation))
 
 
 def late_join(
     left: Relation, right: Relation, kind: str, conditions: Sequence[Expression], node: exp.Expression, context: Context
 ) -> tuple[Relation, LateJoin] | None:
-    """Returns the private side and the join that waits for its groups; None where neither side is a released table.
-
-    Raises:
-        UnsupportedQueryError: The join is of another form than one that can wait.
-    """
+    """Returns the private side and the join that waits for its groups; None where none can: neither side is a released
+    table, or it is of another form."""
     if is_private(left) is is_private(right):
         return None
     private, released = (left, right) if is_private(left) else (right, left)
@@ -60,9 +44,9 @@ def late_join(
         return None
     pairs = [_pair(condition, private, released) for condition in conditions]
     keys = {pair[1].id for pair in pairs if pair is not None}
-    is_unique = any(keys >= unique for unique in _unique(released, context))
-    if kind != "inner" or not pairs or None in pairs or not is_unique:
-        raise context.unsupported(REASON, node, ADVICE)
+    is_unique = any(keys >= unique for unique in unique_in_released(released, context.boundaries))
+    if not context.can_wait or kind != "inner" or not pairs or None in pairs or not is_unique:
+        return None
     found = tuple(pair for pair in pairs if pair is not None)
     return private, LateJoin(relation=released, pairs=found, node=node)
 
@@ -79,24 +63,6 @@ def _pair(condition: Expression, private: Relation, released: Relation) -> tuple
     return None
 
 
-def _unique(relation: Relation, context: Context) -> Iterator[frozenset[str]]:
-    """Yields sets of columns of which no two rows of the relation agree."""
-    match relation:
-        case Released():
-            yield frozenset(context.boundaries[relation.index].group_by)
-        case Filter() | Sort() | Limit():
-            yield from _unique(relation.source, context)
-        case Aggregate():
-            yield frozenset(relation.group_by)
-        case Project():
-            kept = {c.expression.id: c.id for c in relation.columns if isinstance(c.expression, Column)}
-            for unique in _unique(relation.source, context):
-                if unique <= kept.keys():
-                    yield frozenset(kept[id] for id in unique)
-        case _:
-            return
-
-
 def check_unread(late: Sequence[LateJoin], expressions: Sequence[Expression], context: Context) -> None:
     """Raises where an expression over private rows reads a column of a released table."""
     ids = {column.id for join in late for column in output(join.relation)}
@@ -108,9 +74,13 @@ def check_unread(late: Sequence[LateJoin], expressions: Sequence[Expression], co
             raise error
 
 
+class CannotWaitError(UnsupportedQueryError):
+    """A join does not wait for the groups after all; bound again without waiting it is a step."""
+
+
 def refusal(late: LateJoin, context: Context) -> QueryError:
     """Returns the error for a join that cannot wait."""
-    return context.unsupported(REASON, late.node, ADVICE)
+    return context.refuse(CannotWaitError, REASON, late.node)
 
 
 def with_late(groups: Relation, source: Scope, keys: dict[Expression, Column], context: Context) -> Relation:

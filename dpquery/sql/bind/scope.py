@@ -171,6 +171,12 @@ class Context:
     subqueries: int = 0
     measured: dict[Aggregate, int] = field(default_factory=dict)
     """Sources and keys of the boundaries, in canonical form, and their places."""
+    given: tuple[tuple[tuple[Value, ...], ...], ...] = ()
+    """The rows of the first steps, where they are answered already; see `steps`."""
+    steps: dict[Relation, Relation] = field(default_factory=dict)
+    """Relations over released tables that private rows are compared with, by their canonical form, in order."""
+    can_wait: bool = True
+    """Whether joins with released tables may be made after the aggregation; see `late_joins`."""
     outer: Scope | None = None
     """What the next SELECT may read of the query around it, if it is a subquery of an expression."""
     enclosing: list[Scope] = field(default_factory=list)

@@ -23,11 +23,9 @@ from dpquery.plan.logical import (
     JoinKind,
     Project,
     Relation,
-    Released,
     Scan,
     is_private,
     output,
-    sources,
 )
 from dpquery.plan.types import BOOLEAN
 from dpquery.sql.bind.at_most_one import Rows, rows_of
@@ -35,6 +33,7 @@ from dpquery.sql.bind.expressions import Binds, conjunction
 from dpquery.sql.bind.joins import equality, owner_equality
 from dpquery.sql.bind.predicates import Predicate, joins_of, predicate_of, without_order
 from dpquery.sql.bind.scope import Context, Reach, Scope
+from dpquery.sql.bind.steps import as_step, reads_released, unique_in_released
 from dpquery.sql.bind.tables import BindQuery
 from dpquery.sql.parse.parse import span_of
 from dpquery.units.joins import unique_sets
@@ -173,9 +172,9 @@ class JoinedSubqueries:
 
     def _is_unique(self, relation: Relation, keys: list[Expression]) -> bool:
         """Whether a relation has at most one row for each value of the keys, as far as is declared."""
-        if _reads_released(relation):
-            return False
         given = {key.id for key in keys if isinstance(key, Column)}
+        if reads_released(relation):
+            return any(unique <= given for unique in unique_in_released(relation, self._context.boundaries))
         if is_private(relation):
             return self._has_key(relation, given)
         return any(unique <= given for unique in unique_sets(relation, self._context.catalog.declarations))
@@ -257,12 +256,8 @@ class JoinedSubqueries:
         )
 
     def _joined(self, relation: Relation, found: _Found) -> Relation:
-        if is_private(relation) and _reads_released(found.right):
-            raise self._context.unsupported(
-                "a noisy number cannot be compared with private rows: it is known only after they are read",
-                found.node,
-                "Ask for it in a separate query first, and write its answer here.",
-            )
+        if is_private(relation) and not is_private(found.right) and reads_released(found.right):
+            found = replace(found, right=as_step(found.right, found.node, self._context))
         units = frozenset[str]().union(*(self._units(side) for side in (relation, found.right)))
         if found.predicate is None:
             assert found.kind is not None
@@ -294,10 +289,6 @@ class JoinedSubqueries:
         return (
             cached_locality(relation, self._context.catalog.declarations).units if is_private(relation) else frozenset()
         )
-
-
-def _reads_released(relation: Relation) -> bool:
-    return isinstance(relation, Released) or any(_reads_released(source) for source in sources(relation))
 
 
 def _with_extremes(
