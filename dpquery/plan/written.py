@@ -44,6 +44,8 @@ _DIVISIONS = ("divide", "int_divide")
 """What `/` means, and what it means between integers."""
 _MOVES = {"add_days": "day", "add_months": "month", "add_microseconds": "microsecond"}
 _FORMATS = {"%Y": "YYYY", "%m": "MM", "%d": "DD", "%H": "HH24", "%M": "MI", "%S": "SS", "%j": "DDD"}
+_FORMATS |= {"%y": "YY", "%G": "IYYY", "%q": "Q", "%b": "Mon", "%B": "FMMonth", "%V": "IW", "%a": "Dy", "%A": "FMDay"}
+_FORMATS |= {"%u": "ID", "%I": "HH12", "%p": "AM"}
 _MOST_TRIED = 4
 """Arguments of which each is tried without its cast by itself."""
 
@@ -237,9 +239,7 @@ def _by_name(name: str, texts: list[str]) -> str:
 
 
 def _formatted(_: str, texts: list[str]) -> str:
-    form = texts[1]
-    for directive, word in _FORMATS.items():
-        form = form.replace(directive, word)
+    form = re.sub("%.|[A-Za-z]+", lambda found: _FORMATS.get(found[0], f'"{found[0]}"'), texts[1])
     return f"TO_CHAR({texts[0]}, {form})"
 
 

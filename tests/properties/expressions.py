@@ -200,6 +200,8 @@ _ARGUMENTS: dict[str, Callable[[random.Random, Pick], list[Expression]]] = {
     "like": lambda c, p: [p(), _word(c, "a%", "_", "%5%")],
     "ilike": lambda c, p: [p(), _word(c, "A%", "_", "%X%")],
     "regexp_matches": lambda c, p: [p(), _word(c, "^a", "[0-9]+", "(b|c)$")],
+    "regexp_extract": lambda c, p: [p(), _word(c, "^a", "[0-9]+", "x(b|c)?$")],
+    "regexp_replace": lambda c, p: [p(), _word(c, "a+", "[0-9]"), _word(c, "", "xyz"), _word(c, "", "g")],
     "substring": lambda c, p: [p(), p(), *([p()] if c.random() < 0.5 else [])],
     "power": lambda c, p: [p(), p() if c.random() < 0.5 else _number(c, -1, 0, 2, 3)],
 }

@@ -140,32 +140,55 @@ def _trunc_range(ranges: tuple[Range, ...], call: Call) -> Range:
     return Range(lower=lower, upper=upper, nullable=x.nullable)
 
 
-_FORMATS = {
-    "Y": "{0.year:04}",
-    "m": "{0.month:02}",
-    "d": "{0.day:02}",
-    "H": "{0.hour:02}",
-    "M": "{0.minute:02}",
-    "S": "{0.second:02}",
-    "j": "{1:03}",
+_MONTHS = [
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+]
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_FORMATS: dict[str, Callable[[datetime.datetime], str]] = {
+    "Y": lambda x: f"{x.year:04}",
+    "y": lambda x: f"{x.year % 100:02}",
+    "G": lambda x: f"{x.isocalendar().year:04}",
+    "q": lambda x: f"{(x.month + 2) // 3}",
+    "m": lambda x: f"{x.month:02}",
+    "b": lambda x: _MONTHS[x.month - 1][:3],
+    "B": lambda x: _MONTHS[x.month - 1],
+    "V": lambda x: f"{x.isocalendar().week:02}",
+    "d": lambda x: f"{x.day:02}",
+    "j": lambda x: f"{x.timetuple().tm_yday:03}",
+    "a": lambda x: _DAYS[x.weekday()][:3],
+    "A": lambda x: _DAYS[x.weekday()],
+    "u": lambda x: f"{x.isoweekday()}",
+    "H": lambda x: f"{x.hour:02}",
+    "I": lambda x: f"{(x.hour + 11) % 12 + 1:02}",
+    "p": lambda x: "AM" if x.hour < 12 else "PM",
+    "M": lambda x: f"{x.minute:02}",
+    "S": lambda x: f"{x.second:02}",
 }
+"""The parts of a date, by the letters of `strftime` (`q` is the quarter)."""
+_BETWEEN = frozenset("-/:., _")
+
+
+def format_parts(form: str) -> list[str]:
+    """Returns a format in parts: directives such as `%Y`, and single characters.
+
+    Raises:
+        SignatureError: It holds something else.
+    """
+    characters, parts = iter(form), []
+    for character in characters:
+        part = character + next(characters, "") if character == "%" else character
+        if not (part[1:] in _FORMATS if character == "%" else part in _BETWEEN or (part.isascii() and part.isalpha())):
+            known = " ".join(f"%{directive}" for directive in _FORMATS)
+            raise SignatureError(f"date formats may hold {known}, letters and - / : . , _ or spaces")
+        parts.append(part)
+    return parts
 
 
 def formatted(x: Day, form: str) -> str:
     """Returns a date in a format of `strftime`; raises SignatureError for what is not on the list."""
     moment = timestamp_of(x)
-    characters, parts = iter(form), []
-    for character in characters:
-        if character == "%":
-            directive = next(characters, "")
-            if directive not in _FORMATS:
-                raise SignatureError("date formats may hold %Y %m %d %H %M %S %j and - / : . , _ T or spaces")
-            parts.append(_FORMATS[directive].format(moment, moment.timetuple().tm_yday))
-        elif character in "-/:., _T":
-            parts.append(character)
-        else:
-            raise SignatureError("date formats may hold %Y %m %d %H %M %S %j and - / : . , _ T or spaces")
-    return "".join(parts)
+    return "".join(_FORMATS[part[1]](moment) if part[0] == "%" else part for part in format_parts(form))
 
 
 def _is_unit(given: Expression) -> bool:
@@ -251,8 +274,8 @@ def date_trunc(unit: str, x: Day) -> datetime.datetime:
     sql="TO_CHAR(a, 'YYYY-MM')",
     parsed="TimeToStr",
     engine="",
-    texts=Texts(makes=lambda call, _: len(formatted(_ORIGIN, constant(call, 1)))),
+    texts=Texts(makes=lambda call, _: 10 * len(format_parts(constant(call, 1)))),
 )
 def format_date(x: Day, form: str) -> str:
-    """The date in a constant format of %Y %m %d %H %M %S %j; NULL if it is."""
+    """The date in a constant format of years, quarters, months, weeks, days and times; NULL if it is."""
     return formatted(x, form)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from dpquery.plan.expr import Call
+from dpquery.plan.expr import Call, Expression
 from dpquery.plan.functions.promotion import Expressions, Types, signature
 from dpquery.plan.functions.table import (
+    TEXT_LIMIT,
     Constant,
     Lengths,
     Signature,
@@ -23,7 +24,8 @@ from dpquery.plan.functions.table import (
     is_null_literal,
     text_literal,
 )
-from dpquery.plan.functions.text import lower, truth
+from dpquery.plan.functions.text import lower, truth, unranged
+from dpquery.plan.ranges import Range
 from dpquery.plan.types import BOOLEAN, TEXT
 
 _TOKEN = re.compile(
@@ -196,3 +198,85 @@ def ilike(x: str, pattern: str, escape: str = "\\") -> bool:
 def regexp_matches(x: str, pattern: str) -> bool:
     """Whether a constant regular expression matches a part of it; NULL if it is."""
     return compiled(pattern).search(x) is not None
+
+
+def _pattern_with_group(given: Expression) -> bool:
+    if compiled(text_literal(given, "a regular expression")).groups > 1:
+        raise SignatureError("a pattern of which a part is taken has one group at most")
+    return True
+
+
+def _pattern_of_something(given: Expression) -> bool:
+    if compiled(text_literal(given, "a regular expression")).search("") is not None:
+        raise SignatureError("a pattern that is replaced must not match an empty text")
+    return True
+
+
+def _replacement(given: Expression) -> bool:
+    if "\\" in text_literal(given, "what REGEXP_REPLACE puts instead"):
+        raise SignatureError("what REGEXP_REPLACE puts instead can hold no backslash")
+    return True
+
+
+def _flags(given: Expression) -> bool:
+    if text_literal(given, "the flags") not in ("", "g"):
+        raise SignatureError("of the flags of REGEXP_REPLACE only 'g' is known")
+    return True
+
+
+def replaces_all(call: Call) -> bool:
+    """Whether a call of REGEXP_REPLACE replaces every match."""
+    return len(call.arguments) > 3 and constant(call, 3) == "g"
+
+
+def pattern_part(call: Call) -> int:
+    """Returns how many characters of a text REGEXP_REPLACE reads, so that its result has no more than fit."""
+    new = len(constant(call, 2))
+    return TEXT_LIMIT // max(1, new) if replaces_all(call) else TEXT_LIMIT - new
+
+
+def _after_replacing(call: Call, given: Lengths) -> int:
+    read, new = min(given[0], pattern_part(call)), len(constant(call, 2))
+    return read * max(1, new) if replaces_all(call) else read + new
+
+
+_TAKEN = Texts(makes=lambda _, given: given[0], reads=lambda call, given: 2 * _matched(call, given) + given[0])
+_REPLACED = Texts(
+    makes=_after_replacing, reads=lambda call, given: _matched(call, given) + _after_replacing(call, given)
+)
+
+
+@function(
+    signature(TEXT, Constant(TEXT, _pattern_with_group), result=TEXT),
+    lambda _, __: Range(nullable=True),
+    sql="SUBSTRING(a FROM 'x(y)')",
+    parsed="regexp_substr/2",
+    engine="",
+    texts=_TAKEN,
+)
+def regexp_extract(x: str, pattern: str) -> str | None:
+    """The first part that a constant regular expression matches, or its group; NULL if it is, or if nothing matches."""
+    found = compiled(pattern).search(x)
+    return None if found is None else found[compiled(pattern).groups] or ""
+
+
+@function(
+    signature(
+        TEXT,
+        Constant(TEXT, _pattern_of_something),
+        Constant(TEXT, _replacement),
+        Constant(TEXT, _flags),
+        result=TEXT,
+        optional=1,
+    ),
+    unranged,
+    sql="REGEXP_REPLACE(a, 'x+', 'y', 'g')",
+    parsed="",
+    engine="",
+    texts=_REPLACED,
+)
+def regexp_replace(x: str, pattern: str, new: str, flags: str = "") -> str:
+    """The text with a constant instead of the first match of a constant regular expression, with 'g' of all; NULL if it
+    is."""
+    part = TEXT_LIMIT // max(1, len(new)) if flags == "g" else TEXT_LIMIT - len(new)
+    return compiled(pattern).sub(lambda _: new, x[:part], count=0 if flags == "g" else 1)

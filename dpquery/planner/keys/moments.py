@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 
 from dpquery.plan.expr import Call, Cast, Expression, Literal, children, rebuild
+from dpquery.plan.functions.dates import format_parts
 from dpquery.plan.ranges import EPOCH, Range
 from dpquery.plan.types import DATE, TIMESTAMP, Value
 
@@ -15,7 +16,7 @@ _TRUNCATED = dict.fromkeys(("day", "week", "month", "quarter", "year"), DAY)
 _TRUNCATED |= {"hour": HOUR, "minute": MINUTE, "second": SECOND}
 _PARTS = dict.fromkeys(("year", "isoyear", "quarter", "month", "week", "day", "dow", "isodow", "doy"), DAY)
 _PARTS |= {"hour": HOUR, "minute": MINUTE, "second": SECOND}
-_FORMATTED = {"H": HOUR, "M": MINUTE, "S": SECOND}
+_FORMATTED = {"%H": HOUR, "%I": HOUR, "%p": HOUR, "%M": MINUTE, "%S": SECOND}
 
 
 def cell_of(expression: Expression) -> tuple[Expression, int] | None:
@@ -40,7 +41,7 @@ def _width(function: str, named: str) -> int | None:
     if function == "date_trunc":
         return _TRUNCATED.get(named)
     if function == "format_date":
-        return min((_FORMATTED.get(directive, DAY) for directive in named), default=DAY)
+        return min((_FORMATTED.get(part, DAY) for part in format_parts(named)), default=DAY)
     return _PARTS.get(function.removeprefix("extract_")) if function.startswith("extract_") else None
 
 

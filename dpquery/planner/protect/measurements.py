@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpquery.accuracy.counting import Halved
-from dpquery.errors import MissingBoundsError, UnsupportedQueryError
+from dpquery.errors import MissingBoundsError
 from dpquery.kernel.plan import Count, Lattice, Measure, Second, Total
 from dpquery.plan.aggregates.aggregate import Squares
 from dpquery.plan.aggregates.derivations import around, clamped, ratio, where_more, without_number
 from dpquery.plan.aggregates.moments import WIDEST_SPREAD, argument_of
 from dpquery.plan.aggregates.sums import SUM
-from dpquery.plan.expr import Case, Cast, Column, Expression, Literal, substitute
-from dpquery.plan.functions import call, cast
+from dpquery.plan.expr import Cast, Column, Expression, substitute
+from dpquery.plan.functions import cast
 from dpquery.plan.intervals import range_of
 from dpquery.plan.logical import AggregateColumn, Computed
 from dpquery.plan.ranges import Range
@@ -26,11 +26,9 @@ from dpquery.planner.protect import lattices, linear
 from dpquery.planner.protect.complements import cells, same_rows, sum_of
 from dpquery.planner.protect.conditional import and_also, condition_of, filtered, shares
 from dpquery.planner.protect.labels import label_of, term_of
+from dpquery.planner.protect.places import places, public_keys, told
 from dpquery.planner.protect.totals import Scaling
 from dpquery.planner.protect.vectors import Moments, Vector, degrees, pair_with, powers, term, values_of
-
-MOST_PLACES = 100
-"""Public keys among which MIN and MAX choose."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,8 +46,7 @@ class MeasurementSet:
         describe: An expression to a text for people.
         domain: The public values of an expression, or None.
         scalings: How columns may be added up that have a `max_total`.
-        different: How many different values an expression can have at most, and how many pairs of these and groups one
-            unit; None for what is not known.
+        different: The most different values of an expression, and pairs of these and groups of one unit, if known.
     """
 
     prefix: str
@@ -89,7 +86,7 @@ class MeasurementSet:
     @property
     def found(self) -> list[Measure]:
         """The measures, in the order in which they were found."""
-        return list(self.known.values())
+        return [*self.known.values()]
 
     @property
     def computed(self) -> tuple[Computed, ...]:
@@ -269,41 +266,14 @@ class MeasurementSet:
         return _read(self._measure(Count.QUANTILE, value, column.filter, lattice, target=target), value.type)
 
     def _among_keys(self, column: AggregateColumn, value: Expression, target: Fraction) -> Expression:
-        domain = self._public_values(column, value)
-        if len(domain) > MOST_PLACES:
-            raise UnsupportedQueryError(
-                f"{column.name.upper()} of a {value.type} chooses among at most {MOST_PLACES} public keys",
-                advice="GROUP BY it, and sort the groups.",
-                span=column.span,
-            )
-        ordered = sorted(domain, key=lambda one: str(one))
-        keys = [Literal(value=one, type=value.type) for one in ordered]
-        places = [Literal(value=place, type=INT64) for place in range(len(ordered))]
-
-        def told(of: Expression, those: Sequence[Literal], means: Sequence[Literal]) -> Case:
-            pairs = tuple((call("eq", (of, one)), meant) for one, meant in zip(those, means, strict=True))
-            return Case(branches=pairs, otherwise=Literal(value=None, type=means[0].type), type=means[0].type)
-
-        lattice = lattices.for_quantile(INT64, Fraction(0), Fraction(len(ordered) - 1))
-        kept = told(value, keys, places)
-        shown = self.describe(value)
-        measure = self._measure(Count.QUANTILE, kept, column.filter, lattice, f"{shown} among its keys", target=target)
-        return told(_read(measure, INT64), places, keys)
-
-    def _public_values(self, column: AggregateColumn, value: Expression) -> tuple[Value, ...]:
-        domain = self.domain(value)
-        if domain:
-            return domain
-        name = self.describe(value)
-        raise UnsupportedQueryError(
-            f"{column.name.upper()}({name}) has no public keys to choose from",
-            advice=f"Declare keys for the column in the catalog, write CASE {name} WHEN ... THEN ... END, or COUNT it.",
-            span=column.span,
-        )
+        keys, numbers = places(column, value.type, self.describe(value), self.domain(value))
+        lattice = lattices.for_quantile(INT64, Fraction(0), Fraction(len(keys) - 1))
+        given = (told(value, keys, numbers), column.filter, lattice, f"{self.describe(value)} among its keys")
+        return told(_read(self._measure(Count.QUANTILE, *given, target=target), INT64), numbers, keys)
 
     def most_frequent(self, column: AggregateColumn, value: Expression) -> Expression:
         """Returns the choice among the public values of the argument."""
-        domain = self._public_values(column, value)
+        domain = public_keys(column, self.describe(value), self.domain(value))
         return _read(self._measure(Count.MODE, value, column.filter, None, domain=domain), column.type)
 
     def _lattices_of(

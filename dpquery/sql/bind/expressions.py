@@ -18,7 +18,7 @@ from dpquery.plan.logical import Relation
 from dpquery.plan.types import BOOLEAN, DATE, FLOAT64, INT64, TEXT, TIMESTAMP, Type, decimal
 from dpquery.plan.zones import UTC
 from dpquery.sql.bind.differences import ADVICE, extracted
-from dpquery.sql.bind.moments import constant_moment, epoch_refused, without_zones, zone_refused
+from dpquery.sql.bind.moments import constant_moment, epoch_refused, with_format, without_zones, zone_refused
 from dpquery.sql.bind.scope import Context, Scope
 from dpquery.sql.bind.wording import ADVISED, form_of, function_names, meant
 from dpquery.sql.names.aggregate_names import advice_on, is_named_aggregate, unknown_name
@@ -167,6 +167,7 @@ class Binder:
                 raise zone_refused(node, self._context)
             case exp.Extract() if (part := self._difference(node)) is not None:
                 return part
+        node = with_format(node, self._context)
         operation = operation_of(node)
         if operation is None:
             raise self._unknown(node)

@@ -20,6 +20,8 @@ from dpquery.plan.expr import Expression, Literal
 from dpquery.plan.types import DATE, TEXT, TIMESTAMP
 from dpquery.plan.zones import UTC, is_shown_twice, wall_clock
 from dpquery.sql.bind.scope import Context
+from dpquery.sql.names.date_formats import FORMATS, format_of, is_to_char
+from dpquery.sql.parse.parse import span_of
 
 _UTC = re.compile(r"(?:\s*(?:[zZ]|[+-]00(?::?00)?)|\s+(?:UTC|GMT|utc|gmt))$")
 _OFFSET = re.compile(r"\s*([+-])([01][0-9])(?::?([0-5][0-9]))?$")
@@ -141,3 +143,16 @@ def epoch_refused(node: exp.Expression, context: Context) -> QueryError:
     """Returns the refusal of seconds since 1970, which the wall clock of a zone does not tell."""
     advice = "Declare zone: UTC for the column, or take the difference of two timestamps."
     return context.unsupported("a clock that is set back does not tell the instant", node, advice)
+
+
+def with_format(node: exp.Expression, context: Context) -> exp.Expression:
+    """Returns TO_CHAR of a date with its format in the directives of `strftime`; anything else as it is."""
+    span = span_of(node, context.text) if is_to_char(node, context.dialect) else None
+    if span is None or "'" not in (written := context.text[span.start : span.end]):
+        return node
+    form = format_of(written, context.dialect)
+    if form is None:
+        raise context.unsupported("this format of a date is not known", node, FORMATS)
+    made = exp.TimeToStr(this=node.this.copy(), format=exp.Literal.string(form))
+    made.parent = node.parent
+    return made

@@ -26,6 +26,7 @@ from dpquery.sql.bind.late_joins import refusal
 from dpquery.sql.bind.ordering import limited, sort_key
 from dpquery.sql.bind.public_side import must_group
 from dpquery.sql.bind.scope import Context, Reach, Scope, Visible, with_names
+from dpquery.sql.bind.series import series_without_from
 from dpquery.sql.bind.subqueries import JoinedSubqueries
 from dpquery.sql.bind.tables import BindQuery, bind_from
 from dpquery.sql.bind.windows import Windows, distinct_on, first_rows
@@ -47,6 +48,7 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     if len(select.args.get("joins") or ()) > MAX_JOINS:
         raise context.unsupported(f"a query joins at most {MAX_JOINS} tables", select)
     outer = context.take_outer()
+    select = series_without_from(select)
 
     def subqueries_over(scope: Scope) -> JoinedSubqueries:
         return JoinedSubqueries(context, scope, reach, bind_query)

@@ -14,6 +14,7 @@ from dpquery.plan.logical import Scan, ScanColumn, Values
 from dpquery.sql.bind.expressions import Subqueries
 from dpquery.sql.bind.joins import Written, check_join, join_all, join_where
 from dpquery.sql.bind.scope import CommonTable, Context, Reach, Scope, Visible, is_schema
+from dpquery.sql.bind.series import SERIES, bind_series, series_in
 from dpquery.sql.bind.values import bind_values
 from dpquery.sql.bind.wording import ADVISED, meant
 
@@ -77,8 +78,12 @@ def _bind_item(node: exp.Expression, context: Context, reach: Reach, bind_query:
             context.only(node, "this", "alias")
             return _named(bind_query(node.this, context, reach), node.args.get("alias"), None, context)
         case _:
+            listed = series_in(node)
+            if listed is not None:
+                context.count_table(node)
+                return bind_series(node, listed, context)
             written = node.this if isinstance(node, exp.Table) else node
-            is_series = isinstance(written, exp.GenerateSeries | exp.ExplodingGenerateSeries | exp.Unnest)
+            is_series = isinstance(written, (*SERIES, exp.Unnest))
             advice = ADVISED["generate_series"] if is_series else "Name a declared table."
             raise context.unsupported("FROM can only name tables and subqueries", node, advice)
 

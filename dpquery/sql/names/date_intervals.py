@@ -92,6 +92,22 @@ def interval_of(node: object) -> tuple[exp.Expression, object] | None:
     return None
 
 
+def step_of(node: exp.Expression) -> tuple[str, int] | None:
+    """Returns what moves a date by a constant interval, and by how many: (`add_days`, 7); also of `'7 days'`."""
+    if isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.INTERVAL:
+        node = node.this
+    if isinstance(node, exp.Literal) and node.is_string and len(words := node.name.split()) == 2:
+        node = exp.Interval(this=exp.Literal.string(words[0]), unit=exp.var(words[1]))
+    found = interval_of(node)
+    step = None if found is None else _STEPS.get(_name(found[1]))
+    if found is None or step is None:
+        return None
+    count = _scaled(found[0], step[1])
+    number = -1 if isinstance(count, exp.Neg) else 1
+    inner = count.this if isinstance(count, exp.Neg) else count
+    return (step[0], number * int(inner.name)) if isinstance(inner, exp.Literal) else None
+
+
 def has_interval(node: exp.Expression) -> bool:
     """Whether an operand of a sum or a difference is an interval."""
     return any(interval_of(part) is not None for part in (node.this, node.expression))

@@ -8,6 +8,7 @@ Units, weeks (ISO 8601), LIKE (backslash escapes) and logarithms mean what Postg
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
@@ -191,6 +192,53 @@ def _concat(node: exp.Expression) -> Found | None:
     return (name, list(node.expressions)) if carries_only(node, "expressions") else None
 
 
+def _concat_ws(node: exp.Expression) -> Found | None:
+    """CONCAT_WS('/', a, b): each text that is not NULL behind the separator, and then without the first of these."""
+    if not carries_only(node, "expressions", "safe", "coalesce") or not node.args.get("coalesce"):
+        return None
+    separator, *parts = node.expressions
+    if not isinstance(separator, exp.Literal) or not separator.is_string or not parts:
+        return None
+    given = [exp.DPipe(this=separator.copy(), expression=exp.Paren(this=part.copy())) for part in parts]
+    joined = exp.Concat(expressions=given, coalesce=True)
+    return "substring", [joined, exp.Literal.number(len(separator.name) + 1)]
+
+
+def _similar(node: exp.Expression) -> Found | None:
+    """SIMILAR TO is a regular expression of the whole text, with % and _ as in LIKE."""
+    pattern = node.expression
+    if not carries_only(node, "this", "expression") or not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        return None
+    words = {"%": "(?:.|\\n)*", "_": "(?:.|\\n)", ".": "\\.", "^": "\\^", "$": "\\$"}
+    escaped = "".join(words.get(part, part) for part in re.findall(r"\\.|\[[^\]]*\]|.", pattern.name, re.DOTALL))
+    return "regexp_matches", [node.this, exp.Literal.string(f"^(?:{escaped})$")]
+
+
+def _substring(node: exp.Expression) -> Found | None:
+    """SUBSTRING(a FROM 'x(y)') takes what a pattern matches."""
+    start = node.args.get("start")
+    if isinstance(start, exp.Literal) and start.is_string and node.args.get("length") is None:
+        return _with("regexp_extract", node, "this", "start")
+    return _with("substring", node, "this", "start", "length?")
+
+
+def _regexp_extract(node: exp.Expression) -> Found | None:
+    """REGEXP_EXTRACT, where no match is NULL and the group is the only one."""
+    noted = ("null_if_no_match", "null_if_pos_overflow", "empty_if_group_missing", "group")
+    if not carries_only(node, "this", "expression", *noted) or not node.args.get("null_if_no_match"):
+        return None
+    return "regexp_extract", [node.this, node.expression]
+
+
+def _regexp_replace(node: exp.Expression) -> Found | None:
+    """REGEXP_REPLACE replaces the first match where the dialect says so, else all."""
+    if not carries_only(node, "this", "expression", "replacement", "modifiers", "single_replace"):
+        return None
+    flags = node.args.get("modifiers") or exp.Literal.string("" if node.args.get("single_replace") else "g")
+    parts = [node.this, node.expression, node.args.get("replacement")]
+    return ("regexp_replace", [*parts, flags]) if all(parts) else None
+
+
 def _pad(node: exp.Expression) -> Found | None:
     if not carries_only(node, "this", "expression", "fill_pattern", "is_left"):
         return None
@@ -262,6 +310,11 @@ _SPECIAL: Mapping[type[exp.Expression], Callable[..., Found | None]] = MappingPr
         exp.Escape: _like,
         exp.Trim: _trim,
         exp.Concat: _concat,
+        exp.ConcatWs: _concat_ws,
+        exp.SimilarTo: _similar,
+        exp.Substring: _substring,
+        exp.RegexpExtract: _regexp_extract,
+        exp.RegexpReplace: _regexp_replace,
         exp.Pad: _pad,
         exp.Log: _log,
         exp.Extract: _extract,

@@ -89,6 +89,13 @@ def special_cases() -> list[Call]:
         )
     ]
     cases += [call("like", [A(TEXT), literal(p), literal(e)]) for p, e in (("100!%", "!"), ("a\\b", ""), ("a!_b", "!"))]
+    cases += [call("regexp_extract", [A(TEXT), literal(p)]) for p in ("a.", "^(a)?", "(b|c)$", r"\d+")]
+    cases += [
+        call("regexp_replace", [A(TEXT), literal(p), literal(new), literal(flags)])
+        for p in ("a", "[^a]", "a.|b")
+        for new in ("", "xyz")
+        for flags in ("", "g")
+    ]
     cases += [
         call("regexp_matches", [A(TEXT), literal(p)])
         for p in (

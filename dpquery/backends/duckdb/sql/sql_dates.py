@@ -87,7 +87,13 @@ def _make_date(lowering: Lowering, call: Call, read: list[Read]) -> str:
 
 
 def _format(lowering: Lowering, call: Call, read: list[Read]) -> str:
-    return f"strftime({read[0](call.arguments[0])}, {lowering.text(constant(call, 1))})"
+    """DuckDB has no directive of the quarter: what stands before it and behind are written apart."""
+    x = read[0](call.arguments[0])
+    pieces = []
+    for number, piece in enumerate(constant(call, 1).split("%q")):
+        pieces += [f"CAST(quarter({x}) AS VARCHAR)"] if number else []
+        pieces += [f"strftime({x}, {lowering.text(piece)})"] if piece else []
+    return pieces[0] if len(pieces) == 1 else f"({' || '.join(pieces)})"
 
 
 DATE_RULES: Mapping[str, Rule] = {

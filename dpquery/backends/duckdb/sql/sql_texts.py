@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dpquery.backends.duckdb.sql.sql_rules import Lowering, Read, Rule, arguments, limited
 from dpquery.plan.expr import Call
-from dpquery.plan.functions.patterns import like_parts
+from dpquery.plan.functions.patterns import compiled, like_parts, pattern_part, replaces_all
 from dpquery.plan.functions.table import TEXT_LIMIT, constant
 from dpquery.plan.functions.text import lower, replaced_part
 
@@ -71,6 +71,21 @@ def _split_part(lowering: Lowering, call: Call, read: list[Read]) -> str:
     return f"split_part({read[0](call.arguments[0])}, {lowering.text(constant(call, 1))}, {constant(call, 2)})"
 
 
+def _regexp_extract(lowering: Lowering, call: Call, read: list[Read]) -> str:
+    """DuckDB's gives an empty text where nothing matches."""
+    pattern, group = lowering.text(constant(call, 1)), compiled(constant(call, 1)).groups
+    return lowering.let(
+        read[0](call.arguments[0]),
+        lambda x: f"(CASE WHEN regexp_matches({x}, {pattern}) THEN regexp_extract({x}, {pattern}, {group}) END)",
+    )
+
+
+def _regexp_replace(lowering: Lowering, call: Call, read: list[Read]) -> str:
+    part, flags = pattern_part(call), ", 'g'" if replaces_all(call) else ""
+    pattern, new = (lowering.text(constant(call, place)) for place in (1, 2))
+    return f"regexp_replace(left({read[0](call.arguments[0])}, {part}), {pattern}, {new}{flags})"
+
+
 def _like(lowering: Lowering, call: Call, read: list[Read]) -> str:
     folded = call.function == "ilike"
     x = read[0](call.arguments[0])
@@ -100,6 +115,8 @@ TEXT_RULES: Mapping[str, Rule] = {
     "split_part": _split_part,
     "lpad": _pad("lpad"),
     "rpad": _pad("rpad"),
+    "regexp_extract": _regexp_extract,
+    "regexp_replace": _regexp_replace,
     "like": _like,
     "ilike": _like,
 }
