@@ -62,8 +62,7 @@ class MeasurementSet:
     different: Callable[[Expression], tuple[int | None, int | None]] = lambda _: (None, None)
     known: dict[object, Measure] = field(default_factory=dict)
     """What is measured, by all of it but its id and label."""
-    made: int = 0
-    """How many measures were made, also those that are sums of others now."""
+    made: int = 0  # also those that are sums of others now
     inputs: dict[Expression, str] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
     """Ids of sums and quantiles over values that are never NULL."""
@@ -267,14 +266,14 @@ class MeasurementSet:
 
     def _among_keys(self, column: AggregateColumn, value: Expression, target: Fraction) -> Expression:
         keys, numbers = places(column, value.type, self.describe(value), self.domain(value))
-        lattice = lattices.for_quantile(INT64, Fraction(0), Fraction(len(keys) - 1))
-        given = (told(value, keys, numbers), column.filter, lattice, f"{self.describe(value)} among its keys")
+        among = lattices.for_quantile(INT64, Fraction(0), Fraction(len(keys) - 1))
+        given = (told(value, keys, numbers), column.filter, among, f"{self.describe(value)} among its keys")
         return told(_read(self._measure(Count.QUANTILE, *given, target=target), INT64), numbers, keys)
 
     def most_frequent(self, column: AggregateColumn, value: Expression) -> Expression:
         """Returns the choice among the public values of the argument."""
-        domain = public_keys(column, self.describe(value), self.domain(value))
-        return _read(self._measure(Count.MODE, value, column.filter, None, domain=domain), column.type)
+        keys = public_keys(column, self.describe(value), self.domain(value))
+        return _read(self._measure(Count.MODE, value, column.filter, None, domain=keys), column.type)
 
     def _lattices_of(
         self, moments: Moments, degree: int, columns: Sequence[AggregateColumn]

@@ -24,7 +24,8 @@ from dpquery.sql.bind.wording import ADVISED, form_of, function_names, meant
 from dpquery.sql.names.aggregate_names import advice_on, is_named_aggregate, unknown_name
 from dpquery.sql.names.date_intervals import without_interval
 from dpquery.sql.names.functions import division_of, is_known, operation_of
-from dpquery.sql.parse.dialects import Objection, before_cast, objection, objection_to_types, rewritten
+from dpquery.sql.names.spellings import rewritten
+from dpquery.sql.parse.dialects import Objection, before_cast, objection, objection_to_types
 from dpquery.sql.parse.parse import span_of
 
 _PLAIN = {

@@ -48,7 +48,8 @@ def bind_select(select: exp.Select, context: Context, reach: Reach, bind_query: 
     if len(select.args.get("joins") or ()) > MAX_JOINS:
         raise context.unsupported(f"a query joins at most {MAX_JOINS} tables", select)
     outer = context.take_outer()
-    select = series_without_from(select)
+    if select.args.get("from_") is None:
+        select = series_without_from(select)
 
     def subqueries_over(scope: Scope) -> JoinedSubqueries:
         return JoinedSubqueries(context, scope, reach, bind_query)

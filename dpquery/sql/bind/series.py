@@ -63,8 +63,6 @@ def bind_series(node: exp.Expression, listed: exp.Expression, context: Context) 
 
 def series_without_from(select: exp.Select) -> exp.Select:
     """Returns `SELECT generate_series(1, 3) AS x` as `SELECT s AS x FROM generate_series(1, 3) AS s`."""
-    if select.args.get("from_") is not None:
-        return select
     found = [one for item in select.expressions for one in item.find_all(*SERIES)]
     if len(found) != 1:
         return select

@@ -19,7 +19,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 def in_bins(node: exp.Expression) -> exp.Expression | None:
     """Returns what a node of DATE_BIN or TIME_SLICE means in other operations; None where that is not known: a width
-    that does not divide a day, an origin that is no constant."""
+    that does not divide a day, an origin that is not a constant."""
     width, origin = _width(node), _origin(node)
     if width is None or origin is None or width <= 0:
         return None

@@ -14,69 +14,21 @@ from sqlglot import exp
 from dpquery.plan import functions
 from dpquery.plan.expr import Expression
 from dpquery.plan.types import DATE, INT64, TEXT, Kind, Type
-from dpquery.sql.names.date_bins import cut, in_bins
-from dpquery.sql.names.date_intervals import as_moment
 
 _POSTGRES = frozenset({"postgres", "redshift", "materialize", "risingwave", "duckdb", "snowflake"})
 _SUNDAY_IS_0 = _POSTGRES
-_SUNDAY_IS_1 = frozenset({"bigquery", "mysql", "singlestore", "spark", "spark2", "databricks", "hive", "oracle"})
 _ISO_WEEKS = _POSTGRES | {"spark", "spark2", "databricks", "hive", "trino", "presto", "athena", "sqlite"}
 _COUNTS_FROM_BEFORE = frozenset({"postgres", "redshift", "materialize", "risingwave", "tsql"})
 _DATES_SUBTRACT = _POSTGRES | {"oracle"}
 _DATES_AND_DAYS = _DATES_SUBTRACT | {"bigquery", "spark", "spark2", "databricks"}
 _CUTS_TO_INTEGERS = frozenset({"tsql", "fabric", "spark", "spark2", "databricks", "hive", "sqlite", "clickhouse"})
 _BYTES = frozenset({"mysql", "singlestore", "starrocks", "doris"})
-_LENGTH_WITHOUT_SPACES = frozenset({"tsql", "fabric"})
 _COUNTS_BOUNDARIES = _POSTGRES | {"tsql", "fabric", "bigquery"}
 _WEEKS = ("week", "weekofyear", "isoweek")
 _DAYS_OF_WEEK = ("dow", "dayofweek", "weekday")
 
 Objection = tuple[str, str]
 """Why a form is refused, and what to write instead."""
-
-
-def rewritten(node: exp.Expression, dialect: str) -> exp.Expression:
-    """Returns the form that says here what the given one says in its dialect."""
-    made = _rewritten(node, dialect)
-    if made is not node:
-        made.parent = node.parent
-    return made
-
-
-def _rewritten(node: exp.Expression, dialect: str) -> exp.Expression:
-    match node:
-        case exp.Length() if dialect in _LENGTH_WITHOUT_SPACES:
-            return exp.Length(this=exp.Trim(this=node.this.copy(), position="TRAILING"))
-        case exp.Date() if not any(value for key, value in node.args.items() if key != "this"):
-            return exp.Cast(this=node.this.copy(), to=exp.DataType.build("date"))
-        case exp.RawString():
-            return exp.Literal.string(node.name)
-        case exp.Dayname() | exp.Monthname():
-            form = "a" if isinstance(node, exp.Dayname) else "b"
-            form = form if node.args.get("abbreviated") else form.upper()
-            return exp.TimeToStr(this=node.this.copy(), format=exp.Literal.string(f"%{form}"))
-        case exp.DateTrunc() | exp.TimestampTrunc() if _begins_on_monday(node.args.get("unit")):
-            return cut(node.this.copy(), "ISOWEEK")
-        case exp.Extract() if dialect in _SUNDAY_IS_1 and node.name.lower() == "dayofweek":
-            return _from_sunday(node.expression)
-        case exp.DayOfWeek() if dialect in _SUNDAY_IS_1:
-            return _from_sunday(node.this)
-        case exp.DateBin() | exp.TimeSlice():
-            return in_bins(node) or node
-        case _:
-            return node
-
-
-def _begins_on_monday(unit: object) -> bool:
-    return isinstance(unit, exp.WeekStart) and unit.name.upper() == "MONDAY"
-
-
-def _from_sunday(date: exp.Expression) -> exp.Expression:
-    """Returns the day of the week, 1 for Sunday."""
-    iso = exp.Extract(this=exp.var("ISODOW"), expression=as_moment(date).copy())
-    return exp.Paren(
-        this=exp.Add(this=exp.Mod(this=iso, expression=exp.Literal.number(7)), expression=exp.Literal.number(1))
-    )
 
 
 def objection(node: exp.Expression, dialect: str) -> Objection | None:
