@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dpquery.backends.base import Backend, PublicFacts
 from dpquery.backends.features import NO_GAPS, Gaps, require
@@ -26,6 +26,7 @@ from dpquery.kernel.plan import BudgetedPlan
 from dpquery.kernel.release import NoisyAggregates, release
 from dpquery.kernel.work import Allowed, require_bounded
 from dpquery.ledger.ledger import Ledger
+from dpquery.planner.keys.unlisted import unlisted_constants
 from dpquery.planner.passes import PASSES, PROTECT, Draft, Observer, PlanningTerms, run_passes
 from dpquery.planner.protect.protect import PrivatePlan
 from dpquery.result.batch import Batch, of_tables
@@ -40,6 +41,10 @@ from dpquery.session.options import Request
 from dpquery.sql.bind.bind import bind_step, bind_together
 from dpquery.sql.parse.parse import parse
 from dpquery.units.sizes import Sizes, Unbounded
+
+if TYPE_CHECKING:
+    from dpquery.result.measurements import Measurement
+    from dpquery.session.known_profile import KnownProfiles
 
 Made = TypeVar("Made")
 LEAST_PART = Fraction(1, 10**12)
@@ -347,3 +352,28 @@ def _finished(
             )
         )
     return Batch(results, charge=answered.charge, guarantee=answered.guarantee, measurements=answered.measurements)
+
+
+def told_of(
+    requests: Sequence[Request],
+    prepared: Sequence[Prepared],
+    measured: tuple[Measurement, ...],
+    reuse: Reuse | None,
+    profiles: KnownProfiles,
+    catalog: Catalog,
+) -> list[Told]:
+    """Returns for each query what is told with its answer; refuses errors that are out of reach."""
+    bounds = requests[0].bounds
+    ranked = [made for made in measured if made.unit == "ranks"]
+    for request, one in zip(requests, prepared, strict=True):
+        profiles.require_reachable(one, request, reuse)
+    return [
+        Told(
+            notes=profiles.notes(one, measured, bounds, reuse),
+            warnings=(
+                *unlisted_constants(one.private.aggregates, catalog),
+                *(dict.fromkeys(profiles.too_small(one, measured, bounds, reuse)) if ranked else ()),
+            ),
+        )
+        for one in prepared
+    ]

@@ -11,12 +11,10 @@ from dpquery.backends.base import Backend
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
 from dpquery.errors import CatalogError, InsufficientBudgetError, InvalidLossError
-from dpquery.kernel.checks import blocks_of
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from dpquery.ledger.versions import AtVersion
 from dpquery.planner.budget.allocate import QueryBudget
-from dpquery.planner.keys.unlisted import unlisted_constants
 from dpquery.planner.passes import Draft, Observer, Pass
 from dpquery.result.batch import Batch
 from dpquery.result.table import Result
@@ -155,7 +153,9 @@ class Session:
         """Returns answers, and whether they were made of stored releases alone and hold whenever they are asked."""
         prepared = self._prepared(requests, reuse)
         if prepared[0].steps:
-            return self._in_steps(in_steps(requests[0], prepared[0].steps), reuse), False
+            steps = in_steps(requests[0], prepared[0].steps)
+            require_enough([self._divided((one,), reuse) for one in steps], self._ledger, self._analyst)
+            return answered_in_steps(steps, lambda one: self._answers((one,))[0]), False
         parts = pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
         told = self._told(requests, prepared, parts, reuse)
         try:
@@ -173,16 +173,6 @@ class Session:
         is_stored = bool(parts.wanted) and not parts.rest.aggregates
         return answers, is_stored and not prepared[0].reads_clock
 
-    def _in_steps(self, requests: Sequence[Request], reuse: Reuse | None) -> Batch:
-        """Returns the answer of the last request, the others being its steps: all are planned before one is charged."""
-        divided = [self._divided((request,), reuse) for request in requests]
-        kind, declared = self._ledger.budget.kind, self._ledger.declarations
-        charges = [parts.charge(kind, declared) for parts in divided]
-        touched = [blocks_of(parts.rest, declared) for parts in divided]
-        require_enough(charges, [self._ledger.remaining(self._analyst, one) for one in touched])
-        found = answered_in_steps(requests, lambda request: self._answers((request,))[0])
-        return Batch([found], charge=found.charge, guarantee=found.guarantee, measurements=found.measurements)
-
     def _told(
         self,
         requests: tuple[Request, ...],
@@ -190,24 +180,11 @@ class Session:
         parts: Split,
         reuse: Reuse | None,
     ) -> list[pipeline.Told]:
-        """Returns for each query what is known of what bounds leave out, and which of its numbers can say nothing;
-        refuses errors that are out of reach."""
+        """Returns for each query what is told with its answer; refuses errors that are out of reach."""
         if self.synopses.reads(requests):
             return self.synopses.told(requests)
-        measured, bounds = parts.measurements(self._ledger.declarations), requests[0].bounds
-        ranked = [made for made in measured if made.unit == "ranks"]
-        for request, one in zip(requests, prepared, strict=True):
-            self._profiles.require_reachable(one, request, reuse)
-        return [
-            pipeline.Told(
-                notes=self._profiles.notes(one, measured, bounds, reuse),
-                warnings=(
-                    *unlisted_constants(one.private.aggregates, self._catalog),
-                    *(dict.fromkeys(self._profiles.too_small(one, measured, bounds, reuse)) if ranked else ()),
-                ),
-            )
-            for one in prepared
-        ]
+        terms = (parts.measurements(self._ledger.declarations), reuse, self._profiles, self._catalog)
+        return pipeline.told_of(requests, prepared, *terms)
 
     def _charge_of(self, requests: tuple[Request, ...], reuse: Reuse | None) -> PrivacyLoss:
         """Returns what requests would be charged; reads no private row."""
@@ -277,11 +254,9 @@ class Session:
         (prepared,) = self._prepared((request,), reuse)
         if not prepared.steps:
             return self._explained(request, prepared, reuse, passes)
-        *steps, last = (
-            self._explained(one, self._prepared((one,), reuse)[0], reuse, passes)
-            for one in in_steps(request, prepared.steps)
-        )
-        return last.after(steps)
+        steps = in_steps(request, prepared.steps)
+        plans = [self._explained(one, self._prepared((one,), reuse)[0], reuse, passes) for one in steps]
+        return plans[-1].after(plans[:-1])
 
     def _explained(self, request: Request, prepared: pipeline.Prepared, reuse: Reuse | None, passes: bool) -> Plan:
         trace: list[tuple[Pass, Draft]] = []

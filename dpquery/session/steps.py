@@ -7,10 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dpquery.errors import InsufficientBudgetError, UnsupportedQueryError
-from dpquery.kernel.loss import ZERO, PrivacyLoss
+from dpquery.kernel.checks import blocks_of
+from dpquery.kernel.loss import ZERO
+from dpquery.ledger.ledger import Ledger
 from dpquery.plan.types import Value
 from dpquery.planner.budget.allocate import QueryBudget
+from dpquery.result.batch import Batch
 from dpquery.result.table import Result
+from dpquery.reuse.answers import Split
 from dpquery.session.options import Request
 from dpquery.sql.bind.steps import MOST_ROWS
 
@@ -32,7 +36,7 @@ def in_steps(request: Request, count: int) -> tuple[Request, ...]:
     return (*(replace(part, step=place, weights={}) for place in range(count)), part)
 
 
-def answered_in_steps(requests: Sequence[Request], answer: Callable[[Request], Result]) -> Result:
+def answered_in_steps(requests: Sequence[Request], answer: Callable[[Request], Result]) -> Batch:
     """Returns the answer of the last request, which reads those of the others.
 
     Raises:
@@ -44,7 +48,8 @@ def answered_in_steps(requests: Sequence[Request], answer: Callable[[Request], R
         found = answer(replace(request, given=given))
         earlier.append(found)
         given = (*given, _rows(found))
-    return answer(replace(requests[-1], given=given)).after(earlier)
+    last = answer(replace(requests[-1], given=given)).after(earlier)
+    return Batch([last], charge=last.charge, guarantee=last.guarantee, measurements=last.measurements)
 
 
 def _rows(answer: Result) -> tuple[tuple[Value, ...], ...]:
@@ -61,13 +66,15 @@ def _finite(value: Value) -> Value:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def require_enough(charges: Sequence[PrivacyLoss], left: Sequence[PrivacyLoss]) -> None:
+def require_enough(divided: Sequence[Split], ledger: Ledger, analyst: str) -> None:
     """Raises InsufficientBudgetError where all steps together cost more than is left for any of them."""
-    total = sum(charges, ZERO)
-    for remaining in left:
+    declared = ledger.declarations
+    total = sum((parts.charge(ledger.budget.kind, declared) for parts in divided), ZERO)
+    for parts in divided:
+        remaining = ledger.remaining(analyst, blocks_of(parts.rest, declared))
         if total.epsilon > remaining.epsilon or total.rho > remaining.rho or total.delta > remaining.delta:
             raise InsufficientBudgetError(
-                f"The query costs {total} in {len(charges)} steps; what is left is {remaining}.",
+                f"The query costs {total} in {len(divided)} steps; what is left is {remaining}.",
                 requested=total,
                 remaining=remaining,
             )
