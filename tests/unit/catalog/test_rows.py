@@ -107,7 +107,7 @@ def test_in_blocks_it_is_asked_of_one_block() -> None:
     head = HEAD + "neighbours: replace_one\n"
     columns = "columns: {id: {type: int64}, day: {type: date, lower: 2024-01-01, upper: 2024-12-31}}"
     table = f"tables:\n  t: {{unit: id, blocks: {{column: day, by: month}}, {columns}}}\n"
-    assert "say how many rows one patient has in one month. There" in problems(head + table)[0]
+    assert "say how many rows one patient has in one month. It" in problems(head + table)[0]
     made = Catalog.from_yaml(head + table.replace("unit: id", "unit: id, max_rows: 9"))
     assert "rows of one patient: at most 9 in one month\n" in made.to_text()
 
