@@ -44,6 +44,9 @@ class Operator:
     detail: str
     rows: int
     groups: int
+    built: int | None = None
+    """Rows of the side of a join in which the engine looks for those of the other; where it has none, the other side is
+    not read. None for what is no join, and for joins that keep rows of the other side."""
 
 
 def in_memory(folder: Path, *, bit: bool) -> Sources:
@@ -96,8 +99,11 @@ def operators(nodes: list[dict[str, Any]]) -> list[Operator]:
         info = {key: value for key, value in node["extra_info"].items() if key not in ("Estimated Cardinality",)}
         rows = max(int(node["intermediate_rows"]), int(node.get("rows_scanned", 0)))
         groups = int(node.get("row_groups_scanned", 0))
-        found.append(Operator(str(node["type"]), json.dumps(info, sort_keys=True), rows, groups))
-        found += operators(node.get("children", []))
+        sides = node.get("children", [])
+        reads_both = info.get("Join Type") in ("LEFT", "ANTI", "FULL")
+        built = int(sides[1]["intermediate_rows"]) if node["type"] == "HASH_JOIN" and not reads_both else None
+        found.append(Operator(str(node["type"]), json.dumps(info, sort_keys=True), rows, groups, built))
+        found += operators(sides)
     return found
 
 
@@ -111,6 +117,21 @@ def test_no_row_of_a_person_decides_whether_rows_of_others_are_read(wards: list[
     most = PUBLIC if "codes" in asked(shape) else MOST
     apart = {(a, b.rows) for a, b in zip(first, last, strict=True) if abs(a.rows - b.rows) > most}
     assert not apart
+
+
+ROWS_ARE_READ = {
+    "once": asked("selected groups", 5),
+    "for other values": "SELECT note, COUNT(DISTINCT v) FROM visits WHERE hiv AND v <> 1005 GROUP BY note",
+    "for a median": "SELECT note, MEDIAN(v) FROM visits WHERE hiv AND v <> 1005 GROUP BY note",
+}
+
+
+@pytest.mark.parametrize("text", ROWS_ARE_READ.values(), ids=ROWS_ARE_READ)
+def test_rows_of_selected_groups_are_read_where_nobody_decides(wards: list[dp.Session], text: str) -> None:
+    """No row passes: with an empty list of deciding units the engine would not read what is added up."""
+    without = profile(wards[1], text)
+    assert [one.detail for one in without if one.built == 0 and "unit" in one.detail] == []
+    assert [one.rows for one in without if one.kind == "WINDOW" and "turn" in one.detail][:1] == [1]
 
 
 def private_profile(session: dp.Session, text: str) -> list[Operator]:

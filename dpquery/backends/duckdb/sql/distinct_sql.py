@@ -44,25 +44,56 @@ def units_in_some(rows: str, keys: list[str], passing: str, most: int, hashed: s
     return f"WITH {', '.join(ctes)} {_counted('COUNT(*) FILTER (WHERE passes)', kept, keys)}"
 
 
-def deciding_units(rows: str, keys: list[str], most: int, hashed: str) -> str:
-    """Returns of each selected group how many units may decide about it, and as `deciding` which: a list of structures
-    (turn, place), `turn` a number of the unit and `place` that of the group among those of the unit, by hash.
+def held_by_units(rows: str, keys: list[str], numbers: list[str], hashed: str) -> str:
+    """Returns which units have which groups, with their hash as `hashed` and what the unit adds to numbers there.
+
+    A row with NULL for all of it is among them, so that no engine finds them empty (work.md, Lemma 5).
 
     Args:
-        rows, keys: As for `units_in_some`.
-        most: So many groups of a unit are listed at least, where it has them.
-        hashed: The hash of `unit` and `keys` in SQL.
+        rows, keys, hashed: As for `units_in_some`.
+        numbers: Aggregates of rows, with their names.
     """
-    pair = ["unit", *keys]
-    place = f"row_number() OVER (PARTITION BY unit ORDER BY {', '.join([hashed, *keys])}) AS place"
+    held = f"SELECT {', '.join(['unit', *keys, *numbers])} FROM {rows} GROUP BY {', '.join(['unit', *keys])}"
+    nobody = ", ".join(["NULL"] * (1 + len(keys) + len(numbers)))
+    return f"SELECT *, {hashed} AS hashed FROM ({held} UNION ALL SELECT {nobody})"
+
+
+def deciding_units(held: str, keys: list[str], most: int) -> str:
+    """Returns of each selected group how many units may decide about it, and as `deciding` which: a list of structures
+    (turn, place), `turn` a number of the unit and `place` that of the group among those of the unit, by hash. In the
+    group of NULL there may be 0 units, and no list.
+
+    Of a unit with more than these groups those alone are put in order that may be among its first by hash, as an order
+    holds all columns of a pair: up to `last`, which only such units have.
+
+    Args:
+        held: As `held_by_units` says.
+        keys: Its columns of the groups.
+        most: So many groups of a unit are listed at least, where it has them.
+    """
+    first = max(CONSIDERED, most)
+    turn = "CASE WHEN unit IS NOT NULL THEN row_number() OVER () END AS turn"
+    far = f"SELECT unit FROM numbered WHERE pairs > {first} UNION ALL SELECT NULL"
+    cut = f"FROM {held} JOIN ({far}) AS far ON far.unit IS NOT DISTINCT FROM {held}.unit GROUP BY far.unit"
+    near = f"FROM {held} JOIN turns ON turns.unit IS NOT DISTINCT FROM {held}.unit WHERE last IS NULL OR hashed <= last"
+    place = f"row_number() OVER (PARTITION BY turn ORDER BY {', '.join(['hashed', *keys])}) AS place"
     ctes = [
-        f"pairs AS MATERIALIZED (SELECT DISTINCT {', '.join(pair)} FROM {rows})",
-        "turns AS MATERIALIZED (SELECT unit, row_number() OVER () AS turn FROM (SELECT DISTINCT unit FROM pairs))",
-        f"ranked AS (SELECT {', '.join(pair)}, {place} FROM pairs QUALIFY place <= {max(CONSIDERED, most)})",
+        f"numbered AS MATERIALIZED (SELECT unit, {turn}, COUNT(*) AS pairs FROM {held} GROUP BY unit)",
+        f"cut AS MATERIALIZED (SELECT far.unit, list_sort(LIST(hashed))[{first}] AS last {cut})",
+        "turns AS MATERIALIZED (SELECT numbered.*, last FROM numbered LEFT JOIN cut ON cut.unit = numbered.unit)",
+        f"ranked AS (SELECT {', '.join(['turn', *keys, place])} {near} QUALIFY place <= {first})",
     ]
-    listed = "COUNT(*) AS counted, LIST({'turn': turn, 'place': place}) AS deciding"
-    grouped = f"SELECT {', '.join([*keys, listed])} FROM ranked JOIN turns USING (unit) GROUP BY {', '.join(keys)}"
-    return f"WITH {', '.join(ctes)} {grouped}"
+    someone = "FILTER (WHERE turn IS NOT NULL)"
+    listed = f"COUNT(*) {someone} AS counted, LIST({{'turn': turn, 'place': place}}) {someone} AS deciding"
+    return f"WITH {', '.join(ctes)} SELECT {', '.join([*keys, listed])} FROM ranked GROUP BY {', '.join(keys)}"
+
+
+def sums_of_held(keys: list[str], numbers: list[str], *, is_part: bool) -> str:
+    """Returns the sums of what units hold, of all rows in those groups alone about which some unit decides (`shown`):
+    of one with many more groups than it may count in, the engine adds up few. Of a part of all rows, those of all."""
+    added = ", ".join([*keys, *(f"SUM({number}) AS {number}" for number in numbers)])
+    read = "" if is_part else f" SEMI JOIN shown ON {same('shown', 'held', keys)}"
+    return f"SELECT {added} FROM held{read} WHERE unit IS NOT NULL GROUP BY {', '.join(keys)}"
 
 
 def divided_units(rows: str, keys: list[str], passing: str, owned: str, raw: list[str], most: int) -> str:

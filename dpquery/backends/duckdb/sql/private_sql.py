@@ -6,6 +6,7 @@ The text is a chain of named subqueries:
 - `crowded`: where weights are counted here, the units with more rows than may weigh 1, and what each of these weighs.
 - `owned`: the rows with an owner, `unit`, and what they weigh, `weight`.
 - `coded`: `owned` with the codes of public keys; what is not public is gone.
+- `held` and `shown`: where units decide in rounds, what each has in which group, and which decide about it.
 - `sums`: what is added up by group, with the histograms of choices joined to it: one aggregation of rows, to which
   their lattice values are given as `step0`, `step1`, ..., each written once.
 - `counted0`, `counted1`, ...: joined to `sums`, the counts that take more: of units that count in some of their groups
@@ -26,13 +27,16 @@ from dpquery.backends.duckdb.sql import histogram_sql
 from dpquery.backends.duckdb.sql.distinct_sql import (
     deciding_units,
     divided_units,
+    held_by_units,
     pairs_in_turn,
     same,
+    sums_of_held,
     units_in_some,
 )
 from dpquery.backends.duckdb.sql.keys_sql import codes, inside_runs, joined, packed, unpacked
 from dpquery.backends.duckdb.sql.relations import RelationWriter, is_quick
-from dpquery.backends.duckdb.sql.values_sql import bernstein_sum, lattice_value, name
+from dpquery.backends.duckdb.sql.sentinels import FENCE
+from dpquery.backends.duckdb.sql.values_sql import bernstein_sum, filtered, group_by, lattice_value, name, value_of
 from dpquery.errors import InternalError
 from dpquery.kernel.plan import CHOICES, WEIGHT, Count, Measure, PrivateAggregate, Weighing
 from dpquery.plan.logical import output
@@ -93,13 +97,14 @@ class PrivateWriter:
             if self.aggregate.weights.weighing is Weighing.COUNTED:
                 ctes.append(f"crowded AS MATERIALIZED ({self._crowded()})")
             ctes.append(f"owned AS {once}({self._owned()})")
-        counts = list(self._counts())
+        counts = dict(self._counts())
         if counts or self._is_early:
             ctes.append(f"coded AS {once if is_quick(source) else ''}({self._coded()})")
-        sums = self._early() if self._is_early else self._late()
+        if self.deciding is not None:
+            ctes.append(f"held AS MATERIALIZED ({self._held()}), shown AS MATERIALIZED ({counts[self.deciding]})")
         if not counts:
-            return f"WITH {', '.join(ctes)} {sums}"
-        return f"WITH {', '.join(ctes)}, sums AS ({sums}) {self._with_counts(counts)}"
+            return f"WITH {', '.join(ctes)} {self._sums()}"
+        return f"WITH {', '.join(ctes)}, sums AS ({self._sums()}) {self._with_counts(counts)}"
 
     # Rows and their weights.
 
@@ -142,12 +147,17 @@ class PrivateWriter:
         """Whether rows get their codes before they are aggregated: decided by the plan alone."""
         return bool(self.aggregate.keys) and (self.aggregate.public_groups or 0) >= CODED_FROM
 
+    def _sums(self) -> str:
+        if self._adds_held:
+            return sums_of_held(self._keys, self._summed, is_part=self.is_part)
+        return self._early() if self._is_early else self._late()
+
     def _early(self) -> str:
         keys, numbers = self._keys, self._numbers()
         if self._alone:
             return f"SELECT {', '.join([*keys, *self._kept])} FROM ({self._histograms('coded', keys)[0]})"
         rows = self._with_steps("coded")
-        grouped = f"SELECT {', '.join([*keys, *numbers])} FROM {rows}{_group_by(keys)}"
+        grouped = f"SELECT {', '.join([*keys, *numbers])} FROM {rows}{group_by(keys)}"
         if (self.aggregate.public_groups or 0) in PACKED and len(numbers) <= MOST_PACKED:
             grouped = f"SELECT {', '.join([packed(self.aggregate.keys), *numbers])} FROM {rows} GROUP BY packed"
             grouped = f"SELECT {', '.join([*unpacked(self.aggregate.keys), *self._summed])} FROM ({grouped})"
@@ -165,7 +175,7 @@ class PrivateWriter:
             grouped = self._histograms(self._rows, keys)[0]
             return f"SELECT {', '.join([*columns, *self._kept])} FROM ({grouped}) AS given {domains}"
         shown = ", ".join([*keys, *numbers]) or "COUNT(*) AS present"
-        grouped = f"SELECT {shown} FROM {self._with_steps(self._rows)}{_group_by(keys)}"
+        grouped = f"SELECT {shown} FROM {self._with_steps(self._rows)}{group_by(keys)}"
         joins = [domains, *self._with_histograms(self._rows, "given", keys)]
         shown = ", ".join([*columns, *self._kept]) or "given.present"
         return f"SELECT {shown} FROM ({grouped}) AS given {' '.join(joins)}"
@@ -183,6 +193,16 @@ class PrivateWriter:
         values = [self._lattice_value(m, place) for m in summed for place in range(len(m.lattices))]
         return {value: f"step{i}" for i, value in enumerate(dict.fromkeys(values))}
 
+    def _held(self) -> str:
+        numbers = self._numbers() if self._adds_held else []
+        return held_by_units(self._with_steps("coded"), self._keys, numbers, self._hash("unit", *self._keys))
+
+    @cached_property
+    def _adds_held(self) -> bool:
+        """Whether the sums of groups are sums of what units hold there."""
+        is_added = all(measure.count is not Count.DISTINCT for _, measure in self._added)
+        return self.deciding is not None and is_added and not self._kept
+
     def _numbers(self) -> list[str]:
         return [f"{self._number(measure)} AS number{i}" for i, measure in self._added]
 
@@ -190,19 +210,19 @@ class PrivateWriter:
         """Returns an aggregate of rows: what they weigh is added up, each time its lattice value in a sum."""
         match measure.count:
             case Count.UNITS if not self._is_one_row:
-                return f"COUNT(DISTINCT unit){_filter(measure)}"
+                return f"COUNT(DISTINCT unit){filtered(measure)}"
             case Count.DISTINCT:
-                return f"COUNT(DISTINCT {_value(measure)}){_filter(measure)}"
+                return f"COUNT(DISTINCT {value_of(measure)}){filtered(measure)}"
             case Count.SUM:
                 return self._sum(measure)
             case Count.VALUES if self._is_weighed:
-                return f"COALESCE(SUM(weight){_filter(measure, f'{_value(measure)} IS NOT NULL')}, 0)"
+                return f"COALESCE(SUM(weight){filtered(measure, f'{value_of(measure)} IS NOT NULL')}, 0)"
             case Count.ROWS if self._is_weighed:
-                return f"COALESCE(SUM(weight){_filter(measure)}, 0)"
+                return f"COALESCE(SUM(weight){filtered(measure)}, 0)"
             case Count.VALUES:
-                return f"COUNT({_value(measure)}){_filter(measure)}"
+                return f"COUNT({value_of(measure)}){filtered(measure)}"
             case Count.ROWS | Count.UNITS:
-                return f"COUNT(*){_filter(measure)}"
+                return f"COUNT(*){filtered(measure)}"
             case Count.QUANTILE | Count.MODE | Count.DECIDING:
                 raise InternalError("a choice is not a number, nor is what units decide with")
 
@@ -226,7 +246,7 @@ class PrivateWriter:
     def _added_up(self, measure: Measure, value: str, *present: str) -> str:
         """Returns the sum of a value of rows times what they weigh; of the weights themselves where there is none."""
         weight = "weight" if measure.total is None else name(measure.total.column)
-        is_weighed, filter = self._is_weighed or measure.total is not None, _filter(measure, *present)
+        is_weighed, filter = self._is_weighed or measure.total is not None, filtered(measure, *present)
         if not value:
             return f"COALESCE(SUM({weight}){filter}, 0)" if is_weighed else f"COUNT(*){filter}"
         if not is_weighed:
@@ -239,35 +259,34 @@ class PrivateWriter:
 
     def _counts(self) -> Iterator[tuple[int, str]]:
         """Yields the counts that one aggregation of rows cannot give: their measures' places and their SELECTs."""
+        most = self.aggregate.weights.max_groups or 0
         for i, measure in enumerate(self.aggregate.measures):
             passing = "" if measure.filter is None else name(measure.filter)
             if measure.count is Count.UNITS and self._is_ranked:
-                most = self.aggregate.weights.max_groups or 0
                 yield i, units_in_some("coded", self._keys, passing, most, self._hash("unit", *self._keys))
             elif measure.count is Count.UNITS and self.aggregate.divides_units:
-                most = self.aggregate.weights.max_groups or 0
                 yield i, divided_units("coded", self._keys, passing, "owned", self._raw_keys, most)
             elif measure.count is Count.DECIDING:
-                most = self.aggregate.weights.max_groups or 0
-                yield i, deciding_units("coded", self._keys, most, self._hash("unit", *self._keys))
+                yield i, deciding_units("held", self._keys, most)
             elif i in self.contested:
-                most = self.aggregate.weights.max_rows
-                yield i, pairs_in_turn("coded", self._keys, passing, _value(measure), most, self._hash)
+                rows = self.aggregate.weights.max_rows
+                yield i, pairs_in_turn("coded", self._keys, passing, value_of(measure), rows, self._hash)
 
-    def _with_counts(self, counts: list[tuple[int, str]]) -> str:
+    def _with_counts(self, counts: dict[int, str]) -> str:
         """Returns the sums with the counts joined to them. Among selected groups there are those alone in which some
         unit counts."""
-        given = {i: f"COALESCE(counted{i}.counted, 0)" for i, _ in counts}
+        given = {i: f"COALESCE(counted{i}.counted, 0)" for i in counts}
         plain = [i for i, measure in enumerate(self.aggregate.measures) if measure.count not in CHOICES]
         columns = [f"sums.{key}" for key in self._keys]
         columns += [f"{given.get(i, f'sums.number{i}')} AS number{i}" for i in plain]
         columns += [f"sums.kept{i}" for i in range(len(histogram_sql.signatures(self.aggregate.measures)))]
         columns += [f"counted{i}.contested AS contested{i}" for i in self.contested]
-        columns += [f"counted{i}.deciding AS deciding" for i, _ in counts if i == self.deciding]
-        joins = [f"LEFT JOIN ({text}) AS counted{i} ON {same('sums', f'counted{i}', self._keys)}" for i, text in counts]
-        deciding = [i for i, m in enumerate(self.aggregate.measures) if m.id == self.aggregate.selection and i in given]
-        shown = f" WHERE {' AND '.join(f'{given[i]} > 0' for i in deciding)}" if deciding else ""
-        return f"SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{'' if self.is_part else shown}"
+        columns += [f"counted{i}.deciding AS deciding" for i in counts if i == self.deciding]
+        made = [(f"counted{i}", "shown" if i == self.deciding else f"({text})") for i, text in counts.items()]
+        joins = [f"LEFT JOIN {text} AS {count} ON {same('sums', count, self._keys)}" for count, text in made]
+        selection = [f"number{i} > 0" for i in counts if self.aggregate.measures[i].id == self.aggregate.selection]
+        shown = f" WHERE {selection[0]}" if selection and not self.is_part else ""
+        return f"FROM (SELECT {', '.join(columns)} FROM sums {' '.join(joins)}{FENCE}){shown}"
 
     @cached_property
     def contested(self) -> list[int]:
@@ -288,7 +307,7 @@ class PrivateWriter:
         made = {}
         for measure, domain in zip(self.aggregate.measures, self.choices, strict=True):
             if measure.count in CHOICES:
-                value = _value(measure) if domain is not None else self._lattice_value(measure, 0)
+                value = value_of(measure) if domain is not None else self._lattice_value(measure, 0)
                 passing = "TRUE" if measure.filter is None else name(measure.filter)
                 made[histogram_sql.signature(measure)] = histogram_sql.histogram(
                     rows, keys, value, passing, domain, is_weighed=self._is_weighed
@@ -346,8 +365,7 @@ class PrivateWriter:
     def _added(self) -> list[tuple[int, Measure]]:
         """Returns the measures that one aggregation gives, with their places."""
         elsewhere = {i for i, _ in self._counts()}
-        measures = enumerate(self.aggregate.measures)
-        return [(i, m) for i, m in measures if m.count not in CHOICES and i not in elsewhere]
+        return [(i, m) for i, m in enumerate(self.aggregate.measures) if m.count not in CHOICES and i not in elsewhere]
 
     @cached_property
     def _summed(self) -> list[str]:
@@ -380,16 +398,3 @@ class PrivateWriter:
         if measure.lattice is None or column is None:
             raise InternalError("a sum or a quantile has a value and a lattice")
         return lattice_value(name(column), types[column], measure.lattices[place], is_step=column in self.steps)
-
-
-def _value(measure: Measure) -> str:
-    return name(measure.value or "")
-
-
-def _filter(measure: Measure, *more: str) -> str:
-    conditions = [*([] if measure.filter is None else [name(measure.filter)]), *more]
-    return f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
-
-
-def _group_by(columns: list[str]) -> str:
-    return f" GROUP BY {', '.join(columns)}" if columns else ""

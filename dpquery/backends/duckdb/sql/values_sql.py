@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from dpquery.errors import InternalError
-from dpquery.kernel.plan import Lattice
+from dpquery.kernel.plan import Lattice, Measure
 from dpquery.plan.types import FLOAT64, Kind, Type
 
 _ID = re.compile(r"[a-z][a-z0-9_]*")
@@ -85,3 +85,19 @@ def _on_grid(value: str, type: Type, lattice: Lattice) -> str:
         f"CASE WHEN {steps} BETWEEN {lower}::DOUBLE AND {upper}::DOUBLE THEN CAST({steps} AS BIGINT) "
         f"WHEN {steps} < {lower}::DOUBLE THEN {lower} WHEN {steps} <= 'inf'::DOUBLE THEN {upper} END"
     )
+
+
+def value_of(measure: Measure) -> str:
+    """Returns the column of a measure's values."""
+    return name(measure.value or "")
+
+
+def filtered(measure: Measure, *more: str) -> str:
+    """Returns the FILTER of a measure, with more conditions."""
+    conditions = [*([] if measure.filter is None else [name(measure.filter)]), *more]
+    return f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+
+
+def group_by(columns: list[str]) -> str:
+    """Returns the GROUP BY of these columns, if there are some."""
+    return f" GROUP BY {', '.join(columns)}" if columns else ""
