@@ -15,6 +15,10 @@ _SAME_UNIT = "many.unit IS NOT DISTINCT FROM pairs.unit"
 """No unit is NULL but that of the row which `many` has besides, so that it is never empty (`sentinels`): whether some
 unit has many groups or pairs does not decide whether those of others are looked at."""
 
+HELD = range(CONSIDERED + 1, 10**5 + 1)
+"""Rows that a plan lets a unit have at most, with which sums of selected groups are made of what units hold: with fewer
+it has few groups, with more its memory is not kept small."""
+
 
 class Hashed(Protocol):
     """Makes the hash of columns under the key of a run, in SQL."""

@@ -25,6 +25,7 @@ from functools import cached_property
 
 from dpquery.backends.duckdb.sql import histogram_sql
 from dpquery.backends.duckdb.sql.distinct_sql import (
+    HELD,
     deciding_units,
     divided_units,
     held_by_units,
@@ -102,9 +103,12 @@ class PrivateWriter:
             ctes.append(f"coded AS {once if is_quick(source) else ''}({self._coded()})")
         if self.deciding is not None:
             ctes.append(f"held AS MATERIALIZED ({self._held()}), shown AS MATERIALIZED ({counts[self.deciding]})")
+        sums = self._early() if self._is_early else self._late()
+        if self._adds_held:
+            sums = sums_of_held(self._keys, self._summed, is_part=self.is_part)
         if not counts:
-            return f"WITH {', '.join(ctes)} {self._sums()}"
-        return f"WITH {', '.join(ctes)}, sums AS ({self._sums()}) {self._with_counts(counts)}"
+            return f"WITH {', '.join(ctes)} {sums}"
+        return f"WITH {', '.join(ctes)}, sums AS ({sums}) {self._with_counts(counts)}"
 
     # Rows and their weights.
 
@@ -136,9 +140,8 @@ class PrivateWriter:
         given += ["given.weight"] if self._is_weighed else []
         keys, domains = self.aggregate.keys, self.domains
         columns = [*given, *codes(keys, domains, by_row=True), *(f"given.{id}" for id in self._read)]
-        selected = ", ".join(columns) or "1 AS present"
-        joins = joined(keys, domains, by_row=True)
-        return f"SELECT {selected} FROM {self._rows} AS given {joins}{inside_runs(keys)}"
+        joins = joined(keys, domains, by_row=True) + inside_runs(keys)
+        return f"SELECT {', '.join(columns) or '1 AS present'} FROM {self._rows} AS given {joins}"
 
     # One aggregation.
 
@@ -146,11 +149,6 @@ class PrivateWriter:
     def _is_early(self) -> bool:
         """Whether rows get their codes before they are aggregated: decided by the plan alone."""
         return bool(self.aggregate.keys) and (self.aggregate.public_groups or 0) >= CODED_FROM
-
-    def _sums(self) -> str:
-        if self._adds_held:
-            return sums_of_held(self._keys, self._summed, is_part=self.is_part)
-        return self._early() if self._is_early else self._late()
 
     def _early(self) -> str:
         keys, numbers = self._keys, self._numbers()
@@ -199,9 +197,9 @@ class PrivateWriter:
 
     @cached_property
     def _adds_held(self) -> bool:
-        """Whether the sums of groups are sums of what units hold there."""
+        """Whether the sums of groups are sums of what units hold there: less memory, more time than from rows."""
         is_added = all(measure.count is not Count.DISTINCT for _, measure in self._added)
-        return self.deciding is not None and is_added and not self._kept
+        return self.deciding is not None and is_added and not self._kept and (self._most_rows or 0) in HELD
 
     def _numbers(self) -> list[str]:
         return [f"{self._number(measure)} AS number{i}" for i, measure in self._added]
@@ -348,18 +346,20 @@ class PrivateWriter:
     @cached_property
     def _is_one_row(self) -> bool:
         """Whether no unit has more than one row, so that counting rows is counting units."""
-        if self.aggregate.unit is None:
-            return True
-        return not self._is_weighed and not self._has_blocks and self.aggregate.weights.max_rows == 1
+        weights = self.aggregate.weights
+        return self.aggregate.unit is None or not (self._is_weighed or self._has_blocks or weights.max_rows > 1)
 
     @cached_property
     def _is_ranked(self) -> bool:
         """Whether a unit could have rows in more selected groups than it may count in."""
-        weights = self.aggregate.weights
-        if not self.aggregate.is_selected or weights.max_groups is None or self._is_one_row:
+        most, rows = self.aggregate.weights.max_groups, self._most_rows
+        if not self.aggregate.is_selected or most is None or self._is_one_row:
             return False
-        rows = weights.most_rows if self._is_weighed else weights.max_rows
-        return rows is None or rows > weights.max_groups or self._has_blocks
+        return rows is None or rows > most or self._has_blocks
+
+    @property
+    def _most_rows(self) -> int | None:
+        return self.aggregate.weights.most_rows if self._is_weighed else self.aggregate.weights.max_rows
 
     @cached_property
     def _added(self) -> list[tuple[int, Measure]]:
