@@ -165,6 +165,12 @@ def test_sums_of_selected_groups_are_of_weights(engine: Engine, case: Case) -> N
     assert all(agreed(engine, data(200, 2), planned(case, SELECTED, UNITS, HALF, *LINEAR, groups=100)))
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_sums_of_groups_selected_in_rounds_are_of_all_rows(engine: Engine, case: Case) -> None:
+    deciding = replace(UNITS, count=Count.DECIDING)
+    assert all(agreed(engine, data(200, 2), planned(case, SELECTED, deciding, *LINEAR, groups=100)))
+
+
 @pytest.mark.parametrize("keys", PUBLIC)
 @pytest.mark.parametrize("case", CASES)
 def test_units_of_public_groups_are_divided(engine: Engine, case: Case, keys: str) -> None:
