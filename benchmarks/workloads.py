@@ -1,4 +1,4 @@
-"""Groupings that are asked together, beside the best strategy of all: expected errors by closed form."""
+"""Groupings, prefixes and ranges that are asked together, beside the best strategy that is known: expected errors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ import numpy as np
 import pyarrow as pa
 
 import dpquery as dp
+from benchmarks.optimum import gaussian_optimum, laplace_optimum
+from dpquery.accuracy.noise_shapes import variance_of
+from dpquery.ledger.ledger import Ledger
+from dpquery.reuse.answers import Split
+from dpquery.reuse.reconciled import Source, Vectors
 from dpquery.reuse.strategy import Workload, variances, workloads
 from dpquery.session import pipeline
 from dpquery.session.options import Options
 
 AIM = 1.1
-NAMES = "abcde"
+NAMES = "abcdefghij"
+LOSSES = {"rho": "0.1", "epsilon": "1"}
 Marginals = Sequence[tuple[int, ...]]
 
 
@@ -43,33 +49,81 @@ def optimum(workload: Workload) -> float:
     return total**2 / workload.precisions[0]
 
 
+def divided(columns: str, queries: Sequence[str], offer: str) -> tuple[Split, Ledger, float]:
+    """Returns what queries are measured as over a table with these columns, and the seconds of planning."""
+    budget = "{epsilon: 100}" if offer == "epsilon" else "{rho: 10, delta: 1e-6}"
+    catalog = dp.Catalog.from_yaml(
+        f"version: 2\ndataset: visits\nprivacy_unit: row\nbudget: {budget}\ntables:\n  visits:\n    columns:{columns}\n"
+    )
+    data = {"visits": pa.table({name: [0] for name in catalog.tables["visits"].columns})}
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = dp.create_ledger(catalog, Path(folder) / "ledger")
+        with dp.connect(catalog, data, ledger=ledger) as session:
+            reuse = session._reuse(False)
+            chosen = Options(epsilon=LOSSES[offer]) if offer == "epsilon" else Options(rho=LOSSES[offer])
+            requests = tuple(session._request(query, None, chosen) for query in queries)
+            start = time.perf_counter()
+            prepared = session._prepared(requests, reuse)
+            parts = pipeline.divide(prepared, ledger=ledger, reuse=reuse)
+            return parts, ledger, time.perf_counter() - start
+
+
 def planned(sizes: Sequence[int], queries: Sequence[str]) -> tuple[Workload, float]:
     """Returns the workload that queries are planned as, and the seconds of planning."""
     columns = "".join(
         f"\n      {name}: {{type: int64, keys: {[*range(n)]}}}" for name, n in zip(NAMES, sizes, strict=False)
     )
-    catalog = dp.Catalog.from_yaml(
-        "version: 2\ndataset: marginals\nprivacy_unit: row\nbudget: {rho: 10, delta: 1e-6}\ntables:\n"
-        f"  visits:\n    columns:{columns}\n"
-    )
-    data = {"visits": pa.table({name: [0] for name in NAMES[: len(sizes)]})}
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = dp.create_ledger(catalog, Path(folder) / "ledger")
-        with dp.connect(catalog, data, ledger=ledger) as session:
-            reuse = session._reuse(False)
-            requests = tuple(session._request(query, None, Options(rho="0.1")) for query in queries)
-            start = time.perf_counter()
-            prepared = session._prepared(requests, reuse)
-            parts = pipeline.divide(prepared, ledger=ledger, reuse=reuse)
-            seconds = time.perf_counter() - start
-            assert not parts.follows
-            (found,) = workloads(parts.plan, parts.wanted, ledger.budget.kind, ledger.declarations.neighbours)
+    parts, ledger, seconds = divided(columns, queries, "rho")
+    assert not parts.follows
+    (found,) = workloads(parts.plan, parts.wanted, ledger.budget.kind, ledger.declarations.neighbours)
     return found, seconds
 
 
-def marginals(*sizes: int) -> list[str]:
-    """Returns one query for each set of so many of five columns."""
-    keys = [", ".join(some) for size in sizes for some in itertools.combinations(NAMES, size)]
+def ranges_of(kind: str, bins: int) -> list[tuple[int, int]]:
+    """Returns 50 prefixes or random ranges of so many bins, both ends included."""
+    if kind == "prefixes":
+        return [(0, round(bins * (n + 1) / 50) - 1) for n in range(50)]
+    chance = np.random.default_rng(bins)
+    pairs = [sorted(chance.choice(bins + 1, 2, replace=False).tolist()) for _ in range(50)]
+    return [(low, high - 1) for low, high in pairs]
+
+
+def range_errors(kind: str, bins: int, offer: str) -> tuple[float, float, float]:
+    """Returns the root mean square error of ranges over the optimum, that of each for its own part, and the seconds of
+    planning."""
+    ranges = ranges_of(kind, bins)
+    queries = [f"SELECT COUNT(*) AS n FROM visits WHERE v BETWEEN {low} AND {high}" for low, high in ranges]
+    columns = f"\n      v: {{type: int64, lower: 0, upper: {bins - 1}}}"
+    parts, _, seconds = divided(columns, queries, offer)
+    (vectors,) = parts.expected().values() if any(parts.expected().values()) else (Vectors(sources(parts)),)
+    asked = parts.wanted[: parts.read]
+    found = [vectors.variance(one.asked, one.facts, one.asked.measures[0]) for one in asked if one.asked]
+    assert len(found) == len(ranges) and parts.follows
+    alone = [variance_of(one.noises[0]) for one in asked]
+    cells = np.array([[float(low <= cell <= high) for cell in range(bins)] for low, high in ranges])
+    told = np.unique(cells, axis=1)
+    told = told[:, told.any(axis=0)]
+    if offer == "rho":
+        best = gaussian_optimum(told) / (2 * float(LOSSES[offer]))
+    else:
+        best = laplace_optimum(told) * 2 / float(LOSSES[offer]) ** 2
+    return math.sqrt(sum(v or math.inf for v in found) / best), math.sqrt(sum(alone) / best), seconds
+
+
+def sources(parts: Split) -> list[Source]:
+    """Returns what is measured, as measurements of a vector."""
+    return [
+        Source(one.asked.frame, one.facts, text, noise, one.asked.equations)
+        for one in parts.wanted
+        if one.asked is not None
+        for measure, text, noise in zip(one.budgeted.aggregate.measures, one.asked.measures, one.noises, strict=True)
+        if measure.id not in parts.follows
+    ]
+
+
+def marginals(*sizes: int, attributes: int = 5) -> list[str]:
+    """Returns one query for each set of so many columns."""
+    keys = [", ".join(some) for size in sizes for some in itertools.combinations(NAMES[:attributes], size)]
     return [
         f"SELECT {key}{', ' if key else ''}COUNT(*) AS n FROM visits{f' GROUP BY {key}' if key else ''}" for key in keys
     ]
@@ -85,6 +139,7 @@ def workload_errors() -> dict[str, dict[str, float]]:
         "marginals of at most 3 of 5 attributes of 10 values": ([10] * 5, marginals(0, 1, 2, 3)),
         "marginals of at most 3 of 5 attributes of 2 values": ([2] * 5, marginals(0, 1, 2, 3)),
         "marginals of at most 3 of 5 attributes of 3 to 20 values": ([3, 5, 10, 20, 4], marginals(0, 1, 2, 3)),
+        "2-way marginals of 10 attributes of 4 values": ([4] * 10, marginals(2, attributes=10)),
         "CUBE of 3, of 3, 10 and 50 values": ([3, 10, 50], [cube]),
         "CUBE of 3 of 2 values": ([2, 2, 2], [cube]),
         "ROLLUP of 3, of 3, 10 and 50 values": ([3, 10, 50], [rollup]),
@@ -103,6 +158,12 @@ def workload_errors() -> dict[str, dict[str, float]]:
         found[f"{name} at rho 0.1: the same in equal parts"] = {
             "ratio": math.sqrt(float(variances(workload, equal).mean()) / best)
         }
+        found[f"{name}: planning (ms)"] = {"private_ms": seconds * 1000, "aim": 2000}
+    for kind, bins, offer in itertools.product(("prefixes", "random ranges"), (100, 1000), ("rho", "epsilon")):
+        ratio, alone, seconds = range_errors(kind, bins, offer)
+        name = f"50 {kind} of {bins} bins at {offer} {LOSSES[offer]}"
+        found[f"{name}: error over the optimum"] = {"ratio": ratio, "aim": AIM}
+        found[f"{name}: each for its own part"] = {"ratio": alone}
         found[f"{name}: planning (ms)"] = {"private_ms": seconds * 1000, "aim": 2000}
     return found
 

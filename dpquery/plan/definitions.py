@@ -22,7 +22,7 @@ from dpquery.plan.logical import (
 )
 from dpquery.plan.types import INT64
 
-MOST_PARTS = 300
+MOST_PARTS = 1_500
 """Projections are taken apart while no expression gets more parts than these: each may double what is below it."""
 
 Leaves = dict[str, Scan | Values]

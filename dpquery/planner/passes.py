@@ -29,6 +29,7 @@ from dpquery.planner.protect.protect import (
     separate_measurements,
 )
 from dpquery.planner.protect.together import with_sums
+from dpquery.planner.protect.totals import mixes
 from dpquery.planner.ranges.declared import with_declared
 from dpquery.units.declarations import Neighbours
 from dpquery.units.sizes import Sizes
@@ -127,7 +128,12 @@ def _blocks(draft: Draft, terms: PlanningTerms) -> Draft:
 
 
 def _measure(draft: Draft, terms: PlanningTerms) -> Draft:
-    measured = (separate_measurements(plan, terms.catalog, terms.public, terms.bounds) for plan in draft.logical)
+    measured, known = [], dict[object, tuple[SeparateMeasurement, ...]]()
+    for plan in draft.logical:  # of several queries over the same boundaries each would be measured for each of them
+        name = tuple(map(id, plan.boundaries)), plan.families, terms.catalog.has_totals and mixes(plan)
+        if name not in known:
+            known[name] = separate_measurements(plan, terms.catalog, terms.public, terms.bounds)
+        measured.append(known[name])
     return replace(draft, measured=tuple(measured))
 
 

@@ -97,6 +97,7 @@ class Split:
         expected: Makes what will be known of sums, by base, once the rest is measured.
         follows: The ids of measures that are neither, because they follow from others of the plan.
         plain: The plan in which these are measured too, for the same charge; None where there are none.
+        read: How many of the aggregates the queries read.
         state: The store's, when it was looked at.
     """
 
@@ -110,6 +111,7 @@ class Split:
     expected: Callable[[], Mapping[str, Vectors]]
     follows: frozenset[str]
     plain: Plain | None
+    read: int
     state: State
 
     def measurements(self, declared: Declarations) -> tuple[Measurement, ...]:
@@ -126,7 +128,7 @@ class Split:
         """Returns what the answer satisfies: the losses of all releases that it is computed from, old and new;
         `vectors` is what is known of sums after the release of this entry, by default what is expected of it."""
         made, counted = self.expected() if vectors is None else vectors, set[Place]()
-        of_each = zip(self.wanted, self.known, self.found, self.missing, strict=True)
+        of_each = list(zip(self.wanted, self.known, self.found, self.missing, strict=True))[: self.read]
         old = [lost for one in of_each for lost in behind(*one, made, declared, entry, counted)]
         return guarantee_of(BudgetedPlan(aggregates=(*old, *self.rest.aggregates)), declared.neighbours)
 
@@ -175,10 +177,12 @@ def split(
     declared: Declarations,
     follows: frozenset[str] = frozenset(),
     plain: Plain | None = None,
+    read: int | None = None,
 ) -> Split:
     """Returns what of a plan is stored and what is to be measured; reads no private row.
 
     Args:
+        read: How many of the aggregates the queries read; the others are measured so that these follow. None: all.
         follows: The ids of what is not measured, because it follows from others of the plan.
         plain: The plan in which all is measured, for the same charge.
     """
@@ -187,10 +191,11 @@ def split(
     bases = {one.asked.frame.base for one in wanted if one.asked is not None}
     vectors = {base: Vectors(()) if reuse is None else reuse.vectors(base) for base in bases}
     over = {base: () if reuse is None else reuse.over(base) for base in bases}  # after them: it lacks nothing of theirs
-    found = [
-        find(one, releases, _vectors(one, vectors), unit_is_row=declared.unit_is_row)
-        for one, releases in zip(wanted, known, strict=True)
-    ]
+    found = list[Found]()
+    for number, (one, releases) in enumerate(zip(wanted, known, strict=True)):
+        if number == read and all(there.is_complete for there in found):
+            return split(BudgetedPlan(aggregates=plan.aggregates[:read]), wanted[:read], reuse, declared, plain=plain)
+        found.append(find(one, releases, _vectors(one, vectors), unit_is_row=declared.unit_is_row))
     missing = rests(wanted, found, follows)
     if not any(missing):  # what others were to follow from is stored, and together perhaps not as exact as planned
         follows = frozenset()
@@ -212,6 +217,7 @@ def split(
         expected=expected,
         follows=follows,
         plain=plain,
+        read=len(wanted) if read is None else read,
         state=state,
     )
 
@@ -231,7 +237,7 @@ def turn(parts: Split, reuse: Reuse | None, declared: Declarations) -> Iterator[
     lacking = [(one.asked.frame, one.asked.measures) for one, there in pairs if one.asked and not there.is_complete]
     with reuse.store.turn((reuse.version, *lacking)):
         if not reuse.fresh and reuse.store.state() != parts.state:
-            parts = split(parts.plan, parts.wanted, reuse, declared, parts.follows, parts.plain)
+            parts = split(parts.plan, parts.wanted, reuse, declared, parts.follows, parts.plain, parts.read)
         yield parts
 
 
@@ -265,8 +271,10 @@ def _with_stored(
         added = [one for one in made if one.frame.base == base]
         vectors[base] = Vectors(stored([*parts.over[base], *added])) if added else reuse.vectors(base)
     found = [
-        _known(one, there, own, [*known, *made], vectors, declared)
-        for one, there, own, known in zip(parts.wanted, parts.found, kept, parts.known, strict=True)
+        _known(one, there, own, [*known, *made], vectors, declared) if number < parts.read else there
+        for number, (one, there, own, known) in enumerate(
+            zip(parts.wanted, parts.found, kept, parts.known, strict=True)
+        )
     ]
     shown = iter(tables_of(parts.wanted, found))
     given = [next(shown) if there.is_complete else table for there, table in zip(found, new, strict=True)]

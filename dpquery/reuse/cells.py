@@ -8,8 +8,8 @@ docs/concepts/stored-answers.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,10 +20,10 @@ from dpquery.kernel.plan import Weighing
 from dpquery.plan.evaluate import evaluate
 from dpquery.plan.expr import Column, Expression, children, columns_of, conjuncts, rebuild
 from dpquery.plan.logical import Join, Matched, SetOperation
+from dpquery.plan.types import BOOLEAN, TEXT
 from dpquery.planner.keys.narrowing import narrowed
 from dpquery.reuse.frames import Frame, KeyText, mirrored
-from dpquery.reuse.periods import listed as periods
-from dpquery.reuse.periods import over_period, period_of
+from dpquery.reuse.lines import Line, begins_of, behind, changes
 from dpquery.reuse.releases import Facts
 from dpquery.reuse.text import expression_of, text_of, value_of
 
@@ -80,17 +80,25 @@ class Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Axis:
-    """Public values of some grouping columns, each row's in a place of its own.
+    """Public values of some grouping columns, each row's in a place of its own; or an ordered value, cut into places.
 
     Attributes:
-        columns: The texts of the columns.
-        rows: The place of each row of values, which are texts.
+        columns: The texts of the columns, or of the ordered value.
+        rows: The place of each row of values, which are texts; of an ordered value one in each place.
         is_open: Whether a last place stands for all rows of the data that have none of these values.
+        line: The places of an ordered value.
     """
 
     columns: Row
     rows: dict[Row, int]
     is_open: bool
+    line: Line | None = None
+
+    @staticmethod
+    def of(line: Line) -> Axis:
+        """Returns the axis of an ordered value."""
+        rows: dict[Row, int] = {(text_of(value),): place for place, value in enumerate(line.inside)}
+        return Axis((text_of(line.value),), rows, False, line)
 
     @property
     def size(self) -> int:
@@ -118,32 +126,49 @@ class Axes:
 
     Args:
         frames: With what the catalog said of each; none has selected groups.
+        filters: Further conditions, of measures.
     """
 
-    def __init__(self, frames: Sequence[tuple[Frame, Facts]]) -> None:
+    def __init__(self, frames: Sequence[tuple[Frame, Facts]], filters: Iterable[str] = ()) -> None:
         self._resolved: dict[tuple[int, Row], tuple[NDArray[np.bool_], bool]] = {}
-        keys = {(key.columns, key.domain): None for frame, _ in frames for key in frame.keys}
+        self._conditions: dict[tuple[int, str], Expression | None] = {}
+        keys = list({(key.columns, key.domain or ()): None for frame, _ in frames for key in frame.keys})
+        conditions = {text for frame, _ in frames for text in frame.conditions} | {*filters}
+        lines = _lines(keys, conditions)
         found: list[tuple[Row, dict[Row, int]]] = []
         for columns, domain in sorted(keys, key=lambda key: -len(key[0])):
-            place = _place(found, columns, domain or ())
+            if _begins(columns, domain, lines):
+                continue
+            place = _place(found, columns, domain)
             if place is None:
                 found.append((columns, {}))
                 place = len(found) - 1
             own, rows = found[place]
             if len(own) == len(columns):
-                for values in _permuted(columns, own, domain or ()):
+                for values in _permuted(columns, own, domain):
                     rows.setdefault(values, len(rows))
-        self._axes = [Axis(columns, rows, True) for columns, rows in found]
-        self._covered: list[dict[frozenset[str], set[Row]]] = [{} for _ in found]
-        for frame, facts in frames:
-            for key, covers in zip(frame.keys, facts.covering, strict=True):
-                place = self._of(key) if covers else None
-                if place is not None and len(self._axes[place].columns) == len(key.columns):
-                    own_rows = {*_permuted(key.columns, self._axes[place].columns, key.domain or ())}
-                    known = self._covered[place].setdefault(_narrowing(frame, key), own_rows)
-                    known &= own_rows
-        self._axes = [Axis(a.columns, a.rows, frozenset() not in self._covered[i]) for i, a in enumerate(self._axes)]
+        self._axes = [*map(Axis.of, lines.values()), *(Axis(columns, rows, True) for columns, rows in found)]
+        self._covered: list[dict[frozenset[str], set[Row]]] = [{} for _ in self._axes]
+        told = [
+            (key, narrowing_of(frame, key))
+            for frame, facts in frames
+            for key, covers in zip(frame.keys, facts.covering, strict=True)
+            if covers
+        ]
+        for key, narrowing in sorted(told, key=lambda one: not _begins(one[0].columns, one[0].domain or (), lines)):
+            place = self._of(key)
+            if place is not None and (self._axes[place].line or len(self._axes[place].columns) == len(key.columns)):
+                own_rows = self._having(place, key)
+                if self._axes[place].line and all(self._over(place, text) for text in narrowing):
+                    passing = self._passing(place, tuple(narrowing))[0]
+                    own_rows |= {row for row, at in self._axes[place].rows.items() if not passing[at]}
+                    narrowing = frozenset()  # no row is in the other places, whatever else is asked
+                known = self._covered[place].setdefault(narrowing, own_rows)
+                known &= own_rows
+        is_open = [axis.line is None and frozenset() not in self._covered[i] for i, axis in enumerate(self._axes)]
+        self._axes = [replace(axis, is_open=here) for axis, here in zip(self._axes, is_open, strict=True)]
         self._resolved.clear()
+        self._conditions.clear()
 
     @property
     def sizes(self) -> list[int]:
@@ -154,8 +179,8 @@ class Axes:
         """Whether it is known of all keys that cover every row that they do: otherwise their groups would not be made
         to add up to the total."""
         for key, covers in zip(frame.keys, facts.covering, strict=False):  # of coarser groups, of some keys
-            place, narrowing = self._of(key) if covers else None, _narrowing(frame, key)
-            if place is None or len(self._axes[place].columns) > len(key.columns):
+            place, narrowing = self._of(key) if covers else None, narrowing_of(frame, key)
+            if place is None or (not self._axes[place].line and len(self._axes[place].columns) > len(key.columns)):
                 continue  # where keys follow from each other, coverage is not followed
             if not any(some <= narrowing for some in self._covered[place]):
                 return False
@@ -171,21 +196,18 @@ class Axes:
         opaque, over = set[str](), dict[int, list[str]]()
         counted = frame.weights.weighing is Weighing.COUNTED  # over the relation, with all its conditions
         for text in dict.fromkeys((*frame.conditions, *kept)):
-            place = next((i for i in range(len(self._axes)) if over_key(text, self._axes[i].columns)), None)
-            if place is None:
-                place = next((i for i in range(len(self._axes)) if self._over(i, text)), None)
+            place = next((i for i in range(len(self._axes)) if self._over(i, text)), None)
             if place is None or (counted and text in frame.conditions):
                 opaque.add(text)
             if place is not None:
                 over.setdefault(place, []).append(text)
-        keys, limits = list[tuple[int, Blocks]](), list[tuple[int, Blocks]]()
+        keys, limits, said = list[tuple[int, Blocks]](), list[tuple[int, Blocks]](), {*frame.conditions, *kept}
         for key in frame.keys:
             place = self._of(key)
-            blocks = None if place is None else self._blocks(place, key, tuple(over.get(place, ())))
+            blocks = None if place is None else self._blocks(place, key, tuple(over.get(place, ())), said)
             if place is None or blocks is None:
                 return None
             keys.append((place, blocks))
-        said = {*frame.conditions, *kept}
         for place in {*range(len(self._axes))} - {place for place, _ in keys}:
             conditions, possible = over.get(place, []), self._possible(place, said)
             passing, is_known = self._passing(place, tuple(conditions))
@@ -198,19 +220,42 @@ class Axes:
         return Table.of(keys, limits), frozenset(opaque)
 
     def _of(self, key: KeyText) -> int | None:
+        value = _ordered(key.columns)
+        for place, axis in enumerate(self._axes):
+            if axis.line is not None and axis.line.value == value:
+                possible = self._possible(place, ()).tolist()
+                if axis.line.holds(key.columns, key.domain or (), possible):
+                    return place
         return _place([(axis.columns, axis.rows) for axis in self._axes], key.columns, key.domain or ())
 
-    def _blocks(self, place: int, key: KeyText, conditions: Row) -> Blocks | None:
-        axis, domain = self._axes[place], key.domain or ()
+    def _rows(self, place: int, key: KeyText) -> list[Row]:
+        """Returns the values of a key in each place of its axis, as texts."""
+        axis = self._axes[place]
+        if axis.line is not None:
+            each = [axis.line.values(text) for text in key.columns]
+            return [tuple(map(text_of, values)) for values in zip(*each, strict=True)]
+        if key.columns == axis.columns:
+            return list(axis.rows)
         columns = [axis.columns.index(name) for name in key.columns]
+        return [tuple(row[column] for column in columns) for row in axis.rows]
+
+    def _having(self, place: int, key: KeyText) -> set[Row]:
+        """Returns the rows of an axis in which a key has one of its public values."""
+        domain, rows = {*(key.domain or ())}, self._rows(place, key)
+        return {row for row, values in zip(self._axes[place].rows, rows, strict=True) if values in domain}
+
+    def _blocks(self, place: int, key: KeyText, conditions: Row, said: set[str]) -> Blocks | None:
+        axis, domain = self._axes[place], key.domain or ()
         numbers = {values: number for number, values in enumerate(domain)}
         codes = np.full(axis.size, -1, dtype=np.int64)
-        for row, at in axis.rows.items():
-            codes[at] = numbers.get(tuple(row[column] for column in columns), -1)
-        if axis.is_open and len({*codes[codes >= 0].tolist()}) < len(domain):
+        for at, values in zip(axis.rows.values(), self._rows(place, key), strict=True):
+            codes[at] = numbers.get(values, -1)
+        if (axis.is_open or axis.line) and len({*codes[codes >= 0].tolist()}) < len(domain):
             return None  # a group of which nothing was released
         if conditions:
             codes = np.where(self._passing(place, conditions)[0], codes, -1)
+        if axis.line:
+            codes = np.where(self._possible(place, said), codes, -1)
         return Blocks(codes, len(domain))
 
     def _passing(self, place: int, conditions: Row) -> tuple[NDArray[np.bool_], bool]:
@@ -225,12 +270,12 @@ class Axes:
             self._resolved[place, conditions] = passing, not axis.is_open or self._lists(axis, over)
         return self._resolved[place, conditions]
 
-    def _possible(self, place: int, conditions: set[str]) -> NDArray[np.bool_]:
+    def _possible(self, place: int, conditions: Collection[str]) -> NDArray[np.bool_]:
         """Returns which places of an axis rows may have that fulfil conditions: where some of these were said before,
         the public values of then."""
         axis, possible = self._axes[place], np.ones(self._axes[place].size, dtype=np.bool_)
         for some, rows in self._covered[place].items():
-            if some <= conditions:
+            if some.issubset(conditions):
                 possible &= np.array([row in rows for row in axis.rows] + [False] * axis.is_open)
         return possible
 
@@ -239,13 +284,45 @@ class Axes:
         column = next((column for condition in conditions for column in columns_of(condition)), None)
         if column is None or len(axis.columns) > 1:
             return False
-        listed = narrowed(column, None, tuple(conditions)) or periods(conditions, expression_of(axis.columns[0]))
+        listed = narrowed(column, None, tuple(conditions))
         return listed is not None and all((text_of(value),) in axis.rows for value in listed)
 
     def _over(self, place: int, condition: str) -> Expression | None:
-        """Returns a condition over the columns `key0`, `key1`, ... of an axis; None where it reads anything else."""
-        columns = self._axes[place].columns
-        return over_key(condition, columns) or _over_periods(condition, columns)
+        """Returns a condition over the columns `key0`, `key1`, ... of an axis; None where it reads anything else, or
+        divides a place."""
+        if (place, condition) not in self._conditions:
+            line, over = self._axes[place].line, over_key(condition, self._axes[place].columns)
+            if over is not None and line is not None:
+                over = None if line.divides(expression_of(condition), self._possible(place, ()).tolist()) else over
+            self._conditions[place, condition] = over
+        return self._conditions[place, condition]
+
+
+def _ordered(columns: Row) -> Expression | None:
+    first = expression_of(columns[0])
+    is_other = isinstance(first, Column) and first.type in (TEXT, BOOLEAN)
+    return None if is_other else behind(columns)
+
+
+def _lines(keys: Sequence[tuple[Row, Sequence[Row]]], conditions: Iterable[str]) -> dict[Expression, Line]:
+    """Returns the ordered values that keys tell intervals of, cut where one of these or a condition changes."""
+    cuts: dict[Expression, set[Any]] = {}
+    for columns, domain in keys:
+        value = _ordered(columns)
+        begins = None if value is None else begins_of(columns, tuple(domain), value)
+        if value is not None and begins is not None:
+            cuts.setdefault(value, set()).update(begins)
+    for text in conditions if cuts else ():
+        value = behind((text,))
+        if value in cuts:
+            cuts[value] |= changes(expression_of(text), value) or frozenset()
+    return {value: Line(value, tuple(sorted(begins))) for value, begins in cuts.items()}
+
+
+def _begins(columns: Row, domain: Sequence[Row], lines: Mapping[Expression, Line]) -> bool:
+    """Whether the places of a line were made for a key."""
+    value = _ordered(columns)
+    return value in lines and begins_of(columns, tuple(domain), value) is not None
 
 
 @lru_cache(maxsize=16384)
@@ -261,19 +338,6 @@ def over_key(condition: str, columns: Row) -> Expression | None:
     return over if read and read <= {*names.values()} else None
 
 
-@lru_cache(maxsize=16384)
-def _over_periods(condition: str, columns: Row) -> Expression | None:
-    """Returns a condition on a date over a key that tells whole periods of it; None where it is none."""
-    for number, text in enumerate(columns):
-        key = expression_of(text)
-        period = period_of(key)
-        if period is not None:
-            found = over_period(expression_of(condition), period, Column(id=f"key{number}", type=key.type))
-            if found is not None:
-                return found
-    return None
-
-
 def _replaced(expression: Expression, names: dict[str, str]) -> Expression:
     """Returns the expression with each part whose text is a key's replaced by the column of its name."""
     name = names.get(text_of(expression))
@@ -283,7 +347,7 @@ def _replaced(expression: Expression, names: dict[str, str]) -> Expression:
 
 
 @lru_cache(maxsize=4096)
-def _narrowing(frame: Frame, key: KeyText) -> frozenset[str]:
+def narrowing_of(frame: Frame, key: KeyText) -> frozenset[str]:
     """Returns the conditions that a key's public values may follow from: those over columns of it; of a join, all."""
     if any(f'"node {relation.__name__}"' in frame.base for relation in (Join, Matched, SetOperation)):
         return frozenset(frame.conditions)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from dpquery.accuracy.noise_shapes import variance_of
 from dpquery.kernel.accountant import BudgetKind, charge_of, guarantee_of
-from dpquery.kernel.mechanisms import calibrated
+from dpquery.kernel.mechanisms import NoiseLaw, calibrated
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan, Noise
 from dpquery.reuse.chosen import ROUNDING
 from dpquery.reuse.coordinates import is_of_vector
 from dpquery.reuse.estimates import Found, Wanted
 from dpquery.reuse.reconciled import Source, Vectors
+from dpquery.reuse.strategy import amount_of, with_losses
 from dpquery.units.declarations import Declarations
 
 MOST = 64
 """Sums of one batch that are looked at."""
+LESS = 0.999
+"""Part of a loss that is taken where noise is to be no smaller than what is expected."""
 ROOTS = 10**12
 """Parts of one to which a root is rounded down."""
 
@@ -29,6 +32,8 @@ def without_following(
     together: Sequence[frozenset[str]],
     kind: BudgetKind,
     declared: Declarations,
+    others: frozenset[str] = frozenset(),
+    gone: frozenset[str] = frozenset(),
 ) -> tuple[BudgetedPlan, frozenset[str]]:
     """Returns the plan with the noise of what is measured for the same charge, and the ids of what follows from it.
 
@@ -37,13 +42,15 @@ def without_following(
 
     Args:
         together: Ids of which all are left out or none, because their loss is split by `strategy` afterwards.
+        others: Ids of what was chosen otherwise, and stays as it is.
+        gone: Those of them that are not measured.
     """
     sums = [
         (one, text, measure.id)
         for one in wanted
         if one.asked is not None
         for text, measure in zip(one.asked.measures, one.budgeted.aggregate.measures, strict=True)
-        if is_of_vector(one.asked.frame, text)
+        if is_of_vector(one.asked.frame, text) and measure.id not in others
     ]
     if not 2 <= len(sums) <= MOST:
         return plan, frozenset()
@@ -55,8 +62,8 @@ def without_following(
         last = dropped
         for unit in units:
             tried = dropped | unit
-            made = _scaled(plan, tried, kind, declared) if tried != dropped else None
-            if made is not None and _are_enough(made, wanted, tried, declared):
+            made = _scaled(plan, tried, gone, kind, declared) if tried != dropped else None
+            if made is not None and _are_enough(made, wanted, tried, gone, declared):
                 best, dropped = made, tried
     return best, dropped
 
@@ -71,6 +78,12 @@ def rests(wanted: Sequence[Wanted], found: Sequence[Found], follows: frozenset[s
     return made
 
 
+def without(plan: BudgetedPlan, dropped: frozenset[str]) -> BudgetedPlan:
+    """Returns the part of a plan that is measured where these measures are not."""
+    kept = (_measured(budgeted, dropped) for budgeted in plan.aggregates)
+    return BudgetedPlan(aggregates=tuple(part for part in kept if part is not None))
+
+
 def _measured(budgeted: BudgetedAggregate, dropped: frozenset[str]) -> BudgetedAggregate | None:
     """Returns an aggregate without some measures; None where nothing is left."""
     places = [place for place, measure in enumerate(budgeted.aggregate.measures) if measure.id not in dropped]
@@ -81,15 +94,14 @@ def _measured(budgeted: BudgetedAggregate, dropped: frozenset[str]) -> BudgetedA
 
 
 def _scaled(
-    plan: BudgetedPlan, dropped: frozenset[str], kind: BudgetKind, declared: Declarations
+    plan: BudgetedPlan, dropped: frozenset[str], gone: frozenset[str], kind: BudgetKind, declared: Declarations
 ) -> BudgetedPlan | None:
     """Returns the plan in which what is measured is charged as much as all was; losses of both kinds stay as they are,
     because they are not added up. None where nothing would be measured."""
-    kept = [part for budgeted in plan.aggregates if (part := _measured(budgeted, dropped)) is not None]
-    if not kept:
+    rest = without(plan, dropped | gone)
+    if not rest.aggregates:
         return None
-    rest = BudgetedPlan(aggregates=tuple(kept))
-    by_epsilon, by_rho = _factors(plan, rest, kind, declared)
+    by_epsilon, by_rho = _factors(without(plan, gone), rest, kind, declared)
 
     def more(noise: Noise) -> Noise:
         loss = replace(noise.loss, epsilon=noise.loss.epsilon * by_epsilon, rho=noise.loss.rho * by_rho)
@@ -125,25 +137,69 @@ def _factors(
     return min(before.epsilon / after.epsilon, root), Fraction(1)
 
 
-def _are_enough(plan: BudgetedPlan, wanted: Sequence[Wanted], dropped: frozenset[str], declared: Declarations) -> bool:
+def all_follow(wanted: Sequence[Wanted], dropped: frozenset[str]) -> bool:
+    """Whether each of these sums is determined by the others of a plan."""
+    pairs = [(one, one.noises) for one in wanted]
+    return all(variance is not None for _, _, variance in _estimated(pairs, dropped))
+
+
+def found_again(
+    plan: BudgetedPlan, wanted: Sequence[Wanted], dropped: frozenset[str], declared: Declarations
+) -> BudgetedPlan:
+    """Returns the plan in which what follows from others asks to be no more exact than it is expected to be, so that
+    the same queries find it again for nothing; it is not measured, and so the charge is the same."""
+    pairs = [(one, calibrated(own, declared.neighbours)) for one, own in zip(wanted, plan.aggregates, strict=True)]
+    noises, losses = {id(one): own for one, own in pairs}, dict[str, Fraction]()
+    for one, place, variance in _estimated(pairs, dropped):
+        own = variance_of(noises[id(one)][place])
+        if variance is not None and variance > own:
+            noise = plan.aggregates[wanted.index(one)].noise[place]
+            part = (own / variance) ** (1 if noise.loss.rho else 0.5)
+            losses[one.budgeted.aggregate.measures[place].id] = amount_of(noise) * Fraction(LESS * part)
+    return with_losses(plan, losses)
+
+
+def _are_enough(
+    plan: BudgetedPlan,
+    wanted: Sequence[Wanted],
+    dropped: frozenset[str],
+    gone: frozenset[str],
+    declared: Declarations,
+) -> bool:
+    pairs = [
+        (one, calibrated(budgeted, declared.neighbours))
+        for one, budgeted in zip(wanted, plan.aggregates, strict=True)
+        if one.asked is not None
+    ]
+    return all(
+        variance is not None and variance <= variance_of(one.noises[place]) * ROUNDING
+        for one, place, variance in _estimated(pairs, dropped, gone)
+    )
+
+
+def _estimated(
+    pairs: Sequence[tuple[Wanted, Sequence[NoiseLaw]]],
+    dropped: frozenset[str],
+    gone: frozenset[str] = frozenset(),
+) -> Iterator[tuple[Wanted, int, float | None]]:
+    """Yields the sums that are dropped, by their places, with their variances as far as they are determined.
+
+    Args:
+        pairs: Aggregates with the noise of each measure.
+        gone: What is not measured either.
+    """
     sources: dict[str, list[Source]] = {}
-    asked = []
-    for one, budgeted in zip(wanted, plan.aggregates, strict=True):
-        if one.asked is None:
-            continue
-        noises = calibrated(budgeted, declared.neighbours)
-        each = zip(one.asked.measures, budgeted.aggregate.measures, noises, one.noises, strict=True)
-        for text, measure, noise, before in each:
-            if measure.id in dropped:
-                asked.append((one, text, variance_of(before)))
-            elif is_of_vector(one.asked.frame, text):
-                source = Source(one.asked.frame, one.facts, text, noise, one.asked.equations)
-                sources.setdefault(one.asked.frame.base, []).append(source)
+    for one, noises in pairs:
+        for place, measure in enumerate(one.budgeted.aggregate.measures):
+            if one.asked is not None and measure.id not in dropped | gone:
+                text = one.asked.measures[place]
+                if is_of_vector(one.asked.frame, text):
+                    source = Source(one.asked.frame, one.facts, text, noises[place], one.asked.equations)
+                    sources.setdefault(one.asked.frame.base, []).append(source)
     vectors = {base: Vectors(some) for base, some in sources.items()}
-    for one, text, most in asked:
-        assert one.asked is not None
-        own = vectors.get(one.asked.frame.base)
-        variance = None if own is None else own.variance(one.asked, one.facts, text)
-        if variance is None or variance > most * ROUNDING:
-            return False
-    return True
+    for one, _ in pairs:
+        for place, measure in enumerate(one.budgeted.aggregate.measures):
+            if one.asked is not None and measure.id in dropped:
+                own = vectors.get(one.asked.frame.base)
+                found = None if own is None else own.variance(one.asked, one.facts, one.asked.measures[place])
+                yield one, place, found

@@ -18,7 +18,7 @@ from dpquery.plan.canonical import Names, canonical, rename
 from dpquery.plan.definitions import taken_apart
 from dpquery.plan.expr import Call, Expression
 from dpquery.plan.logical import Filter, Project, Relation, Values, output
-from dpquery.reuse.periods import before_next
+from dpquery.reuse.lines import before_next
 from dpquery.reuse.text import text_of
 
 

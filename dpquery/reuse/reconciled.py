@@ -89,7 +89,10 @@ class Vectors:
         alike: dict[object, list[Source]] = {}
         for source in sources:
             alike.setdefault((source.frame.weights.of_rows, source.facts.catalog), []).append(source)
-        self._axes = {key: Axes([(s.frame, s.facts) for s in some]) for key, some in alike.items()}
+        self._axes = {
+            key: Axes([(s.frame, s.facts) for s in some], {c for s in some for c in without_filter(s.measure)[1]})
+            for key, some in alike.items()
+        }
         families: dict[object, list[tuple[Source, Table, str]]] = {}
         for key, some in alike.items():
             for source in some:
@@ -291,12 +294,17 @@ def _law(sources: Sequence[Source], exactness: Exactness) -> tuple[AnyNoise, flo
         if len(sizes) == 1 and abs(float(sizes[0]) - 1) < ONE:
             count = int(counts[0])
             return (noise if count == 1 else of_sum(noise, count)), count * variance_of(noise)
-    made = [
-        Component(noise=sources[number].noise, count=int(count), weight=Fraction(round(float(size) * 2**40), 2**40))
+    parts = [
+        (int(count) * float(size) ** 2 * variance, number, float(size), int(count))
         for number, (sizes, counts) in weights.items()
+        for variance in (variance_of(sources[number].noise),)
         for size, count in zip(sizes, counts, strict=True)
     ]
-    made.sort(key=lambda part: -part.count * float(part.weight) ** 2 * variance_of(part.noise))
-    rest = sum(part.count * float(part.weight) ** 2 * variance_of(part.noise) for part in made[MOST_COMPONENTS:])
-    law = CombinedNoise(components=tuple(made[:MOST_COMPONENTS]), rounded=exactness.roundings, rest=rest)
+    parts.sort(key=lambda part: -part[0])
+    made = [
+        Component(noise=sources[number].noise, count=count, weight=Fraction(round(size * 2**40), 2**40))
+        for _, number, size, count in parts[:MOST_COMPONENTS]
+    ]
+    rest = sum(part[0] for part in parts[MOST_COMPONENTS:])
+    law = CombinedNoise(components=tuple(made), rounded=exactness.roundings, rest=rest)
     return law, exactness.variance

@@ -146,17 +146,24 @@ def _searched(shares: Floats, into: Floats, weights: Floats, workload: Workload)
     return shares
 
 
-def workloads(plan: BudgetedPlan, wanted: Sequence[Wanted], kind: BudgetKind, neighbours: Neighbours) -> list[Workload]:
-    """Returns the measures of a plan that are asked in several groupings of the same rows, of which each has public
-    values that cover every row, and no two have keys in common but whole ones; where what they lose adds up."""
+def workloads(
+    plan: BudgetedPlan,
+    wanted: Sequence[Wanted],
+    kind: BudgetKind,
+    neighbours: Neighbours,
+    others: frozenset[str] = frozenset(),
+) -> list[Workload]:
+    """Returns the measures of a plan, but for `others`, that are asked in several groupings of the same rows, of which
+    each has public values that cover every row, and no two have keys in common but whole ones; where what they lose
+    adds up."""
     found = chains([budgeted.aggregate for budgeted in plan.aggregates], neighbours)
     alone = {number for chain in found if len(chain) == 1 for number in chain[0]}
     alike: dict[object, list[tuple[Wanted, int]]] = {}
     number = 0
     for one in wanted:
-        for place in range(len(one.budgeted.aggregate.measures)):
+        for place, measure in enumerate(one.budgeted.aggregate.measures):
             asked, mechanism = one.asked, one.budgeted.noise[place].mechanism
-            usable = asked is not None and number in alone and all(one.facts.covering)
+            usable = asked is not None and number in alone and all(one.facts.covering) and measure.id not in others
             if asked is not None and usable and is_of_vector(asked.frame, asked.measures[place]):
                 rows = asked.frame.base, asked.frame.conditions, asked.frame.weights.of_rows, one.facts.catalog
                 alike.setdefault((rows, asked.measures[place], mechanism), []).append((one, place))
@@ -231,22 +238,24 @@ def with_strategy(
     paid: Mapping[str, Fraction],
     kind: BudgetKind,
     declared: Declarations,
+    others: frozenset[str] = frozenset(),
 ) -> Strategy:
     """Returns a plan of the same charge in which the weighted sum of variances of each workload is at most as large.
 
     Args:
+        others: The ids of what is chosen otherwise, and stays as it is.
         plan, wanted: A plan in which all groupings are measured, each for an equal part of the offer or as it is
             weighted.
         paid: What each measure loses in the plan that it is compared with; what follows from others there has nothing.
     """
     notes, losses, is_better = list[str](), dict(paid), False
-    for workload in workloads(plan, wanted, kind, declared.neighbours):
+    for workload in workloads(plan, wanted, kind, declared.neighbours, others):
         before = [paid.get(id, Fraction(0)) for id in workload.ids]
         whole = sum(before, Fraction(0))
         if not whole:
             continue
         now = np.array([float(loss / whole) for loss in before])
-        shares = _exact(best_shares(workload, now))
+        shares = exact_shares(best_shares(workload, now))
         made, scale = np.array([float(share) for share in shares]), float(whole) / workload.whole
         if GAIN * _error(made, *_matrices(workload), workload) < _error(now, *_matrices(workload), workload):
             losses |= {id: whole * share for id, share in zip(workload.ids, shares, strict=True)}
@@ -256,7 +265,7 @@ def with_strategy(
         notes.append(_note(workload, now * scale))
     ids = [measure.id for budgeted in plan.aggregates for measure in budgeted.aggregate.measures]
     return Strategy(
-        plan=_changed(plan, losses),
+        plan=with_losses(plan, losses),
         follows=frozenset(id for id in ids if not losses.get(id, Fraction(1))),
         is_better=is_better and losses.keys() >= {*ids},
         notes=tuple(notes),
@@ -272,7 +281,7 @@ def paid_in(plan: BudgetedPlan, follows: frozenset[str]) -> dict[str, Fraction]:
     }
 
 
-def _exact(shares: Floats) -> tuple[Fraction, ...]:
+def exact_shares(shares: Floats) -> tuple[Fraction, ...]:
     """Returns shares that sum to 1, none of them very small: a grouping that is worth little is not measured."""
     kept = np.where(shares < LEAST / len(shares), 0.0, shares)
     whole = np.floor(kept / kept.sum() * RESOLUTION).astype(np.int64)
@@ -280,7 +289,9 @@ def _exact(shares: Floats) -> tuple[Fraction, ...]:
     return tuple(Fraction(int(part), RESOLUTION) for part in whole)
 
 
-def _changed(plan: BudgetedPlan, losses: Mapping[str, Fraction]) -> BudgetedPlan:
+def with_losses(plan: BudgetedPlan, losses: Mapping[str, Fraction]) -> BudgetedPlan:
+    """Returns the plan in which these measures lose so much, of epsilon or rho; those that lose nothing stay."""
+
     def paid(id: str, noise: Noise) -> Noise:
         given = losses.get(id)
         if not given:

@@ -35,6 +35,8 @@ from dpquery.plan.types import Kind, Type
 from dpquery.planner.passes import Draft, Pass
 from dpquery.result.measurements import Measurement
 
+MOST_SHOWN = 120
+"""Characters of a key that are shown."""
 MOST_NAMED = 8
 """Entries of the ledger that are named one by one."""
 
@@ -64,7 +66,7 @@ def explain(
         described = [next(remaining) for _ in budgeted.aggregate.measures]
         tau = described[0].tau if described else None
         chosen = "" if tau is None else f"  tau={tau}  delta={amount(budgeted.selection_delta)}"
-        lines += [f"Release {number}: {_keys(budgeted.aggregate)}{chosen}"]
+        lines += [f"Release {number}: {released_by(budgeted.aggregate)}{chosen}"]
         lines += [f"  {line}" for line in _measured(budgeted.aggregate, described)]
     for number, (leaf, aggregate) in enumerate(added, start=len(plan.aggregates) + 1):
         lines.append(f"Release {number}: {_named(aggregate)}, free: sums of release {leaf + 1}")
@@ -109,7 +111,7 @@ def _draft(draft: Draft) -> Iterator[str]:
                 yield f"{more} other plans to choose from"
         for number, measured in enumerate(draft.measured[0], start=1):
             aggregate = measured.aggregate
-            yield f"Boundary {number}: {_keys(aggregate)}"
+            yield f"Boundary {number}: {released_by(aggregate)}"
             yield f"  measured {', '.join(measure.label for measure in aggregate.measures)}"
             yield f"  weighed {_weighing(aggregate)}"
             yield from (f"  {line}" for line in _below(aggregate.source))
@@ -186,16 +188,21 @@ def _column(relation: Relation, id: str) -> Expression:
     return column(relation, id)
 
 
-def _keys(aggregate: PrivateAggregate) -> str:
+def released_by(aggregate: PrivateAggregate) -> str:
+    """Returns the groups of what is released, in words; of expressions that are long, their beginning."""
     if not aggregate.keys:
         return "grand total"
     names = names_of(aggregate.source)
     keys = []
     for key in aggregate.keys:
         kind = "selected" if key.domain is None else f"public({len(key.domain)})"
-        shown = ", ".join(show(_column(aggregate.source, id), names) for id in key.columns)
+        shown = ", ".join(_short(show(_column(aggregate.source, id), names)) for id in key.columns)
         keys.append(f"({shown}) {kind}" if len(key.columns) > 1 else f"{shown} {kind}")
     return "by " + ", ".join(keys)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
 
 
 def _named(aggregate: PrivateAggregate) -> str:

@@ -139,7 +139,7 @@ class KnownProfiles:
         values: dict[tuple[str, str], str] = {}
         groups: list[str | None] = []
         remaining = iter(told)
-        for budgeted, grouping in zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True):
+        for budgeted, grouping in zip(prepared.read, prepared.private.groupings, strict=True):
             aggregate = budgeted.aggregate
             groups += [*self._scaled(aggregate), self._groups(aggregate) if grouping.shows_units else None]
             described = [next(remaining) for _ in aggregate.measures]
@@ -172,7 +172,7 @@ class KnownProfiles:
             told: How each of its measures is measured, in order.
         """
         remaining = iter(told)
-        for budgeted in prepared.budgeted.aggregates:
+        for budgeted in prepared.read:
             aggregate = budgeted.aggregate
             described = [next(remaining) for _ in aggregate.measures]
             name, groups = single_table(aggregate), aggregate.public_groups
@@ -235,7 +235,7 @@ class KnownProfiles:
         errors = request.accuracy.errors
         reached = [
             (name, aggregate.public_groups, of_each_row(aggregate, grouping.halved, grouping.whole))
-            for budgeted, grouping in zip(prepared.budgeted.aggregates, prepared.private.groupings, strict=True)
+            for budgeted, grouping in zip(prepared.read, prepared.private.groupings, strict=True)
             for aggregate in (budgeted.aggregate,)
             if (name := whole_table(aggregate)) is not None and name in weighed_tables(aggregate)
         ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -21,6 +21,8 @@ from dpquery.planner.protect.protect import ContributionBounds
 from dpquery.result.together import read_confidence
 from dpquery.sql.parse.parameters import Given
 
+MOST_QUERIES = 50
+"""Queries of one batch."""
 MOST_NAMES = 1000
 """Columns that can be given weights or errors at once."""
 PARAMETERS = frozenset({type(None), bool, int, float, Decimal, str, datetime.date, datetime.datetime})
@@ -202,6 +204,11 @@ class Request:
             repr(self.given),
         )
 
+    def of_part(self, share: Fraction) -> Request:
+        """Returns the request for a part of what it offers to lose."""
+        epsilon, rho = (None if x is None else x * share for x in (self.offer.epsilon, self.offer.rho))
+        return replace(self, offer=replace(self.offer, epsilon=epsilon, rho=rho))
+
     @property
     def recorded(self) -> str:
         """The text for the ledger's log, with the values of its parameters."""
@@ -241,3 +248,10 @@ def _amounts(given: object, what: str) -> dict[str, Fraction] | Fraction:
     if len(given) > MOST_NAMES or any(type(name) is not str for name in given):
         raise InvalidLossError(f"each {what} must be given by column name", advice=f"Write {WRITTEN[what]}.")
     return {name: parse_amount(value, name=f"the {what} of {name}") for name, value in given.items()}
+
+
+def several(queries: Sequence[str], options: Options, defaults: Defaults) -> tuple[Request, ...]:
+    """Returns the requests of a batch; raises InvalidLossError for what is no list of queries."""
+    if not isinstance(queries, list | tuple) or not 1 <= len(queries) <= MOST_QUERIES:
+        raise InvalidLossError(f"a batch must be a list of 1 to {MOST_QUERIES} queries", advice="Write [query, query].")
+    return tuple(options.request(query, None, defaults) for query in queries)

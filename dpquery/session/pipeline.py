@@ -22,19 +22,21 @@ from dpquery.errors import (
 from dpquery.kernel.checks import check
 from dpquery.kernel.durable import DurableLedger
 from dpquery.kernel.failures import one_error
-from dpquery.kernel.plan import BudgetedPlan
+from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan
 from dpquery.kernel.release import NoisyAggregates, release
 from dpquery.kernel.work import Allowed, require_bounded
 from dpquery.ledger.ledger import Ledger
 from dpquery.planner.keys.unlisted import unlisted_constants
 from dpquery.planner.passes import PASSES, PROTECT, Draft, Observer, PlanningTerms, run_passes
+from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.planner.protect.protect import PrivatePlan
 from dpquery.result.batch import Batch, of_tables
 from dpquery.result.finish import finish
 from dpquery.result.table import Result
 from dpquery.reuse.answers import Answered, Reuse, Split, combined, split, turn, wanted_of
 from dpquery.reuse.estimates import Wanted
-from dpquery.reuse.follows import without_following
+from dpquery.reuse.follows import all_follow, found_again, without_following
+from dpquery.reuse.ranges import Ranges, with_ranges
 from dpquery.reuse.releases import Facts
 from dpquery.reuse.strategy import Strategy, paid_in, with_strategy, workloads
 from dpquery.session.options import Request
@@ -57,6 +59,8 @@ class Prepared:
 
     Attributes:
         follows: The ids of measures that are not measured, because they follow from others of the same batch.
+        groupings: What is known of the groups of each aggregate of the plan: those of the private plan, and of what is
+            measured in place of ranges that are asked together.
         plain: The plan in which these are measured too, for the same charge; None where there are none.
         notes: What was chosen for groupings of the same rows, for people.
         steps: How many steps have to be answered before this can be measured; 0 where it can.
@@ -64,11 +68,17 @@ class Prepared:
 
     private: PrivatePlan
     budgeted: BudgetedPlan
+    groupings: tuple[Grouping, ...]
     reads_clock: bool = False
     follows: frozenset[str] = frozenset()
     plain: BudgetedPlan | None = None
     notes: tuple[str, ...] = ()
     steps: int = 0
+
+    @property
+    def read(self) -> tuple[BudgetedAggregate, ...]:
+        """The aggregates that queries read; further ones of the plan are measured so that these follow."""
+        return self.budgeted.aggregates[: len(self.private.aggregates)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,11 +145,11 @@ def plan(
         draft = run_passes(PASSES[len(PROTECT) :], protected, terms, observe)
         plain = budgeted = draft.budgeted
         assert plain is not None and budgeted is not None
-        follows, notes = frozenset[str](), tuple[str, ...]()
-        several = len(plain.aggregates) > 1 or draft.private[0].added
-        if derives and several and first.accuracy is None:
-            draft, plain, strategy = _strategy(protected, draft, terms, ledger)
+        follows, notes, groupings = frozenset[str](), tuple[str, ...](), draft.private[0].groupings
+        if derives and _asks_several(draft) and first.accuracy is None:
+            draft, plain, strategy, more = _strategy(protected, draft, terms, ledger)
             budgeted, follows, notes = strategy.plan, strategy.follows, strategy.notes
+            groupings = (*draft.private[0].groupings, *more)
         require_little_work(plain, catalog, public)
     except RecursionError:
         raise QuerySyntaxError("the query is nested too deeply") from None
@@ -156,6 +166,7 @@ def plan(
         Prepared(
             private=one,
             budgeted=budgeted,
+            groupings=groupings,
             reads_clock=reads_clock,
             follows=follows,
             plain=plain if follows else None,
@@ -172,38 +183,66 @@ def require_accepted(prepared: Prepared, ledger: Ledger, public: PublicFacts) ->
         check(aggregate, ledger.declarations, public)
 
 
+def _asks_several(draft: Draft) -> bool:
+    """Whether some numbers may follow from others: several aggregates, or parts of one."""
+    plan = draft.budgeted
+    assert plan is not None
+    if len(plan.aggregates) > 1 or draft.private[0].added:
+        return True
+    return sum(m.filter is not None for one in plan.aggregates for m in one.aggregate.measures) > 1
+
+
 def _strategy(
     protected: Draft, draft: Draft, terms: PlanningTerms, ledger: Ledger
-) -> tuple[Draft, BudgetedPlan, Strategy]:
-    """Returns what is measured of queries whose answers are reconciled, with the plan in which nothing is left out."""
+) -> tuple[Draft, BudgetedPlan, Strategy, tuple[Grouping, ...]]:
+    """Returns what is measured of queries whose answers are reconciled, with the plan in which nothing is left out, and
+    what is known of the groups of what is measured beside it."""
     plain, kind, declared = draft.budgeted, ledger.budget.kind, ledger.declarations
     assert plain is not None
-    wanted = _wanted(plain, draft.private[0], ["" for _ in plain.aggregates], ledger)
+    wanted = _alone(plain, draft.private[0].groupings, ledger)
     notes: tuple[str, ...] = ()
     whole = _all_released(protected, terms) if draft.private[0].added else None
     if whole is not None and whole.budgeted is not None:  # sums over groups: their own releases may be worth more
-        others = _wanted(whole.budgeted, whole.private[0], ["" for _ in whole.budgeted.aggregates], ledger)
+        others = _alone(whole.budgeted, whole.private[0].groupings, ledger)
         found = with_strategy(whole.budgeted, others, paid_in(plain, frozenset()), kind, declared)
         if found.is_better:
-            return whole, whole.budgeted, found
+            return whole, whole.budgeted, found, ()
         notes = found.notes
-    budgeted, follows = plain, frozenset[str]()
+    ranges = with_ranges(plain, wanted, _wholes(draft.private[0].groupings), kind, declared, terms.public)
+    if ranges.groupings:
+        wanted = _alone(ranges.plan, (*draft.private[0].groupings, *ranges.groupings), ledger)
+        if not (_is_little_work(ranges.plan, terms) and all_follow(wanted, ranges.follows)):
+            ranges, wanted = Ranges(plan=plain), wanted[: len(plain.aggregates)]
+    budgeted, follows = ranges.plan, ranges.follows
+    own = frozenset(m.id for one in budgeted.aggregates[len(plain.aggregates) :] for m in one.aggregate.measures)
+    chosen = ranges.follows | own
     if len(draft.logical) > 1:
-        together = [frozenset(one.ids) for one in workloads(plain, wanted, kind, declared.neighbours)]
-        budgeted, follows = without_following(plain, wanted, together, kind, declared)
-    found = with_strategy(budgeted, wanted, paid_in(budgeted, follows), kind, declared)
-    return draft, plain, replace(found, notes=notes or found.notes)
+        together = [frozenset(one.ids) for one in workloads(budgeted, wanted, kind, declared.neighbours, chosen)]
+        budgeted, more = without_following(budgeted, wanted, together, kind, declared, chosen, ranges.follows)
+        follows |= more
+    found = with_strategy(budgeted, wanted, paid_in(budgeted, follows), kind, declared, chosen)
+    notes = (*(notes or found.notes), *ranges.notes)
+    if found.follows:
+        again = found_again(found.plan, wanted, found.follows, declared)
+        found = replace(found, plan=again)
+    return draft, plain, replace(found, notes=notes), ranges.groupings
+
+
+def _is_little_work(plan: BudgetedPlan, terms: PlanningTerms) -> bool:
+    try:
+        require_little_work(plan, terms.catalog, terms.public)
+    except QueryError:
+        return False
+    return True
 
 
 def _all_released(protected: Draft, terms: PlanningTerms) -> Draft | None:
     """Returns the plan in which no grouping is added up from finer ones; None where it is refused, with more work."""
     try:
         whole = run_passes(PASSES[len(PROTECT) :], protected, replace(terms, adds_up=False))
-        assert whole.budgeted is not None
-        require_little_work(whole.budgeted, terms.catalog, terms.public)
     except QueryError:
         return None
-    return whole
+    return whole if whole.budgeted is not None and _is_little_work(whole.budgeted, terms) else None
 
 
 def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:
@@ -211,20 +250,34 @@ def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None)
     first = prepared[0]
     sources = [budgeted.aggregate.source for budgeted in first.budgeted.aggregates]
     said = ["" if reuse is None else reuse.catalog.of(source) for source in sources]
-    wanted = _wanted(first.budgeted, first.private, said, ledger, is_stored=reuse is not None)
+    wanted = _wanted(first.budgeted, first.groupings, said, ledger, is_stored=reuse is not None)
     plain = None
     if first.plain is not None:
-        plain = first.plain, _wanted(first.plain, first.private, said, ledger, is_stored=reuse is not None)
-    return split(first.budgeted, wanted, reuse, ledger.declarations, first.follows, plain)
+        own = first.private.groupings
+        plain = first.plain, _wanted(first.plain, own, said[: len(own)], ledger, is_stored=reuse is not None)
+    return split(first.budgeted, wanted, reuse, ledger.declarations, first.follows, plain, len(first.read))
+
+
+def _alone(budgeted: BudgetedPlan, groupings: Sequence[Grouping], ledger: Ledger) -> tuple[Wanted, ...]:
+    """Returns the aggregates of a plan in the form of the store, where nothing else is known of their tables."""
+    return _wanted(budgeted, groupings, ["" for _ in groupings], ledger)
 
 
 def _wanted(
-    budgeted: BudgetedPlan, private: PrivatePlan, said: Sequence[str], ledger: Ledger, *, is_stored: bool = True
+    budgeted: BudgetedPlan,
+    groupings: Sequence[Grouping],
+    said: Sequence[str],
+    ledger: Ledger,
+    *,
+    is_stored: bool = True,
 ) -> tuple[Wanted, ...]:
     """Returns the aggregates of a plan in the form of the store; `said` are fingerprints of what the catalog says."""
-    facts = [Facts.of(grouping, told) for grouping, told in zip(private.groupings, said, strict=True)]
-    wholes = [grouping.whole for grouping in private.groupings]
-    return wanted_of(budgeted, facts, wholes, ledger.declarations, is_stored=is_stored)
+    facts = [Facts.of(grouping, told) for grouping, told in zip(groupings, said, strict=True)]
+    return wanted_of(budgeted, facts, _wholes(groupings), ledger.declarations, is_stored=is_stored)
+
+
+def _wholes(groupings: Sequence[Grouping]) -> list[frozenset[str]]:
+    return [grouping.whole for grouping in groupings]
 
 
 def answer(
@@ -322,10 +375,10 @@ def _finished(
     backend: Backend,
 ) -> Batch:
     """Returns the answers that follow from released and public tables."""
-    results = []
+    results, tables = [], answered.tables[: len(prepared[0].read)]
     for request, made, said in zip(requests, prepared, told, strict=True):
         finished = finish(
-            answered.tables,
+            tables,
             made.private.result,
             evaluate=backend.evaluate,
             added=[(one.leaf, one.aggregate) for one in made.private.added],

@@ -16,11 +16,13 @@ from dpquery.kernel.checks import blocks_of
 from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from dpquery.plan.logical import output
+from dpquery.planner.passes import Draft, Pass
 from dpquery.result.measurements import Measurement
 from dpquery.reuse.answers import Split
-from dpquery.session.explain import explain
-from dpquery.session.pipeline import Prepared
+from dpquery.session.explain import explain, ranks_needed, show_passes
+from dpquery.session.pipeline import Prepared, Told
 from dpquery.units.blocks import Touched
+from dpquery.units.declarations import Declarations
 
 
 class Plan:
@@ -65,7 +67,7 @@ class Plan:
         self.warnings: tuple[str, ...] = warnings
         self.protects: str = ledger.declarations.protected
         self._text = explain(
-            prepared.budgeted,
+            parts.plan,
             prepared.private.result,
             self.measurements,
             self.charge,
@@ -100,3 +102,21 @@ class Plan:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def told_with_plan(
+    prepared: Prepared,
+    parts: Split,
+    known: Told,
+    is_known: Callable[[str], bool],
+    declared: Declarations,
+    trace: Sequence[tuple[Pass, Draft]],
+) -> tuple[str, ...]:
+    """Returns what the text of a plan says beside what is measured, a line each."""
+    return (
+        *(f"Workload: {note}" for note in prepared.notes),
+        *(f"Left out: {note}" for note in known.notes if is_known(note)),
+        *(f"Ranks: {line}" for line in ranks_needed(parts.measurements(declared))),
+        *(f"Warning: {words}" for words in known.warnings),
+        *show_passes(trace),
+    )

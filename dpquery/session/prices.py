@@ -18,6 +18,7 @@ from dpquery.ledger.ledger import Ledger
 from dpquery.planner.budget.aims import Aim, aims_of
 from dpquery.planner.budget.allocate import QueryBudget
 from dpquery.planner.budget.targets import Accuracy, choice_of, half_width_of, noisy_numbers
+from dpquery.reuse.follows import without
 from dpquery.session.options import Request
 from dpquery.session.pipeline import Prepared
 
@@ -70,7 +71,8 @@ def _row(
     try:
         prepared = prepare(request)
         noises = _noises(prepared, ledger)
-        charge = charge_of(prepared.budgeted, ledger.budget.kind, ledger.declarations.neighbours)
+        measured = without(prepared.budgeted, prepared.follows)
+        charge = charge_of(measured, ledger.budget.kind, ledger.declarations.neighbours)
         numbers = noisy_numbers(prepared.private.aggregates) if request.simultaneous else None
     except QueryError:
         return None

@@ -10,7 +10,7 @@ import pandas as pd
 from dpquery.backends.base import Backend
 from dpquery.cancelling.interrupting import interruptible_work
 from dpquery.catalog import Catalog
-from dpquery.errors import CatalogError, InsufficientBudgetError, InvalidLossError
+from dpquery.errors import CatalogError, InsufficientBudgetError
 from dpquery.kernel.loss import PrivacyLoss
 from dpquery.ledger.ledger import Ledger
 from dpquery.ledger.versions import AtVersion
@@ -25,11 +25,11 @@ from dpquery.reuse.text import Fingerprints
 from dpquery.session import pipeline
 from dpquery.session.affordable import in_words_of
 from dpquery.session.agreed import check_ledger
-from dpquery.session.explain import ranks_needed, show_passes
+from dpquery.session.dashboard import Dashboard, Planned
 from dpquery.session.known_profile import KnownProfiles, is_known
-from dpquery.session.options import NO_OPTIONS, Asked, Options, Request, takes_options
+from dpquery.session.options import NO_OPTIONS, Asked, Options, Request, several, takes_options
 from dpquery.session.plan_cache import PlanCache, Repeats
-from dpquery.session.planned import Plan
+from dpquery.session.planned import Plan, told_with_plan
 from dpquery.session.prices import prices
 from dpquery.session.profile import Profile
 from dpquery.session.profile_buying import buy, loss_of_profile
@@ -39,9 +39,6 @@ from dpquery.session.synopses import Synopses
 from dpquery.session.synopsis_buying import Buying
 from dpquery.sql.parse.parameters import Given
 from dpquery.synopsis.synopsis import Synopsis
-
-MOST_QUERIES = 50
-"""Queries of one batch."""
 
 
 class Session:
@@ -108,28 +105,37 @@ class Session:
             options: What is asked with it: losses, errors, bounds, dialect, confidence; see `Options`.
             asked: Fields of `Options` by name, in place of those in `options`.
         Raises:
-            QueryError: The query is refused; nothing was charged.
-            BackendError: The engine failed; the charge stands.
+            QueryError: Refused; nothing was charged. BackendError: the engine failed; the charge stands.
             KeyboardInterrupt: Ctrl-C stopped the engine; what was charged by then stays charged.
         """
         return self._answers((self._request(query, params, options.but(**asked)),))[0]
 
     @takes_options
     def batch(self, queries: Sequence[str], *, options: Options = NO_OPTIONS, **asked: Unpack[Asked]) -> Batch:
-        """Answers several queries at once: what two of them ask is measured once, one loss is split over all, and the
-        ledger is charged once. Nothing is charged if one of them is refused.
+        """Answers several queries at once: one loss is split over all, and charged once, or not if one is refused.
 
         Args:
             queries: SELECT statements, without parameters.
             options: As in `sql`, for all queries together; weights and errors of columns hold in each query that has
                 such a column.
         """
-        if not isinstance(queries, list | tuple) or not 1 <= len(queries) <= MOST_QUERIES:
-            raise InvalidLossError(
-                f"a batch must be a list of 1 to {MOST_QUERIES} queries", advice="Write [query, query]."
-            )
-        chosen = options.but(**asked)
-        return self._answers(tuple(self._request(query, None, chosen) for query in queries))
+        return self._answers(several(queries, options.but(**asked), self._catalog.defaults))
+
+    @takes_options
+    def plan_dashboard(
+        self, queries: Sequence[str], *, options: Options = NO_OPTIONS, **asked: Unpack[Asked]
+    ) -> Dashboard:
+        """Returns what a batch would cost, and how exact its numbers would be alone and together; `buy()` charges."""
+        requests = several(queries, options.but(**asked), self._catalog.defaults)
+        least = self._catalog.defaults.least_charge
+        return Dashboard.of(
+            requests, self._divided, self._ledger, self._analyst, least, lambda: self._answers(requests)
+        )
+
+    def _divided(self, some: tuple[Request, ...], fresh: bool) -> Planned:
+        reuse = self._reuse(fresh)
+        prepared = self._prepared(some, reuse)
+        return prepared, pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
 
     def _request(self, query: str, params: Given, options: Options) -> Request:
         return options.request(query, params, self._catalog.defaults)
@@ -274,13 +280,7 @@ class Session:
         def table() -> pd.DataFrame:
             return prices(request, prepare, self._ledger, analyst=self._analyst, least=least)
 
-        told = (
-            *(f"Workload: {note}" for note in prepared.notes),
-            *(f"Left out: {note}" for note in known.notes if is_known(note)),
-            *(f"Ranks: {line}" for line in ranks_needed(parts.measurements(self._ledger.declarations))),
-            *(f"Warning: {words}" for words in known.warnings),
-            *show_passes(trace),
-        )
+        lines = told_with_plan(prepared, parts, known, is_known, self._ledger.declarations, trace)
         return Plan(
             prepared,
             parts,
@@ -290,7 +290,7 @@ class Session:
             least=least,
             notes=known.notes,
             warnings=known.warnings,
-            told=told,
+            told=lines,
         )
 
     def suggest_bounds(

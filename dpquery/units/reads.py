@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dpquery.plan.cached import cached
 from dpquery.plan.expr import Call, Column, Expression, Literal, size_of, substitute
 from dpquery.plan.logical import Filter, Project, Relation, Scan, sources
 from dpquery.plan.types import BOOLEAN
@@ -17,12 +18,14 @@ Rows = tuple[Relation | str, tuple[str, ...], Expression]
 """The rows that are read: what the condition's columns belong to, private tables, and what is true of each row."""
 
 
+@cached
 def rows_read(relation: Relation, kept: str | None) -> Rows:
     """Returns which rows of a relation are read where the boolean column `kept` is true; None: all of them."""
     owner, condition = _condition(relation, kept)
     return owner, tuple(sorted(set(_tables(relation)))), condition
 
 
+@cached
 def are_apart(a: Rows, b: Rows) -> bool:
     """Whether it is certain that no row is read by both. Conditions on columns of one owner alone are compared."""
     (owner, tables, condition), (other_owner, other_tables, other) = a, b

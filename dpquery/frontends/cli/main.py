@@ -28,6 +28,7 @@ from dpquery.frontends.cli.answer import (
     write_answer,
 )
 from dpquery.frontends.cli.audit import audit, meaning
+from dpquery.frontends.cli.dashboard import plan_dashboard
 from dpquery.frontends.cli.docs import docs
 from dpquery.frontends.cli.help import show_help
 from dpquery.frontends.cli.ledger import budget, ledger_commands
@@ -202,6 +203,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "explain": explain,
         "query": query,
         "profile": profile,
+        "plan-dashboard": plan_dashboard,
         "suggest-bounds": suggest_bounds,
         "budget": budget,
     },

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 import dpquery as dp
-from dpquery.plan.calendar import By
 from dpquery.plan.evaluate import evaluate
-from dpquery.plan.expr import Call, Cast, Column, Expression, Literal
-from dpquery.plan.types import BOOLEAN, DATE, TEXT, TIMESTAMP, Value
-from dpquery.reuse.periods import before_next, over_period
+from dpquery.plan.expr import Call, Column, Expression, Literal
+from dpquery.plan.types import BOOLEAN, DATE
+from dpquery.reuse.lines import before_next
 from tests.unit.reuse.shop import CATALOG, sales
 
-DAY, KEY = Column(id="day", type=DATE), Column(id="key0", type=TIMESTAMP)
+DAY = Column(id="day", type=DATE)
 DAYS = [None, *(datetime.date(2023, 12, 1) + datetime.timedelta(days=n) for n in range(500))]
 
 
@@ -25,32 +24,14 @@ def compared(function: str, day: datetime.date, *, mirrored: bool = False) -> Ex
     return Call(function=function, arguments=parts[::-1] if mirrored else parts, type=BOOLEAN)
 
 
-def truncated(day: datetime.date | None, by: By) -> Value:
-    unit = Literal(value=by.value, type=TEXT)
-    moment = Cast(argument=DAY, type=TIMESTAMP)
-    return evaluate(Call(function="date_trunc", arguments=(unit, moment), type=TIMESTAMP), {"day": day})
-
-
-@pytest.mark.parametrize("by", [By.WEEK, By.MONTH, By.QUARTER, By.YEAR])
-def test_a_condition_on_the_key_is_the_one_on_the_day_or_divides_a_period(by: By) -> None:
+def test_a_comparison_with_a_day_has_one_spelling() -> None:
     days = [datetime.date(2024, 1, 1), datetime.date(2024, 2, 29), datetime.date(2024, 3, 4), datetime.date(2024, 4, 1)]
-    found = 0
     for function, day, mirrored in itertools.product(("lt", "le", "gt", "ge"), days, (False, True)):
         condition = compared(function, day, mirrored=mirrored)
-        other = Call(function="is_null", arguments=(DAY,), type=BOOLEAN)
-        for one in (condition, Call(function="or", arguments=(condition, other), type=BOOLEAN)):
-            made = over_period(one, (DAY, by), KEY)
-            told = {d: evaluate(one, {"day": d}) for d in DAYS}
-            periods: dict[Value, set[object]] = {}
-            for d in DAYS:
-                periods.setdefault(truncated(d, by), set()).add(told[d])
-            assert (made is not None) is all(len(values) == 1 for values in periods.values())
-            for d in DAYS if made is not None else ():
-                assert made is not None and evaluate(made, {"key0": truncated(d, by)}) == told[d]
-            found += made is not None
         same = before_next(condition)
         assert all(evaluate(same, {"day": d}) == evaluate(condition, {"day": d}) for d in DAYS)
-    assert found
+    after = datetime.date(2024, 3, 1)
+    assert before_next(compared("le", datetime.date(2024, 2, 29))) == compared("lt", after)
 
 
 @pytest.mark.parametrize("blocks", ["", "\n    blocks: {column: day, by: month}"])

@@ -1,0 +1,159 @@
+"""Dashboard: queries that are bought together, with what is expected of each, alone and together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import pandas as pd
+
+from dpquery.kernel.accountant import charge_at_least
+from dpquery.kernel.loss import PrivacyLoss
+from dpquery.ledger.ledger import Ledger
+from dpquery.plan.logical import Relation, Released, sources
+from dpquery.result.batch import Batch
+from dpquery.reuse.answers import Split
+from dpquery.reuse.expected import expected_deviations
+from dpquery.session.explain import released_by
+from dpquery.session.options import Request
+from dpquery.session.pipeline import Prepared
+
+WIDTH = 60
+"""Characters of a query that a printed table shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One noisy number of a tile: standard deviations of its noise, of the group that is least exact.
+
+    Attributes:
+        tile: The place of its query, from 1.
+        alone: Where each query gets the same part of the loss and is answered by itself.
+        together: Where all are bought at once.
+        source: How it is known: measured, from others, or from what is stored.
+    """
+
+    tile: int
+    query: str
+    number: str
+    alone: float
+    together: float
+    source: str
+
+
+class Dashboard:
+    """What queries would cost together and how exact they would be; nothing is charged before `buy`.
+
+    Attributes:
+        charge: What the ledger would count for all of them.
+        numbers: What is expected of each noisy number.
+        measured: What would be measured, a line each.
+    """
+
+    def __init__(
+        self,
+        numbers: Sequence[Number],
+        measured: Sequence[str],
+        charge: PrivacyLoss,
+        buy: Callable[[], Batch],
+    ) -> None:
+        self.numbers, self.measured, self.charge = tuple(numbers), tuple(measured), charge
+        self._buy = buy
+
+    @staticmethod
+    def of(
+        requests: Sequence[Request],
+        planned: Callable[[tuple[Request, ...], bool], Planned],
+        ledger: Ledger,
+        analyst: str,
+        least: Fraction,
+        buy: Callable[[], Batch],
+    ) -> Dashboard:
+        """Returns the plan of some queries.
+
+        Args:
+            planned: Plans queries that are measured at once; without what is stored, if that is said.
+            least: What a fresh question costs at least, of an analyst's limit.
+        """
+        prepared, parts = planned(tuple(requests), requests[0].fresh)
+        share = Fraction(1, len(requests))
+        alone = [planned((one.of_part(share),), True)[1] for one in requests]
+        loss = parts.charge(ledger.budget.kind, ledger.declarations)
+        charge = charge_at_least(loss, ledger.budgets.get(analyst, ledger.budget), least)
+        return Dashboard(_numbers(requests, prepared, parts, alone), _measured(parts), charge, buy)
+
+    def buy(self) -> Batch:
+        """Returns the answers to all queries; they are charged at once. Afterwards each of them, filters on public keys
+        and coarser groups are free, as far as they follow exactly enough from what was measured."""
+        return self._buy()
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The numbers: tile, query, number, alone, together, source."""
+        return pd.DataFrame(
+            [[n.tile, n.query, n.number, n.alone, n.together, n.source] for n in self.numbers],
+            columns=["tile", "query", "number", "alone", "together", "source"],
+        )
+
+    def __str__(self) -> str:
+        rows = [("tile", "number", "alone", "together", "", "query")]
+        for n in self.numbers:
+            query = " ".join(n.query.split())
+            shown = query if len(query) <= WIDTH else query[: WIDTH - 3] + "..."
+            rows.append((str(n.tile), n.number, _figure(n.alone), _figure(n.together), n.source, shown))
+        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+        lines = ["  ".join(part.ljust(width) for part, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        charge = "Charge: nothing" if self.charge == PrivacyLoss() else f"Charge: {self.charge}"
+        return "\n".join([*lines, "Measured", *(f"  {line}" for line in self.measured or ("nothing",)), charge])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+Planned = tuple[tuple[Prepared, ...], Split]
+"""Plans of queries that are measured at once, and what of them is stored."""
+
+
+def charged_queries(ledger: Ledger, analyst: str) -> tuple[str, ...]:
+    """Returns the different queries without parameters that were recorded for an analyst, oldest first."""
+    texts = [one.query for one in ledger.entries() if one.analyst == analyst and "-- params:" not in one.query]
+    return tuple(dict.fromkeys(each.strip() for text in texts for each in text.split(";\n") if each.strip()))
+
+
+def _numbers(
+    requests: Sequence[Request], prepared: Sequence[Prepared], parts: Split, alone: Sequence[Split]
+) -> list[Number]:
+    deviations, found = expected_deviations(parts), list[Number]()
+    for tile, (request, one, own) in enumerate(zip(requests, prepared, alone, strict=True), start=1):
+        labels = {m.id: m.label for each in own.wanted for m in each.budgeted.aggregate.measures}
+        by_itself = {labels[id]: value for id, value in expected_deviations(own).items()}
+        for index in sorted(_read(one.private.result)):
+            if index >= len(parts.wanted[: parts.read]):
+                continue  # added up from a released one
+            there = parts.found[index].estimates
+            for measure, estimate in zip(parts.wanted[index].budgeted.aggregate.measures, there, strict=True):
+                source = "stored" if estimate is not None else "measured"
+                source = "from others" if estimate is None and measure.id in parts.follows else source
+                known = by_itself.get(measure.label, math.nan)
+                found.append(Number(tile, request.text, measure.label, known, deviations[measure.id], source))
+    return found
+
+
+def _measured(parts: Split) -> list[str]:
+    return [
+        f"{released_by(budgeted.aggregate)}: {', '.join(measure.label for measure in budgeted.aggregate.measures)}"
+        for budgeted in parts.rest.aggregates
+    ]
+
+
+def _read(relation: Relation) -> set[int]:
+    """Returns the numbers of the released tables that a result is computed from."""
+    if isinstance(relation, Released):
+        return {relation.index}
+    return {index for source in sources(relation) for index in _read(source)}
+
+
+def _figure(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3g}"
