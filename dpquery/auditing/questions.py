@@ -16,8 +16,7 @@ from dpquery.kernel.accountant import BudgetKind
 from dpquery.ledger.entries import Entry
 from dpquery.plan.expr import Literal
 from dpquery.plan.types import BOOLEAN, Kind
-from dpquery.session.options import Asked, Options
-from dpquery.session.session import MOST_QUERIES
+from dpquery.session.options import MOST_QUERIES, Asked, Options
 
 MOST = 60
 """Queries that are made from a catalog."""

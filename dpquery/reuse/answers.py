@@ -15,6 +15,7 @@ from dpquery.kernel.loss import ZERO, PrivacyLoss
 from dpquery.kernel.plan import BudgetedAggregate, BudgetedPlan
 from dpquery.kernel.quantiles import families
 from dpquery.kernel.release import NoisyAggregates, NoisyTable
+from dpquery.planner.protect.grouping_sets import Grouping
 from dpquery.result.added import AddedTable
 from dpquery.result.measurements import Measurement, measurements
 from dpquery.reuse.behind import behind, planned_vectors, undetermined
@@ -148,17 +149,23 @@ class Answered:
 
 def wanted_of(
     plan: BudgetedPlan,
-    facts: Sequence[Facts],
-    wholes: Sequence[frozenset[str]],
+    groupings: Sequence[Grouping],
+    said: Sequence[str],
     declared: Declarations,
     *,
-    is_stored: bool,
+    is_stored: bool = True,
 ) -> tuple[Wanted, ...]:
-    """Returns the aggregates of a plan in the form of the store, where there is one; `wholes` are their sums of what
-    is never NULL."""
+    """Returns the aggregates of a plan in the form of the store, where there is one.
+
+    Args:
+        said: Of each the fingerprint of what the catalog says of its tables.
+    """
+    each = zip(plan.aggregates, groupings, said, strict=True)
     return tuple(
-        Wanted.of(budgeted, _asked(budgeted, whole) if is_stored else None, own, declared.neighbours)
-        for budgeted, own, whole in zip(plan.aggregates, facts, wholes, strict=True)
+        Wanted.of(
+            budgeted, _asked(budgeted, own.whole) if is_stored else None, Facts.of(own, told), declared.neighbours
+        )
+        for budgeted, own, told in each
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
@@ -34,12 +34,8 @@ from dpquery.result.batch import Batch, of_tables
 from dpquery.result.finish import finish
 from dpquery.result.table import Result
 from dpquery.reuse.answers import Answered, Reuse, Split, combined, split, turn, wanted_of
-from dpquery.reuse.estimates import Wanted
-from dpquery.reuse.follows import all_follow, found_again, without_following
-from dpquery.reuse.ranges import Ranges, with_ranges
-from dpquery.reuse.releases import Facts
-from dpquery.reuse.strategy import Strategy, paid_in, with_strategy, workloads
 from dpquery.session.options import Request
+from dpquery.session.workloads import strategy_of
 from dpquery.sql.bind.bind import bind_step, bind_together
 from dpquery.sql.parse.parse import parse
 from dpquery.units.sizes import Sizes, Unbounded
@@ -147,7 +143,15 @@ def plan(
         assert plain is not None and budgeted is not None
         follows, notes, groupings = frozenset[str](), tuple[str, ...](), draft.private[0].groupings
         if derives and _asks_several(draft) and first.accuracy is None:
-            draft, plain, strategy, more = _strategy(protected, draft, terms, ledger)
+
+            def is_little_work(plan: BudgetedPlan) -> bool:
+                try:
+                    require_little_work(plan, catalog, public)
+                except QueryError:
+                    return False
+                return True
+
+            draft, plain, strategy, more = strategy_of(protected, draft, terms, ledger, is_little_work)
             budgeted, follows, notes = strategy.plan, strategy.follows, strategy.notes
             groupings = (*draft.private[0].groupings, *more)
         require_little_work(plain, catalog, public)
@@ -192,57 +196,12 @@ def _asks_several(draft: Draft) -> bool:
     return sum(m.filter is not None for one in plan.aggregates for m in one.aggregate.measures) > 1
 
 
-def _strategy(
-    protected: Draft, draft: Draft, terms: PlanningTerms, ledger: Ledger
-) -> tuple[Draft, BudgetedPlan, Strategy, tuple[Grouping, ...]]:
-    """Returns what is measured of queries whose answers are reconciled, with the plan in which nothing is left out, and
-    what is known of the groups of what is measured beside it."""
-    plain, kind, declared = draft.budgeted, ledger.budget.kind, ledger.declarations
-    assert plain is not None
-    wanted = _alone(plain, draft.private[0].groupings, ledger)
-    notes: tuple[str, ...] = ()
-    whole = _all_released(protected, terms) if draft.private[0].added else None
-    if whole is not None and whole.budgeted is not None:  # sums over groups: their own releases may be worth more
-        others = _alone(whole.budgeted, whole.private[0].groupings, ledger)
-        found = with_strategy(whole.budgeted, others, paid_in(plain, frozenset()), kind, declared)
-        if found.is_better:
-            return whole, whole.budgeted, found, ()
-        notes = found.notes
-    ranges = with_ranges(plain, wanted, _wholes(draft.private[0].groupings), kind, declared, terms.public)
-    if ranges.groupings:
-        wanted = _alone(ranges.plan, (*draft.private[0].groupings, *ranges.groupings), ledger)
-        if not (_is_little_work(ranges.plan, terms) and all_follow(wanted, ranges.follows)):
-            ranges, wanted = Ranges(plan=plain), wanted[: len(plain.aggregates)]
-    budgeted, follows = ranges.plan, ranges.follows
-    own = frozenset(m.id for one in budgeted.aggregates[len(plain.aggregates) :] for m in one.aggregate.measures)
-    chosen = ranges.follows | own
-    if len(draft.logical) > 1:
-        together = [frozenset(one.ids) for one in workloads(budgeted, wanted, kind, declared.neighbours, chosen)]
-        budgeted, more = without_following(budgeted, wanted, together, kind, declared, chosen, ranges.follows)
-        follows |= more
-    found = with_strategy(budgeted, wanted, paid_in(budgeted, follows), kind, declared, chosen)
-    notes = (*(notes or found.notes), *ranges.notes)
-    if found.follows:
-        again = found_again(found.plan, wanted, found.follows, declared)
-        found = replace(found, plan=again)
-    return draft, plain, replace(found, notes=notes), ranges.groupings
-
-
-def _is_little_work(plan: BudgetedPlan, terms: PlanningTerms) -> bool:
+def require_little_work(plan: BudgetedPlan, catalog: Catalog, sizes: Sizes) -> None:
+    """Raises UnsupportedQueryError where the gate would refuse what one stored row could cause, with its place."""
     try:
-        require_little_work(plan, terms.catalog, terms.public)
-    except QueryError:
-        return False
-    return True
-
-
-def _all_released(protected: Draft, terms: PlanningTerms) -> Draft | None:
-    """Returns the plan in which no grouping is added up from finer ones; None where it is refused, with more work."""
-    try:
-        whole = run_passes(PASSES[len(PROTECT) :], protected, replace(terms, adds_up=False))
-    except QueryError:
-        return None
-    return whole if whole.budgeted is not None and _is_little_work(whole.budgeted, terms) else None
+        require_bounded(plan, catalog.declarations, Allowed(steps=catalog.work, sizes=sizes))
+    except Unbounded as error:
+        raise UnsupportedQueryError(error.reason, advice=error.advice, span=error.span) from None
 
 
 def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None) -> Split:
@@ -250,34 +209,15 @@ def divide(prepared: Sequence[Prepared], *, ledger: Ledger, reuse: Reuse | None)
     first = prepared[0]
     sources = [budgeted.aggregate.source for budgeted in first.budgeted.aggregates]
     said = ["" if reuse is None else reuse.catalog.of(source) for source in sources]
-    wanted = _wanted(first.budgeted, first.groupings, said, ledger, is_stored=reuse is not None)
+    wanted = wanted_of(first.budgeted, first.groupings, said, ledger.declarations, is_stored=reuse is not None)
     plain = None
     if first.plain is not None:
         own = first.private.groupings
-        plain = first.plain, _wanted(first.plain, own, said[: len(own)], ledger, is_stored=reuse is not None)
+        plain = (
+            first.plain,
+            wanted_of(first.plain, own, said[: len(own)], ledger.declarations, is_stored=reuse is not None),
+        )
     return split(first.budgeted, wanted, reuse, ledger.declarations, first.follows, plain, len(first.read))
-
-
-def _alone(budgeted: BudgetedPlan, groupings: Sequence[Grouping], ledger: Ledger) -> tuple[Wanted, ...]:
-    """Returns the aggregates of a plan in the form of the store, where nothing else is known of their tables."""
-    return _wanted(budgeted, groupings, ["" for _ in groupings], ledger)
-
-
-def _wanted(
-    budgeted: BudgetedPlan,
-    groupings: Sequence[Grouping],
-    said: Sequence[str],
-    ledger: Ledger,
-    *,
-    is_stored: bool = True,
-) -> tuple[Wanted, ...]:
-    """Returns the aggregates of a plan in the form of the store; `said` are fingerprints of what the catalog says."""
-    facts = [Facts.of(grouping, told) for grouping, told in zip(groupings, said, strict=True)]
-    return wanted_of(budgeted, facts, _wholes(groupings), ledger.declarations, is_stored=is_stored)
-
-
-def _wholes(groupings: Sequence[Grouping]) -> list[frozenset[str]]:
-    return [grouping.whole for grouping in groupings]
 
 
 def answer(
@@ -323,14 +263,6 @@ def _refused_alone(requests: Sequence[Request], make: Callable[[Sequence[Request
         for request in requests:
             _refused_alone((request,), make)
         raise
-
-
-def require_little_work(plan: BudgetedPlan, catalog: Catalog, sizes: Sizes) -> None:
-    """Raises UnsupportedQueryError where the gate would refuse what one stored row could cause, with its place."""
-    try:
-        require_bounded(plan, catalog.declarations, Allowed(steps=catalog.work, sizes=sizes))
-    except Unbounded as error:
-        raise UnsupportedQueryError(error.reason, advice=error.advice, span=error.span) from None
 
 
 def _measured(requests: Sequence[Request], rest: BudgetedPlan, around: Surroundings) -> NoisyAggregates | None:

@@ -128,14 +128,12 @@ class Session:
         """Returns what a batch would cost, and how exact its numbers would be alone and together; `buy()` charges."""
         requests = several(queries, options.but(**asked), self._catalog.defaults)
         least = self._catalog.defaults.least_charge
-        return Dashboard.of(
-            requests, self._divided, self._ledger, self._analyst, least, lambda: self._answers(requests)
-        )
 
-    def _divided(self, some: tuple[Request, ...], fresh: bool) -> Planned:
-        reuse = self._reuse(fresh)
-        prepared = self._prepared(some, reuse)
-        return prepared, pipeline.divide(prepared, ledger=self._ledger, reuse=reuse)
+        def planned(some: tuple[Request, ...], fresh: bool) -> Planned:
+            reuse = self._reuse(fresh)
+            return self._prepared(some, reuse), self._divided(some, reuse)
+
+        return Dashboard.of(requests, planned, self._ledger, self._analyst, least, lambda: self._answers(requests))
 
     def _request(self, query: str, params: Given, options: Options) -> Request:
         return options.request(query, params, self._catalog.defaults)
