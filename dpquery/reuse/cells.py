@@ -162,7 +162,7 @@ class Axes:
                 if self._axes[place].line and all(self._over(place, text) for text in narrowing):
                     passing = self._passing(place, tuple(narrowing))[0]
                     own_rows |= {row for row, at in self._axes[place].rows.items() if not passing[at]}
-                    narrowing = frozenset()  # no row is in the other places, whatever else is asked
+                    narrowing = frozenset()  # no row is in the other places, under any condition
                 known = self._covered[place].setdefault(narrowing, own_rows)
                 known &= own_rows
         is_open = [axis.line is None and frozenset() not in self._covered[i] for i, axis in enumerate(self._axes)]

@@ -11,7 +11,6 @@ import typer
 from dpquery.frontends.cli.answer import say
 from dpquery.frontends.cli.options import QUERY, RESOURCES, SESSION, CatalogFile, opt, options_of, session_of, takes
 from dpquery.frontends.opening import ledger_beside, open_ledger
-from dpquery.frontends.shell.shell import statements
 
 Queries = Annotated[Path | None, typer.Argument(metavar="FILE", help="Queries, each up to a line that ends with ;")]
 
@@ -54,6 +53,8 @@ def plan_dashboard(
 
 def read_statements(text: str) -> Iterator[str]:
     """Yields the statements of a file, without their semicolons."""
+    from dpquery.frontends.shell.shell import statements
+
     for statement in statements(iter(text.splitlines(keepends=True))):
         query = statement.strip().removesuffix(";").strip()
         if query:
