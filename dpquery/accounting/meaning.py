@@ -1,6 +1,6 @@
 """What a loss means for one person: the best attacker's errors, beliefs before and after, relatives, and deployments.
 
-Everything here is a bound that holds for every attacker, whatever else they know. Proofs: docs/proofs/trade-offs.md.
+Everything here is a bound that holds for every attacker, with any other knowledge. Proofs: docs/proofs/trade-offs.md.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ METHOD = (
     "Databases are made up that differ in one {unit} alone: with values at the declared bounds and far beyond them, "
     "missing values, values that are no numbers, groups that are not declared, and more rows than weigh in full. The "
     "engine computes its exact numbers on each of them. Between two such databases these numbers may move by no more "
-    "than the plan declares, the noise may lose no more than is charged, and whatever else can be seen must be equal."
+    "than the plan declares, the noise may lose no more than is charged, and all else that can be seen must be equal."
 )
 
 

@@ -179,7 +179,7 @@ def changes(prepared: Prepared, left: Sequence[Groups], right: Sequence[Groups])
     """Returns for each measure its change, in lattice steps as they are declared, in each group that exists on one
     side at least; elsewhere both are 0.
 
-    Where groups are selected, one in which nobody counts on one side is shown with a chance that delta pays for: there
+    Where groups are selected, one in which no unit counts on one side is shown with a chance that delta pays for: there
     the number that decides is compared alone.
     """
     return [
@@ -210,7 +210,7 @@ def _moved(aggregate: PrivateAggregate, measure: Measure, here: int | Weights, t
 
 
 def change(measure: Measure, here: int | Weights, there: int | Weights) -> int:
-    """Returns how far the utilities of a choice move apart, whatever rank an extreme asks for.
+    """Returns how far the utilities of a choice move apart, for any rank that an extreme asks for.
 
     Utilities are constant between values, so candidates beside the values of both sides stand for all.
     """

@@ -107,9 +107,9 @@ class Maker:
         guests = [(recipe.words, self.unit(recipe, first=i)) for i, recipe in enumerate(self._recipes())]
         databases = [(words, self.sources(crowd, guest)) for words, guest in guests]
         if self.catalog.neighbours is Neighbours.ADD_REMOVE:
-            nobody = ("nobody", self.sources(crowd))
+            empty = ("no unit", self.sources(crowd))
             return World(
-                databases=(nobody, *databases), pairs=tuple(Pair(left=0, right=i + 1) for i in range(len(databases)))
+                databases=(empty, *databases), pairs=tuple(Pair(left=0, right=i + 1) for i in range(len(databases)))
             )
         found = itertools.combinations(range(len(databases)), 2)
         return World(databases=tuple(databases), pairs=tuple(Pair(left=i, right=j) for i, j in found))
@@ -251,7 +251,7 @@ class Maker:
         by_row = self.catalog.declarations.unit_is_row
         base = {} if by_row else self._outside(self.unit(Recipe("mixed", "mixed", "heavy")), name, axis.by)
         dated = [table for table in self.private if table.blocks is not None]
-        found = [("nobody there", self.sources(crowd, base))]
+        found = [("no unit there", self.sources(crowd, base))]
         keep = self.ids
         for i, recipe in enumerate(self._recipes()):
             self.ids = keep - 1  # the same unit, with other rows

@@ -137,7 +137,7 @@ class Protected(Statistics):
         if isinstance(key, Mask):
             if key.frame._held is not self._held:
                 raise UnsupportedQueryError("the mask is of a different protected frame")
-            return self.query(key.text, local_dict=key.values)
+            return self._filtered(key.text, key.values)
         if isinstance(key, list) and all(isinstance(name, str) for name in key):
             names = self._known(key)
             return self._over(replace(self._view, columns={name: self._view.columns[name] for name in names}))
@@ -157,9 +157,10 @@ class Protected(Statistics):
 
     def query(self, expr: str, *, local_dict: Mapping[str, object] | None = None) -> Protected:
         """Returns the rows for which a condition holds, in the words of `DataFrame.query`; parsed, never evaluated."""
-        held = self._held
-        made = filtered(self._view, expr, why_not=held.why_not, local_dict=local_dict or {})
-        return self._over(made)
+        return self._filtered(expr, local_dict or {})
+
+    def _filtered(self, text: str, values: Mapping[str, object]) -> Protected:
+        return self._over(filtered(self._view, text, why_not=self._held.why_not, local_dict=values))
 
     def assign_bounds(
         self, bounds: Mapping[str, tuple[object, object]] | None = None, **by_name: tuple[object, object]

@@ -58,8 +58,8 @@ def held_by_units(rows: str, keys: list[str], numbers: list[str], hashed: str) -
         numbers: Aggregates of rows, with their names.
     """
     held = f"SELECT {', '.join(['unit', *keys, *numbers])} FROM {rows} GROUP BY {', '.join(['unit', *keys])}"
-    nobody = ", ".join(["NULL"] * (1 + len(keys) + len(numbers)))
-    return f"SELECT *, {hashed} AS hashed FROM ({held} UNION ALL SELECT {nobody})"
+    of_none = ", ".join(["NULL"] * (1 + len(keys) + len(numbers)))
+    return f"SELECT *, {hashed} AS hashed FROM ({held} UNION ALL SELECT {of_none})"
 
 
 def deciding_units(held: str, keys: list[str], most: int) -> str:

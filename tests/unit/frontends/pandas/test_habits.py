@@ -129,7 +129,7 @@ def test_a_table_is_that_of_pandas(frame: pd.DataFrame, name: str) -> None:
         (lambda f: f.dp[(f.dp["spend"] > 1) & (f["age"] > 1)], "holds rows of people"),
         (lambda f: f.dp.groupby(f["day"].dt.month), "holds rows of people"),
         (lambda f: f.dp.groupby(lambda row: row), "holds rows of people"),
-        (lambda f: f.dp[3], "no column"),
+        (lambda f: f.dp[3], "not a column"),
         (lambda f: f.dp.groupby("region", observed=True), "observed"),
         (lambda f: f.dp["spend"].mean(epsilon=1, skipna=False), "skipna"),
         (lambda f: f.dp.groupby(pd.Grouper(key="day", freq="ME")), "'MS'"),
