@@ -247,6 +247,7 @@ _SPELLED: dict[str, Callable[[str, list[str]], str]] = {
     "concat_without_nulls": lambda _, texts: f"CONCAT({', '.join(texts)})",
     "log10": lambda _, texts: f"LOG({texts[0]})",
     "log2": lambda _, texts: f"LOG(2, {texts[0]})",
+    "regexp_extract": lambda _, texts: f"SUBSTRING({texts[0]} FROM {texts[1]})",
     "position": lambda _, texts: f"POSITION({texts[1]} IN {texts[0]})",
     "trim": lambda name, texts: f"TRIM({texts[1]} FROM {texts[0]})" if len(texts) > 1 else _by_name(name, texts),
     "date_diff": lambda _, texts: f"DATE_DIFFERENCE({', '.join(texts)})",

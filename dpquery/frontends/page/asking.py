@@ -82,9 +82,13 @@ class Asker:
         self._lock, self._notices = threading.Lock(), list[str]()
         try:
             self._connection = psycopg.connect(user=user, password=password, autocommit=True, **place.options)
-            self._connection.add_notice_handler(lambda said: self._notices.append(said.message_primary or ""))
+        except psycopg.Error as error:
+            raise Refused(error) from None
+        self._connection.add_notice_handler(lambda said: self._notices.append(said.message_primary or ""))
+        try:
             self._connection.execute("SET dpquery.intervals = on")
         except psycopg.Error as error:
+            self._connection.close()
             raise Refused(error) from None
 
     def price(self, text: str, loss: tuple[str, str] | None) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from dpquery.frontends.page import visits as visits_module
 from dpquery.frontends.page.app import COOKIE, application
-from dpquery.frontends.page.asking import Answer, Asker, Column, Place, Refused, _columns
+from dpquery.frontends.page.asking import Answer, Column, Place, Refused, _columns
 from dpquery.frontends.page.chart import MOST_BARS, charts
 from dpquery.frontends.page.visits import IDLE, MOST_OF_ONE, Visits
 
@@ -232,5 +232,3 @@ def test_other_machines_must_show_a_certificate() -> None:
     assert PLACE.options["sslmode"] == "prefer"
     far = Place(host="db.example", port=5433, database="shop", ca="ca.pem")
     assert far.options["sslmode"] == "verify-full" and far.options["sslrootcert"] == "ca.pem"
-    with pytest.raises(Refused, match="did not answer"):
-        Asker(PLACE, "alice", "x")
