@@ -104,7 +104,9 @@ def test_columns_that_depend_on_each_other_still_do(session: dp.Session) -> None
     session.synopsis("visits", COLUMNS, rho="1000")
     found = session.sql("SELECT ward, AVG(dose) AS d, COUNT(*) - COUNT(dose) AS n FROM synopsis.visits GROUP BY ward")
     means = found.to_pandas().set_index("ward")
-    assert means.d.astype(float).to_dict() == pytest.approx({"A": 5, "B": 20, "it's": 45}, abs=1.5)
+    # Independent columns would have means of about 13. One of the 44 rows of "it's" in the wrong ward moves its mean by
+    # 0.9; of 40 synopses two had such a row and none had two, so eight rows (abs=7) are beyond any chance.
+    assert means.d.astype(float).to_dict() == pytest.approx({"A": 5, "B": 20, "it's": 45}, abs=7)
     assert means.n.sum() == pytest.approx(40, abs=8)
 
 
